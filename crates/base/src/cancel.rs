@@ -1,0 +1,97 @@
+//! The flag that ends a statement early.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::{Error, ErrorKind, Result};
+
+/// A handle that any thread may use to end a statement, and that the statement's workers ask once per frame.
+///
+/// Clones share one flag. The deadline is counted from the creation of the handle.
+#[derive(Clone, Debug)]
+pub struct Cancel(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    cancelled: AtomicBool,
+    started: Instant,
+    /// Milliseconds from `started`; 0 is no deadline.
+    deadline_ms: AtomicU64,
+}
+
+impl Default for Cancel {
+    fn default() -> Self {
+        Cancel::new()
+    }
+}
+
+impl Cancel {
+    /// A handle that is not cancelled and has no deadline.
+    pub fn new() -> Self {
+        Cancel(Arc::new(Shared {
+            cancelled: AtomicBool::new(false),
+            started: Instant::now(),
+            deadline_ms: AtomicU64::new(0),
+        }))
+    }
+
+    /// The statement may run for `limit` from now on.
+    pub fn set_deadline(&self, limit: Duration) {
+        let until = self.0.started.elapsed() + limit;
+        self.0.deadline_ms.store((until.as_millis() as u64).max(1), Ordering::Relaxed);
+    }
+
+    /// Ends the statement at the next frame of every worker.
+    pub fn cancel(&self) {
+        self.0.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Cancel::cancel`] was called.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Time left before the deadline, if there is one.
+    pub fn remaining(&self) -> Option<Duration> {
+        match self.0.deadline_ms.load(Ordering::Relaxed) {
+            0 => None,
+            ms => Some(Duration::from_millis(ms).saturating_sub(self.0.started.elapsed())),
+        }
+    }
+
+    /// An error if the statement was cancelled or its deadline has passed.
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "the statement was cancelled"));
+        }
+        if self.remaining() == Some(Duration::ZERO) {
+            let ms = self.0.deadline_ms.load(Ordering::Relaxed);
+            return Err(Error::new(ErrorKind::Deadline, format!("the statement ran into its deadline of {ms} ms"))
+                .hint("raise it with SET statement_timeout_ms = ...; 0 means no deadline"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancelled_handle_fails_in_every_clone() {
+        let cancel = Cancel::new();
+        let other = cancel.clone();
+        assert!(other.check().is_ok());
+        cancel.cancel();
+        assert_eq!(other.check().unwrap_err().kind(), ErrorKind::Cancelled);
+    }
+
+    #[test]
+    fn a_deadline_that_passed_is_an_error_of_its_own() {
+        let cancel = Cancel::new();
+        cancel.set_deadline(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(cancel.check().unwrap_err().kind(), ErrorKind::Deadline);
+    }
+}

@@ -1,0 +1,34 @@
+//! Ids as types. None is ever reused, so that a stored reference cannot come to mean something else.
+
+use std::fmt;
+
+macro_rules! id {
+    ($($(#[$doc:meta])* $name:ident($repr:ty);)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $repr);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )*};
+}
+
+id! {
+    /// A schema (namespace) of the catalog.
+    SchemaId(u32);
+    /// A table of the database.
+    TableId(u32);
+    /// A view of the database.
+    ViewId(u32);
+    /// A column of its table, never its position.
+    ColumnId(u32);
+    /// A sealed block of its table.
+    BlockId(u64);
+    /// A commit. A snapshot is named by the last commit that it sees.
+    CommitId(u64);
+    /// A row of its table. Given at commit, never changed.
+    RowNumber(u64);
+}

@@ -1,0 +1,18 @@
+//! What every other crate stands on: errors that a caller can act on, ids as types, the SQL types, the one table of
+//! settings, the broker that hands out memory and temporary disk, and the flag that cancels a statement.
+
+mod broker;
+mod cancel;
+mod error;
+mod ids;
+mod settings;
+mod sql_type;
+mod suggest;
+
+pub use broker::{Broker, Reservation};
+pub use cancel::Cancel;
+pub use error::{Error, ErrorKind, Result};
+pub use ids::{BlockId, ColumnId, CommitId, RowNumber, SchemaId, TableId, ViewId};
+pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings};
+pub use sql_type::{SqlType, TimeUnit};
+pub use suggest::nearest;

@@ -1,1 +1,3 @@
 //! storage
+
+pub mod strings;

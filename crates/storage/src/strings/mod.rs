@@ -1,0 +1,70 @@
+//! Byte strings of one chunk: one column of one block, text or binary.
+//!
+//! ```text
+//!   Arrow array ──ByteStrings──┐
+//!                              ├─ Dictionary: distinct values in byte order, rows of each, a code per row
+//!                              │        └─ StringList: the values as stored bytes (raw, front-coded, FSST, both)
+//!                              │                └─ DecodedList: one buffer and offsets; codes → Arrow views into it
+//!                              └─ StringRows: the rows in their own order (raw, FSST), when hardly any value repeats
+//! ```
+//!
+//! [`plan`] decides between the two shapes. Everything that reads stored bytes treats them as hostile: it returns an
+//! error of kind `Corrupt`, and allocates no more than a stored chunk of that size can honestly need.
+
+mod decoded;
+mod dictionary;
+mod input;
+mod list;
+mod rows;
+
+pub use decoded::DecodedList;
+pub use dictionary::Dictionary;
+pub use input::ByteStrings;
+pub use list::{ListLayout, StringList, encode_list, encode_list_as};
+pub use rows::{StringRows, encode_rows};
+
+use arrow::datatypes::DataType;
+
+/// Rows of a block at most, and so values of a list at most.
+pub const VALUES_MAX: usize = 1 << 19;
+
+/// Decoded bytes of one list at most: Arrow addresses the bytes of a buffer with 31 bits.
+pub const LIST_BYTES_MAX: usize = i32::MAX as usize;
+
+/// What the bytes are, and so which Arrow array carries them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StringKind {
+    /// UTF-8, verified when a list is decoded: `Utf8View`.
+    Text,
+    /// Any bytes: `BinaryView`.
+    Binary,
+}
+
+impl StringKind {
+    /// The Arrow type of the arrays that come out.
+    pub fn data_type(self) -> DataType {
+        match self {
+            StringKind::Text => DataType::Utf8View,
+            StringKind::Binary => DataType::BinaryView,
+        }
+    }
+}
+
+/// How a chunk stores its strings.
+#[derive(Debug)]
+pub enum StringPlan<'a> {
+    /// A value list ([`encode_list`] of `values`) and codes.
+    List(Dictionary<'a>),
+    /// The rows as they come ([`encode_rows`]): hardly any value repeats and codes would cost more than order saves,
+    /// or the values are more than a list may hold.
+    Rows,
+}
+
+/// Decides how `strings` are stored, and finds their distinct values if that is as a list.
+pub fn plan(strings: &ByteStrings) -> StringPlan<'_> {
+    let dictionary = Dictionary::build(strings);
+    match dictionary.value_bytes() <= LIST_BYTES_MAX {
+        true => StringPlan::List(dictionary),
+        false => StringPlan::Rows,
+    }
+}

@@ -1,0 +1,107 @@
+//! The lock that makes one process the writer of a directory.
+
+use std::fs::{File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+
+use rowmill_base::{Error, ErrorKind, Result};
+
+/// The file that is locked. It stays when the lock is given back: removing it would let two processes lock two files of
+/// the same name.
+const LOCK_FILE: &str = "LOCK";
+
+/// Held by the process that may write a directory; given back when dropped, and by the system when the process dies.
+///
+/// It is an advisory lock of the whole file (flock), so a second one is refused within the same process too. The file
+/// holds the holder's process id, for the message that others get.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    _file: File,
+}
+
+impl DirectoryLock {
+    /// Locks `dir`, which must exist. An error of kind `Locked` names the process that holds it.
+    pub fn acquire(dir: &Path) -> Result<DirectoryLock> {
+        let path = dir.join(LOCK_FILE);
+        let failed = |e: &io::Error| Error::io(format_args!("lock {}", path.display()), e);
+        let opened = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
+        let mut file = opened.map_err(|e| failed(&e))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(held(dir, &mut file)),
+            Err(TryLockError::Error(e)) => return Err(failed(&e)),
+        }
+        write_holder(&mut file).map_err(|e| failed(&e))?;
+        Ok(DirectoryLock { _file: file })
+    }
+}
+
+fn write_holder(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+fn held(dir: &Path, file: &mut File) -> Error {
+    let dir = dir.display();
+    let error = match holder(file) {
+        Some(id) if id == std::process::id() => {
+            return Error::new(
+                ErrorKind::Locked,
+                format!("{dir} is open in this process already"),
+            )
+            .hint("open the directory once and share the database between threads");
+        }
+        Some(id) => Error::new(
+            ErrorKind::Locked,
+            format!("{dir} is in use by process {id}"),
+        ),
+        // The holder has locked the file and not yet written its id.
+        None => Error::new(
+            ErrorKind::Locked,
+            format!("{dir} is in use by another process"),
+        ),
+    };
+    error.hint("wait until it ends, or open the directory read-only")
+}
+
+fn holder(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn second_lock_is_refused_until_the_first_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = DirectoryLock::acquire(dir.path()).unwrap();
+        let error = DirectoryLock::acquire(dir.path()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        assert!(error.message().contains("this process"), "{error}");
+        drop(first);
+        DirectoryLock::acquire(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_foreign_holder_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let _first = DirectoryLock::acquire(dir.path()).unwrap();
+        std::fs::write(dir.path().join(LOCK_FILE), "4194999\n").unwrap();
+        let error = DirectoryLock::acquire(dir.path()).unwrap_err();
+        assert!(error.message().contains("process 4194999"), "{error}");
+        std::fs::write(dir.path().join(LOCK_FILE), "").unwrap();
+        let error = DirectoryLock::acquire(dir.path()).unwrap_err();
+        assert!(error.message().contains("another process"), "{error}");
+    }
+}

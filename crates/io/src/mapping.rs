@@ -1,0 +1,554 @@
+//! The long mapping: a file as one slice of memory that is longer than the file.
+//!
+//! ```text
+//! address space   |======================================================|  capacity: a power of two, at least 1 GiB
+//! file            |#################|                                        length: grows, the same pages appear here
+//!                    ^ slice          ^ slice here: error, not SIGBUS
+//! ```
+//!
+//! Address space is reserved once and costs nothing, so a file that grows needs no new mapping, moves no pointer and
+//! takes no lock from its readers. A file that outgrows its mapping is mapped again, longer, for those who come later;
+//! the old mapping stays for those who have it. The descriptor is closed once the file is mapped: a database has a
+//! hundred columns a table and a process a thousand descriptors.
+//!
+//! Touching a page behind the end of the file raises SIGBUS, so every slice is checked against the file's length. The
+//! length is cached, since files grow and nearly every slice lies inside the length seen last; a slice beyond it asks
+//! again (by `stat`, or from the memory disk). All mappings and handles that one disk has of a file share the cached
+//! length, so that a cut through one is known to the others at once. What remains is a file that another process cuts,
+//! or a disk that fails, after the check: whoever touches bytes for the first time calls [`Mapping::populate`], which
+//! has the kernel bring the pages in and turns both into an error. Another process must not cut a file that this one
+//! reads; the engine's own processes agree on that through the ordered base.
+//!
+//! This file is the only one of the crate with unsafe code. It holds the anonymous memory behind the memory disk for
+//! that reason, and `fallocate`, which the standard library does not have.
+
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use rowmill_base::{Error, ErrorKind, Result};
+
+const _: () = assert!(
+    size_of::<usize>() == 8,
+    "mappings need a 64-bit address space"
+);
+
+/// The least address space of a mapping. A process has 2^17 times as much.
+const CAPACITY_MIN: u64 = 1 << 30;
+
+/// A file, or a file of a memory disk, as memory. See the crate's file for how it grows.
+pub struct Mapping {
+    region: Arc<Region>,
+    length: Arc<FileLength>,
+    origin: Origin,
+    guard: Option<Arc<dyn PopulateGuard>>,
+}
+
+/// Where a mapping's bytes come from, and so how its length is asked for.
+#[derive(Clone)]
+enum Origin {
+    /// A file of the file system. Device and inode tell it apart from another that has taken its name since.
+    File {
+        path: PathBuf,
+        device: u64,
+        inode: u64,
+    },
+    /// A file of a memory disk, which keeps the shared length itself.
+    Memory { name: String },
+}
+
+/// Stands before every populate: how a disk that injects faults reaches reads that are no calls.
+pub(crate) trait PopulateGuard: Send + Sync + fmt::Debug {
+    fn before_populate(&self, offset: u64, len: u64) -> Result<()>;
+}
+
+impl Mapping {
+    /// Maps an open file of the file system. `length` is the one that all handles of the file share.
+    pub(crate) fn of_file(
+        file: &File,
+        path: PathBuf,
+        len_min: u64,
+        length: Arc<FileLength>,
+    ) -> Result<Mapping> {
+        let metadata = file
+            .metadata()
+            .map_err(|e| Error::io(format_args!("stat {}", path.display()), &e))?;
+        let len = length
+            .update(|| stat_len(file))
+            .map_err(|e| Error::io(path.display(), &e))?;
+        let region = Region::of_file(file, capacity_for(len_min.max(len)))
+            .map_err(|e| reserve_error(format_args!("map {}", path.display()), &e))?;
+        let origin = Origin::File {
+            path,
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        };
+        Ok(Mapping {
+            region: Arc::new(region),
+            length,
+            origin,
+            guard: None,
+        })
+    }
+
+    /// The mapping of a file of a memory disk.
+    pub(crate) fn of_memory(memory: &Anonymous, name: String, length: Arc<FileLength>) -> Mapping {
+        Mapping {
+            region: memory.0.clone(),
+            length,
+            origin: Origin::Memory { name },
+            guard: None,
+        }
+    }
+
+    /// The same mapping behind a guard.
+    pub(crate) fn guarded(&self, guard: Arc<dyn PopulateGuard>) -> Mapping {
+        Mapping {
+            region: self.region.clone(),
+            length: self.length.clone(),
+            origin: self.origin.clone(),
+            guard: Some(guard),
+        }
+    }
+
+    /// The bytes of address space. An extent beyond them needs a new mapping.
+    pub fn capacity(&self) -> u64 {
+        self.region.len as u64
+    }
+
+    /// The bytes from `offset`. `Corrupt` if the file is shorter, missing or another one by now.
+    ///
+    /// Nobody may write, punch or cut the range while the slice lives (see the rules in `disk.rs`).
+    #[inline]
+    pub fn slice(&self, offset: u64, len: usize) -> Result<&[u8]> {
+        self.check(offset, len)?;
+        // SAFETY: 1. [offset, offset + len) lies inside the region and inside the file's length: checked above, and the
+        // region lives as long as `self`. 2. u8 has no alignment and no invalid values. 3. Nobody writes the range while
+        // the slice lives: asked of the caller by this function and by `Disk`.
+        Ok(unsafe {
+            std::slice::from_raw_parts(self.region.start.as_ptr().add(offset as usize), len)
+        })
+    }
+
+    /// Brings the range into memory, with an error where touching it would raise SIGBUS: the disk cannot read it, or the
+    /// file was cut by somebody else. `Corrupt` or `Io`.
+    pub fn populate(&self, offset: u64, len: usize) -> Result<()> {
+        if let Some(guard) = &self.guard {
+            guard.before_populate(offset, len as u64)?;
+        }
+        self.check(offset, len)?;
+        match &self.origin {
+            Origin::Memory { .. } => Ok(()),
+            Origin::File { .. } if len == 0 => Ok(()),
+            Origin::File {
+                path,
+                device,
+                inode,
+            } => match self.region.populate(offset as usize, len) {
+                Populated::Yes => Ok(()),
+                Populated::Unsupported => read_through(path, (*device, *inode), offset, len),
+                Populated::Failed(cause) => {
+                    // EFAULT says only that a touch would have raised SIGBUS. Reading the range says why.
+                    read_through(path, (*device, *inode), offset, len)?;
+                    Err(Error::io(
+                        format_args!("read {len} bytes at {offset} of {}", path.display()),
+                        &cause,
+                    ))
+                }
+            },
+        }
+    }
+
+    #[inline]
+    fn check(&self, offset: u64, len: usize) -> Result<()> {
+        let end = offset.saturating_add(len as u64);
+        if end <= self.capacity() && end <= self.length.get() {
+            return Ok(());
+        }
+        self.check_again(offset, len, end)
+    }
+
+    /// The slow half of `check`: the file may have grown since its length was asked for.
+    #[cold]
+    fn check_again(&self, offset: u64, len: usize, end: u64) -> Result<()> {
+        let length = self.refresh()?;
+        if end > length {
+            return Err(Error::corrupt(format!(
+                "{}: {len} bytes at offset {offset} were asked for, but the file ends at {length}",
+                self.name()
+            )));
+        }
+        if end > self.capacity() {
+            return Err(Error::internal(format!(
+                "{}: {len} bytes at offset {offset} lie beyond the {} bytes that are mapped",
+                self.name(),
+                self.capacity()
+            )));
+        }
+        Ok(())
+    }
+
+    fn refresh(&self) -> Result<u64> {
+        let Origin::File {
+            path,
+            device,
+            inode,
+        } = &self.origin
+        else {
+            return Ok(self.length.get());
+        };
+        self.length
+            .update(|| {
+                let metadata = std::fs::metadata(path)?;
+                if (metadata.dev(), metadata.ino()) != (*device, *inode) {
+                    return Err(io::Error::from(io::ErrorKind::NotFound));
+                }
+                Ok(metadata.len())
+            })
+            .map_err(|e| file_error(path, &e))
+    }
+
+    fn name(&self) -> String {
+        match &self.origin {
+            Origin::File { path, .. } => path.display().to_string(),
+            Origin::Memory { name } => name.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, capacity, length) = (self.name(), self.capacity(), self.length.get());
+        f.debug_struct("Mapping")
+            .field("file", &name)
+            .field("capacity", &capacity)
+            .field("length", &length)
+            .finish()
+    }
+}
+
+/// The length of a file as its handles and mappings know it. It may be behind a file that grows, never ahead of one that
+/// this process cuts: whoever changes or asks for the length does so under the lock.
+#[derive(Debug, Default)]
+pub(crate) struct FileLength {
+    bytes: AtomicU64,
+    changing: Mutex<()>,
+}
+
+impl FileLength {
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Sets the length. For a memory disk, which has a lock of its own.
+    pub(crate) fn set(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Release);
+    }
+
+    /// Runs `change`, which returns the length that holds after it.
+    pub(crate) fn update(&self, change: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
+        let _changing = self.changing.lock();
+        let bytes = change()?;
+        self.bytes.store(bytes, Ordering::Release);
+        Ok(bytes)
+    }
+
+    /// Lowers the length if it is above `bytes`, then runs `cut`: nobody may pass a check against bytes that go away.
+    pub(crate) fn cut(&self, bytes: u64, cut: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let _changing = self.changing.lock();
+        self.bytes.fetch_min(bytes, Ordering::AcqRel);
+        cut()
+    }
+}
+
+/// Memory that belongs to no file: what a memory disk keeps a file in. Zeros until written, and no memory until touched.
+#[derive(Clone, Debug)]
+pub(crate) struct Anonymous(Arc<Region>);
+
+impl Anonymous {
+    /// Reserves at least `len_min` bytes of address space.
+    pub(crate) fn reserve(name: &str, len_min: u64) -> Result<Anonymous> {
+        let region = Region::anonymous(capacity_for(len_min))
+            .map_err(|e| reserve_error(format_args!("reserve memory for {name}"), &e))?;
+        Ok(Anonymous(Arc::new(region)))
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.0.len as u64
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakAnonymous {
+        WeakAnonymous(Arc::downgrade(&self.0))
+    }
+
+    /// Copies the first `len` bytes into another range. Both must be that long.
+    pub(crate) fn copy_to(&self, target: &Anonymous, len: u64) {
+        assert!(
+            !Arc::ptr_eq(&self.0, &target.0),
+            "a file moves into another range"
+        );
+        let (from, to) = (self.0.at(0, len), target.0.at(0, len));
+        // SAFETY: 1. `at` checked both ranges. 2. They are different regions, so they do not overlap. 3. Nobody writes
+        // the source or touches the target: the caller holds the file's lock and the target is new.
+        unsafe { ptr::copy_nonoverlapping(from, to, len as usize) }
+    }
+
+    /// Copies bytes out. The range must lie inside the capacity.
+    pub(crate) fn read(&self, buf: &mut [u8], offset: u64) {
+        let from = self.0.at(offset, buf.len() as u64);
+        // SAFETY: 1. `at` checked that the source lies inside the region, which is readable and lives as long as `self`.
+        // 2. The target is a slice of its own. 3. Nobody writes the source: the caller holds the file's lock.
+        unsafe { ptr::copy_nonoverlapping(from, buf.as_mut_ptr(), buf.len()) }
+    }
+
+    /// Copies bytes in. The range must lie inside the capacity.
+    pub(crate) fn write(&self, buf: &[u8], offset: u64) {
+        let to = self.0.at(offset, buf.len() as u64);
+        // SAFETY: 1. `at` checked that the target lies inside the region, which is writable since it is anonymous and
+        // lives as long as `self`. 2. `buf` does not overlap it: a slice of the target would break the rule that nobody
+        // holds one while it is written. 3. Nobody else reads or writes the target: the caller holds the file's lock,
+        // and holders of slices are excluded by that same rule.
+        unsafe { ptr::copy_nonoverlapping(buf.as_ptr(), to, buf.len()) }
+    }
+
+    /// Zeros a range and gives its whole pages back. The range must lie inside the capacity.
+    pub(crate) fn discard(&self, offset: u64, len: u64) {
+        let page = page_len();
+        let (start, end) = (offset, offset + len);
+        let pages_start = start.next_multiple_of(page).min(end);
+        let pages_end = (end / page * page).max(pages_start);
+        self.zero(start, pages_start - start);
+        self.zero(pages_end, end - pages_end);
+        if pages_end > pages_start && !self.0.discard_pages(pages_start, pages_end - pages_start) {
+            self.zero(pages_start, pages_end - pages_start);
+        }
+    }
+
+    fn zero(&self, offset: u64, len: u64) {
+        let to = self.0.at(offset, len);
+        // SAFETY: as in `write`: inside the region, writable, and nobody else touches it.
+        unsafe { ptr::write_bytes(to, 0, len as usize) }
+    }
+}
+
+/// A range of anonymous memory that only its mappings keep.
+#[derive(Debug)]
+pub(crate) struct WeakAnonymous(Weak<Region>);
+
+impl WeakAnonymous {
+    pub(crate) fn upgrade(&self) -> Option<Anonymous> {
+        self.0.upgrade().map(Anonymous)
+    }
+}
+
+/// One range of address space, unmapped when dropped.
+#[derive(Debug)]
+struct Region {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a region is an address range and nothing tied to a thread; who may touch which bytes when is settled by the
+// methods that do.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    fn of_file(file: &File, len: usize) -> io::Result<Region> {
+        Region::map(
+            len,
+            libc::PROT_READ,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            file.as_raw_fd(),
+        )
+    }
+
+    fn anonymous(len: usize) -> io::Result<Region> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
+        Region::map(len, libc::PROT_READ | libc::PROT_WRITE, flags, -1)
+    }
+
+    fn map(len: usize, protection: i32, flags: i32, descriptor: i32) -> io::Result<Region> {
+        // SAFETY: a new range at an address that the kernel chooses touches no memory of ours; the descriptor is open
+        // for the length of the call or -1 for anonymous memory.
+        let start = unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, descriptor, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start =
+            NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
+        Ok(Region { start, len })
+    }
+
+    /// The address of a range that lies inside the region. Panics if it does not: the callers have checked.
+    fn at(&self, offset: u64, len: u64) -> *mut u8 {
+        assert!(
+            offset
+                .checked_add(len)
+                .is_some_and(|end| end <= self.len as u64),
+            "a range lies inside its region"
+        );
+        // SAFETY: the offset is at most the region's length, so the address stays inside or one past the end of it.
+        unsafe { self.start.as_ptr().add(offset as usize) }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn populate(&self, offset: usize, len: usize) -> Populated {
+        let page = page_len() as usize;
+        let first = offset / page * page;
+        let len = (offset + len).next_multiple_of(page) - first;
+        let start = self.at(first as u64, len as u64);
+        loop {
+            // SAFETY: the range lies inside the region (checked by `at`; its length is a multiple of the page length)
+            // and the advice changes no bytes.
+            if unsafe { libc::madvise(start.cast(), len, libc::MADV_POPULATE_READ) } == 0 {
+                return Populated::Yes;
+            }
+            let cause = io::Error::last_os_error();
+            match cause.raw_os_error() {
+                Some(libc::EINTR | libc::EAGAIN) => continue,
+                // A kernel before 5.14 does not know the advice; no memory for page tables is no fault of the file.
+                Some(libc::EINVAL | libc::ENOSYS | libc::ENOMEM) => return Populated::Unsupported,
+                _ => return Populated::Failed(cause),
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn populate(&self, _offset: usize, _len: usize) -> Populated {
+        Populated::Unsupported
+    }
+
+    /// Drops whole pages of anonymous memory, which read as zeros after. False where the system does not promise that.
+    #[cfg(target_os = "linux")]
+    fn discard_pages(&self, offset: u64, len: u64) -> bool {
+        let start = self.at(offset, len);
+        // SAFETY: the range lies inside the region and starts at a page; it is anonymous and private, so its bytes
+        // become zeros, and nobody else touches them: as in `Anonymous::write`.
+        unsafe { libc::madvise(start.cast(), len as usize, libc::MADV_DONTNEED) == 0 }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn discard_pages(&self, _offset: u64, _len: u64) -> bool {
+        false
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `map` with this length and is unmapped once; all slices of it borrow from a
+        // mapping that holds the region.
+        let outcome = unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert_eq!(outcome, 0, "unmapping what was mapped succeeds");
+    }
+}
+
+enum Populated {
+    Yes,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    Failed(io::Error),
+    Unsupported,
+}
+
+/// Gives a range of a file back to the file system. False where the system or the file system cannot.
+#[cfg(target_os = "linux")]
+pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<bool> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    loop {
+        // SAFETY: a call on an open descriptor that touches no memory of ours.
+        if unsafe {
+            libc::fallocate(
+                file.as_raw_fd(),
+                mode,
+                offset as libc::off_t,
+                len as libc::off_t,
+            )
+        } == 0
+        {
+            return Ok(true);
+        }
+        let cause = io::Error::last_os_error();
+        match cause.raw_os_error() {
+            Some(libc::EINTR) => continue,
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(false),
+            _ => return Err(cause),
+        }
+    }
+}
+
+/// Gives a range of a file back to the file system. False where the system or the file system cannot.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Reads a range of a file by calls, for the error that a touch of its mapping would have raised.
+fn read_through(path: &Path, identity: (u64, u64), offset: u64, len: usize) -> Result<()> {
+    let read = || {
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if (metadata.dev(), metadata.ino()) != identity {
+            return Err(io::Error::from(io::ErrorKind::NotFound));
+        }
+        let mut scratch = vec![0; len.min(1 << 16)];
+        for start in (0..len).step_by(1 << 16) {
+            let part = (len - start).min(1 << 16);
+            file.read_exact_at(&mut scratch[..part], offset + start as u64)?;
+        }
+        Ok(())
+    };
+    read().map_err(|e| file_error(path, &e).context(format_args!("read {len} bytes at {offset}")))
+}
+
+/// The error of a file that is in use: missing or too short is damage, anything else is the disk.
+fn file_error(path: &Path, cause: &io::Error) -> Error {
+    match cause.kind() {
+        io::ErrorKind::NotFound => Error::corrupt(format!(
+            "{}: the file was removed or replaced while it was in use",
+            path.display()
+        )),
+        io::ErrorKind::UnexpectedEof => Error::corrupt(format!(
+            "{}: the file was cut while it was in use",
+            path.display()
+        )),
+        _ => Error::io(path.display(), cause),
+    }
+}
+
+fn reserve_error(what: fmt::Arguments<'_>, cause: &io::Error) -> Error {
+    let error = Error::io(what, cause);
+    match cause.raw_os_error() {
+        Some(libc::ENOMEM) => Error::new(ErrorKind::MemoryLimit, error.message()).hint(
+            "the process is out of address space or of mappings: look at `ulimit -v` and at the kernel's vm.max_map_count",
+        ),
+        _ => error,
+    }
+}
+
+fn stat_len(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.len())
+}
+
+fn capacity_for(len: u64) -> usize {
+    // Beyond 2^63 there is no power of two; the kernel refuses long before.
+    len.max(CAPACITY_MIN)
+        .checked_next_power_of_two()
+        .unwrap_or(1 << 63) as usize
+}
+
+fn page_len() -> u64 {
+    // SAFETY: a call without arguments in memory; the page length is known on every system that we build for.
+    let len = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(len).expect("the system has a page length")
+}

@@ -1,0 +1,261 @@
+//! A directory of the file system.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use rowmill_base::{Error, Result};
+
+use crate::disk::assert_inside;
+use crate::mapping::{FileLength, punch_hole};
+use crate::{Disk, DiskFile, Mapping, OpenMode};
+
+/// Zeros written at once where holes cannot be punched.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+/// A directory of the file system. Clones are the same disk.
+#[derive(Clone, Debug)]
+pub struct RealDisk {
+    root: PathBuf,
+    lengths: Arc<Mutex<Lengths>>,
+}
+
+/// The length that the handles and mappings of each file share.
+#[derive(Debug, Default)]
+struct Lengths {
+    by_path: HashMap<String, Weak<FileLength>>,
+    /// Entries at which the dead ones are swept out.
+    sweep_at: usize,
+}
+
+impl Lengths {
+    fn of(&mut self, path: &str) -> Arc<FileLength> {
+        if let Some(length) = self.by_path.get(path).and_then(Weak::upgrade) {
+            return length;
+        }
+        if self.by_path.len() >= self.sweep_at {
+            self.by_path.retain(|_, length| length.strong_count() > 0);
+            self.sweep_at = (self.by_path.len() * 2).max(64);
+        }
+        let length = Arc::new(FileLength::default());
+        self.by_path
+            .insert(path.to_owned(), Arc::downgrade(&length));
+        length
+    }
+
+    /// Forgets a file that is going away: the next one of its name has a length of its own.
+    fn forget(&mut self, path: &str) {
+        self.by_path.remove(path);
+    }
+
+    fn forget_dir(&mut self, dir: &str) {
+        self.by_path.retain(|path, _| !is_below(path, dir));
+    }
+}
+
+fn is_below(path: &str, dir: &str) -> bool {
+    dir.is_empty()
+        || path
+            .strip_prefix(dir)
+            .is_some_and(|rest| rest.starts_with('/'))
+}
+
+impl RealDisk {
+    /// The directory `root`, which need not exist before `create_dir("")`.
+    pub fn new(root: impl Into<PathBuf>) -> RealDisk {
+        RealDisk {
+            root: root.into(),
+            lengths: Arc::default(),
+        }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        assert_inside(path);
+        if path.is_empty() {
+            self.root.clone()
+        } else {
+            self.root.join(path)
+        }
+    }
+
+    fn error(&self, call: &str, path: &str, cause: &io::Error) -> Error {
+        let what = format!("{call} {}", self.describe(path));
+        match cause.kind() {
+            io::ErrorKind::NotFound => {
+                Error::corrupt(format!("{what}: there is no such file or folder"))
+            }
+            _ => Error::io(what, cause),
+        }
+    }
+}
+
+/// The outcome of an operation that is fine if its object is absent.
+fn absent_is_fine<T: Default>(outcome: io::Result<T>) -> io::Result<T> {
+    match outcome {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(T::default()),
+        other => other,
+    }
+}
+
+impl Disk for RealDisk {
+    fn open(&self, path: &str, mode: OpenMode) -> Result<Box<dyn DiskFile>> {
+        let whole = self.path(path);
+        let writes = mode != OpenMode::Read;
+        let create = mode == OpenMode::Create;
+        // The lock is held over the call so that no removal comes between the file and its length.
+        let mut lengths = self.lengths.lock();
+        let opened = File::options()
+            .read(true)
+            .write(writes)
+            .create(create)
+            .truncate(false)
+            .open(&whole);
+        let file = opened.map_err(|e| self.error("open", path, &e))?;
+        Ok(Box::new(RealFile {
+            file,
+            path: whole,
+            length: lengths.of(path),
+        }))
+    }
+
+    fn len(&self, path: &str) -> Result<Option<u64>> {
+        let metadata = absent_is_fine(fs::metadata(self.path(path)).map(Some));
+        let metadata = metadata.map_err(|e| self.error("stat", path, &e))?;
+        Ok(metadata
+            .filter(|metadata| metadata.is_file())
+            .map(|metadata| metadata.len()))
+    }
+
+    fn list(&self, dir: &str) -> Result<Vec<String>> {
+        let read = || -> io::Result<Vec<String>> {
+            let mut names = Vec::new();
+            for entry in fs::read_dir(self.path(dir))? {
+                // A name that is not UTF-8 is none of ours.
+                names.extend(entry?.file_name().into_string().ok());
+            }
+            names.sort();
+            Ok(names)
+        };
+        absent_is_fine(read()).map_err(|e| self.error("list", dir, &e))
+    }
+
+    fn create_dir(&self, dir: &str) -> Result<()> {
+        fs::create_dir_all(self.path(dir)).map_err(|e| self.error("create folder", dir, &e))
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let mut lengths = self.lengths.lock();
+        lengths.forget(path);
+        absent_is_fine(fs::remove_file(self.path(path))).map_err(|e| self.error("remove", path, &e))
+    }
+
+    fn remove_dir(&self, dir: &str) -> Result<()> {
+        let mut lengths = self.lengths.lock();
+        lengths.forget_dir(dir);
+        absent_is_fine(fs::remove_dir_all(self.path(dir)))
+            .map_err(|e| self.error("remove folder", dir, &e))
+    }
+
+    fn sync_dir(&self, dir: &str) -> Result<()> {
+        let synced = File::open(self.path(dir)).and_then(|folder| folder.sync_all());
+        synced.map_err(|e| self.error("sync folder", dir, &e))
+    }
+
+    fn map(&self, path: &str, len_min: u64) -> Result<Arc<Mapping>> {
+        let whole = self.path(path);
+        let mut lengths = self.lengths.lock();
+        let file = File::open(&whole).map_err(|e| self.error("map", path, &e))?;
+        Ok(Arc::new(Mapping::of_file(
+            &file,
+            whole,
+            len_min,
+            lengths.of(path),
+        )?))
+    }
+
+    fn describe(&self, path: &str) -> String {
+        self.path(path).display().to_string()
+    }
+}
+
+#[derive(Debug)]
+struct RealFile {
+    file: File,
+    path: PathBuf,
+    length: Arc<FileLength>,
+}
+
+impl RealFile {
+    fn error(&self, call: &str, cause: &io::Error) -> Error {
+        Error::io(format_args!("{call} {}", self.path.display()), cause)
+    }
+
+    fn fill_with_zeros(&self, offset: u64, len: u64) -> io::Result<()> {
+        let end = self.file.metadata()?.len().min(offset.saturating_add(len));
+        let mut position = offset;
+        while position < end {
+            let part = (end - position).min(ZEROS.len() as u64);
+            self.file.write_all_at(&ZEROS[..part as usize], position)?;
+            position += part;
+        }
+        Ok(())
+    }
+}
+
+impl DiskFile for RealFile {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
+        self.file
+            .read_exact_at(buf, offset)
+            .map_err(|e| match e.kind() {
+                io::ErrorKind::UnexpectedEof => Error::corrupt(format!(
+                    "{}: {} bytes at offset {offset} were asked for, but the file ends before",
+                    self.path.display(),
+                    buf.len()
+                )),
+                _ => self.error("read", &e),
+            })
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<()> {
+        self.file
+            .write_all_at(buf, offset)
+            .map_err(|e| self.error("write", &e))
+    }
+
+    fn sync(&self) -> Result<()> {
+        // fdatasync on Linux, F_FULLFSYNC on macOS.
+        self.file.sync_data().map_err(|e| self.error("sync", &e))
+    }
+
+    fn len(&self) -> Result<u64> {
+        Ok(self
+            .file
+            .metadata()
+            .map_err(|e| self.error("stat", &e))?
+            .len())
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        self.length
+            .cut(len, || self.file.set_len(len))
+            .map_err(|e| self.error("set the length of", &e))
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let punched = punch_hole(&self.file, offset, len).and_then(|punched| {
+            if punched {
+                Ok(())
+            } else {
+                self.fill_with_zeros(offset, len)
+            }
+        });
+        punched.map_err(|e| self.error("punch a hole into", &e))
+    }
+}

@@ -94,8 +94,5 @@ pub trait DiskFile: Send + Sync + Debug {
 /// Panics if `path` could leave the directory: paths are made by the engine from ids, so this is a bug and not input.
 pub(crate) fn assert_inside(path: &str) {
     let inside = path.is_empty() || path.split('/').all(|part| !matches!(part, "" | "." | ".."));
-    assert!(
-        inside,
-        "a path of a disk is relative and has no empty or dotted part: {path:?}"
-    );
+    assert!(inside, "a path of a disk is relative and has no empty or dotted part: {path:?}");
 }

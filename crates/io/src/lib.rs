@@ -11,13 +11,17 @@
 //! The only thing that bypasses the seam is the ordered base, which maps its own file, and [`DirectoryLock`], which
 //! must name a real process.
 
+mod crash;
 mod disk;
+mod faulty;
 mod lock;
 mod mapping;
 mod memory;
 mod real;
 
+pub use crash::{Fate, Record, crash_state};
 pub use disk::{Disk, DiskFile, OpenMode};
+pub use faulty::{Call, Fault, FaultPlan, FaultyDisk};
 pub use lock::DirectoryLock;
 pub use mapping::Mapping;
 pub use memory::MemoryDisk;

@@ -24,12 +24,7 @@ impl DirectoryLock {
     pub fn acquire(dir: &Path) -> Result<DirectoryLock> {
         let path = dir.join(LOCK_FILE);
         let failed = |e: &io::Error| Error::io(format_args!("lock {}", path.display()), e);
-        let opened = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path);
+        let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = opened.map_err(|e| failed(&e))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -51,21 +46,12 @@ fn held(dir: &Path, file: &mut File) -> Error {
     let dir = dir.display();
     let error = match holder(file) {
         Some(id) if id == std::process::id() => {
-            return Error::new(
-                ErrorKind::Locked,
-                format!("{dir} is open in this process already"),
-            )
-            .hint("open the directory once and share the database between threads");
+            return Error::new(ErrorKind::Locked, format!("{dir} is open in this process already"))
+                .hint("open the directory once and share the database between threads");
         }
-        Some(id) => Error::new(
-            ErrorKind::Locked,
-            format!("{dir} is in use by process {id}"),
-        ),
+        Some(id) => Error::new(ErrorKind::Locked, format!("{dir} is in use by process {id}")),
         // The holder has locked the file and not yet written its id.
-        None => Error::new(
-            ErrorKind::Locked,
-            format!("{dir} is in use by another process"),
-        ),
+        None => Error::new(ErrorKind::Locked, format!("{dir} is in use by another process")),
     };
     error.hint("wait until it ends, or open the directory read-only")
 }

@@ -37,10 +37,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use rowmill_base::{Error, ErrorKind, Result};
 
-const _: () = assert!(
-    size_of::<usize>() == 8,
-    "mappings need a 64-bit address space"
-);
+const _: () = assert!(size_of::<usize>() == 8, "mappings need a 64-bit address space");
 
 /// The least address space of a mapping. A process has 2^17 times as much.
 const CAPACITY_MIN: u64 = 1 << 30;
@@ -57,11 +54,7 @@ pub struct Mapping {
 #[derive(Clone)]
 enum Origin {
     /// A file of the file system. Device and inode tell it apart from another that has taken its name since.
-    File {
-        path: PathBuf,
-        device: u64,
-        inode: u64,
-    },
+    File { path: PathBuf, device: u64, inode: u64 },
     /// A file of a memory disk, which keeps the shared length itself.
     Memory { name: String },
 }
@@ -73,41 +66,18 @@ pub(crate) trait PopulateGuard: Send + Sync + fmt::Debug {
 
 impl Mapping {
     /// Maps an open file of the file system. `length` is the one that all handles of the file share.
-    pub(crate) fn of_file(
-        file: &File,
-        path: PathBuf,
-        len_min: u64,
-        length: Arc<FileLength>,
-    ) -> Result<Mapping> {
-        let metadata = file
-            .metadata()
-            .map_err(|e| Error::io(format_args!("stat {}", path.display()), &e))?;
-        let len = length
-            .update(|| stat_len(file))
-            .map_err(|e| Error::io(path.display(), &e))?;
+    pub(crate) fn of_file(file: &File, path: PathBuf, len_min: u64, length: Arc<FileLength>) -> Result<Mapping> {
+        let metadata = file.metadata().map_err(|e| Error::io(format_args!("stat {}", path.display()), &e))?;
+        let len = length.update(|| stat_len(file)).map_err(|e| Error::io(path.display(), &e))?;
         let region = Region::of_file(file, capacity_for(len_min.max(len)))
             .map_err(|e| reserve_error(format_args!("map {}", path.display()), &e))?;
-        let origin = Origin::File {
-            path,
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        };
-        Ok(Mapping {
-            region: Arc::new(region),
-            length,
-            origin,
-            guard: None,
-        })
+        let origin = Origin::File { path, device: metadata.dev(), inode: metadata.ino() };
+        Ok(Mapping { region: Arc::new(region), length, origin, guard: None })
     }
 
     /// The mapping of a file of a memory disk.
     pub(crate) fn of_memory(memory: &Anonymous, name: String, length: Arc<FileLength>) -> Mapping {
-        Mapping {
-            region: memory.0.clone(),
-            length,
-            origin: Origin::Memory { name },
-            guard: None,
-        }
+        Mapping { region: memory.0.clone(), length, origin: Origin::Memory { name }, guard: None }
     }
 
     /// The same mapping behind a guard.
@@ -134,9 +104,7 @@ impl Mapping {
         // SAFETY: 1. [offset, offset + len) lies inside the region and inside the file's length: checked above, and the
         // region lives as long as `self`. 2. u8 has no alignment and no invalid values. 3. Nobody writes the range while
         // the slice lives: asked of the caller by this function and by `Disk`.
-        Ok(unsafe {
-            std::slice::from_raw_parts(self.region.start.as_ptr().add(offset as usize), len)
-        })
+        Ok(unsafe { std::slice::from_raw_parts(self.region.start.as_ptr().add(offset as usize), len) })
     }
 
     /// Brings the range into memory, with an error where touching it would raise SIGBUS: the disk cannot read it, or the
@@ -149,20 +117,13 @@ impl Mapping {
         match &self.origin {
             Origin::Memory { .. } => Ok(()),
             Origin::File { .. } if len == 0 => Ok(()),
-            Origin::File {
-                path,
-                device,
-                inode,
-            } => match self.region.populate(offset as usize, len) {
+            Origin::File { path, device, inode } => match self.region.populate(offset as usize, len) {
                 Populated::Yes => Ok(()),
                 Populated::Unsupported => read_through(path, (*device, *inode), offset, len),
                 Populated::Failed(cause) => {
                     // EFAULT says only that a touch would have raised SIGBUS. Reading the range says why.
                     read_through(path, (*device, *inode), offset, len)?;
-                    Err(Error::io(
-                        format_args!("read {len} bytes at {offset} of {}", path.display()),
-                        &cause,
-                    ))
+                    Err(Error::io(format_args!("read {len} bytes at {offset} of {}", path.display()), &cause))
                 }
             },
         }
@@ -198,12 +159,7 @@ impl Mapping {
     }
 
     fn refresh(&self) -> Result<u64> {
-        let Origin::File {
-            path,
-            device,
-            inode,
-        } = &self.origin
-        else {
+        let Origin::File { path, device, inode } = &self.origin else {
             return Ok(self.length.get());
         };
         self.length
@@ -228,11 +184,7 @@ impl Mapping {
 impl fmt::Debug for Mapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, capacity, length) = (self.name(), self.capacity(), self.length.get());
-        f.debug_struct("Mapping")
-            .field("file", &name)
-            .field("capacity", &capacity)
-            .field("length", &length)
-            .finish()
+        f.debug_struct("Mapping").field("file", &name).field("capacity", &capacity).field("length", &length).finish()
     }
 }
 
@@ -293,10 +245,7 @@ impl Anonymous {
 
     /// Copies the first `len` bytes into another range. Both must be that long.
     pub(crate) fn copy_to(&self, target: &Anonymous, len: u64) {
-        assert!(
-            !Arc::ptr_eq(&self.0, &target.0),
-            "a file moves into another range"
-        );
+        assert!(!Arc::ptr_eq(&self.0, &target.0), "a file moves into another range");
         let (from, to) = (self.0.at(0, len), target.0.at(0, len));
         // SAFETY: 1. `at` checked both ranges. 2. They are different regions, so they do not overlap. 3. Nobody writes
         // the source or touches the target: the caller holds the file's lock and the target is new.
@@ -366,12 +315,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     fn of_file(file: &File, len: usize) -> io::Result<Region> {
-        Region::map(
-            len,
-            libc::PROT_READ,
-            libc::MAP_SHARED | libc::MAP_NORESERVE,
-            file.as_raw_fd(),
-        )
+        Region::map(len, libc::PROT_READ, libc::MAP_SHARED | libc::MAP_NORESERVE, file.as_raw_fd())
     }
 
     fn anonymous(len: usize) -> io::Result<Region> {
@@ -386,19 +330,13 @@ impl Region {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start =
-            NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
+        let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
         Ok(Region { start, len })
     }
 
     /// The address of a range that lies inside the region. Panics if it does not: the callers have checked.
     fn at(&self, offset: u64, len: u64) -> *mut u8 {
-        assert!(
-            offset
-                .checked_add(len)
-                .is_some_and(|end| end <= self.len as u64),
-            "a range lies inside its region"
-        );
+        assert!(offset.checked_add(len).is_some_and(|end| end <= self.len as u64), "a range lies inside its region");
         // SAFETY: the offset is at most the region's length, so the address stays inside or one past the end of it.
         unsafe { self.start.as_ptr().add(offset as usize) }
     }
@@ -467,15 +405,7 @@ pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<bool>
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     loop {
         // SAFETY: a call on an open descriptor that touches no memory of ours.
-        if unsafe {
-            libc::fallocate(
-                file.as_raw_fd(),
-                mode,
-                offset as libc::off_t,
-                len as libc::off_t,
-            )
-        } == 0
-        {
+        if unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as libc::off_t, len as libc::off_t) } == 0 {
             return Ok(true);
         }
         let cause = io::Error::last_os_error();
@@ -493,13 +423,14 @@ pub(crate) fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<bo
     Ok(false)
 }
 
-/// Reads a range of a file by calls, for the error that a touch of its mapping would have raised.
+/// Reads a range of a file by calls, for the error that a touch of its mapping would have raised. A file that has lost
+/// its name can only be read through its mapping, and nobody can cut it any more.
 fn read_through(path: &Path, identity: (u64, u64), offset: u64, len: usize) -> Result<()> {
-    let read = || {
+    let read = || -> io::Result<()> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if (metadata.dev(), metadata.ino()) != identity {
-            return Err(io::Error::from(io::ErrorKind::NotFound));
+            return Ok(());
         }
         let mut scratch = vec![0; len.min(1 << 16)];
         for start in (0..len).step_by(1 << 16) {
@@ -508,20 +439,23 @@ fn read_through(path: &Path, identity: (u64, u64), offset: u64, len: usize) -> R
         }
         Ok(())
     };
-    read().map_err(|e| file_error(path, &e).context(format_args!("read {len} bytes at {offset}")))
+    match read() {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => {
+            Err(file_error(path, &e).context(format_args!("read {len} bytes at {offset}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The error of a file that is in use: missing or too short is damage, anything else is the disk.
 fn file_error(path: &Path, cause: &io::Error) -> Error {
     match cause.kind() {
-        io::ErrorKind::NotFound => Error::corrupt(format!(
-            "{}: the file was removed or replaced while it was in use",
-            path.display()
-        )),
-        io::ErrorKind::UnexpectedEof => Error::corrupt(format!(
-            "{}: the file was cut while it was in use",
-            path.display()
-        )),
+        io::ErrorKind::NotFound => {
+            Error::corrupt(format!("{}: the file was removed or replaced while it was in use", path.display()))
+        }
+        io::ErrorKind::UnexpectedEof => {
+            Error::corrupt(format!("{}: the file was cut while it was in use", path.display()))
+        }
         _ => Error::io(path.display(), cause),
     }
 }
@@ -542,9 +476,7 @@ fn stat_len(file: &File) -> io::Result<u64> {
 
 fn capacity_for(len: u64) -> usize {
     // Beyond 2^63 there is no power of two; the kernel refuses long before.
-    len.max(CAPACITY_MIN)
-        .checked_next_power_of_two()
-        .unwrap_or(1 << 63) as usize
+    len.max(CAPACITY_MIN).checked_next_power_of_two().unwrap_or(1 << 63) as usize
 }
 
 fn page_len() -> u64 {

@@ -35,24 +35,15 @@ impl MemoryDisk {
     }
 
     fn file(&self, path: &str) -> Result<Arc<MemoryFile>> {
-        self.0
-            .lock()
-            .file(path)
-            .ok_or_else(|| self.missing("open", path))
+        self.0.lock().file(path).ok_or_else(|| self.missing("open", path))
     }
 
     fn missing(&self, call: &str, path: &str) -> Error {
-        Error::corrupt(format!(
-            "{call} {}: there is no such file or folder",
-            self.describe(path)
-        ))
+        Error::corrupt(format!("{call} {}: there is no such file or folder", self.describe(path)))
     }
 
     fn wrong_kind(&self, call: &str, path: &str, cause: io::ErrorKind) -> Error {
-        Error::io(
-            format_args!("{call} {}", self.describe(path)),
-            &io::Error::from(cause),
-        )
+        Error::io(format_args!("{call} {}", self.describe(path)), &io::Error::from(cause))
     }
 }
 
@@ -73,11 +64,7 @@ fn parent(path: &str) -> &str {
 
 /// What of `path` lies below `dir`.
 fn below<'a>(path: &'a str, dir: &str) -> Option<&'a str> {
-    if dir.is_empty() {
-        Some(path)
-    } else {
-        path.strip_prefix(dir)?.strip_prefix('/')
-    }
+    if dir.is_empty() { Some(path) } else { path.strip_prefix(dir)?.strip_prefix('/') }
 }
 
 impl Disk for MemoryDisk {
@@ -96,10 +83,7 @@ impl Disk for MemoryDisk {
             }
             None => return Err(self.missing("open", path)),
         };
-        Ok(Box::new(Handle {
-            file,
-            writes: mode != OpenMode::Read,
-        }))
+        Ok(Box::new(Handle { file, writes: mode != OpenMode::Read }))
     }
 
     fn len(&self, path: &str) -> Result<Option<u64>> {
@@ -111,9 +95,7 @@ impl Disk for MemoryDisk {
         assert_inside(dir);
         let folder = self.0.lock();
         let paths = folder.files.keys().chain(&folder.dirs);
-        let names = paths
-            .filter_map(|path| below(path, dir))
-            .filter(|name| !name.contains('/'));
+        let names = paths.filter_map(|path| below(path, dir)).filter(|name| !name.contains('/'));
         let names: BTreeSet<String> = names.map(str::to_owned).collect();
         Ok(names.into_iter().collect())
     }
@@ -146,19 +128,13 @@ impl Disk for MemoryDisk {
         assert_inside(dir);
         let mut folder = self.0.lock();
         folder.files.retain(|path, _| below(path, dir).is_none());
-        folder
-            .dirs
-            .retain(|path| path != dir && below(path, dir).is_none());
+        folder.dirs.retain(|path| path != dir && below(path, dir).is_none());
         Ok(())
     }
 
     fn sync_dir(&self, dir: &str) -> Result<()> {
         assert_inside(dir);
-        if self.0.lock().has_dir(dir) {
-            Ok(())
-        } else {
-            Err(self.missing("sync folder", dir))
-        }
+        if self.0.lock().has_dir(dir) { Ok(()) } else { Err(self.missing("sync folder", dir)) }
     }
 
     fn map(&self, path: &str, len_min: u64) -> Result<Arc<Mapping>> {
@@ -189,24 +165,13 @@ struct Bytes {
 impl MemoryFile {
     fn new(name: String) -> Result<MemoryFile> {
         let current = Anonymous::reserve(&name, 0)?;
-        Ok(MemoryFile {
-            name,
-            length: Arc::default(),
-            bytes: RwLock::new(Bytes {
-                current,
-                outgrown: Vec::new(),
-            }),
-        })
+        Ok(MemoryFile { name, length: Arc::default(), bytes: RwLock::new(Bytes { current, outgrown: Vec::new() }) })
     }
 
     fn map(&self, len_min: u64) -> Result<Arc<Mapping>> {
         let mut bytes = self.bytes.write();
         bytes.reserve(&self.name, len_min, self.length.get())?;
-        Ok(Arc::new(Mapping::of_memory(
-            &bytes.current,
-            self.name.clone(),
-            self.length.clone(),
-        )))
+        Ok(Arc::new(Mapping::of_memory(&bytes.current, self.name.clone(), self.length.clone())))
     }
 }
 
@@ -236,9 +201,7 @@ impl Bytes {
     }
 
     fn write(&self, buf: &[u8], offset: u64) {
-        self.change(offset, buf.len() as u64, |range, inside| {
-            range.write(&buf[..inside as usize], offset)
-        });
+        self.change(offset, buf.len() as u64, |range, inside| range.write(&buf[..inside as usize], offset));
     }
 
     fn discard(&self, offset: u64, len: u64) {
@@ -257,21 +220,13 @@ impl Handle {
         if self.writes {
             return Ok(());
         }
-        Err(Error::io(
-            format_args!("{call} {}", self.file.name),
-            &io::Error::from_raw_os_error(libc::EBADF),
-        ))
+        Err(Error::io(format_args!("{call} {}", self.file.name), &io::Error::from_raw_os_error(libc::EBADF)))
     }
 
     fn end(&self, offset: u64, len: u64) -> Result<u64> {
-        let end = offset
-            .checked_add(len)
-            .filter(|end| *end <= i64::MAX as u64);
+        let end = offset.checked_add(len).filter(|end| *end <= i64::MAX as u64);
         end.ok_or_else(|| {
-            Error::io(
-                format_args!("write {}", self.file.name),
-                &io::Error::from_raw_os_error(libc::EFBIG),
-            )
+            Error::io(format_args!("write {}", self.file.name), &io::Error::from_raw_os_error(libc::EFBIG))
         })
     }
 }

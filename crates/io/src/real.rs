@@ -42,8 +42,7 @@ impl Lengths {
             self.sweep_at = (self.by_path.len() * 2).max(64);
         }
         let length = Arc::new(FileLength::default());
-        self.by_path
-            .insert(path.to_owned(), Arc::downgrade(&length));
+        self.by_path.insert(path.to_owned(), Arc::downgrade(&length));
         length
     }
 
@@ -58,36 +57,24 @@ impl Lengths {
 }
 
 fn is_below(path: &str, dir: &str) -> bool {
-    dir.is_empty()
-        || path
-            .strip_prefix(dir)
-            .is_some_and(|rest| rest.starts_with('/'))
+    dir.is_empty() || path.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))
 }
 
 impl RealDisk {
     /// The directory `root`, which need not exist before `create_dir("")`.
     pub fn new(root: impl Into<PathBuf>) -> RealDisk {
-        RealDisk {
-            root: root.into(),
-            lengths: Arc::default(),
-        }
+        RealDisk { root: root.into(), lengths: Arc::default() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
         assert_inside(path);
-        if path.is_empty() {
-            self.root.clone()
-        } else {
-            self.root.join(path)
-        }
+        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
     }
 
     fn error(&self, call: &str, path: &str, cause: &io::Error) -> Error {
         let what = format!("{call} {}", self.describe(path));
         match cause.kind() {
-            io::ErrorKind::NotFound => {
-                Error::corrupt(format!("{what}: there is no such file or folder"))
-            }
+            io::ErrorKind::NotFound => Error::corrupt(format!("{what}: there is no such file or folder")),
             _ => Error::io(what, cause),
         }
     }
@@ -108,26 +95,15 @@ impl Disk for RealDisk {
         let create = mode == OpenMode::Create;
         // The lock is held over the call so that no removal comes between the file and its length.
         let mut lengths = self.lengths.lock();
-        let opened = File::options()
-            .read(true)
-            .write(writes)
-            .create(create)
-            .truncate(false)
-            .open(&whole);
+        let opened = File::options().read(true).write(writes).create(create).truncate(false).open(&whole);
         let file = opened.map_err(|e| self.error("open", path, &e))?;
-        Ok(Box::new(RealFile {
-            file,
-            path: whole,
-            length: lengths.of(path),
-        }))
+        Ok(Box::new(RealFile { file, path: whole, length: lengths.of(path) }))
     }
 
     fn len(&self, path: &str) -> Result<Option<u64>> {
         let metadata = absent_is_fine(fs::metadata(self.path(path)).map(Some));
         let metadata = metadata.map_err(|e| self.error("stat", path, &e))?;
-        Ok(metadata
-            .filter(|metadata| metadata.is_file())
-            .map(|metadata| metadata.len()))
+        Ok(metadata.filter(|metadata| metadata.is_file()).map(|metadata| metadata.len()))
     }
 
     fn list(&self, dir: &str) -> Result<Vec<String>> {
@@ -156,8 +132,7 @@ impl Disk for RealDisk {
     fn remove_dir(&self, dir: &str) -> Result<()> {
         let mut lengths = self.lengths.lock();
         lengths.forget_dir(dir);
-        absent_is_fine(fs::remove_dir_all(self.path(dir)))
-            .map_err(|e| self.error("remove folder", dir, &e))
+        absent_is_fine(fs::remove_dir_all(self.path(dir))).map_err(|e| self.error("remove folder", dir, &e))
     }
 
     fn sync_dir(&self, dir: &str) -> Result<()> {
@@ -169,12 +144,7 @@ impl Disk for RealDisk {
         let whole = self.path(path);
         let mut lengths = self.lengths.lock();
         let file = File::open(&whole).map_err(|e| self.error("map", path, &e))?;
-        Ok(Arc::new(Mapping::of_file(
-            &file,
-            whole,
-            len_min,
-            lengths.of(path),
-        )?))
+        Ok(Arc::new(Mapping::of_file(&file, whole, len_min, lengths.of(path))?))
     }
 
     fn describe(&self, path: &str) -> String {
@@ -208,22 +178,23 @@ impl RealFile {
 
 impl DiskFile for RealFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> Result<()> {
-        self.file
-            .read_exact_at(buf, offset)
-            .map_err(|e| match e.kind() {
-                io::ErrorKind::UnexpectedEof => Error::corrupt(format!(
-                    "{}: {} bytes at offset {offset} were asked for, but the file ends before",
-                    self.path.display(),
-                    buf.len()
-                )),
-                _ => self.error("read", &e),
-            })
+        // Reading nothing makes no call, so the end is looked up.
+        let read = match buf.is_empty() && self.len()? < offset {
+            true => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+            false => self.file.read_exact_at(buf, offset),
+        };
+        read.map_err(|e| match e.kind() {
+            io::ErrorKind::UnexpectedEof => Error::corrupt(format!(
+                "{}: {} bytes at offset {offset} were asked for, but the file ends before",
+                self.path.display(),
+                buf.len()
+            )),
+            _ => self.error("read", &e),
+        })
     }
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<()> {
-        self.file
-            .write_all_at(buf, offset)
-            .map_err(|e| self.error("write", &e))
+        self.file.write_all_at(buf, offset).map_err(|e| self.error("write", &e))
     }
 
     fn sync(&self) -> Result<()> {
@@ -232,30 +203,19 @@ impl DiskFile for RealFile {
     }
 
     fn len(&self) -> Result<u64> {
-        Ok(self
-            .file
-            .metadata()
-            .map_err(|e| self.error("stat", &e))?
-            .len())
+        Ok(self.file.metadata().map_err(|e| self.error("stat", &e))?.len())
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
-        self.length
-            .cut(len, || self.file.set_len(len))
-            .map_err(|e| self.error("set the length of", &e))
+        self.length.cut(len, || self.file.set_len(len)).map_err(|e| self.error("set the length of", &e))
     }
 
     fn punch(&self, offset: u64, len: u64) -> Result<()> {
         if len == 0 {
             return Ok(());
         }
-        let punched = punch_hole(&self.file, offset, len).and_then(|punched| {
-            if punched {
-                Ok(())
-            } else {
-                self.fill_with_zeros(offset, len)
-            }
-        });
+        let punched = punch_hole(&self.file, offset, len)
+            .and_then(|punched| if punched { Ok(()) } else { self.fill_with_zeros(offset, len) });
         punched.map_err(|e| self.error("punch a hole into", &e))
     }
 }

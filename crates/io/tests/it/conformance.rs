@@ -35,17 +35,12 @@ pub(crate) fn disk_conformance(disk: Arc<dyn Disk>) {
 const GIB: u64 = 1 << 30;
 
 fn bytes(len: usize, seed: u8) -> Vec<u8> {
-    (0..len)
-        .map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed))
-        .collect()
+    (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
 }
 
 fn read(disk: &dyn Disk, path: &str, offset: u64, len: usize) -> Vec<u8> {
     let mut buf = vec![0xAA; len];
-    disk.open(path, OpenMode::Read)
-        .unwrap()
-        .read_exact_at(&mut buf, offset)
-        .unwrap();
+    disk.open(path, OpenMode::Read).unwrap().read_exact_at(&mut buf, offset).unwrap();
     buf
 }
 
@@ -58,34 +53,17 @@ fn absent_files_and_folders(disk: &dyn Disk) {
     for mode in [OpenMode::Read, OpenMode::Write] {
         let error = disk.open("t/none", mode).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert!(
-            error.message().contains(&disk.describe("t/none")),
-            "{error}"
-        );
+        assert!(error.message().contains(&disk.describe("t/none")), "{error}");
     }
-    assert_eq!(
-        disk.open("t/none/file", OpenMode::Create)
-            .unwrap_err()
-            .kind(),
-        ErrorKind::Corrupt
-    );
-    assert_eq!(
-        disk.map("t/none", 0).unwrap_err().kind(),
-        ErrorKind::Corrupt
-    );
-    assert_eq!(
-        disk.sync_dir("t/none").unwrap_err().kind(),
-        ErrorKind::Corrupt
-    );
+    assert_eq!(disk.open("t/none/file", OpenMode::Create).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(disk.map("t/none", 0).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(disk.sync_dir("t/none").unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 fn files_are_created_listed_and_removed(disk: &dyn Disk) {
     let file = disk.open("t/1/b", OpenMode::Create).unwrap();
     assert!(file.is_empty().unwrap());
-    disk.open("t/1/a", OpenMode::Create)
-        .unwrap()
-        .write_all_at(b"abc", 0)
-        .unwrap();
+    disk.open("t/1/a", OpenMode::Create).unwrap().write_all_at(b"abc", 0).unwrap();
     disk.open("t/1/a", OpenMode::Create).unwrap();
     disk.sync_dir("t/1").unwrap();
     assert_eq!(disk.list("t/1").unwrap(), ["a", "b"]);
@@ -176,10 +154,7 @@ fn punched_ranges_are_zeros_and_keep_the_length(disk: &dyn Disk) {
 }
 
 fn read_handles_do_not_write(disk: &dyn Disk) {
-    disk.open("t/1/f", OpenMode::Create)
-        .unwrap()
-        .write_all_at(&[1; 10], 0)
-        .unwrap();
+    disk.open("t/1/f", OpenMode::Create).unwrap().write_all_at(&[1; 10], 0).unwrap();
     let file = disk.open("t/1/f", OpenMode::Read).unwrap();
     file.write_all_at(&[2], 0).unwrap_err();
     file.set_len(0).unwrap_err();
@@ -211,39 +186,23 @@ fn mappings_follow_growth(disk: &dyn Disk) {
         mapping.populate(part * 10_000, 10_000).unwrap();
         assert_eq!(mapping.slice(part * 10_000, 10_000).unwrap(), written);
     }
-    assert_eq!(
-        mapping.slice(0, 200_000).unwrap(),
-        read(disk, "t/1/f", 0, 200_000)
-    );
+    assert_eq!(mapping.slice(0, 200_000).unwrap(), read(disk, "t/1/f", 0, 200_000));
 }
 
 fn mappings_refuse_what_is_not_there(disk: &dyn Disk) {
     let file = disk.open("t/1/f", OpenMode::Create).unwrap();
     file.write_all_at(&[1; 10], 0).unwrap();
     let mapping = disk.map("t/1/f", 0).unwrap();
-    for (offset, len) in [
-        (0, 11),
-        (10, 1),
-        (5_000, 1),
-        (1 << 40, 1),
-        (u64::MAX, 2),
-        (0, usize::MAX),
-    ] {
+    for (offset, len) in [(0, 11), (10, 1), (5_000, 1), (1 << 40, 1), (u64::MAX, 2), (0, usize::MAX)] {
         let error = mapping.slice(offset, len).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
         assert!(error.message().contains(&disk.describe("t/1/f")), "{error}");
-        assert_eq!(
-            mapping.populate(offset, len).unwrap_err().kind(),
-            ErrorKind::Corrupt
-        );
+        assert_eq!(mapping.populate(offset, len).unwrap_err().kind(), ErrorKind::Corrupt);
     }
     // Beyond the mapping and within the file is a bug of the caller, and not damage.
     let beyond = mapping.capacity();
     file.write_all_at(&[1], beyond).unwrap();
-    assert_eq!(
-        mapping.slice(beyond, 1).unwrap_err().kind(),
-        ErrorKind::Internal
-    );
+    assert_eq!(mapping.slice(beyond, 1).unwrap_err().kind(), ErrorKind::Internal);
 }
 
 fn mappings_know_of_cuts(disk: &dyn Disk) {
@@ -251,24 +210,12 @@ fn mappings_know_of_cuts(disk: &dyn Disk) {
     file.write_all_at(&[1; 100_000], 0).unwrap();
     let mapping = disk.map("t/1/f", 0).unwrap();
     mapping.slice(0, 100_000).unwrap();
-    disk.open("t/1/f", OpenMode::Write)
-        .unwrap()
-        .set_len(50_000)
-        .unwrap();
-    assert_eq!(
-        mapping.slice(49_999, 2).unwrap_err().kind(),
-        ErrorKind::Corrupt
-    );
-    assert_eq!(
-        mapping.populate(90_000, 1).unwrap_err().kind(),
-        ErrorKind::Corrupt
-    );
+    disk.open("t/1/f", OpenMode::Write).unwrap().set_len(50_000).unwrap();
+    assert_eq!(mapping.slice(49_999, 2).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(mapping.populate(90_000, 1).unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(mapping.slice(0, 50_000).unwrap(), [1; 50_000]);
     file.write_all_at(&[2; 10], 60_000).unwrap();
-    assert_eq!(
-        mapping.slice(59_999, 11).unwrap(),
-        [0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
-    );
+    assert_eq!(mapping.slice(59_999, 11).unwrap(), [0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]);
 }
 
 fn mappings_of_removed_files(disk: &dyn Disk) {
@@ -280,15 +227,9 @@ fn mappings_of_removed_files(disk: &dyn Disk) {
     mapping.populate(0, 10_000).unwrap();
     let new = disk.open("t/1/f", OpenMode::Create).unwrap();
     new.write_all_at(&[2; 20_000], 0).unwrap();
-    assert_eq!(
-        mapping.slice(0, 20_000).unwrap_err().kind(),
-        ErrorKind::Corrupt
-    );
+    assert_eq!(mapping.slice(0, 20_000).unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(mapping.slice(0, 10_000).unwrap(), [1; 10_000]);
-    assert_eq!(
-        disk.map("t/1/f", 0).unwrap().slice(0, 20_000).unwrap(),
-        [2; 20_000]
-    );
+    assert_eq!(disk.map("t/1/f", 0).unwrap().slice(0, 20_000).unwrap(), [2; 20_000]);
 }
 
 fn a_longer_mapping_for_an_outgrown_one(disk: &dyn Disk) {
@@ -307,10 +248,7 @@ fn a_longer_mapping_for_an_outgrown_one(disk: &dyn Disk) {
     // What is written now below the old end is the same in both.
     file.write_all_at(&[3; 10_000], 20_000).unwrap();
     file.punch(22_000, 1_000).unwrap();
-    assert_eq!(
-        short.slice(20_000, 10_000).unwrap(),
-        long.slice(20_000, 10_000).unwrap()
-    );
+    assert_eq!(short.slice(20_000, 10_000).unwrap(), long.slice(20_000, 10_000).unwrap());
     assert_eq!(short.slice(21_999, 2).unwrap(), [3, 0]);
     file.set_len(25_000).unwrap();
     file.set_len(30_000).unwrap();
@@ -326,10 +264,7 @@ fn many_threads_share_a_handle(disk: &dyn Disk) {
             let (file, mapping) = (&file, &mapping);
             scope.spawn(move || {
                 for part in 0..50 {
-                    let (written, offset) = (
-                        bytes(3_000, (thread * 50 + part) as u8),
-                        (part * 4 + thread) * 3_000,
-                    );
+                    let (written, offset) = (bytes(3_000, (thread * 50 + part) as u8), (part * 4 + thread) * 3_000);
                     file.write_all_at(&written, offset).unwrap();
                     assert_eq!(mapping.slice(offset, 3_000).unwrap(), written);
                 }

@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+mod model;
 
 use std::sync::Arc;
 
-use rowmill_io::{MemoryDisk, RealDisk};
+use rowmill_base::ErrorKind;
+use rowmill_io::{Disk, FaultyDisk, MemoryDisk, OpenMode, RealDisk};
 
 #[test]
 fn real_disk_conforms() {
@@ -17,4 +19,37 @@ fn real_disk_conforms() {
 #[test]
 fn memory_disk_conforms() {
     conformance::disk_conformance(Arc::new(MemoryDisk::new()));
+}
+
+#[test]
+fn faulty_disk_without_faults_conforms() {
+    conformance::disk_conformance(Arc::new(FaultyDisk::new(Arc::new(MemoryDisk::new()))));
+}
+
+/// A cut that this process cannot know of is found by `populate`, where a plain touch would raise SIGBUS.
+#[test]
+fn populate_finds_a_file_that_was_cut_behind_our_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = RealDisk::new(dir.path());
+    disk.open("f", OpenMode::Create).unwrap().write_all_at(&[1; 100_000], 0).unwrap();
+    let mapping = disk.map("f", 0).unwrap();
+    mapping.slice(0, 100_000).unwrap();
+    std::fs::File::options().write(true).open(dir.path().join("f")).unwrap().set_len(10).unwrap();
+    let error = mapping.populate(50_000, 10).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.message().contains("was cut"), "{error}");
+    mapping.populate(0, 10).unwrap();
+}
+
+/// A file that another takes the place of is not read through the mapping of the first.
+#[test]
+fn a_replaced_file_is_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = RealDisk::new(dir.path());
+    disk.open("f", OpenMode::Create).unwrap().write_all_at(&[1; 10], 0).unwrap();
+    let mapping = disk.map("f", 0).unwrap();
+    std::fs::write(dir.path().join("g"), [2; 100]).unwrap();
+    std::fs::rename(dir.path().join("g"), dir.path().join("f")).unwrap();
+    assert_eq!(mapping.slice(0, 100).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(mapping.slice(0, 10).unwrap(), [1; 10]);
 }

@@ -1,0 +1,177 @@
+//! What a power cut may leave behind: a disk rebuilt from a record of calls and of what happened to survive.
+//!
+//! The rules are those that [`disk.rs`](crate::Disk) assumes of a disk. A change of a file's bytes or length is certain
+//! once the file was synced after it; a name made or removed is certain once its folder was synced after it. Each other
+//! change, alone and in any combination, happened or did not; a write may have happened in part. A test records a run,
+//! cuts the record at every call, and opens what [`crash_state`] makes of it under many choices.
+
+use std::collections::HashMap;
+
+use rowmill_base::Result;
+
+use crate::{Disk, MemoryDisk, OpenMode};
+
+/// A call that changed a disk, or made changes certain. The engine never gives a path to a second file, so a path names
+/// a file here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Record {
+    CreateFile { path: String },
+    CreateDir { path: String },
+    Remove { path: String },
+    RemoveDir { path: String },
+    Write { path: String, offset: u64, bytes: Vec<u8> },
+    SetLen { path: String, len: u64 },
+    Punch { path: String, offset: u64, len: u64 },
+    Sync { path: String },
+    SyncDir { path: String },
+}
+
+/// What became of a change that was not certain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It happened.
+    Kept,
+    /// It did not happen.
+    Lost,
+    /// Of a write, only the bytes from `start` to `end` (cut to its length) happened. Other changes are kept.
+    Torn {
+        /// The first byte that was written.
+        start: usize,
+        /// The byte behind the last one that was written.
+        end: usize,
+    },
+}
+
+/// The disk after a power cut behind the last of `records`. `fate` is asked once for each change that is not certain, in
+/// order. A change inside a file or folder that does not exist then goes with it.
+pub fn crash_state(records: &[Record], mut fate: impl FnMut(&Record) -> Fate) -> Result<MemoryDisk> {
+    let disk = MemoryDisk::new();
+    for (record, certain) in records.iter().zip(certain_changes(records)) {
+        let fate = if certain { Fate::Kept } else { fate(record) };
+        if fate != Fate::Lost {
+            apply(&disk, record, fate)?;
+        }
+    }
+    Ok(disk)
+}
+
+/// Which of `records` a power cut behind the last of them cannot take back. Syncs themselves count as certain.
+fn certain_changes(records: &[Record]) -> Vec<bool> {
+    let (mut files, mut dirs) = (HashMap::new(), HashMap::new());
+    for (position, record) in records.iter().enumerate() {
+        match record {
+            Record::Sync { path } => files.insert(path.as_str(), position),
+            Record::SyncDir { path } => dirs.insert(path.as_str(), position),
+            _ => None,
+        };
+    }
+    let synced_after = |position: usize, last: Option<&usize>| last.is_some_and(|last| *last > position);
+    let certain = |(position, record): (usize, &Record)| match record {
+        Record::CreateFile { path } | Record::Remove { path } | Record::RemoveDir { path } => {
+            synced_after(position, dirs.get(parent(path)))
+        }
+        // A folder is made with those above it; all of their names must be certain.
+        Record::CreateDir { path } => ancestors(path).all(|dir| synced_after(position, dirs.get(dir))),
+        Record::Write { path, .. } | Record::SetLen { path, .. } | Record::Punch { path, .. } => {
+            synced_after(position, files.get(path.as_str()))
+        }
+        Record::Sync { .. } | Record::SyncDir { .. } => true,
+    };
+    records.iter().enumerate().map(certain).collect()
+}
+
+fn apply(disk: &MemoryDisk, record: &Record, fate: Fate) -> Result<()> {
+    match record {
+        Record::CreateDir { path } => disk.create_dir(path),
+        Record::CreateFile { path } if is_dir(disk, parent(path))? => disk.open(path, OpenMode::Create).map(drop),
+        Record::Remove { path } => disk.remove(path),
+        Record::RemoveDir { path } => disk.remove_dir(path),
+        Record::Write { path, offset, bytes } if exists(disk, path)? => {
+            let (start, end) = match fate {
+                Fate::Torn { start, end } => (start.min(bytes.len()), end.min(bytes.len())),
+                Fate::Kept | Fate::Lost => (0, bytes.len()),
+            };
+            let part = bytes.get(start..end).unwrap_or_default();
+            disk.open(path, OpenMode::Write)?.write_all_at(part, offset + start as u64)
+        }
+        Record::SetLen { path, len } if exists(disk, path)? => disk.open(path, OpenMode::Write)?.set_len(*len),
+        Record::Punch { path, offset, len } if exists(disk, path)? => {
+            disk.open(path, OpenMode::Write)?.punch(*offset, *len)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn exists(disk: &MemoryDisk, path: &str) -> Result<bool> {
+    Ok(disk.len(path)?.is_some())
+}
+
+fn is_dir(disk: &MemoryDisk, dir: &str) -> Result<bool> {
+    let name = dir.rsplit('/').next().unwrap_or_default();
+    Ok(dir.is_empty() || disk.list(parent(dir))?.iter().any(|listed| listed == name))
+}
+
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(dir, _)| dir)
+}
+
+/// The folders above `path`, nearest first, the root last.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(parent(path)), |dir| (!dir.is_empty()).then(|| parent(dir)))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::FaultyDisk;
+
+    fn recorded() -> Vec<Record> {
+        let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
+        disk.plan().record();
+        disk.create_dir("d").unwrap();
+        disk.sync_dir("").unwrap();
+        let file = disk.open("d/f", OpenMode::Create).unwrap();
+        disk.sync_dir("d").unwrap();
+        file.write_all_at(b"certain", 0).unwrap();
+        file.sync().unwrap();
+        file.write_all_at(b"maybe", 7).unwrap();
+        disk.open("d/g", OpenMode::Create).unwrap().write_all_at(b"x", 0).unwrap();
+        disk.plan().records()
+    }
+
+    fn text(disk: &MemoryDisk, path: &str) -> Option<Vec<u8>> {
+        let mut buf = vec![0; disk.len(path).unwrap()? as usize];
+        disk.open(path, OpenMode::Read).unwrap().read_exact_at(&mut buf, 0).unwrap();
+        Some(buf)
+    }
+
+    #[test]
+    fn what_was_synced_is_there_whatever_happens_to_the_rest() {
+        let records = recorded();
+        let lost = crash_state(&records, |_| Fate::Lost).unwrap();
+        assert_eq!(text(&lost, "d/f").unwrap(), b"certain");
+        assert_eq!(text(&lost, "d/g"), None);
+        let kept = crash_state(&records, |_| Fate::Kept).unwrap();
+        assert_eq!(text(&kept, "d/f").unwrap(), b"certainmaybe");
+        assert_eq!(text(&kept, "d/g").unwrap(), b"x");
+        let torn = crash_state(&records, |_| Fate::Torn { start: 2, end: 4 }).unwrap();
+        assert_eq!(text(&torn, "d/f").unwrap(), b"certain\0\0yb");
+    }
+
+    #[test]
+    fn names_go_with_their_folder() {
+        let records = &recorded()[..1];
+        let asked = std::cell::Cell::new(0);
+        let lost = crash_state(records, |_| {
+            asked.set(asked.get() + 1);
+            Fate::Lost
+        });
+        assert_eq!(lost.unwrap().list("").unwrap(), [""; 0]);
+        assert_eq!(asked.get(), 1);
+    }
+}

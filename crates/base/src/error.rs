@@ -31,6 +31,10 @@ kinds! {
     UndefinedTable = "42P01",
     /// No column of that name.
     UndefinedColumn = "42703",
+    /// A name that fits more than one column.
+    AmbiguousColumn = "42702",
+    /// A column outside GROUP BY and aggregates, or an aggregate where none may be.
+    Grouping = "42803",
     /// No function of that name, or none for these arguments.
     UndefinedFunction = "42883",
     /// No schema of that name.

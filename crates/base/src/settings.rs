@@ -90,7 +90,13 @@ pub const SETTINGS: &[Setting] = &[
         16 << 20,
         "Length of a statement's text beyond which it is refused.",
     ),
-    number("expression_depth_max", 8, 100_000, 1_000, "Nesting of a statement's expressions beyond which it is refused."),
+    number(
+        "expression_depth_max",
+        8,
+        100_000,
+        1_000,
+        "Nesting of a statement's expressions beyond which it is refused.",
+    ),
     number(
         "expression_terms_max",
         64,
@@ -105,7 +111,13 @@ pub const SETTINGS: &[Setting] = &[
         default: SettingValue::Number(256 << 20),
         doc: "Bytes of one batch of text that a function such as repeat or lpad may produce.",
     },
-    number("recursion_max", 1, 1_000_000_000, 100_000, "Rounds of a recursive common table expression before it is an error."),
+    number(
+        "recursion_max",
+        1,
+        1_000_000_000,
+        100_000,
+        "Rounds of a recursive common table expression before it is an error.",
+    ),
     database(number(
         "rows_per_block",
         1,

@@ -140,9 +140,7 @@ impl SqlType {
             SqlType::Decimal { precision, scale } => DataType::Decimal128(*precision, *scale as i8),
             SqlType::Date => DataType::Date32,
             SqlType::Time => DataType::Time64(ArrowUnit::Microsecond),
-            SqlType::Timestamp { unit, zoned } => {
-                DataType::Timestamp(unit.arrow(), zoned.then(|| Arc::from("UTC")))
-            }
+            SqlType::Timestamp { unit, zoned } => DataType::Timestamp(unit.arrow(), zoned.then(|| Arc::from("UTC"))),
             SqlType::Interval => DataType::Interval(IntervalUnit::MonthDayNano),
             SqlType::Text { .. } => DataType::Utf8View,
             SqlType::Blob => DataType::BinaryView,

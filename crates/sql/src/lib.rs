@@ -1,1 +1,3 @@
 //! sql
+
+pub mod errors;

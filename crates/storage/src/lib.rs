@@ -1,3 +1,24 @@
-//! storage
+//! Storage: a table's columns as files, its rows as sealed blocks and open runs.
+//!
+//! From the outside in: a [`TableSource`] is what a scan reads, made of [`Block`]s and [`OpenRun`]s. A block has one
+//! [`chunk::Chunk`] per column, in an [`Extent`] of the column's [`ColumnFile`]. All I/O goes through
+//! [`rowmill_io::Disk`].
 
+mod block;
+mod block_writer;
+pub mod chunk;
+mod column_file;
+mod extent;
+mod open_run;
+mod run_codec;
+mod schema;
+mod source;
 pub mod strings;
+
+pub use block::{Block, FreedExtents, ROW_NUMBERS, RowNumbers, StoredChunk};
+pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_block};
+pub use column_file::ColumnFile;
+pub use extent::{Extent, ExtentAllocator, PAGE_BYTES, whole_pages};
+pub use open_run::{OpenRun, concat_values, repeat_missing};
+pub use schema::{ColumnDef, ColumnSpec, TableDef};
+pub use source::TableSource;

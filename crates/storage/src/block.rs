@@ -1,0 +1,310 @@
+//! Sealed blocks: up to 2^19 rows whose columns are chunks in the column files.
+//!
+//! A block is immutable but for its deletes, and those change by replacing the small `Block` around the shared chunks.
+//! A chunk's extent is owned here: while a transaction is open the chunk is private, and dropping it frees the extent;
+//! a commit keeps it; a later commit that removes the block dooms it, and the extent is freed when the last snapshot
+//! that could read it is gone.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::UInt64Type;
+use parking_lot::Mutex;
+use roaring::RoaringBitmap;
+use rowmill_base::{BlockId, ColumnId, CommitId, Error, Result, RowNumber, SqlType};
+
+use crate::chunk::{Chunk, ChunkBytes};
+use crate::column_file::ColumnFile;
+use crate::extent::Extent;
+use crate::schema::TableDef;
+
+/// The id under which a block keeps its row numbers where they have gaps.
+pub const ROW_NUMBERS: ColumnId = ColumnId(u32::MAX);
+
+/// Extents whose last reader in this process is gone, with the commit that removed them (0: they were never named).
+#[derive(Debug, Default)]
+pub struct FreedExtents(Mutex<Vec<(CommitId, Arc<ColumnFile>, Extent)>>);
+
+impl FreedExtents {
+    /// Gives back the extents whose removal `may_free` allows, and keeps the others.
+    pub fn reap(&self, may_free: impl Fn(CommitId) -> bool) -> Result<()> {
+        let ready: Vec<_> = {
+            let mut freed = self.0.lock();
+            let (ready, waiting) = freed.drain(..).partition(|(removed_by, _, _)| may_free(*removed_by));
+            *freed = waiting;
+            ready
+        };
+        let mut outcome = Ok(());
+        for (_, file, extent) in ready {
+            // One file that cannot be punched must not keep the others from being freed.
+            outcome = file.release(extent).and(outcome);
+        }
+        outcome
+    }
+
+    /// Extents that wait.
+    pub fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Not named by any commit.
+const PRIVATE: u64 = 0;
+/// Named by the newest commit that knows it. Everything else is the commit that removed it.
+const KEPT: u64 = u64::MAX;
+
+/// One chunk's place in its column file.
+#[derive(Debug)]
+pub struct StoredChunk {
+    column: ColumnId,
+    file: Arc<ColumnFile>,
+    extent: Extent,
+    fate: AtomicU64,
+    /// Whether the checksums were found right once in this process.
+    verified: AtomicBool,
+    freed: Arc<FreedExtents>,
+}
+
+impl StoredChunk {
+    /// A chunk that was just written and that no commit names yet.
+    pub fn private(column: ColumnId, file: Arc<ColumnFile>, extent: Extent, freed: Arc<FreedExtents>) -> Self {
+        StoredChunk { column, file, extent, fate: AtomicU64::new(PRIVATE), verified: AtomicBool::new(false), freed }
+    }
+
+    /// A chunk that the manifest names.
+    pub fn kept(column: ColumnId, file: Arc<ColumnFile>, extent: Extent, freed: Arc<FreedExtents>) -> Self {
+        let chunk = Self::private(column, file, extent, freed);
+        chunk.fate.store(KEPT, Ordering::Relaxed);
+        chunk
+    }
+
+    /// The column.
+    pub fn column(&self) -> ColumnId {
+        self.column
+    }
+
+    /// The file that holds it.
+    pub fn file(&self) -> &Arc<ColumnFile> {
+        &self.file
+    }
+
+    /// Where in the file.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+}
+
+impl Drop for StoredChunk {
+    fn drop(&mut self) {
+        let fate = *self.fate.get_mut();
+        if fate != KEPT {
+            self.freed.0.lock().push((CommitId(fate), Arc::clone(&self.file), self.extent));
+        }
+    }
+}
+
+/// A sealed block.
+#[derive(Clone, Debug)]
+pub struct Block {
+    id: BlockId,
+    first_row: RowNumber,
+    /// One more than the last row's number.
+    end_row: RowNumber,
+    rows: usize,
+    /// By column id.
+    chunks: Arc<[StoredChunk]>,
+    /// Positions of deleted rows.
+    deleted: Option<Arc<RoaringBitmap>>,
+}
+
+impl Block {
+    /// A block of `rows` rows numbered from `first_row`, below `end_row`. With gaps between the numbers, one of the
+    /// chunks is [`ROW_NUMBERS`]: the distance of each row's number from the first, ascending.
+    pub fn new(
+        id: BlockId,
+        numbers: Range<RowNumber>,
+        rows: usize,
+        mut chunks: Vec<StoredChunk>,
+        deleted: Option<Arc<RoaringBitmap>>,
+    ) -> Self {
+        chunks.sort_by_key(StoredChunk::column);
+        let block =
+            Block { id, first_row: numbers.start, end_row: numbers.end, rows, chunks: chunks.into(), deleted };
+        assert!(
+            block.numbers_are_dense() == (block.end_row.0 - block.first_row.0 == rows as u64),
+            "a block keeps its row numbers exactly where they have gaps"
+        );
+        block
+    }
+
+    /// Never reused within the database.
+    pub fn id(&self) -> BlockId {
+        self.id
+    }
+
+    /// The number of the first row.
+    pub fn first_row(&self) -> RowNumber {
+        self.first_row
+    }
+
+    /// One more than the number of the last row.
+    pub fn end_row(&self) -> RowNumber {
+        self.end_row
+    }
+
+    /// Rows as the block was sealed, deleted ones included.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Rows that are not deleted.
+    pub fn live_rows(&self) -> usize {
+        self.rows - self.deleted.as_ref().map_or(0, |deleted| deleted.len() as usize)
+    }
+
+    /// Positions of deleted rows.
+    pub fn deleted(&self) -> Option<&RoaringBitmap> {
+        self.deleted.as_deref()
+    }
+
+    /// The chunks, by column id.
+    pub fn chunks(&self) -> &[StoredChunk] {
+        &self.chunks
+    }
+
+    /// The same block with consecutive numbers from `first_row`.
+    #[must_use]
+    pub fn at(&self, first_row: RowNumber) -> Self {
+        assert!(self.numbers_are_dense(), "only blocks with consecutive numbers are renumbered");
+        Block { first_row, end_row: RowNumber(first_row.0 + self.rows as u64), ..self.clone() }
+    }
+
+    /// The same block, in which the rows at `positions` are deleted too.
+    #[must_use]
+    pub fn with_deleted(&self, positions: &RoaringBitmap) -> Self {
+        let deleted = self.deleted.as_deref().map_or_else(|| positions.clone(), |deleted| deleted | positions);
+        assert!(deleted.max().is_none_or(|last| (last as usize) < self.rows), "only rows of the block are deleted");
+        Block { deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)), ..self.clone() }
+    }
+
+    /// A commit names the block now: its extents stay.
+    pub fn keep(&self) {
+        for chunk in &*self.chunks {
+            chunk.fate.store(KEPT, Ordering::Release);
+        }
+    }
+
+    /// `commit` removed the block: its extents are freed when the last snapshot that holds it is gone.
+    pub fn doom(&self, commit: CommitId) {
+        for chunk in &*self.chunks {
+            chunk.fate.store(commit.0, Ordering::Release);
+        }
+    }
+
+    fn stored(&self, column: ColumnId) -> Option<&StoredChunk> {
+        self.chunks.binary_search_by_key(&column, StoredChunk::column).ok().map(|index| &self.chunks[index])
+    }
+
+    /// Bytes on disk of a column.
+    pub fn chunk_bytes(&self, column: ColumnId) -> u64 {
+        self.stored(column).map_or(0, |chunk| chunk.extent.len)
+    }
+
+    /// The chunk of `table`'s column at `index`, its checksums verified, or `None` if the block is older than the column.
+    ///
+    /// What the chunk decodes it keeps for itself, so hold it for a scan and not for longer.
+    pub fn chunk(&self, table: &TableDef, index: usize) -> Result<Option<Chunk>> {
+        let column = &table.columns[index];
+        let Some(stored) = self.stored(column.id) else { return Ok(None) };
+        self.open_verified(stored, &column.kind).map(Some).map_err(|error| self.locate(error, table, &column.name, stored))
+    }
+
+    /// As [`Block::chunk`], but with only the head verified: for zone maps and counts, which live there.
+    pub fn chunk_head(&self, table: &TableDef, index: usize) -> Result<Option<Chunk>> {
+        let column = &table.columns[index];
+        let Some(stored) = self.stored(column.id) else { return Ok(None) };
+        self.open(stored, &column.kind).map(Some).map_err(|error| self.locate(error, table, &column.name, stored))
+    }
+
+    fn open(&self, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
+        let mapping = stored.file.mapping(stored.extent)?;
+        let chunk = Chunk::open(ChunkBytes::mapped(mapping, stored.extent.offset, stored.extent.len as usize), kind)?;
+        match chunk.rows() == self.rows {
+            true => Ok(chunk),
+            false => Err(Error::corrupt(format!("the chunk has {} rows, its block {}", chunk.rows(), self.rows))),
+        }
+    }
+
+    fn open_verified(&self, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
+        let chunk = self.open(stored, kind)?;
+        if stored.verified.load(Ordering::Relaxed) {
+            chunk.assume_verified();
+        } else {
+            chunk.verify()?;
+            stored.verified.store(true, Ordering::Relaxed);
+        }
+        Ok(chunk)
+    }
+
+    fn locate(&self, error: Error, table: &TableDef, column: &str, stored: &StoredChunk) -> Error {
+        error.context(format_args!(
+            "table {}, column {column}, block {}, offset {} of {}",
+            table.name,
+            self.id,
+            stored.extent.offset,
+            stored.file.path()
+        ))
+    }
+
+    fn numbers_are_dense(&self) -> bool {
+        self.stored(ROW_NUMBERS).is_none()
+    }
+
+    /// The number of every row, in order.
+    pub fn row_numbers(&self, table: &TableDef) -> Result<RowNumbers> {
+        let Some(stored) = self.stored(ROW_NUMBERS) else { return Ok(RowNumbers::Dense(self.first_row)) };
+        let distances: Result<ArrayRef> =
+            self.open_verified(stored, &SqlType::UInt64).and_then(|chunk| chunk.read(0..self.rows));
+        let distances = distances.map_err(|error| self.locate(error, table, "(row numbers)", stored))?;
+        let first = self.first_row.0;
+        Ok(RowNumbers::Listed(
+            distances.as_primitive::<UInt64Type>().values().iter().map(|distance| first.wrapping_add(*distance)).collect(),
+        ))
+    }
+}
+
+/// The numbers of a block's rows.
+#[derive(Clone, Debug)]
+pub enum RowNumbers {
+    /// Consecutive from the first.
+    Dense(RowNumber),
+    /// One by one, ascending.
+    Listed(Vec<u64>),
+}
+
+impl RowNumbers {
+    /// The number of the row at `position`.
+    pub fn at(&self, position: usize) -> u64 {
+        match self {
+            RowNumbers::Dense(first) => first.0 + position as u64,
+            RowNumbers::Listed(numbers) => numbers[position],
+        }
+    }
+
+    /// The position of the row numbered `row`, if the block, which has `rows` rows, holds it.
+    pub fn position(&self, row: u64, rows: usize) -> Option<u32> {
+        match self {
+            RowNumbers::Dense(first) => {
+                row.checked_sub(first.0).filter(|position| *position < rows as u64).map(|position| position as u32)
+            }
+            RowNumbers::Listed(numbers) => numbers.binary_search(&row).ok().map(|position| position as u32),
+        }
+    }
+}

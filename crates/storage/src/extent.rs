@@ -1,0 +1,164 @@
+//! Extents: ranges of a column file, and the allocator that hands them out.
+//!
+//! Bytes of an extent that a commit names never change. An extent starts and ends on a page border, so that giving one
+//! back (punching a hole) never touches its neighbours and `du` shows what the manifest names. Free ranges are reused
+//! before the file grows: the smallest that fits, so that large ones stay whole.
+
+use std::collections::BTreeMap;
+
+/// Extents start and end on multiples of this.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// A range of a column file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Extent {
+    /// The first byte; a multiple of [`PAGE_BYTES`].
+    pub offset: u64,
+    /// The length; a multiple of [`PAGE_BYTES`], never 0.
+    pub len: u64,
+}
+
+impl Extent {
+    /// The first byte behind the extent.
+    pub fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+}
+
+/// `bytes` rounded up to whole pages.
+pub fn whole_pages(bytes: u64) -> u64 {
+    bytes.div_ceil(PAGE_BYTES) * PAGE_BYTES
+}
+
+/// The free space of one column file.
+#[derive(Debug, Default)]
+pub struct ExtentAllocator {
+    /// Everything from here on is free.
+    end: u64,
+    /// Free ranges before `end`: offset → length. No two touch, none touches `end`.
+    free: BTreeMap<u64, u64>,
+}
+
+impl ExtentAllocator {
+    /// An allocator in which exactly `named` is taken. Fails with the first two extents that overlap.
+    pub fn new(mut named: Vec<Extent>) -> Result<Self, (Extent, Extent)> {
+        named.sort();
+        for pair in named.windows(2) {
+            if pair[0].end() > pair[1].offset {
+                return Err((pair[0], pair[1]));
+            }
+        }
+        let mut allocator = ExtentAllocator::default();
+        for extent in named {
+            if extent.offset > allocator.end {
+                allocator.free.insert(allocator.end, extent.offset - allocator.end);
+            }
+            allocator.end = extent.end();
+        }
+        Ok(allocator)
+    }
+
+    /// The first byte behind the last taken extent.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The free ranges before the end.
+    pub fn gaps(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.free.iter().map(|(&offset, &len)| Extent { offset, len })
+    }
+
+    /// Takes `bytes`, rounded up to whole pages.
+    pub fn allocate(&mut self, bytes: u64) -> Extent {
+        let len = whole_pages(bytes.max(1));
+        let fit = self.free.iter().filter(|(_, free)| **free >= len).min_by_key(|(_, free)| **free);
+        if let Some((&offset, &free)) = fit {
+            self.free.remove(&offset);
+            if free > len {
+                self.free.insert(offset + len, free - len);
+            }
+            return Extent { offset, len };
+        }
+        let extent = Extent { offset: self.end, len };
+        self.end += len;
+        extent
+    }
+
+    /// Gives `extent` back.
+    pub fn release(&mut self, extent: Extent) {
+        let Extent { mut offset, mut len } = extent;
+        assert!(extent.end() <= self.end, "only taken extents are given back");
+        if let Some((&before, &before_len)) = self.free.range(..offset).next_back() {
+            assert!(before + before_len <= offset, "an extent is given back once");
+            if before + before_len == offset {
+                self.free.remove(&before);
+                offset = before;
+                len += before_len;
+            }
+        }
+        if let Some((&after, &after_len)) = self.free.range(offset..).next() {
+            assert!(offset + len <= after, "an extent is given back once");
+            if offset + len == after {
+                self.free.remove(&after);
+                len += after_len;
+            }
+        }
+        if offset + len == self.end {
+            self.end = offset;
+        } else {
+            self.free.insert(offset, len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_given_back_is_joined_and_reused() {
+        let mut allocator = ExtentAllocator::default();
+        let a = allocator.allocate(1);
+        let b = allocator.allocate(PAGE_BYTES * 3);
+        let c = allocator.allocate(PAGE_BYTES);
+        let d = allocator.allocate(PAGE_BYTES);
+        assert_eq!((a.len, b.len, d.end()), (PAGE_BYTES, PAGE_BYTES * 3, PAGE_BYTES * 6));
+        allocator.release(a);
+        allocator.release(c);
+        allocator.release(b);
+        assert_eq!(allocator.gaps().collect::<Vec<_>>(), [Extent { offset: 0, len: PAGE_BYTES * 5 }]);
+        assert_eq!(allocator.allocate(PAGE_BYTES * 5).offset, 0);
+        allocator.release(d);
+        assert_eq!(allocator.end(), PAGE_BYTES * 5);
+    }
+
+    #[test]
+    fn the_manifest_decides_what_is_taken() {
+        let page = |offset: u64, pages: u64| Extent { offset: offset * PAGE_BYTES, len: pages * PAGE_BYTES };
+        let allocator = ExtentAllocator::new(vec![page(4, 1), page(1, 2)]).expect("no overlap");
+        assert_eq!(allocator.gaps().collect::<Vec<_>>(), [page(0, 1), page(3, 1)]);
+        assert_eq!(allocator.end(), 5 * PAGE_BYTES);
+        assert!(ExtentAllocator::new(vec![page(4, 1), page(3, 2)]).is_err());
+    }
+
+    #[test]
+    fn random_traffic_never_hands_out_a_taken_page() {
+        let mut allocator = ExtentAllocator::default();
+        let mut taken: Vec<Extent> = Vec::new();
+        let mut state = 7u64;
+        for _ in 0..5_000 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            if state >> 63 == 0 || taken.is_empty() {
+                let extent = allocator.allocate((state >> 40) % 50_000);
+                assert!(taken.iter().all(|other| other.end() <= extent.offset || extent.end() <= other.offset));
+                taken.push(extent);
+            } else {
+                let index = (state >> 33) as usize % taken.len();
+                allocator.release(taken.swap_remove(index));
+            }
+        }
+        let same = ExtentAllocator::new(taken).expect("no overlap");
+        assert_eq!(same.end(), allocator.end());
+        assert_eq!(same.gaps().collect::<Vec<_>>(), allocator.gaps().collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,94 @@
+//! Definitions of tables: what the catalog stores and what every reader of a block needs.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use std::sync::Arc;
+
+use rowmill_base::{ColumnId, SchemaId, SqlType, TableId};
+
+/// A table as one snapshot sees it.
+#[derive(Clone, Debug)]
+pub struct TableDef {
+    /// Never reused.
+    pub id: TableId,
+    /// The schema (namespace) it lives in.
+    pub schema: SchemaId,
+    /// The name as spelled; looked up without case.
+    pub name: String,
+    /// Counts the changes of this definition; a write made under another version is refused at commit.
+    pub version: u32,
+    /// The columns in the order of `SELECT *`.
+    pub columns: Vec<ColumnDef>,
+    /// The id of the next column to be added.
+    pub next_column: ColumnId,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug)]
+pub struct ColumnDef {
+    /// Never reused within the table.
+    pub id: ColumnId,
+    /// The name as spelled; looked up without case.
+    pub name: String,
+    /// The type of its values.
+    pub kind: SqlType,
+    /// Whether NULL is allowed.
+    pub nullable: bool,
+    /// The expression behind `DEFAULT`, as SQL text.
+    pub default: Option<String>,
+    /// The value (one row) of rows that are older than the column; without one they read as NULL.
+    pub missing: Option<ArrayRef>,
+}
+
+/// A column to be added: a [`ColumnDef`] that has no id yet.
+#[derive(Clone, Debug)]
+pub struct ColumnSpec {
+    /// The name as spelled.
+    pub name: String,
+    /// The type of its values.
+    pub kind: SqlType,
+    /// Whether NULL is allowed.
+    pub nullable: bool,
+    /// The expression behind `DEFAULT`, as SQL text.
+    pub default: Option<String>,
+    /// The value (one row) of rows that are older than the column.
+    pub missing: Option<ArrayRef>,
+}
+
+impl ColumnSpec {
+    /// A nullable column without a default.
+    pub fn new(name: impl Into<String>, kind: SqlType) -> Self {
+        ColumnSpec { name: name.into(), kind, nullable: true, default: None, missing: None }
+    }
+}
+
+impl ColumnDef {
+    /// The column of `spec` under its new id.
+    pub fn from_spec(id: ColumnId, spec: ColumnSpec) -> Self {
+        let ColumnSpec { name, kind, nullable, default, missing } = spec;
+        ColumnDef { id, name, kind, nullable, default, missing }
+    }
+}
+
+impl TableDef {
+    /// The position of the column called `name`, compared without case.
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        let name = name.to_lowercase();
+        self.columns.iter().position(|column| column.name.to_lowercase() == name)
+    }
+
+    /// The position of the column with `id`.
+    pub fn column_by_id(&self, id: ColumnId) -> Option<usize> {
+        self.columns.iter().position(|column| column.id == id)
+    }
+
+    /// The Arrow schema of a batch that holds whole rows, with the names as spelled.
+    pub fn arrow_schema(&self) -> SchemaRef {
+        Arc::new(Schema::new(
+            self.columns
+                .iter()
+                .map(|column| Field::new(&column.name, column.kind.arrow(), column.nullable))
+                .collect::<Vec<_>>(),
+        ))
+    }
+}

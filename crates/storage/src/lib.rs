@@ -10,7 +10,7 @@ pub mod chunk;
 mod column_file;
 mod extent;
 mod open_run;
-mod run_codec;
+pub mod run_codec;
 mod schema;
 mod source;
 pub mod strings;

@@ -67,6 +67,11 @@ impl OpenRun {
         self.columns.iter().map(|(_, values)| values.get_array_memory_size()).sum()
     }
 
+    /// Whether both are the same rows, whatever is deleted of them.
+    pub fn same_rows(&self, other: &OpenRun) -> bool {
+        self.first_row == other.first_row && Arc::ptr_eq(&self.columns, &other.columns)
+    }
+
     /// The same rows under other numbers.
     #[must_use]
     pub fn at(&self, first_row: RowNumber) -> Self {

@@ -1,1 +1,24 @@
-//! txn
+//! Transactions over column files: catalog, snapshots, private write sets, the commit, recovery and the background merge.
+//!
+//! The life of a commit: a [`Transaction`] gathers private changes over a [`Snapshot`]; `commit.rs` validates them,
+//! writes the difference to the ordered base in one synced step and shows the next snapshot to readers; `seal.rs` and
+//! `merge.rs` tidy up behind it in commits of their own; `recovery.rs` reads it all back.
+
+pub mod base;
+mod catalog;
+mod codec;
+mod commit;
+mod deletes;
+mod engine;
+mod manifest;
+mod merge;
+mod recovery;
+mod seal;
+mod snapshot;
+mod transaction;
+
+pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
+pub use engine::{Engine, OpenOptions};
+pub use rowmill_storage::{Block, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource};
+pub use snapshot::{Snapshot, TableSnapshot};
+pub use transaction::{Savepoint, Transaction};

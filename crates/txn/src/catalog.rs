@@ -1,0 +1,248 @@
+//! The catalog: schemas, tables and views by id and by name. Immutable; a change makes a new one that shares what stays.
+//!
+//! Names keep their spelling and are looked up in lower case, so that `Hits` and `hits` are one table.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rowmill_base::{Error, ErrorKind, Result, SchemaId, TableId, ViewId};
+use rowmill_storage::TableDef;
+
+/// The schema that is always there, in which names without a schema are looked up.
+pub const MAIN_SCHEMA: &str = "main";
+
+/// A schema (namespace).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SchemaDef {
+    /// Never reused.
+    pub id: SchemaId,
+    /// The name as spelled.
+    pub name: String,
+}
+
+/// A view: a name for a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewDef {
+    /// Never reused.
+    pub id: ViewId,
+    /// The schema it lives in.
+    pub schema: SchemaId,
+    /// The name as spelled.
+    pub name: String,
+    /// The query.
+    pub sql: String,
+    /// The names of its columns where the definition gives them, otherwise empty.
+    pub column_names: Vec<String>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Named {
+    Table(TableId),
+    View(ViewId),
+}
+
+/// All definitions of one snapshot.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    version: u64,
+    schemas: BTreeMap<SchemaId, Arc<SchemaDef>>,
+    tables: BTreeMap<TableId, Arc<TableDef>>,
+    views: BTreeMap<ViewId, Arc<ViewDef>>,
+    schema_names: BTreeMap<String, SchemaId>,
+    names: BTreeMap<(SchemaId, String), Named>,
+}
+
+impl Catalog {
+    /// Two catalogs of one process with the same version are the same.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// All schemas, by id.
+    pub fn schemas(&self) -> impl Iterator<Item = &Arc<SchemaDef>> {
+        self.schemas.values()
+    }
+
+    /// The schema called `name`.
+    pub fn schema(&self, name: &str) -> Option<&Arc<SchemaDef>> {
+        self.schema_names.get(&name.to_lowercase()).map(|id| &self.schemas[id])
+    }
+
+    /// The schema with `id`.
+    pub fn schema_by_id(&self, id: SchemaId) -> Option<&Arc<SchemaDef>> {
+        self.schemas.get(&id)
+    }
+
+    /// The tables of a schema, by name.
+    pub fn tables(&self, schema: SchemaId) -> impl Iterator<Item = &Arc<TableDef>> {
+        self.named(schema).filter_map(|named| match named {
+            Named::Table(id) => Some(&self.tables[&id]),
+            Named::View(_) => None,
+        })
+    }
+
+    /// The views of a schema, by name.
+    pub fn views(&self, schema: SchemaId) -> impl Iterator<Item = &Arc<ViewDef>> {
+        self.named(schema).filter_map(|named| match named {
+            Named::View(id) => Some(&self.views[&id]),
+            Named::Table(_) => None,
+        })
+    }
+
+    fn named(&self, schema: SchemaId) -> impl Iterator<Item = Named> + '_ {
+        self.names.range((schema, String::new())..).take_while(move |((of, _), _)| *of == schema).map(|(_, named)| *named)
+    }
+
+    /// The table called `name` in `schema`.
+    pub fn table(&self, schema: SchemaId, name: &str) -> Option<&Arc<TableDef>> {
+        match self.names.get(&(schema, name.to_lowercase()))? {
+            Named::Table(id) => self.tables.get(id),
+            Named::View(_) => None,
+        }
+    }
+
+    /// The view called `name` in `schema`.
+    pub fn view(&self, schema: SchemaId, name: &str) -> Option<&Arc<ViewDef>> {
+        match self.names.get(&(schema, name.to_lowercase()))? {
+            Named::View(id) => self.views.get(id),
+            Named::Table(_) => None,
+        }
+    }
+
+    /// The table with `id`.
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableDef>> {
+        self.tables.get(&id)
+    }
+
+    /// The view with `id`.
+    pub fn view_by_id(&self, id: ViewId) -> Option<&Arc<ViewDef>> {
+        self.views.get(&id)
+    }
+
+    /// All tables, by id.
+    pub fn all_tables(&self) -> impl Iterator<Item = &Arc<TableDef>> {
+        self.tables.values()
+    }
+
+    pub(crate) fn all_views(&self) -> impl Iterator<Item = &Arc<ViewDef>> {
+        self.views.values()
+    }
+
+    /// Adds a schema or gives the one with its id a new definition.
+    pub(crate) fn put_schema(&mut self, def: Arc<SchemaDef>) -> Result<()> {
+        self.remove_schema(def.id);
+        let name = def.name.to_lowercase();
+        if self.schema_names.contains_key(&name) {
+            return Err(exists(ErrorKind::DuplicateSchema, "schema", &def.name));
+        }
+        self.schema_names.insert(name, def.id);
+        self.schemas.insert(def.id, def);
+        self.version = next_version();
+        Ok(())
+    }
+
+    pub(crate) fn remove_schema(&mut self, id: SchemaId) {
+        if let Some(def) = self.schemas.remove(&id) {
+            self.schema_names.remove(&def.name.to_lowercase());
+            self.version = next_version();
+        }
+    }
+
+    /// Adds a table or gives the one with its id a new definition.
+    pub(crate) fn put_table(&mut self, def: Arc<TableDef>) -> Result<()> {
+        self.remove_table(def.id);
+        self.claim_name(def.schema, &def.name, Named::Table(def.id))?;
+        self.tables.insert(def.id, def);
+        Ok(())
+    }
+
+    pub(crate) fn remove_table(&mut self, id: TableId) {
+        if let Some(def) = self.tables.remove(&id) {
+            self.names.remove(&(def.schema, def.name.to_lowercase()));
+            self.version = next_version();
+        }
+    }
+
+    /// Adds a view or gives the one with its id a new definition.
+    pub(crate) fn put_view(&mut self, def: Arc<ViewDef>) -> Result<()> {
+        self.remove_view(def.id);
+        self.claim_name(def.schema, &def.name, Named::View(def.id))?;
+        self.views.insert(def.id, def);
+        Ok(())
+    }
+
+    pub(crate) fn remove_view(&mut self, id: ViewId) {
+        if let Some(def) = self.views.remove(&id) {
+            self.names.remove(&(def.schema, def.name.to_lowercase()));
+            self.version = next_version();
+        }
+    }
+
+    fn claim_name(&mut self, schema: SchemaId, name: &str, named: Named) -> Result<()> {
+        if !self.schemas.contains_key(&schema) {
+            return Err(Error::new(ErrorKind::UndefinedSchema, format!("the schema of \"{name}\" is gone")));
+        }
+        let key = (schema, name.to_lowercase());
+        match self.names.get(&key) {
+            Some(Named::Table(_)) => return Err(exists(ErrorKind::DuplicateTable, "table", name)),
+            Some(Named::View(_)) => return Err(exists(ErrorKind::DuplicateTable, "view", name)),
+            None => self.names.insert(key, named),
+        };
+        self.version = next_version();
+        Ok(())
+    }
+}
+
+/// A number for a catalog that differs from every other of this process, those of open transactions included.
+fn next_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn exists(kind: ErrorKind, what: &str, name: &str) -> Error {
+    Error::new(kind, format!("there is a {what} \"{name}\" already"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rowmill_base::ColumnId;
+
+    fn catalog() -> Catalog {
+        let mut catalog = Catalog::default();
+        catalog.put_schema(Arc::new(SchemaDef { id: SchemaId(0), name: "main".into() })).expect("empty");
+        catalog
+    }
+
+    fn table(id: u32, name: &str) -> Arc<TableDef> {
+        Arc::new(TableDef {
+            id: TableId(id),
+            schema: SchemaId(0),
+            name: name.into(),
+            version: 0,
+            columns: Vec::new(),
+            next_column: ColumnId(0),
+        })
+    }
+
+    #[test]
+    fn names_are_one_whatever_their_case() {
+        let mut catalog = catalog();
+        catalog.put_table(table(1, "Hits")).expect("new");
+        assert_eq!(catalog.table(SchemaId(0), "HITS").expect("found").name, "Hits");
+        assert_eq!(catalog.put_table(table(2, "hits")).unwrap_err().kind(), ErrorKind::DuplicateTable);
+        catalog.put_table(table(1, "visits")).expect("renamed");
+        assert!(catalog.table(SchemaId(0), "hits").is_none());
+        assert_eq!(catalog.tables(SchemaId(0)).count(), 1);
+    }
+
+    #[test]
+    fn a_view_and_a_table_share_one_space_of_names() {
+        let mut catalog = catalog();
+        catalog.put_table(table(1, "a")).expect("new");
+        let view = ViewDef { id: ViewId(1), schema: SchemaId(0), name: "A".into(), sql: "SELECT 1".into(), column_names: vec![] };
+        assert_eq!(catalog.put_view(Arc::new(view)).unwrap_err().kind(), ErrorKind::DuplicateTable);
+    }
+}

@@ -1,0 +1,127 @@
+//! The bytes of catalog and manifest values: little endian, length-prefixed, read with every bound checked.
+//!
+//! The byte tables are in `docs/file-format.md`, "Ordered base".
+
+use rowmill_base::{Error, Result};
+
+/// Appends values.
+#[derive(Debug, Default)]
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(crate) fn new() -> Self {
+        Writer::default()
+    }
+
+    pub(crate) fn u8(&mut self, value: u8) -> &mut Self {
+        self.0.push(value);
+        self
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) -> &mut Self {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) -> &mut Self {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn bytes(&mut self, value: &[u8]) -> &mut Self {
+        self.u32(u32::try_from(value.len()).expect("a catalog value is shorter than 4 GiB"));
+        self.0.extend(value);
+        self
+    }
+
+    pub(crate) fn text(&mut self, value: &str) -> &mut Self {
+        self.bytes(value.as_bytes())
+    }
+
+    pub(crate) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) -> &mut Self {
+        self.u8(value.is_some().into());
+        if let Some(value) = value {
+            write(self, value);
+        }
+        self
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Reads what [`Writer`] wrote.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    what: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `bytes`, the value of a `what`.
+    pub(crate) fn new(bytes: &'a [u8], what: &'static str) -> Self {
+        Reader { bytes, at: 0, what }
+    }
+
+    pub(crate) fn damaged(&self, problem: &str) -> Error {
+        Error::corrupt(format!("{}, offset {}: {problem}", self.what, self.at))
+    }
+
+    fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        match self.bytes[self.at..].get(..len) {
+            Some(taken) => {
+                self.at += len;
+                Ok(taken)
+            }
+            None => Err(self.damaged("the value ends too early")),
+        }
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes were taken")))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes were taken")))
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
+        let len = self.u32()? as usize;
+        self.take(len)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String> {
+        let bytes = self.bytes()?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| self.damaged("a text is not UTF-8"))
+    }
+
+    pub(crate) fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
+        match self.u8()? {
+            0 => Ok(None),
+            1 => read(self).map(Some),
+            _ => Err(self.damaged("neither there nor absent")),
+        }
+    }
+
+    /// A count of things of at least `bytes_each`, so that damaged bytes cannot ask for unbounded memory.
+    pub(crate) fn count(&mut self, bytes_each: usize) -> Result<usize> {
+        let count = self.u32()? as usize;
+        match count <= (self.bytes.len() - self.at) / bytes_each {
+            true => Ok(count),
+            false => Err(self.damaged("a count is larger than what follows")),
+        }
+    }
+
+    pub(crate) fn end(&self) -> Result<()> {
+        match self.at == self.bytes.len() {
+            true => Ok(()),
+            false => Err(self.damaged("bytes are left over")),
+        }
+    }
+}

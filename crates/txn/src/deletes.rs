@@ -1,0 +1,137 @@
+//! From row numbers to the positions that a delete vector marks, and back.
+//!
+//! A transaction keeps its deletes by the block or run of its own snapshot that holds the row. Until it commits, the
+//! background merge may have rewritten those blocks, so a commit translates through row numbers where it must.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use rowmill_base::{Error, Result, RowNumber};
+use rowmill_storage::{Block, OpenRun, RowNumbers, TableDef};
+
+/// Positions of deleted rows, by the first row number of the block or run that holds them.
+pub(crate) type DeletesByHolder = BTreeMap<RowNumber, RoaringBitmap>;
+
+/// A block or a run: something that holds rows under a range of numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum Holder {
+    Block(Arc<Block>),
+    Run(Arc<OpenRun>),
+}
+
+impl Holder {
+    pub(crate) fn first_row(&self) -> RowNumber {
+        match self {
+            Holder::Block(block) => block.first_row(),
+            Holder::Run(run) => run.first_row(),
+        }
+    }
+
+    pub(crate) fn end_row(&self) -> RowNumber {
+        match self {
+            Holder::Block(block) => block.end_row(),
+            Holder::Run(run) => RowNumber(run.first_row().0 + run.rows() as u64),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Holder::Block(block) => block.rows(),
+            Holder::Run(run) => run.rows(),
+        }
+    }
+
+    pub(crate) fn deleted(&self) -> Option<&RoaringBitmap> {
+        match self {
+            Holder::Block(block) => block.deleted(),
+            Holder::Run(run) => run.deleted(),
+        }
+    }
+
+    pub(crate) fn row_numbers(&self, table: &TableDef) -> Result<RowNumbers> {
+        match self {
+            Holder::Block(block) => block.row_numbers(table),
+            Holder::Run(run) => Ok(RowNumbers::Dense(run.first_row())),
+        }
+    }
+
+    /// Whether both hold the same rows at the same positions.
+    pub(crate) fn same_rows(&self, other: &Holder) -> bool {
+        match (self, other) {
+            (Holder::Block(a), Holder::Block(b)) => a.id() == b.id(),
+            (Holder::Run(a), Holder::Run(b)) => a.same_rows(b),
+            _ => false,
+        }
+    }
+}
+
+/// Finds the rows of one table's holders by number. Made for ascending numbers, right for all.
+pub(crate) struct RowFinder<'a> {
+    table: &'a TableDef,
+    holders: Vec<Holder>,
+    /// The holder of the last row that was found.
+    current: Option<(usize, RowNumbers)>,
+}
+
+impl<'a> RowFinder<'a> {
+    pub(crate) fn new(table: &'a TableDef, blocks: &[Arc<Block>], runs: &[Arc<OpenRun>]) -> Self {
+        let blocks = blocks.iter().cloned().map(Holder::Block);
+        let mut holders: Vec<Holder> = blocks.chain(runs.iter().cloned().map(Holder::Run)).collect();
+        holders.sort_by_key(Holder::first_row);
+        RowFinder { table, holders, current: None }
+    }
+
+    /// The holder that starts at `first_row`.
+    pub(crate) fn holder_at(&self, first_row: RowNumber) -> Option<&Holder> {
+        let index = self.holders.binary_search_by_key(&first_row, Holder::first_row).ok()?;
+        Some(&self.holders[index])
+    }
+
+    /// The holder and the position of the row, if it exists (deleted or not).
+    pub(crate) fn find(&mut self, row: u64) -> Result<Option<(&Holder, u32)>> {
+        let holds = |holder: &Holder| (holder.first_row().0..holder.end_row().0).contains(&row);
+        if !self.current.as_ref().is_some_and(|(index, _)| holds(&self.holders[*index])) {
+            let after = self.holders.partition_point(|holder| holder.first_row().0 <= row);
+            let Some(index) = after.checked_sub(1).filter(|index| holds(&self.holders[*index])) else {
+                return Ok(None);
+            };
+            let numbers = self.holders[index].row_numbers(self.table)?;
+            self.current = Some((index, numbers));
+        }
+        let (index, numbers) = self.current.as_ref().expect("the holder was just looked up");
+        let holder = &self.holders[*index];
+        Ok(numbers.position(row, holder.rows()).map(|position| (holder, position)))
+    }
+}
+
+/// Marks the rows numbered `rows` in `deletes` and tells how many were live until now.
+pub(crate) fn mark(finder: &mut RowFinder<'_>, deletes: &mut DeletesByHolder, rows: &[u64]) -> Result<u64> {
+    let mut marked = 0;
+    for &row in rows {
+        let (holder, position) =
+            finder.find(row)?.ok_or_else(|| Error::internal(format!("row {row} is to be deleted but does not exist")))?;
+        if holder.deleted().is_some_and(|deleted| deleted.contains(position)) {
+            continue;
+        }
+        marked += u64::from(deletes.entry(holder.first_row()).or_default().insert(position));
+    }
+    Ok(marked)
+}
+
+/// The holders with `deletes` applied.
+pub(crate) fn apply(
+    blocks: &[Arc<Block>],
+    runs: &[Arc<OpenRun>],
+    deletes: &DeletesByHolder,
+) -> (Vec<Arc<Block>>, Vec<Arc<OpenRun>>) {
+    let blocks = blocks.iter().map(|block| match deletes.get(&block.first_row()) {
+        Some(positions) => Arc::new(block.with_deleted(positions)),
+        None => Arc::clone(block),
+    });
+    let runs = runs.iter().map(|run| match deletes.get(&run.first_row()) {
+        Some(positions) => Arc::new(run.with_deleted(positions)),
+        None => Arc::clone(run),
+    });
+    (blocks.collect(), runs.collect())
+}

@@ -1,0 +1,420 @@
+//! The engine: one open directory (or one database in memory), its current snapshot, and what all connections share.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use rowmill_base::{
+    BlockId, Broker, ColumnId, CommitId, Error, ErrorKind, Result, SchemaId, Settings, TableId, ViewId,
+};
+use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk};
+use rowmill_storage::{ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
+
+use crate::base::{LmdbBase, MemoryBase, OrderedBase};
+use crate::manifest::Meta;
+use crate::merge::Merger;
+use crate::recovery;
+use crate::snapshot::Snapshot;
+use crate::transaction::Transaction;
+
+/// How a directory is opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// Reads only, beside the process that writes.
+    pub read_only: bool,
+    /// Settings that differ from the defaults.
+    pub settings: Settings,
+}
+
+/// One open database.
+#[derive(Debug)]
+pub struct Engine {
+    path: Option<PathBuf>,
+    read_only: bool,
+    disk: Arc<dyn Disk>,
+    base: Arc<dyn OrderedBase>,
+    settings: RwLock<Settings>,
+    broker: Broker,
+    ids: Ids,
+    files: ColumnFiles,
+    freed: Arc<FreedExtents>,
+    current: RwLock<Arc<Snapshot>>,
+    committing: Mutex<()>,
+    merger: Merger,
+    /// Held while the database is open; released last.
+    _lock: Option<DirectoryLock>,
+}
+
+/// The folder of the column files within the database's directory.
+pub(crate) const TABLES: &str = "tables";
+
+impl Engine {
+    /// Opens the directory at `path`, which is made if it is absent.
+    pub fn open(path: &Path, options: OpenOptions) -> Result<Arc<Engine>> {
+        if path.exists() && !path.is_dir() {
+            return Err(Error::new(ErrorKind::UndefinedFile, format!("{} is a file, not a directory", path.display()))
+                .hint("a database is a directory of its own"));
+        }
+        if options.read_only && !LmdbBase::exists(path) {
+            return Err(Error::new(ErrorKind::UndefinedFile, format!("there is no database in {}", path.display()))
+                .hint("opening it for writing makes one"));
+        }
+        if !options.read_only {
+            std::fs::create_dir_all(path)
+                .map_err(|error| Error::io(format_args!("making the directory {}", path.display()), &error))?;
+        }
+        let lock = match options.read_only {
+            true => None,
+            false => Some(DirectoryLock::acquire(path)?),
+        };
+        let base: Arc<dyn OrderedBase> = Arc::new(LmdbBase::open(path, options.read_only)?);
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(path));
+        Engine::start(Some(path.to_owned()), disk, base, lock, options)
+    }
+
+    /// An empty database in memory.
+    pub fn memory(settings: Settings) -> Result<Arc<Engine>> {
+        let options = OpenOptions { read_only: false, settings };
+        Engine::start(None, Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), None, options)
+    }
+
+    /// A database over a disk and a base of the caller's: for tests of faults.
+    pub fn over(disk: Arc<dyn Disk>, base: Arc<dyn OrderedBase>, settings: Settings) -> Result<Arc<Engine>> {
+        Engine::start(None, disk, base, None, OpenOptions { read_only: false, settings })
+    }
+
+    fn start(
+        path: Option<PathBuf>,
+        disk: Arc<dyn Disk>,
+        base: Arc<dyn OrderedBase>,
+        lock: Option<DirectoryLock>,
+        options: OpenOptions,
+    ) -> Result<Arc<Engine>> {
+        let freed = Arc::new(FreedExtents::default());
+        let files = ColumnFiles { disk: Arc::clone(&disk), files: Mutex::default() };
+        if !options.read_only {
+            recovery::initialise(&*base)?;
+        }
+        let (snapshot, meta) = recovery::load(&*base, &files, &freed)?;
+        if !options.read_only {
+            recovery::reclaim(&*disk, &files, snapshot.catalog())?;
+        }
+        let limit = match options.settings.number("memory_limit") {
+            0 => machine_memory_bytes() / 10 * 7,
+            limit => limit,
+        };
+        let engine = Arc::new(Engine {
+            path,
+            read_only: options.read_only,
+            disk,
+            base,
+            settings: RwLock::new(options.settings),
+            broker: Broker::new(limit),
+            ids: Ids::new(meta),
+            files,
+            freed,
+            current: RwLock::new(Arc::new(snapshot)),
+            committing: Mutex::new(()),
+            merger: Merger::default(),
+            _lock: lock,
+        });
+        if !engine.read_only {
+            engine.merger.start(&engine)?;
+        }
+        Ok(engine)
+    }
+
+    /// The directory, or `None` in memory.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Whether writes are refused.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// The account of memory.
+    pub fn broker(&self) -> &Broker {
+        &self.broker
+    }
+
+    /// The settings of now.
+    pub fn settings(&self) -> Settings {
+        self.settings.read().clone()
+    }
+
+    /// Changes a setting of the database.
+    pub fn set(&self, name: &str, text: &str) -> Result<()> {
+        let mut settings = self.settings.write();
+        settings.set(name, text)?;
+        let limit = settings.number("memory_limit");
+        if limit > 0 {
+            self.broker.set_limit_bytes(limit);
+        }
+        Ok(())
+    }
+
+    /// The last committed state. In a process that only reads, whatever the writing process has committed by now.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        if self.read_only {
+            self.follow()?;
+        }
+        Ok(self.current())
+    }
+
+    /// The last committed state that this process knows.
+    pub(crate) fn current(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.read())
+    }
+
+    /// Reads the base again if it has moved on.
+    fn follow(&self) -> Result<()> {
+        if self.base.commit_id()? == self.current.read().commit {
+            return Ok(());
+        }
+        let mut current = self.current.write();
+        let (snapshot, _) = recovery::load(&*self.base, &self.files, &self.freed)?;
+        *current = Arc::new(snapshot);
+        Ok(())
+    }
+
+    /// A transaction over the last committed state.
+    pub fn begin(self: &Arc<Self>) -> Result<Transaction> {
+        let base = self.snapshot()?;
+        Ok(Transaction::new(Arc::clone(self), base))
+    }
+
+    /// Gives back all space that no snapshot needs, and makes sure that everything committed is on disk.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.check_writable()?;
+        let _committing = self.committing.lock();
+        self.try_reap()?;
+        let current = self.current();
+        let known: BTreeSet<TableId> = current.tables.keys().copied().collect();
+        for table in self.files.tables() {
+            if !known.contains(&table) && self.files.is_unused(table) {
+                self.files.forget(table);
+                self.disk.remove_dir(&table_folder(table))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        match self.read_only {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only")),
+        }
+    }
+
+    pub(crate) fn ids(&self) -> &Ids {
+        &self.ids
+    }
+
+    pub(crate) fn base(&self) -> &dyn OrderedBase {
+        &*self.base
+    }
+
+    pub(crate) fn freed(&self) -> &Arc<FreedExtents> {
+        &self.freed
+    }
+
+    pub(crate) fn lock_commit(&self) -> MutexGuard<'_, ()> {
+        self.committing.lock()
+    }
+
+    /// Lets readers see a state that is committed.
+    pub(crate) fn show(&self, snapshot: Arc<Snapshot>) {
+        *self.current.write() = snapshot;
+        self.reap();
+    }
+
+    pub(crate) fn wake_merger(&self) {
+        self.merger.wake();
+    }
+
+    /// Gives back extents whose last reader is gone. What cannot be given back now is found at the next opening.
+    pub(crate) fn reap(&self) {
+        if !self.freed.is_empty() {
+            let _ = self.try_reap();
+        }
+    }
+
+    fn try_reap(&self) -> Result<()> {
+        let oldest = self.base.oldest_reader()?;
+        self.freed.reap(|removed_by| oldest.is_none_or(|oldest| removed_by <= oldest))
+    }
+
+    pub(crate) fn sync_directories<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<()> {
+        let folders: BTreeSet<&str> = paths.filter_map(|path| path.rsplit_once('/').map(|(folder, _)| folder)).collect();
+        for folder in folders {
+            self.disk.sync_dir(folder)?;
+        }
+        self.disk.sync_dir(TABLES)
+    }
+
+    /// Where the columns of a table's next block go.
+    pub(crate) fn column_targets(&self, table: &TableDef) -> Result<Vec<ColumnTarget>> {
+        self.disk.create_dir(&table_folder(table.id))?;
+        table
+            .columns
+            .iter()
+            .map(|column| {
+                let file = self.files.get(table.id, column.id)?;
+                Ok(ColumnTarget { id: column.id, kind: column.kind.clone(), file })
+            })
+            .collect()
+    }
+
+    pub(crate) fn column_file(&self, table: TableId, column: ColumnId) -> Result<Arc<ColumnFile>> {
+        self.files.get(table, column)
+    }
+
+    /// Rows after which a block is sealed.
+    pub fn rows_per_block(&self) -> usize {
+        (self.settings.read().number("rows_per_block") as usize).clamp(1, ROWS_PER_BLOCK_MAX)
+    }
+
+    pub(crate) fn small_block_rows(&self) -> usize {
+        self.settings.read().number("small_block_rows") as usize
+    }
+
+    /// Threads that one statement works with.
+    pub fn threads(&self) -> usize {
+        match self.settings.read().number("threads") {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads as usize,
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.merger.stop();
+        self.reap();
+    }
+}
+
+fn machine_memory_bytes() -> u64 {
+    let from_proc = || {
+        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    // A machine that does not tell is taken for a small one.
+    from_proc().map_or(4 << 30, |kib| kib * 1024)
+}
+
+/// The folder of a table's column files.
+pub(crate) fn table_folder(table: TableId) -> String {
+    format!("{TABLES}/{table}")
+}
+
+/// The name of a column's file in its table's folder.
+pub(crate) fn column_name(column: ColumnId) -> String {
+    match column {
+        rowmill_storage::ROW_NUMBERS => "rows.col".to_owned(),
+        column => format!("{column}.col"),
+    }
+}
+
+/// The column files of all tables.
+#[derive(Debug)]
+pub(crate) struct ColumnFiles {
+    disk: Arc<dyn Disk>,
+    files: Mutex<HashMap<(TableId, ColumnId), Arc<ColumnFile>>>,
+}
+
+impl ColumnFiles {
+    /// The file of a column, with nothing taken in it if it is new.
+    pub(crate) fn get(&self, table: TableId, column: ColumnId) -> Result<Arc<ColumnFile>> {
+        if let Some(file) = self.files.lock().get(&(table, column)) {
+            return Ok(Arc::clone(file));
+        }
+        self.put(table, column, Vec::new())
+    }
+
+    /// The file of a column in which `named` is taken.
+    pub(crate) fn put(
+        &self,
+        table: TableId,
+        column: ColumnId,
+        named: Vec<rowmill_storage::Extent>,
+    ) -> Result<Arc<ColumnFile>> {
+        let path = format!("{}/{}", table_folder(table), column_name(column));
+        let file = Arc::new(ColumnFile::new(Arc::clone(&self.disk), path, named)?);
+        Ok(Arc::clone(self.files.lock().entry((table, column)).or_insert(file)))
+    }
+
+    /// A file that is known already.
+    pub(crate) fn known(&self, table: TableId, column: ColumnId) -> Option<Arc<ColumnFile>> {
+        self.files.lock().get(&(table, column)).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<ColumnFile>> {
+        self.files.lock().values().cloned().collect()
+    }
+
+    fn tables(&self) -> BTreeSet<TableId> {
+        self.files.lock().keys().map(|(table, _)| *table).collect()
+    }
+
+    fn is_unused(&self, table: TableId) -> bool {
+        self.files.lock().iter().all(|((of, _), file)| *of != table || file.is_empty())
+    }
+
+    fn forget(&self, table: TableId) {
+        self.files.lock().retain(|(of, _), _| *of != table);
+    }
+}
+
+/// The ids that come next. Numbers taken by transactions that never commit are lost, which costs nothing.
+#[derive(Debug)]
+pub(crate) struct Ids {
+    schema: AtomicU32,
+    table: AtomicU32,
+    view: AtomicU32,
+    block: AtomicU64,
+}
+
+impl Ids {
+    fn new(meta: Meta) -> Self {
+        Ids {
+            schema: AtomicU32::new(meta.next_schema.0),
+            table: AtomicU32::new(meta.next_table.0),
+            view: AtomicU32::new(meta.next_view.0),
+            block: AtomicU64::new(meta.next_block.0),
+        }
+    }
+
+    pub(crate) fn schema(&self) -> SchemaId {
+        SchemaId(self.schema.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn table(&self) -> TableId {
+        TableId(self.table.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn view(&self) -> ViewId {
+        ViewId(self.view.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn block(&self) -> BlockId {
+        BlockId(self.block.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn meta(&self) -> Meta {
+        Meta {
+            next_schema: SchemaId(self.schema.load(Ordering::Relaxed)),
+            next_table: TableId(self.table.load(Ordering::Relaxed)),
+            next_view: ViewId(self.view.load(Ordering::Relaxed)),
+            next_block: BlockId(self.block.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// A commit that nothing precedes.
+pub(crate) const NO_COMMIT: CommitId = CommitId(0);

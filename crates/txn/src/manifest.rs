@@ -1,0 +1,395 @@
+//! What the ordered base holds: keys and values of catalog and manifest. The byte tables are in
+//! `docs/file-format.md`, "Ordered base".
+//!
+//! A key is one letter for the kind, then ids in big endian, so that a prefix scan walks one table in row order.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use roaring::RoaringBitmap;
+use rowmill_base::{BlockId, ColumnId, Error, ErrorKind, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId};
+use rowmill_storage::{Block, ColumnDef, Extent, PAGE_BYTES, ROWS_PER_BLOCK_MAX, TableDef, run_codec};
+
+use crate::catalog::{SchemaDef, ViewDef};
+use crate::codec::{Reader, Writer};
+
+/// The version of everything in the directory. A directory of a newer version is refused.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+
+pub(crate) const META_KEY: &[u8] = b"m";
+
+pub(crate) const SCHEMA: u8 = b'S';
+pub(crate) const TABLE: u8 = b'T';
+pub(crate) const VIEW: u8 = b'V';
+/// A table's next row number.
+pub(crate) const NEXT_ROW: u8 = b'N';
+pub(crate) const BLOCK: u8 = b'B';
+pub(crate) const DELETES: u8 = b'D';
+pub(crate) const RUN: u8 = b'R';
+
+/// The key of an object of the catalog, or the prefix of a table's rows of a kind.
+pub(crate) fn id_key(kind: u8, id: u32) -> Vec<u8> {
+    let mut key = vec![kind];
+    key.extend(id.to_be_bytes());
+    key
+}
+
+/// The key of what starts at a row of a table.
+pub(crate) fn row_key(kind: u8, table: TableId, first_row: RowNumber) -> Vec<u8> {
+    let mut key = id_key(kind, table.0);
+    key.extend(first_row.0.to_be_bytes());
+    key
+}
+
+/// Reads [`row_key`].
+pub(crate) fn parse_row_key(key: &[u8]) -> Result<(TableId, RowNumber)> {
+    let (table, row) = key
+        .get(1..)
+        .and_then(|rest| rest.split_at_checked(4))
+        .ok_or_else(|| Error::corrupt("a key of the ordered base is too short"))?;
+    match (table.try_into(), row.try_into()) {
+        (Ok(table), Ok(row)) => Ok((TableId(u32::from_be_bytes(table)), RowNumber(u64::from_be_bytes(row)))),
+        _ => Err(Error::corrupt("a key of the ordered base has the wrong length")),
+    }
+}
+
+/// The ids that come next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meta {
+    pub(crate) next_schema: SchemaId,
+    pub(crate) next_table: TableId,
+    pub(crate) next_view: ViewId,
+    pub(crate) next_block: BlockId,
+}
+
+impl Meta {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        out.u32(FORMAT_VERSION).u32(self.next_schema.0).u32(self.next_table.0).u32(self.next_view.0);
+        out.u64(self.next_block.0);
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut input = Reader::new(bytes, "the database's head");
+        let version = input.u32()?;
+        if version > FORMAT_VERSION {
+            return Err(Error::new(
+                ErrorKind::NewerFormat,
+                format!("the directory has format {version}, this program reads formats up to {FORMAT_VERSION}"),
+            )
+            .hint("open it with a newer version of Rowmill"));
+        }
+        let meta = Meta {
+            next_schema: SchemaId(input.u32()?),
+            next_table: TableId(input.u32()?),
+            next_view: ViewId(input.u32()?),
+            next_block: BlockId(input.u64()?),
+        };
+        input.end()?;
+        Ok(meta)
+    }
+}
+
+pub(crate) fn encode_schema(def: &SchemaDef) -> Vec<u8> {
+    let mut out = Writer::new();
+    out.text(&def.name);
+    out.finish()
+}
+
+pub(crate) fn decode_schema(id: SchemaId, bytes: &[u8]) -> Result<SchemaDef> {
+    let mut input = Reader::new(bytes, "a schema's definition");
+    let name = input.text()?;
+    input.end()?;
+    Ok(SchemaDef { id, name })
+}
+
+pub(crate) fn encode_view(def: &ViewDef) -> Vec<u8> {
+    let mut out = Writer::new();
+    out.u32(def.schema.0).text(&def.name).text(&def.sql).u32(def.column_names.len() as u32);
+    for name in &def.column_names {
+        out.text(name);
+    }
+    out.finish()
+}
+
+pub(crate) fn decode_view(id: ViewId, bytes: &[u8]) -> Result<ViewDef> {
+    let mut input = Reader::new(bytes, "a view's definition");
+    let schema = SchemaId(input.u32()?);
+    let (name, sql) = (input.text()?, input.text()?);
+    let column_names = (0..input.count(4)?).map(|_| input.text()).collect::<Result<_>>()?;
+    input.end()?;
+    Ok(ViewDef { id, schema, name, sql, column_names })
+}
+
+pub(crate) fn encode_table(def: &TableDef) -> Result<Vec<u8>> {
+    let mut out = Writer::new();
+    out.u32(def.schema.0).text(&def.name).u32(def.version).u32(def.next_column.0).u32(def.columns.len() as u32);
+    for column in &def.columns {
+        out.u32(column.id.0).text(&column.name);
+        encode_type(&column.kind, &mut out);
+        out.u8(column.nullable.into());
+        out.option(column.default.as_deref(), |out, default| {
+            out.text(default);
+        });
+        let missing = column.missing.as_ref().map(|value| run_codec::encode(1, &[(column.id, Arc::clone(value))]));
+        out.option(missing.transpose()?, |out, value| {
+            out.bytes(&value);
+        });
+    }
+    Ok(out.finish())
+}
+
+pub(crate) fn decode_table(id: TableId, bytes: &[u8]) -> Result<TableDef> {
+    let mut input = Reader::new(bytes, "a table's definition");
+    let schema = SchemaId(input.u32()?);
+    let name = input.text()?;
+    let version = input.u32()?;
+    let next_column = ColumnId(input.u32()?);
+    let columns = (0..input.count(12)?).map(|_| decode_column(&mut input)).collect::<Result<_>>()?;
+    input.end()?;
+    Ok(TableDef { id, schema, name, version, columns, next_column })
+}
+
+fn decode_column(input: &mut Reader<'_>) -> Result<ColumnDef> {
+    let id = ColumnId(input.u32()?);
+    let name = input.text()?;
+    let kind = decode_type(input, 0)?;
+    let nullable = input.u8()? != 0;
+    let default = input.option(Reader::text)?;
+    let missing = input.option(|input| {
+        let (rows, columns) = run_codec::decode(input.bytes()?, |_| Some(kind.clone()))?;
+        match (rows, columns.into_iter().next()) {
+            (1, Some((_, value))) => Ok::<ArrayRef, Error>(value),
+            _ => Err(input.damaged("a missing value is not one value")),
+        }
+    })?;
+    Ok(ColumnDef { id, name, kind, nullable, default, missing })
+}
+
+fn encode_type(kind: &SqlType, out: &mut Writer) {
+    match kind {
+        SqlType::Boolean => out.u8(1),
+        SqlType::Int8 => out.u8(2),
+        SqlType::Int16 => out.u8(3),
+        SqlType::Int32 => out.u8(4),
+        SqlType::Int64 => out.u8(5),
+        SqlType::UInt8 => out.u8(6),
+        SqlType::UInt16 => out.u8(7),
+        SqlType::UInt32 => out.u8(8),
+        SqlType::UInt64 => out.u8(9),
+        SqlType::Float32 => out.u8(10),
+        SqlType::Float64 => out.u8(11),
+        SqlType::Decimal { precision, scale } => out.u8(12).u8(*precision).u8(*scale),
+        SqlType::Date => out.u8(13),
+        SqlType::Time => out.u8(14),
+        SqlType::Timestamp { unit, zoned } => out.u8(15).u8(unit.digits() as u8).u8((*zoned).into()),
+        SqlType::Interval => out.u8(16),
+        SqlType::Text { chars_max: None } => out.u8(17),
+        SqlType::Text { chars_max: Some(chars) } => out.u8(18).u32(*chars),
+        SqlType::Blob => out.u8(19),
+        SqlType::Uuid => out.u8(20),
+        SqlType::List(item) => {
+            out.u8(21);
+            encode_type(item, out);
+            out
+        }
+        SqlType::Struct(fields) => {
+            out.u8(22).u32(fields.len() as u32);
+            for (name, kind) in fields {
+                out.text(name);
+                encode_type(kind, out);
+            }
+            out
+        }
+    };
+}
+
+/// Types nest no deeper than this.
+const TYPE_DEPTH_MAX: usize = 64;
+
+fn decode_type(input: &mut Reader<'_>, depth: usize) -> Result<SqlType> {
+    if depth > TYPE_DEPTH_MAX {
+        return Err(input.damaged("a type is nested too deeply"));
+    }
+    Ok(match input.u8()? {
+        1 => SqlType::Boolean,
+        2 => SqlType::Int8,
+        3 => SqlType::Int16,
+        4 => SqlType::Int32,
+        5 => SqlType::Int64,
+        6 => SqlType::UInt8,
+        7 => SqlType::UInt16,
+        8 => SqlType::UInt32,
+        9 => SqlType::UInt64,
+        10 => SqlType::Float32,
+        11 => SqlType::Float64,
+        12 => match (input.u8()?, input.u8()?) {
+            (precision @ 1..=38, scale) if scale <= precision => SqlType::Decimal { precision, scale },
+            _ => return Err(input.damaged("a decimal of impossible digits")),
+        },
+        13 => SqlType::Date,
+        14 => SqlType::Time,
+        15 => {
+            let unit = TimeUnit::from_digits(input.u8()?.into()).ok_or_else(|| input.damaged("an unknown unit of time"))?;
+            SqlType::Timestamp { unit, zoned: input.u8()? != 0 }
+        }
+        16 => SqlType::Interval,
+        17 => SqlType::TEXT,
+        18 => SqlType::Text { chars_max: Some(input.u32()?) },
+        19 => SqlType::Blob,
+        20 => SqlType::Uuid,
+        21 => SqlType::List(Box::new(decode_type(input, depth + 1)?)),
+        22 => {
+            let fields = (0..input.count(5)?).map(|_| Ok((input.text()?, decode_type(input, depth + 1)?)));
+            SqlType::Struct(fields.collect::<Result<_>>()?)
+        }
+        _ => return Err(input.damaged("an unknown type")),
+    })
+}
+
+/// A block as the manifest names it; its table and first row are in the key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BlockEntry {
+    pub(crate) id: BlockId,
+    pub(crate) end_row: RowNumber,
+    pub(crate) rows: u32,
+    pub(crate) chunks: Vec<(ColumnId, Extent)>,
+}
+
+/// Bytes of one chunk in a block's entry: column, first page, pages.
+const CHUNK_ENTRY_BYTES: usize = 16;
+
+impl BlockEntry {
+    pub(crate) fn of(block: &Block) -> Self {
+        BlockEntry {
+            id: block.id(),
+            end_row: block.end_row(),
+            rows: block.rows() as u32,
+            chunks: block.chunks().iter().map(|chunk| (chunk.column(), chunk.extent())).collect(),
+        }
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer::new();
+        out.u64(self.id.0).u64(self.end_row.0).u32(self.rows).u32(self.chunks.len() as u32);
+        for (column, extent) in &self.chunks {
+            let pages = u32::try_from(extent.len / PAGE_BYTES).expect("a chunk is shorter than 16 TiB");
+            out.u32(column.0).u64(extent.offset / PAGE_BYTES).u32(pages);
+        }
+        out.finish()
+    }
+
+    pub(crate) fn decode(first_row: RowNumber, bytes: &[u8]) -> Result<Self> {
+        let mut input = Reader::new(bytes, "a block's entry");
+        let id = BlockId(input.u64()?);
+        let end_row = RowNumber(input.u64()?);
+        let rows = input.u32()?;
+        let numbers = end_row.0.checked_sub(first_row.0);
+        if rows == 0 || rows as usize > ROWS_PER_BLOCK_MAX || numbers.is_none_or(|numbers| numbers < u64::from(rows)) {
+            return Err(input.damaged("a block with an impossible number of rows"));
+        }
+        let mut chunks = Vec::with_capacity(input.count(CHUNK_ENTRY_BYTES)?);
+        for _ in 0..chunks.capacity() {
+            let column = ColumnId(input.u32()?);
+            let (page, pages) = (input.u64()?, u64::from(input.u32()?));
+            if pages == 0 || page > u64::MAX / PAGE_BYTES - pages {
+                return Err(input.damaged("an impossible extent"));
+            }
+            chunks.push((column, Extent { offset: page * PAGE_BYTES, len: pages * PAGE_BYTES }));
+        }
+        input.end()?;
+        Ok(BlockEntry { id, end_row, rows, chunks })
+    }
+}
+
+pub(crate) fn encode_deletes(deletes: &RoaringBitmap) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(deletes.serialized_size());
+    deletes.serialize_into(&mut out).map_err(|error| Error::io("a delete vector", &error))?;
+    Ok(out)
+}
+
+pub(crate) fn decode_deletes(bytes: &[u8], rows: usize) -> Result<RoaringBitmap> {
+    let damaged = |problem: String| Error::corrupt(format!("a delete vector: {problem}"));
+    let deletes = RoaringBitmap::deserialize_from(bytes).map_err(|error| damaged(error.to_string()))?;
+    match deletes.max() {
+        Some(last) if last as usize >= rows => Err(damaged(format!("row {last} of {rows} is deleted"))),
+        _ => Ok(deletes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::StringViewArray;
+
+    fn table() -> TableDef {
+        let kinds = vec![
+            SqlType::Decimal { precision: 18, scale: 3 },
+            SqlType::Timestamp { unit: TimeUnit::Nanosecond, zoned: true },
+            SqlType::Text { chars_max: Some(12) },
+            SqlType::List(Box::new(SqlType::Struct(vec![("a".into(), SqlType::Int8), ("b".into(), SqlType::Uuid)]))),
+        ];
+        let column = |(index, kind): (usize, SqlType)| ColumnDef {
+            id: ColumnId(index as u32),
+            name: format!("C{index}"),
+            nullable: index % 2 == 0,
+            default: (index == 2).then(|| "'x'".into()),
+            missing: (index == 2).then(|| Arc::new(StringViewArray::from(vec!["x"])) as ArrayRef),
+            kind,
+        };
+        TableDef {
+            id: TableId(7),
+            schema: SchemaId(1),
+            name: "Ünïque".into(),
+            version: 3,
+            columns: kinds.into_iter().enumerate().map(column).collect(),
+            next_column: ColumnId(9),
+        }
+    }
+
+    #[test]
+    fn definitions_come_back() {
+        let table = table();
+        let read = decode_table(table.id, &encode_table(&table).expect("written")).expect("read");
+        assert_eq!(format!("{table:?}"), format!("{read:?}"));
+        let view = ViewDef {
+            id: ViewId(2),
+            schema: SchemaId(1),
+            name: "v".into(),
+            sql: "SELECT 1".into(),
+            column_names: vec!["a".into()],
+        };
+        assert_eq!(decode_view(ViewId(2), &encode_view(&view)).expect("read"), view);
+    }
+
+    #[test]
+    fn damaged_values_are_errors_or_other_values_but_never_a_panic() {
+        let extent = Extent { offset: 8 * PAGE_BYTES, len: 3 * PAGE_BYTES };
+        let entry =
+            BlockEntry { id: BlockId(3), end_row: RowNumber(30), rows: 20, chunks: vec![(ColumnId(0), extent); 3] };
+        let block = entry.encode();
+        assert_eq!(BlockEntry::decode(RowNumber(10), &block).expect("read"), entry);
+        let table = encode_table(&table()).expect("written");
+        for cut in 0..table.len() {
+            assert!(decode_table(TableId(1), &table[..cut]).is_err());
+        }
+        for at in 0..table.len() {
+            let mut damaged = table.clone();
+            damaged[at] ^= 0xff;
+            let _ = decode_table(TableId(1), &damaged);
+        }
+        for at in 0..block.len() {
+            let mut damaged = block.clone();
+            damaged[at] ^= 0xff;
+            let _ = BlockEntry::decode(RowNumber(10), &damaged);
+        }
+    }
+
+    #[test]
+    fn a_newer_format_is_refused_by_name() {
+        let mut bytes = Meta::default().encode();
+        bytes[0] = 200;
+        assert_eq!(Meta::decode(&bytes).unwrap_err().kind(), ErrorKind::NewerFormat);
+    }
+}

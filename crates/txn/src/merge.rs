@@ -1,0 +1,263 @@
+//! The background merge: rewrites neighbouring small blocks, and blocks of which more than a quarter is deleted.
+//!
+//! A merged block holds the live rows of its parts under their own numbers, so it keeps a list of row numbers where the
+//! parts had gaps. Readers of older snapshots go on with the old blocks; a transaction that deletes a row of an old
+//! block finds it again by number. One merge is one commit.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arrow::array::{Array, ArrayRef, UInt64Array};
+use arrow::compute::concat;
+use parking_lot::{Condvar, Mutex};
+use roaring::RoaringBitmap;
+use rowmill_base::{Cancel, Error, Result, RowNumber, SqlType, TableId};
+use rowmill_storage::{Block, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, repeat_missing, write_block};
+
+use crate::commit::{publish, sync_blocks};
+use crate::engine::Engine;
+use crate::snapshot::TableSnapshot;
+
+/// Time between a commit and the look for something to merge, so that a burst of commits is merged once.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// The thread that merges, and the bell that wakes it.
+#[derive(Debug, Default)]
+pub(crate) struct Merger {
+    shared: Arc<Bell>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Bell {
+    state: Mutex<BellState>,
+    rung: Condvar,
+    stop: Cancel,
+}
+
+#[derive(Debug, Default)]
+struct BellState {
+    wanted: bool,
+}
+
+impl Merger {
+    pub(crate) fn start(&self, engine: &Arc<Engine>) -> Result<()> {
+        let bell = Arc::clone(&self.shared);
+        let engine = Arc::downgrade(engine);
+        let work = move || {
+            while bell.wait() {
+                let Some(engine) = engine.upgrade() else { return };
+                // A merge that fails leaves everything as it was; the next commit tries again.
+                let _ = merge_all(&engine, &bell.stop);
+            }
+        };
+        let thread = std::thread::Builder::new().name("rowmill-merge".into()).spawn(work);
+        *self.thread.lock() = Some(thread.map_err(|error| Error::io("starting the merge thread", &error))?);
+        Ok(())
+    }
+
+    pub(crate) fn wake(&self) {
+        self.shared.state.lock().wanted = true;
+        self.shared.rung.notify_one();
+    }
+
+    /// Ends the thread; a merge that is under way is given up.
+    pub(crate) fn stop(&self) {
+        self.shared.stop.cancel();
+        self.shared.rung.notify_one();
+        if let Some(thread) = self.thread.lock().take() {
+            // The last handle of the engine may be the thread's own.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Bell {
+    /// Waits until there may be work; `false` when it is over.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.wanted {
+            if self.stop.is_cancelled() {
+                return false;
+            }
+            self.rung.wait(&mut state);
+        }
+        state.wanted = false;
+        self.rung.wait_for(&mut state, SETTLE);
+        !self.stop.is_cancelled()
+    }
+}
+
+/// Merges until nothing is left to merge.
+pub(crate) fn merge_all(engine: &Arc<Engine>, stop: &Cancel) -> Result<()> {
+    let block_rows = engine.rows_per_block();
+    let tables: Vec<TableId> = engine.current().tables.keys().copied().collect();
+    for id in tables {
+        loop {
+            stop.check()?;
+            let snapshot = engine.current();
+            let Some(table) = snapshot.tables.get(&id) else { break };
+            let Some(group) = candidates(table, block_rows) else { break };
+            if !merge_once(engine, table, &group, stop)? {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The next group of neighbouring blocks that are worth rewriting as one.
+fn candidates(table: &TableSnapshot, block_rows: usize) -> Option<Vec<Arc<Block>>> {
+    let sparse = |block: &Block| block.live_rows() * 4 < block.rows() * 3;
+    let small = |block: &Block| block.live_rows() * 2 <= block_rows;
+    let mut group: Vec<Arc<Block>> = Vec::new();
+    let mut rows = 0;
+    for block in &*table.blocks {
+        // Between neighbours lie no open runs: a merged block covers a range of numbers of its own.
+        let adjacent = group.last().is_none_or(|last: &Arc<Block>| {
+            !table.runs.iter().any(|run| (last.end_row()..block.first_row()).contains(&run.first_row()))
+        });
+        if (small(block) || sparse(block)) && adjacent && rows + block.live_rows() <= block_rows {
+            rows += block.live_rows();
+            group.push(Arc::clone(block));
+        } else if worthwhile(&group, sparse) {
+            return Some(group);
+        } else {
+            group.clear();
+            rows = 0;
+            if small(block) || sparse(block) {
+                rows = block.live_rows();
+                group.push(Arc::clone(block));
+            }
+        }
+    }
+    worthwhile(&group, sparse).then_some(group)
+}
+
+fn worthwhile(group: &[Arc<Block>], sparse: impl Fn(&Block) -> bool) -> bool {
+    match group {
+        [] => false,
+        [only] => sparse(only),
+        // Two blocks of very different size are left alone until the smaller has grown: rewriting half a million rows
+        // for the sake of a hundred, again and again, is what makes merges expensive.
+        group => {
+            let largest = group.iter().map(|block| block.live_rows()).max().unwrap_or(0);
+            let all: usize = group.iter().map(|block| block.live_rows()).sum();
+            (all - largest) * 4 >= largest || group.iter().any(|block| sparse(block))
+        }
+    }
+}
+
+/// Rewrites `group` as one block; `false` if another commit rewrote one of them meanwhile.
+fn merge_once(engine: &Arc<Engine>, table: &Arc<TableSnapshot>, group: &[Arc<Block>], stop: &Cancel) -> Result<bool> {
+    let def = &table.def;
+    let parts = group.iter().map(|block| Part::new(def, block)).collect::<Result<Vec<_>>>()?;
+    let numbers: Vec<u64> = parts.iter().flat_map(|part| part.numbers.iter().copied()).collect();
+    let (Some(first), Some(last)) = (numbers.first().copied(), numbers.last().copied()) else {
+        return Err(Error::internal("a block without live rows was not dropped by the commit that emptied it"));
+    };
+    let dense = last - first + 1 == numbers.len() as u64;
+    let mut targets = engine.column_targets(def)?;
+    if !dense {
+        let file = engine.column_file(def.id, ROW_NUMBERS)?;
+        targets.push(ColumnTarget { id: ROW_NUMBERS, kind: SqlType::UInt64, file });
+    }
+    let rows = numbers.len();
+    let source = Merged { def, parts: &parts, distances: numbers.iter().map(|row| row - first).collect() };
+    let chunks = write_block(&source, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
+    let merged = Block::new(engine.ids().block(), RowNumber(first)..RowNumber(last + 1), rows, chunks, None);
+    sync_blocks(engine, [Arc::new(merged.clone())].iter())?;
+
+    let _committing = engine.lock_commit();
+    let current = engine.current();
+    let Some(now) = current.tables.get(&def.id).filter(|now| Arc::ptr_eq(&now.def, def)) else { return Ok(false) };
+    let mut deleted = RoaringBitmap::new();
+    let mut blocks = Vec::with_capacity(now.blocks.len());
+    let mut found = 0;
+    for block in &*now.blocks {
+        match parts.iter().position(|part| part.block.id() == block.id()) {
+            Some(index) => {
+                parts[index].deleted_since(block, parts[..index].iter().map(|part| part.numbers.len()).sum(), &mut deleted);
+                found += 1;
+            }
+            None => blocks.push(Arc::clone(block)),
+        }
+    }
+    if found != parts.len() {
+        return Ok(false);
+    }
+    let merged = Arc::new(merged.with_deleted(&deleted));
+    if merged.live_rows() > 0 {
+        let at = blocks.partition_point(|other| other.first_row() < merged.first_row());
+        blocks.insert(at, merged);
+    }
+    let mut tables = (*current.tables).clone();
+    tables.insert(def.id, Arc::new(TableSnapshot { blocks: blocks.into(), ..(**now).clone() }));
+    publish(engine, &current, Arc::clone(&current.catalog), tables)?;
+    Ok(true)
+}
+
+/// One block of a merge, as it was when the merge began.
+struct Part {
+    block: Arc<Block>,
+    /// Positions of the live rows, ascending.
+    live: Vec<u32>,
+    /// Their numbers.
+    numbers: Vec<u64>,
+}
+
+impl Part {
+    fn new(def: &TableDef, block: &Arc<Block>) -> Result<Self> {
+        let deleted = block.deleted();
+        let live: Vec<u32> = (0..block.rows() as u32)
+            .filter(|position| deleted.is_none_or(|deleted| !deleted.contains(*position)))
+            .collect();
+        let row_numbers = block.row_numbers(def)?;
+        let numbers = live.iter().map(|position| row_numbers.at(*position as usize)).collect();
+        Ok(Part { block: Arc::clone(block), live, numbers })
+    }
+
+    /// Marks, `offset` rows into the merged block, the rows that were deleted in `now` since the merge began.
+    fn deleted_since(&self, now: &Block, offset: usize, deleted: &mut RoaringBitmap) {
+        let Some(gone) = now.deleted() else { return };
+        for (index, position) in self.live.iter().enumerate() {
+            if gone.contains(*position) {
+                deleted.insert((offset + index) as u32);
+            }
+        }
+    }
+
+    fn values(&self, def: &TableDef, index: usize) -> Result<ArrayRef> {
+        let column = &def.columns[index];
+        match self.block.chunk(def, index)? {
+            Some(chunk) if self.live.len() == self.block.rows() => chunk.read(0..self.block.rows()),
+            Some(chunk) => chunk.take(&self.live),
+            None => repeat_missing(column.missing.as_ref(), &column.kind.arrow(), self.live.len()),
+        }
+    }
+}
+
+struct Merged<'a> {
+    def: &'a TableDef,
+    parts: &'a [Part],
+    distances: Vec<u64>,
+}
+
+impl BlockSource for Merged<'_> {
+    fn rows(&self) -> usize {
+        self.distances.len()
+    }
+
+    fn column(&self, index: usize) -> Result<ArrayRef> {
+        if index == self.def.columns.len() {
+            return Ok(Arc::new(UInt64Array::from(self.distances.clone())));
+        }
+        let parts: Vec<ArrayRef> =
+            self.parts.iter().map(|part| part.values(self.def, index)).collect::<Result<_>>()?;
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        concat(&parts).map_err(|error| Error::internal(error.to_string()))
+    }
+}

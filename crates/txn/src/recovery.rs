@@ -1,0 +1,210 @@
+//! Opening: reads the base's catalog and manifest into the first snapshot, and frees what no commit names.
+//!
+//! Whatever a killed process left behind - extents of a load that never committed, files of a dropped table - is not in
+//! the base, so it is found by what is missing there. Doing it twice, or being killed meanwhile, changes nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use roaring::RoaringBitmap;
+use rowmill_base::{ColumnId, CommitId, Error, Result, RowNumber, SchemaId, TableId, ViewId};
+use rowmill_io::Disk;
+use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, StoredChunk, TableDef};
+
+use crate::base::{BaseRead, OrderedBase, WriteBatch};
+use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef};
+use crate::engine::{ColumnFiles, NO_COMMIT, TABLES, column_name, table_folder};
+use crate::manifest::{
+    self, BLOCK, BlockEntry, DELETES, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key, parse_row_key,
+};
+use crate::snapshot::{Pin, Snapshot, TableSnapshot};
+
+/// Makes the first commit of a new directory: the main schema.
+pub(crate) fn initialise(base: &dyn OrderedBase) -> Result<()> {
+    if base.read()?.get(META_KEY)?.is_some() {
+        return Ok(());
+    }
+    let main = SchemaDef { id: SchemaId(0), name: MAIN_SCHEMA.to_owned() };
+    let mut batch = WriteBatch::default();
+    batch.put(META_KEY.to_vec(), Meta { next_schema: SchemaId(1), ..Meta::default() }.encode());
+    batch.put(id_key(SCHEMA, main.id.0), manifest::encode_schema(&main));
+    base.write(&batch, CommitId(NO_COMMIT.0 + 1))
+}
+
+/// Delete vectors of a table, by first row.
+type Deletes = HashMap<(TableId, RowNumber), Vec<u8>>;
+
+/// The state that the base holds.
+pub(crate) fn load(
+    base: &dyn OrderedBase,
+    files: &ColumnFiles,
+    freed: &Arc<FreedExtents>,
+) -> Result<(Snapshot, Meta)> {
+    let reader = base.read()?;
+    let commit = reader.commit_id()?;
+    let meta = reader.get(META_KEY)?.ok_or_else(|| Error::corrupt("the ordered base has no head"))?;
+    let meta = Meta::decode(&meta)?;
+    let catalog = load_catalog(&*reader)?;
+    let mut deletes = load_deletes(&*reader)?;
+    let mut blocks = load_blocks(&*reader, &catalog, files, freed, &mut deletes)?;
+    let mut runs = load_runs(&*reader, &catalog, &mut deletes)?;
+    let mut tables = HashMap::new();
+    for def in catalog.all_tables() {
+        let next_row = match reader.get(&id_key(NEXT_ROW, def.id.0))? {
+            Some(bytes) => {
+                let bytes = bytes.try_into().map_err(|_| Error::corrupt("a row counter has the wrong length"))?;
+                RowNumber(u64::from_le_bytes(bytes))
+            }
+            None => RowNumber(0),
+        };
+        let table = TableSnapshot {
+            def: Arc::clone(def),
+            blocks: blocks.remove(&def.id).unwrap_or_default().into(),
+            runs: runs.remove(&def.id).unwrap_or_default().into(),
+            next_row,
+        };
+        tables.insert(def.id, Arc::new(table));
+    }
+    let pin: Option<Arc<dyn Pin>> = None;
+    Ok((Snapshot { commit, catalog: Arc::new(catalog), tables: Arc::new(tables), pin }, meta))
+}
+
+fn id_of(key: &[u8]) -> Result<u32> {
+    let id = key.get(1..).and_then(|id| id.try_into().ok());
+    id.map(u32::from_be_bytes).ok_or_else(|| Error::corrupt("a key of the ordered base has the wrong length"))
+}
+
+fn load_catalog(reader: &dyn BaseRead) -> Result<Catalog> {
+    let mut catalog = Catalog::default();
+    reader.scan(&[SCHEMA], &mut |key, value| {
+        catalog.put_schema(Arc::new(manifest::decode_schema(SchemaId(id_of(key)?), value)?))?;
+        Ok(true)
+    })?;
+    reader.scan(&[TABLE], &mut |key, value| {
+        catalog.put_table(Arc::new(manifest::decode_table(TableId(id_of(key)?), value)?))?;
+        Ok(true)
+    })?;
+    reader.scan(&[VIEW], &mut |key, value| {
+        catalog.put_view(Arc::new(manifest::decode_view(ViewId(id_of(key)?), value)?))?;
+        Ok(true)
+    })?;
+    Ok(catalog)
+}
+
+fn load_deletes(reader: &dyn BaseRead) -> Result<Deletes> {
+    let mut deletes = Deletes::new();
+    reader.scan(&[DELETES], &mut |key, value| {
+        deletes.insert(parse_row_key(key)?, value.to_vec());
+        Ok(true)
+    })?;
+    Ok(deletes)
+}
+
+fn take_deletes(deletes: &mut Deletes, table: &TableDef, first_row: RowNumber, rows: usize) -> Result<Option<RoaringBitmap>> {
+    let Some(bytes) = deletes.remove(&(table.id, first_row)) else { return Ok(None) };
+    let decoded = manifest::decode_deletes(&bytes, rows);
+    decoded.map(Some).map_err(|error| error.context(format_args!("table {}, rows from {first_row}", table.name)))
+}
+
+fn load_blocks(
+    reader: &dyn BaseRead,
+    catalog: &Catalog,
+    files: &ColumnFiles,
+    freed: &Arc<FreedExtents>,
+    deletes: &mut Deletes,
+) -> Result<HashMap<TableId, Vec<Arc<Block>>>> {
+    let mut entries: BTreeMap<TableId, Vec<(RowNumber, BlockEntry)>> = BTreeMap::new();
+    reader.scan(&[BLOCK], &mut |key, value| {
+        let (table, first_row) = parse_row_key(key)?;
+        entries.entry(table).or_default().push((first_row, BlockEntry::decode(first_row, value)?));
+        Ok(true)
+    })?;
+    let mut blocks = HashMap::new();
+    for (id, entries) in entries {
+        let Some(table) = catalog.table_by_id(id) else {
+            return Err(Error::corrupt(format!("the manifest names blocks of a table {id} that does not exist")));
+        };
+        let column_files = open_files(table, &entries, files)?;
+        let mut of_table = Vec::with_capacity(entries.len());
+        for (first_row, entry) in entries {
+            let chunks = entry.chunks.iter().filter_map(|(column, extent)| {
+                // A dropped column's chunks stay in the entries; its file is gone.
+                let file = Arc::clone(column_files.get(column)?);
+                Some(StoredChunk::kept(*column, file, *extent, Arc::clone(freed)))
+            });
+            let rows = entry.rows as usize;
+            let deleted = take_deletes(deletes, table, first_row, rows)?.map(Arc::new);
+            let block = Block::new(entry.id, first_row..entry.end_row, rows, chunks.collect(), deleted);
+            of_table.push(Arc::new(block));
+        }
+        blocks.insert(id, of_table);
+    }
+    Ok(blocks)
+}
+
+/// The files of a table's columns, with exactly the extents of `entries` taken.
+fn open_files(
+    table: &TableDef,
+    entries: &[(RowNumber, BlockEntry)],
+    files: &ColumnFiles,
+) -> Result<HashMap<ColumnId, Arc<rowmill_storage::ColumnFile>>> {
+    let exists = |column: ColumnId| column == ROW_NUMBERS || table.column_by_id(column).is_some();
+    let mut named: HashMap<ColumnId, Vec<Extent>> = HashMap::new();
+    for (column, extent) in entries.iter().flat_map(|(_, entry)| &entry.chunks) {
+        if exists(*column) {
+            named.entry(*column).or_default().push(*extent);
+        }
+    }
+    named
+        .into_iter()
+        .map(|(column, extents)| {
+            let file = match files.known(table.id, column) {
+                Some(known) => known,
+                None => files.put(table.id, column, extents)?,
+            };
+            Ok((column, file))
+        })
+        .collect()
+}
+
+fn load_runs(
+    reader: &dyn BaseRead,
+    catalog: &Catalog,
+    deletes: &mut Deletes,
+) -> Result<HashMap<TableId, Vec<Arc<OpenRun>>>> {
+    let mut runs: HashMap<TableId, Vec<Arc<OpenRun>>> = HashMap::new();
+    reader.scan(&[RUN], &mut |key, value| {
+        let (id, first_row) = parse_row_key(key)?;
+        let table = catalog
+            .table_by_id(id)
+            .ok_or_else(|| Error::corrupt(format!("the base holds rows of a table {id} that does not exist")))?;
+        let mut run = OpenRun::decode(first_row, table, value)?;
+        if let Some(deleted) = take_deletes(deletes, table, first_row, run.rows())? {
+            run = run.with_deleted(&deleted);
+        }
+        runs.entry(id).or_default().push(Arc::new(run));
+        Ok(true)
+    })?;
+    Ok(runs)
+}
+
+/// Gives everything that the snapshot does not name back to the file system.
+pub(crate) fn reclaim(disk: &dyn Disk, files: &ColumnFiles, catalog: &Catalog) -> Result<()> {
+    for name in disk.list(TABLES)? {
+        let table = name.parse().ok().and_then(|id| catalog.table_by_id(TableId(id)));
+        let folder = format!("{TABLES}/{name}");
+        let Some(table) = table else {
+            disk.remove_dir(&folder)?;
+            continue;
+        };
+        assert_eq!(folder, table_folder(table.id), "a table's folder is named by its id");
+        for name in disk.list(&folder)? {
+            let columns = table.columns.iter().map(|column| column.id).chain([ROW_NUMBERS]);
+            let known = columns.into_iter().find(|id| column_name(*id) == name).and_then(|id| files.known(table.id, id));
+            if known.is_none() {
+                disk.remove(&format!("{folder}/{name}"))?;
+            }
+        }
+    }
+    files.all().iter().try_for_each(|file| file.reclaim())
+}

@@ -1,0 +1,98 @@
+//! Sealing: open runs that fill a block become one. The rows keep their numbers and their deletes, so nobody notices.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
+use roaring::RoaringBitmap;
+use rowmill_base::{Cancel, Error, Result, RowNumber, TableId};
+use rowmill_storage::{Block, BlockSource, OpenRun, TableDef, write_block};
+
+use crate::commit::{publish, sync_blocks};
+use crate::engine::Engine;
+use crate::snapshot::TableSnapshot;
+
+/// Seals the open runs of a table if they hold a block's rows.
+pub(crate) fn seal_full_table(engine: &Arc<Engine>, id: TableId) -> Result<()> {
+    let block_rows = engine.rows_per_block();
+    loop {
+        let snapshot = engine.current();
+        let Some(table) = snapshot.tables.get(&id) else { return Ok(()) };
+        let rows: usize = table.runs.iter().map(|run| run.rows()).sum();
+        if rows < block_rows || !seal_once(engine, table, block_rows)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Seals one group of consecutive runs; `false` if another commit came in between and changed them.
+fn seal_once(engine: &Arc<Engine>, table: &Arc<TableSnapshot>, block_rows: usize) -> Result<bool> {
+    let group = first_group(&table.runs, block_rows);
+    let rows: usize = group.iter().map(|run| run.rows()).sum();
+    let first_row = group[0].first_row();
+    let source = Runs { table: &table.def, runs: group, rows };
+    let targets = engine.column_targets(&table.def);
+    let chunks = write_block(&source, &targets, engine.freed(), engine.threads(), &Cancel::new(), &|_, _| Ok(()))?;
+    let numbers = first_row..RowNumber(first_row.0 + rows as u64);
+    let block = Block::new(engine.ids().block(), numbers, rows, chunks, None);
+    sync_blocks(engine, [Arc::new(block.clone())].iter())?;
+
+    let _committing = engine.lock_commit();
+    let current = engine.current();
+    let Some(now) = current.tables.get(&table.def.id).filter(|now| Arc::ptr_eq(&now.def, &table.def)) else {
+        return Ok(false);
+    };
+    let sealed: Vec<&Arc<OpenRun>> =
+        now.runs.iter().filter(|run| group.iter().any(|old| old.same_rows(run))).collect();
+    if sealed.len() != group.len() {
+        return Ok(false);
+    }
+    // Deletes that came since are in the current runs.
+    let mut deleted = RoaringBitmap::new();
+    for run in &sealed {
+        let offset = (run.first_row().0 - first_row.0) as u32;
+        deleted.extend(run.deleted().into_iter().flatten().map(|position| position + offset));
+    }
+    let mut next = (**now).clone();
+    let mut blocks = now.blocks.to_vec();
+    let at = blocks.partition_point(|other| other.first_row() < first_row);
+    blocks.insert(at, Arc::new(block.with_deleted(&deleted)));
+    next.blocks = blocks.into();
+    next.runs = now.runs.iter().filter(|run| !sealed.iter().any(|old| Arc::ptr_eq(old, run))).cloned().collect();
+    let mut tables = (*current.tables).clone();
+    tables.insert(table.def.id, Arc::new(next));
+    publish(engine, &current, Arc::clone(&current.catalog), tables)?;
+    Ok(true)
+}
+
+/// The first runs that follow each other without a gap, up to a block's rows.
+fn first_group(runs: &[Arc<OpenRun>], block_rows: usize) -> &[Arc<OpenRun>] {
+    let mut rows = runs[0].rows();
+    let mut count = 1;
+    while count < runs.len()
+        && runs[count].first_row().0 == runs[0].first_row().0 + rows as u64
+        && rows + runs[count].rows() <= block_rows
+    {
+        rows += runs[count].rows();
+        count += 1;
+    }
+    &runs[..count]
+}
+
+struct Runs<'a> {
+    table: &'a TableDef,
+    runs: &'a [Arc<OpenRun>],
+    rows: usize,
+}
+
+impl BlockSource for Runs<'_> {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn column(&self, index: usize) -> Result<ArrayRef> {
+        let parts: Vec<ArrayRef> = self.runs.iter().map(|run| run.values(self.table, index)).collect::<Result<_>>()?;
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        concat(&parts).map_err(|error| Error::internal(error.to_string()))
+    }
+}

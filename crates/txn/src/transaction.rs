@@ -1,0 +1,622 @@
+//! Transactions: a private write set over a snapshot.
+//!
+//! Nothing that a transaction does is seen by others, or costs them anything, before it commits: inserted rows gather in
+//! memory and go to private extents when they fill a block, deletes are bitmaps, definitions are a private catalog. The
+//! whole private state is cheap to clone, and that is what a savepoint is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::concat;
+use arrow::datatypes::DataType;
+use rowmill_base::{
+    Cancel, ColumnId, CommitId, Error, ErrorKind, Result, RowNumber, SchemaId, SqlType, TableId, ViewId,
+};
+use rowmill_storage::{Block, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource, write_block};
+
+use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
+use crate::deletes::{self, DeletesByHolder, RowFinder};
+use crate::engine::Engine;
+use crate::snapshot::{Snapshot, TableSnapshot};
+
+/// Rows that no commit has numbered yet are numbered from here, in a space of their own per transaction and table.
+pub(crate) const PRIVATE_ROWS: u64 = 1 << 62;
+
+/// A unit of change over one snapshot. Dropping it rolls it back.
+#[derive(Debug)]
+pub struct Transaction {
+    pub(crate) engine: Arc<Engine>,
+    /// What was committed when the transaction began.
+    pub(crate) base: Arc<Snapshot>,
+    pub(crate) changes: Changes,
+    /// Bytes of rows that gather in memory.
+    memory: rowmill_base::Reservation,
+    cancel: Cancel,
+    /// The view of the last call, while no change has come since.
+    view: Option<Arc<Snapshot>>,
+}
+
+/// Everything a transaction has changed. Cloned by savepoints, so everything large in it is shared.
+#[derive(Clone, Debug)]
+pub(crate) struct Changes {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) tables: HashMap<TableId, Arc<TableChanges>>,
+}
+
+/// What a transaction has changed in one table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TableChanges {
+    /// Rows that were there at the beginning are all gone.
+    pub(crate) truncated: bool,
+    /// Deleted rows of the base snapshot.
+    pub(crate) deleted: DeletesByHolder,
+    /// Deleted rows of the transaction's own.
+    pub(crate) own_deleted: DeletesByHolder,
+    /// Inserted rows that fill a block, under private numbers.
+    pub(crate) blocks: Vec<Arc<Block>>,
+    /// Inserted rows that do not (yet), under private numbers.
+    pub(crate) runs: Vec<Arc<OpenRun>>,
+    /// Batches that are not a run yet. They follow the runs.
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    /// Rows inserted, all together.
+    inserted: u64,
+}
+
+impl TableChanges {
+    fn next_row(&self) -> RowNumber {
+        RowNumber(PRIVATE_ROWS + self.inserted - self.pending_rows as u64)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.truncated && self.deleted.is_empty() && self.inserted == 0
+    }
+
+    /// Makes one run of the pending batches.
+    fn flush(&mut self, table: &TableDef) -> Result<()> {
+        if self.pending_rows == 0 {
+            return Ok(());
+        }
+        let batch = concat_batches(table, &self.pending, self.pending_rows)?;
+        let run = OpenRun::new(self.next_row(), table, &batch);
+        self.pending.clear();
+        self.pending_rows = 0;
+        self.runs.push(Arc::new(run));
+        join_tail(table, &mut self.runs)
+    }
+}
+
+/// Joins the last runs while they have gathered in one tier; returns the runs that are gone.
+pub(crate) fn join_tail_collecting(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>) -> Result<Vec<Arc<OpenRun>>> {
+    let mut gone = Vec::new();
+    loop {
+        let tail = OpenRun::tail_to_join(runs);
+        if tail == 0 {
+            return Ok(gone);
+        }
+        let joined = OpenRun::join(table, &runs[runs.len() - tail..])?;
+        gone.extend(runs.drain(runs.len() - tail..));
+        runs.push(Arc::new(joined));
+    }
+}
+
+fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>) -> Result<()> {
+    join_tail_collecting(table, runs).map(drop)
+}
+
+/// A point of a transaction to go back to.
+#[derive(Clone, Debug)]
+pub struct Savepoint(Changes);
+
+impl Transaction {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
+        let base = engine.snapshot();
+        let changes = Changes { catalog: base.catalog_arc(), tables: HashMap::new() };
+        let memory = engine.broker().reservation("rows of an open transaction");
+        Transaction { engine, base, changes, memory, cancel: Cancel::new(), view: None }
+    }
+
+    /// The flag that ends long calls of this transaction, sealing a block among them.
+    pub fn set_cancel(&mut self, cancel: Cancel) {
+        self.cancel = cancel;
+    }
+
+    /// What was committed when the transaction began.
+    pub fn base(&self) -> &Arc<Snapshot> {
+        &self.base
+    }
+
+    /// Whether nothing was changed yet.
+    pub fn is_empty(&self) -> bool {
+        self.changes.tables.values().all(|table| table.is_empty())
+            && Arc::ptr_eq(&self.changes.catalog, &self.base.catalog)
+    }
+
+    /// What the next statement sees: the snapshot of the beginning under the transaction's own changes.
+    pub fn view(&mut self) -> Result<Arc<Snapshot>> {
+        if let Some(view) = &self.view {
+            return Ok(Arc::clone(view));
+        }
+        let view = match self.is_empty() {
+            true => Arc::clone(&self.base),
+            false => Arc::new(self.build_view()?),
+        };
+        self.view = Some(Arc::clone(&view));
+        Ok(view)
+    }
+
+    fn build_view(&mut self) -> Result<Snapshot> {
+        let catalog = Arc::clone(&self.changes.catalog);
+        let mut tables = HashMap::with_capacity(self.base.tables.len());
+        for def in catalog.all_tables() {
+            let base = self.base.tables.get(&def.id);
+            if let Some(changes) = self.changes.tables.get_mut(&def.id) {
+                if changes.pending_rows > 0 {
+                    Arc::make_mut(changes).flush(def)?;
+                }
+                tables.insert(def.id, Arc::new(overlay(def, base, changes)));
+            } else {
+                let mut table = base.map_or_else(|| TableSnapshot::empty(Arc::clone(def)), |base| (**base).clone());
+                table.def = Arc::clone(def);
+                tables.insert(def.id, Arc::new(table));
+            }
+        }
+        Ok(Snapshot { commit: self.base.commit, catalog, tables: Arc::new(tables), pin: self.base.pin.clone() })
+    }
+
+    // Definitions.
+
+    /// A new, empty schema.
+    pub fn create_schema(&mut self, name: &str) -> Result<SchemaId> {
+        let id = self.engine.ids().schema();
+        self.catalog_mut()?.put_schema(Arc::new(SchemaDef { id, name: name.to_owned() }))?;
+        Ok(id)
+    }
+
+    /// Drops a schema, which has to be empty.
+    pub fn drop_schema(&mut self, id: SchemaId) -> Result<()> {
+        let catalog = self.catalog_mut()?;
+        let name = catalog.schema_by_id(id).ok_or_else(|| gone("schema"))?.name.clone();
+        if name == MAIN_SCHEMA {
+            return Err(Error::new(ErrorKind::InvalidDefinition, format!("the schema \"{name}\" is always there")));
+        }
+        if catalog.tables(id).next().is_some() || catalog.views(id).next().is_some() {
+            return Err(Error::new(ErrorKind::DependentObjects, format!("the schema \"{name}\" is not empty"))
+                .hint("DROP SCHEMA ... CASCADE drops what is in it"));
+        }
+        catalog.remove_schema(id);
+        Ok(())
+    }
+
+    /// A new, empty columnar table.
+    pub fn create_table(&mut self, schema: SchemaId, name: &str, columns: Vec<ColumnSpec>) -> Result<TableId> {
+        if columns.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidDefinition, format!("the table \"{name}\" has no columns")));
+        }
+        let id = self.engine.ids().table();
+        let next_column = ColumnId(columns.len() as u32);
+        let columns: Vec<ColumnDef> =
+            (0..).zip(columns).map(|(id, spec)| ColumnDef::from_spec(ColumnId(id), spec)).collect();
+        for (index, column) in columns.iter().enumerate() {
+            if columns[..index].iter().any(|other| other.name.to_lowercase() == column.name.to_lowercase()) {
+                return Err(duplicate_column(&column.name, name));
+            }
+        }
+        let def = TableDef { id, schema, name: name.to_owned(), version: 1, columns, next_column };
+        self.catalog_mut()?.put_table(Arc::new(def))?;
+        Ok(id)
+    }
+
+    /// Drops a table with its rows.
+    pub fn drop_table(&mut self, id: TableId) -> Result<()> {
+        self.table_def(id)?;
+        self.catalog_mut()?.remove_table(id);
+        self.changes.tables.remove(&id);
+        Ok(())
+    }
+
+    /// Gives a table another name.
+    pub fn rename_table(&mut self, id: TableId, name: &str) -> Result<()> {
+        self.alter(id, |table| {
+            table.name = name.to_owned();
+            Ok(())
+        })
+    }
+
+    /// Adds a column. Rows that are there already read its `missing` value.
+    pub fn add_column(&mut self, id: TableId, spec: ColumnSpec) -> Result<ColumnId> {
+        let mut column = ColumnId(0);
+        self.alter(id, |table| {
+            if table.column_index(&spec.name).is_some() {
+                return Err(duplicate_column(&spec.name, &table.name));
+            }
+            column = table.next_column;
+            table.next_column = ColumnId(column.0 + 1);
+            table.columns.push(ColumnDef::from_spec(column, spec));
+            Ok(())
+        })?;
+        Ok(column)
+    }
+
+    /// Drops a column with its values.
+    pub fn drop_column(&mut self, id: TableId, column: ColumnId) -> Result<()> {
+        self.alter(id, |table| {
+            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
+            if table.columns.len() == 1 {
+                return Err(Error::new(
+                    ErrorKind::InvalidDefinition,
+                    format!("\"{}\" is the last column of table \"{}\"", table.columns[index].name, table.name),
+                )
+                .hint("DROP TABLE drops the table"));
+            }
+            table.columns.remove(index);
+            Ok(())
+        })
+    }
+
+    /// Gives a column another name.
+    pub fn rename_column(&mut self, id: TableId, column: ColumnId, name: &str) -> Result<()> {
+        self.alter(id, |table| {
+            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
+            if table.column_index(name).is_some_and(|other| other != index) {
+                return Err(duplicate_column(name, &table.name));
+            }
+            table.columns[index].name = name.to_owned();
+            Ok(())
+        })
+    }
+
+    /// Sets or drops the default of a column for rows to come.
+    pub fn set_default(&mut self, id: TableId, column: ColumnId, default: Option<String>) -> Result<()> {
+        self.alter(id, |table| {
+            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
+            table.columns[index].default = default;
+            Ok(())
+        })
+    }
+
+    /// Allows or forbids NULL in a column. The caller has made sure that there is none.
+    pub fn set_nullable(&mut self, id: TableId, column: ColumnId, nullable: bool) -> Result<()> {
+        self.alter(id, |table| {
+            let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
+            table.columns[index].nullable = nullable;
+            Ok(())
+        })
+    }
+
+    /// A new view; with `replace`, also in the place of an older one of that name.
+    pub fn create_view(
+        &mut self,
+        schema: SchemaId,
+        name: &str,
+        sql: &str,
+        column_names: Vec<String>,
+        replace: bool,
+    ) -> Result<ViewId> {
+        let older = self.changes.catalog.view(schema, name).filter(|_| replace).map(|view| view.id);
+        let id = older.unwrap_or_else(|| self.engine.ids().view());
+        let def = ViewDef { id, schema, name: name.to_owned(), sql: sql.to_owned(), column_names };
+        self.catalog_mut()?.put_view(Arc::new(def))?;
+        Ok(id)
+    }
+
+    /// Drops a view.
+    pub fn drop_view(&mut self, id: ViewId) -> Result<()> {
+        self.changes.catalog.view_by_id(id).ok_or_else(|| gone("view"))?;
+        self.catalog_mut()?.remove_view(id);
+        Ok(())
+    }
+
+    fn alter(&mut self, id: TableId, change: impl FnOnce(&mut TableDef) -> Result<()>) -> Result<()> {
+        let before = self.table_def(id)?;
+        // Rows inserted before the change keep the columns they were inserted with.
+        if let Some(changes) = self.changes.tables.get_mut(&id) {
+            Arc::make_mut(changes).flush(&before)?;
+        }
+        let mut def = (*before).clone();
+        change(&mut def)?;
+        def.version += 1;
+        self.catalog_mut()?.put_table(Arc::new(def))
+    }
+
+    fn catalog_mut(&mut self) -> Result<&mut Catalog> {
+        self.start_change()?;
+        Ok(Arc::make_mut(&mut self.changes.catalog))
+    }
+
+    fn start_change(&mut self) -> Result<()> {
+        self.engine.check_writable()?;
+        self.view = None;
+        Ok(())
+    }
+
+    fn table_def(&self, id: TableId) -> Result<Arc<TableDef>> {
+        self.changes.catalog.table_by_id(id).map(Arc::clone).ok_or_else(|| gone("table"))
+    }
+
+    // Rows.
+
+    /// Appends the rows of `batch`, whose columns are the table's, in order and in their Arrow types.
+    pub fn insert(&mut self, table: TableId, batch: &RecordBatch) -> Result<()> {
+        self.start_change()?;
+        let def = self.table_def(table)?;
+        check_batch(&def, batch)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let block_rows = self.engine.rows_per_block();
+        let mut rest = batch.clone();
+        loop {
+            let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
+            let room = block_rows - changes.pending_rows;
+            let taken = rest.num_rows().min(room);
+            let part = rest.slice(0, taken);
+            self.memory.grow(rows_bytes(&part))?;
+            changes.inserted += taken as u64;
+            changes.pending_rows += taken;
+            changes.pending.push(part);
+            if changes.pending_rows == block_rows {
+                self.seal_pending(&def)?;
+            }
+            if taken == rest.num_rows() {
+                return Ok(());
+            }
+            rest = rest.slice(taken, rest.num_rows() - taken);
+        }
+    }
+
+    /// Appends a whole block, whose columns the encoder's threads pull from `source`.
+    ///
+    /// Errors leave the transaction as it was before the call.
+    pub fn insert_block(&mut self, table: TableId, source: &dyn BlockSource) -> Result<()> {
+        self.start_change()?;
+        let def = self.table_def(table)?;
+        let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
+        changes.flush(&def)?;
+        let first_row = changes.next_row();
+        let block = self.write_block(&def, first_row, source, true)?;
+        let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
+        changes.inserted += block.rows() as u64;
+        changes.blocks.push(Arc::new(block));
+        Ok(())
+    }
+
+    fn seal_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
+        let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
+        let first_row = changes.next_row();
+        let source = PendingRows { batches: std::mem::take(&mut changes.pending), rows: changes.pending_rows };
+        changes.pending_rows = 0;
+        changes.inserted -= source.rows as u64;
+        self.memory.resize(0)?;
+        let block = self.write_block(def, first_row, &source, false)?;
+        let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
+        changes.inserted += block.rows() as u64;
+        changes.blocks.push(Arc::new(block));
+        Ok(())
+    }
+
+    fn write_block(
+        &self,
+        def: &Arc<TableDef>,
+        first_row: RowNumber,
+        source: &dyn BlockSource,
+        unchecked: bool,
+    ) -> Result<Block> {
+        let targets = self.engine.column_targets(def);
+        let check = |index: usize, values: &ArrayRef| match unchecked {
+            true => check_column(def, index, values),
+            false => Ok(()),
+        };
+        let threads = self.engine.threads();
+        let chunks = write_block(source, &targets, self.engine.freed(), threads, &self.cancel, &check)?;
+        let numbers = first_row..RowNumber(first_row.0 + source.rows() as u64);
+        Ok(Block::new(self.engine.ids().block(), numbers, source.rows(), chunks, None))
+    }
+
+    /// Seals what is pending as a block of its own if that is worth it: more rows than the setting `small_block_rows`.
+    pub(crate) fn finish_inserts(&mut self) -> Result<()> {
+        let small = self.engine.small_block_rows();
+        let ids: Vec<TableId> = self.changes.tables.keys().copied().collect();
+        for id in ids {
+            let def = self.table_def(id)?;
+            let changes = Arc::make_mut(self.changes.tables.get_mut(&id).expect("the id was just listed"));
+            match changes.pending_rows > small {
+                true => self.seal_pending(&def)?,
+                false => changes.flush(&def)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the rows numbered `rows`, own ones included, and tells how many were live until now.
+    pub fn delete(&mut self, table: TableId, rows: &[u64]) -> Result<u64> {
+        self.start_change()?;
+        let def = self.table_def(table)?;
+        let (private, committed): (Vec<u64>, Vec<u64>) = rows.iter().partition(|row| **row >= PRIVATE_ROWS);
+        let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
+        changes.flush(&def)?;
+        let mut marked = 0;
+        if !committed.is_empty() {
+            let base = self.base.tables.get(&table).ok_or_else(|| gone("table"))?;
+            let mut finder = RowFinder::new(&def, &base.blocks, &base.runs);
+            marked += deletes::mark(&mut finder, &mut changes.deleted, &committed)?;
+        }
+        if !private.is_empty() {
+            let mut finder = RowFinder::new(&def, &changes.blocks, &changes.runs);
+            marked += deletes::mark(&mut finder, &mut changes.own_deleted, &private)?;
+        }
+        Ok(marked)
+    }
+
+    /// Deletes every row and tells how many there were.
+    pub fn truncate(&mut self, table: TableId) -> Result<u64> {
+        let rows = self.view()?.table(table).ok_or_else(|| gone("table"))?.row_count();
+        self.start_change()?;
+        let changes = TableChanges { truncated: self.base.tables.contains_key(&table), ..TableChanges::default() };
+        self.changes.tables.insert(table, Arc::new(changes));
+        Ok(rows)
+    }
+
+    // Ends.
+
+    /// The state of now, to go back to when a statement fails.
+    pub fn savepoint(&self) -> Savepoint {
+        Savepoint(self.changes.clone())
+    }
+
+    /// Forgets everything since the savepoint.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) {
+        self.changes = savepoint.0.clone();
+        self.view = None;
+        let pending = self.changes.tables.values().flat_map(|changes| &changes.pending);
+        let bytes = pending.map(rows_bytes).sum::<u64>().min(self.memory.bytes());
+        self.memory.shrink(self.memory.bytes() - bytes);
+    }
+
+    /// Makes all changes at once, on disk when it returns, or none of them.
+    pub fn commit(mut self) -> Result<CommitId> {
+        if self.is_empty() {
+            return Ok(self.base.commit);
+        }
+        self.finish_inserts()?;
+        crate::commit::commit(&self)
+    }
+
+    /// Forgets all changes, as dropping does.
+    pub fn rollback(self) {}
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        // Private blocks go with the changes; their extents are given back before anyone could ask where they went.
+        let engine = Arc::clone(&self.engine);
+        self.changes.tables.clear();
+        self.view = None;
+        engine.reap();
+    }
+}
+
+/// The base's rows under a transaction's changes.
+fn overlay(def: &Arc<TableDef>, base: Option<&Arc<TableSnapshot>>, changes: &TableChanges) -> TableSnapshot {
+    assert_eq!(changes.pending_rows, 0, "a view is made of runs");
+    let (mut blocks, mut runs) = match base.filter(|_| !changes.truncated) {
+        Some(base) => deletes::apply(&base.blocks, &base.runs, &changes.deleted),
+        None => (Vec::new(), Vec::new()),
+    };
+    let (own_blocks, own_runs) = deletes::apply(&changes.blocks, &changes.runs, &changes.own_deleted);
+    blocks.extend(own_blocks);
+    runs.extend(own_runs);
+    TableSnapshot { def: Arc::clone(def), blocks: blocks.into(), runs: runs.into(), next_row: changes.next_row() }
+}
+
+/// Rows that gathered in memory and fill a block.
+struct PendingRows {
+    batches: Vec<RecordBatch>,
+    rows: usize,
+}
+
+impl BlockSource for PendingRows {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn column(&self, index: usize) -> Result<ArrayRef> {
+        let parts: Vec<&dyn Array> = self.batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+        concat(&parts).map_err(|error| Error::internal(error.to_string()))
+    }
+}
+
+fn concat_batches(table: &TableDef, batches: &[RecordBatch], rows: usize) -> Result<RecordBatch> {
+    let columns = (0..table.columns.len()).map(|index| {
+        let parts: Vec<ArrayRef> = batches.iter().map(|batch| Arc::clone(batch.column(index))).collect();
+        rowmill_storage::concat_values(&parts)
+    });
+    let batch = RecordBatch::try_new(table.arrow_schema(), columns.collect::<Result<_>>()?);
+    let batch = batch.map_err(|error| Error::internal(error.to_string()))?;
+    assert_eq!(batch.num_rows(), rows, "the pending batches hold the pending rows");
+    Ok(batch)
+}
+
+/// Bytes of the rows of `batch`, without what its views share with other batches.
+fn rows_bytes(batch: &RecordBatch) -> u64 {
+    let bytes = |values: &ArrayRef| match values.data_type() {
+        DataType::Utf8View => 16 * values.len() + values.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => 16 * values.len() + values.as_binary_view().total_buffer_bytes_used(),
+        kind => kind.primitive_width().map_or_else(|| values.get_array_memory_size(), |width| width * values.len()),
+    };
+    batch.columns().iter().map(bytes).sum::<usize>() as u64
+}
+
+fn check_batch(def: &TableDef, batch: &RecordBatch) -> Result<()> {
+    if batch.num_columns() != def.columns.len() {
+        return Err(Error::new(
+            ErrorKind::CardinalityViolation,
+            format!("table {} has {} columns, the rows have {}", def.name, def.columns.len(), batch.num_columns()),
+        ));
+    }
+    batch.columns().iter().enumerate().try_for_each(|(index, values)| check_column(def, index, values))
+}
+
+/// What every row that enters a table has to meet.
+fn check_column(def: &TableDef, index: usize, values: &ArrayRef) -> Result<()> {
+    let column = &def.columns[index];
+    let value_type = match values.data_type() {
+        DataType::Dictionary(_, value) => value,
+        kind => kind,
+    };
+    let wanted = column.kind.arrow();
+    if *value_type != wanted && !(matches!(wanted, DataType::Utf8View) && *value_type == DataType::Utf8) {
+        return Err(Error::new(
+            ErrorKind::DatatypeMismatch,
+            format!("column {} of table {} takes {}, not {}", column.name, def.name, column.kind, values.data_type()),
+        ));
+    }
+    if !column.nullable && values.logical_null_count() > 0 {
+        return Err(Error::new(
+            ErrorKind::NotNullViolation,
+            format!("NULL in column {} of table {}, which is NOT NULL", column.name, def.name),
+        ));
+    }
+    if let SqlType::Text { chars_max: Some(chars_max) } = column.kind {
+        check_length(def, &column.name, chars_max as usize, values)?;
+    }
+    Ok(())
+}
+
+fn check_length(def: &TableDef, column: &str, chars_max: usize, values: &ArrayRef) -> Result<()> {
+    let too_long = |text: &str| {
+        // A character is at least one byte, so most values are settled by their length.
+        (text.len() > chars_max && text.chars().count() > chars_max).then(|| {
+            let shown: String = text.chars().take(40).collect();
+            Error::new(
+                ErrorKind::StringTooLong,
+                format!(
+                    "a text of {} characters for column {column} of table {}, which takes {chars_max}: \"{shown}...\"",
+                    text.chars().count(),
+                    def.name
+                ),
+            )
+        })
+    };
+    let found = match values.data_type() {
+        DataType::Utf8View => values.as_string_view().iter().flatten().find_map(too_long),
+        DataType::Utf8 => values.as_string::<i32>().iter().flatten().find_map(too_long),
+        DataType::Dictionary(_, _) => {
+            let strings = arrow::compute::cast(values.as_any_dictionary().values(), &DataType::Utf8View)
+                .map_err(|error| Error::internal(error.to_string()))?;
+            strings.as_string_view().iter().flatten().find_map(too_long)
+        }
+        _ => None,
+    };
+    found.map_or(Ok(()), Err)
+}
+
+fn gone(what: &str) -> Error {
+    Error::new(ErrorKind::UndefinedTable, format!("the {what} is gone"))
+}
+
+fn duplicate_column(column: &str, table: &str) -> Error {
+    Error::new(ErrorKind::DuplicateColumn, format!("table \"{table}\" has a column \"{column}\" already"))
+        .hint("names that differ only in upper and lower case are the same")
+}

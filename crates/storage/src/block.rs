@@ -135,8 +135,7 @@ impl Block {
         deleted: Option<Arc<RoaringBitmap>>,
     ) -> Self {
         chunks.sort_by_key(StoredChunk::column);
-        let block =
-            Block { id, first_row: numbers.start, end_row: numbers.end, rows, chunks: chunks.into(), deleted };
+        let block = Block { id, first_row: numbers.start, end_row: numbers.end, rows, chunks: chunks.into(), deleted };
         assert!(
             block.numbers_are_dense() == (block.end_row.0 - block.first_row.0 == rows as u64),
             "a block keeps its row numbers exactly where they have gaps"
@@ -223,7 +222,9 @@ impl Block {
     pub fn chunk(&self, table: &TableDef, index: usize) -> Result<Option<Chunk>> {
         let column = &table.columns[index];
         let Some(stored) = self.stored(column.id) else { return Ok(None) };
-        self.open_verified(stored, &column.kind).map(Some).map_err(|error| self.locate(error, table, &column.name, stored))
+        self.open_verified(stored, &column.kind)
+            .map(Some)
+            .map_err(|error| self.locate(error, table, &column.name, stored))
     }
 
     /// As [`Block::chunk`], but with only the head verified: for zone maps and counts, which live there.
@@ -275,7 +276,12 @@ impl Block {
         let distances = distances.map_err(|error| self.locate(error, table, "(row numbers)", stored))?;
         let first = self.first_row.0;
         Ok(RowNumbers::Listed(
-            distances.as_primitive::<UInt64Type>().values().iter().map(|distance| first.wrapping_add(*distance)).collect(),
+            distances
+                .as_primitive::<UInt64Type>()
+                .values()
+                .iter()
+                .map(|distance| first.wrapping_add(*distance))
+                .collect(),
         ))
     }
 }

@@ -38,6 +38,11 @@ impl ColumnFile {
         &self.path
     }
 
+    /// Whether nothing in it is taken.
+    pub fn is_empty(&self) -> bool {
+        self.space.lock().end() == 0
+    }
+
     /// Gives everything that no extent names back to the file system.
     ///
     /// Called at opening, before the first writer, when whatever is not named was left by a killed process.
@@ -66,10 +71,8 @@ impl ColumnFile {
     pub fn write(&self, mut bytes: Vec<u8>) -> Result<Extent> {
         let extent = self.space.lock().allocate(bytes.len() as u64);
         bytes.resize(extent.len as usize, 0);
-        let written = self
-            .disk
-            .open(&self.path, OpenMode::Create)
-            .and_then(|file| file.write_all_at(&bytes, extent.offset));
+        let written =
+            self.disk.open(&self.path, OpenMode::Create).and_then(|file| file.write_all_at(&bytes, extent.offset));
         match written {
             Ok(()) => Ok(extent),
             Err(error) => {
@@ -91,6 +94,11 @@ impl ColumnFile {
         let mut space = self.space.lock();
         space.release(extent);
         let Some(len) = self.disk.len(&self.path)? else { return Ok(()) };
+        if space.end() == 0 {
+            // The next block makes a new file, and with it a new mapping.
+            *self.mapping.write() = None;
+            return self.disk.remove(&self.path);
+        }
         let file = self.disk.open(&self.path, OpenMode::Write)?;
         if extent.end() > space.end() {
             if len > space.end() {

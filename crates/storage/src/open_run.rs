@@ -153,11 +153,7 @@ impl OpenRun {
 }
 
 /// `rows` times the value that rows older than a column have.
-pub fn repeat_missing(
-    missing: Option<&ArrayRef>,
-    kind: &arrow::datatypes::DataType,
-    rows: usize,
-) -> Result<ArrayRef> {
+pub fn repeat_missing(missing: Option<&ArrayRef>, kind: &arrow::datatypes::DataType, rows: usize) -> Result<ArrayRef> {
     let Some(value) = missing else { return Ok(new_null_array(kind, rows)) };
     let indices = arrow::array::UInt32Array::from(vec![0; rows]);
     arrow::compute::take(value, &indices, None).map_err(|error| Error::internal(error.to_string()))
@@ -233,8 +229,10 @@ mod tests {
         }
         assert!(runs.len() <= 8 * 5, "{} runs", runs.len());
         assert!(copied <= 5_000 * 5, "{copied} rows copied");
-        let all: Vec<i64> =
-            runs.iter().flat_map(|run| run.column(ColumnId(0)).expect("a").as_primitive::<Int64Type>().values().to_vec()).collect();
+        let all: Vec<i64> = runs
+            .iter()
+            .flat_map(|run| run.column(ColumnId(0)).expect("a").as_primitive::<Int64Type>().values().to_vec())
+            .collect();
         assert_eq!(all, (0..5_000).collect::<Vec<_>>());
     }
 

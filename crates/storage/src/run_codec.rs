@@ -54,7 +54,10 @@ fn encode_values(values: &ArrayRef, out: &mut Vec<u8>) -> Result<()> {
         DataType::Boolean => push_bits(values.as_boolean().values(), out),
         DataType::Utf8View => {
             let values = values.as_string_view();
-            push_strings((0..values.len()).map(|i| if values.is_null(i) { &[] } else { values.value(i).as_bytes() }), out);
+            push_strings(
+                (0..values.len()).map(|i| if values.is_null(i) { &[] } else { values.value(i).as_bytes() }),
+                out,
+            );
         }
         DataType::BinaryView => {
             let values = values.as_binary_view();
@@ -242,17 +245,24 @@ mod tests {
     use arrow::datatypes::Int32Type;
 
     fn sample() -> Vec<(ColumnId, SqlType, ArrayRef)> {
-        let list = ListArray::from_iter_primitive::<Int32Type, _, _>(vec![Some(vec![Some(1), None]), None, Some(vec![])]);
+        let list =
+            ListArray::from_iter_primitive::<Int32Type, _, _>(vec![Some(vec![Some(1), None]), None, Some(vec![])]);
         vec![
             (ColumnId(1), SqlType::Int64, Arc::new(Int64Array::from(vec![Some(1), None, Some(-3)])) as ArrayRef),
             (ColumnId(2), SqlType::Int16, Arc::new(Int16Array::from(vec![1, 2, 3]).slice(0, 3))),
-            (ColumnId(4), SqlType::TEXT, Arc::new(StringViewArray::from(vec![Some("a"), None, Some("юность, long enough")]))),
+            (
+                ColumnId(4),
+                SqlType::TEXT,
+                Arc::new(StringViewArray::from(vec![Some("a"), None, Some("юность, long enough")])),
+            ),
             (ColumnId(5), SqlType::Boolean, Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]))),
             (
                 ColumnId(6),
                 SqlType::Decimal { precision: 12, scale: 2 },
                 Arc::new(
-                    Decimal128Array::from(vec![Some(1), None, Some(-99)]).with_precision_and_scale(12, 2).expect("fits"),
+                    Decimal128Array::from(vec![Some(1), None, Some(-99)])
+                        .with_precision_and_scale(12, 2)
+                        .expect("fits"),
                 ),
             ),
             (

@@ -92,7 +92,10 @@ impl Catalog {
     }
 
     fn named(&self, schema: SchemaId) -> impl Iterator<Item = Named> + '_ {
-        self.names.range((schema, String::new())..).take_while(move |((of, _), _)| *of == schema).map(|(_, named)| *named)
+        self.names
+            .range((schema, String::new())..)
+            .take_while(move |((of, _), _)| *of == schema)
+            .map(|(_, named)| *named)
     }
 
     /// The table called `name` in `schema`.
@@ -242,7 +245,13 @@ mod tests {
     fn a_view_and_a_table_share_one_space_of_names() {
         let mut catalog = catalog();
         catalog.put_table(table(1, "a")).expect("new");
-        let view = ViewDef { id: ViewId(1), schema: SchemaId(0), name: "A".into(), sql: "SELECT 1".into(), column_names: vec![] };
+        let view = ViewDef {
+            id: ViewId(1),
+            schema: SchemaId(0),
+            name: "A".into(),
+            sql: "SELECT 1".into(),
+            column_names: vec![],
+        };
         assert_eq!(catalog.put_view(Arc::new(view)).unwrap_err().kind(), ErrorKind::DuplicateTable);
     }
 }

@@ -109,8 +109,9 @@ impl<'a> RowFinder<'a> {
 pub(crate) fn mark(finder: &mut RowFinder<'_>, deletes: &mut DeletesByHolder, rows: &[u64]) -> Result<u64> {
     let mut marked = 0;
     for &row in rows {
-        let (holder, position) =
-            finder.find(row)?.ok_or_else(|| Error::internal(format!("row {row} is to be deleted but does not exist")))?;
+        let (holder, position) = finder
+            .find(row)?
+            .ok_or_else(|| Error::internal(format!("row {row} is to be deleted but does not exist")))?;
         if holder.deleted().is_some_and(|deleted| deleted.contains(position)) {
             continue;
         }

@@ -249,7 +249,8 @@ impl Engine {
     }
 
     pub(crate) fn sync_directories<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<()> {
-        let folders: BTreeSet<&str> = paths.filter_map(|path| path.rsplit_once('/').map(|(folder, _)| folder)).collect();
+        let folders: BTreeSet<&str> =
+            paths.filter_map(|path| path.rsplit_once('/').map(|(folder, _)| folder)).collect();
         for folder in folders {
             self.disk.sync_dir(folder)?;
         }

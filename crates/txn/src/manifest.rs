@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use roaring::RoaringBitmap;
-use rowmill_base::{BlockId, ColumnId, Error, ErrorKind, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId};
+use rowmill_base::{
+    BlockId, ColumnId, Error, ErrorKind, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId,
+};
 use rowmill_storage::{Block, ColumnDef, Extent, PAGE_BYTES, ROWS_PER_BLOCK_MAX, TableDef, run_codec};
 
 use crate::catalog::{SchemaDef, ViewDef};
@@ -231,7 +233,8 @@ fn decode_type(input: &mut Reader<'_>, depth: usize) -> Result<SqlType> {
         13 => SqlType::Date,
         14 => SqlType::Time,
         15 => {
-            let unit = TimeUnit::from_digits(input.u8()?.into()).ok_or_else(|| input.damaged("an unknown unit of time"))?;
+            let unit =
+                TimeUnit::from_digits(input.u8()?.into()).ok_or_else(|| input.damaged("an unknown unit of time"))?;
             SqlType::Timestamp { unit, zoned: input.u8()? != 0 }
         }
         16 => SqlType::Interval,

@@ -180,7 +180,11 @@ fn merge_once(engine: &Arc<Engine>, table: &Arc<TableSnapshot>, group: &[Arc<Blo
     for block in &*now.blocks {
         match parts.iter().position(|part| part.block.id() == block.id()) {
             Some(index) => {
-                parts[index].deleted_since(block, parts[..index].iter().map(|part| part.numbers.len()).sum(), &mut deleted);
+                parts[index].deleted_since(
+                    block,
+                    parts[..index].iter().map(|part| part.numbers.len()).sum(),
+                    &mut deleted,
+                );
                 found += 1;
             }
             None => blocks.push(Arc::clone(block)),
@@ -255,8 +259,7 @@ impl BlockSource for Merged<'_> {
         if index == self.def.columns.len() {
             return Ok(Arc::new(UInt64Array::from(self.distances.clone())));
         }
-        let parts: Vec<ArrayRef> =
-            self.parts.iter().map(|part| part.values(self.def, index)).collect::<Result<_>>()?;
+        let parts: Vec<ArrayRef> = self.parts.iter().map(|part| part.values(self.def, index)).collect::<Result<_>>()?;
         let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
         concat(&parts).map_err(|error| Error::internal(error.to_string()))
     }

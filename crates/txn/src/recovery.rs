@@ -35,11 +35,7 @@ pub(crate) fn initialise(base: &dyn OrderedBase) -> Result<()> {
 type Deletes = HashMap<(TableId, RowNumber), Vec<u8>>;
 
 /// The state that the base holds.
-pub(crate) fn load(
-    base: &dyn OrderedBase,
-    files: &ColumnFiles,
-    freed: &Arc<FreedExtents>,
-) -> Result<(Snapshot, Meta)> {
+pub(crate) fn load(base: &dyn OrderedBase, files: &ColumnFiles, freed: &Arc<FreedExtents>) -> Result<(Snapshot, Meta)> {
     let reader = base.read()?;
     let commit = reader.commit_id()?;
     let meta = reader.get(META_KEY)?.ok_or_else(|| Error::corrupt("the ordered base has no head"))?;
@@ -100,7 +96,12 @@ fn load_deletes(reader: &dyn BaseRead) -> Result<Deletes> {
     Ok(deletes)
 }
 
-fn take_deletes(deletes: &mut Deletes, table: &TableDef, first_row: RowNumber, rows: usize) -> Result<Option<RoaringBitmap>> {
+fn take_deletes(
+    deletes: &mut Deletes,
+    table: &TableDef,
+    first_row: RowNumber,
+    rows: usize,
+) -> Result<Option<RoaringBitmap>> {
     let Some(bytes) = deletes.remove(&(table.id, first_row)) else { return Ok(None) };
     let decoded = manifest::decode_deletes(&bytes, rows);
     decoded.map(Some).map_err(|error| error.context(format_args!("table {}, rows from {first_row}", table.name)))
@@ -200,7 +201,8 @@ pub(crate) fn reclaim(disk: &dyn Disk, files: &ColumnFiles, catalog: &Catalog) -
         assert_eq!(folder, table_folder(table.id), "a table's folder is named by its id");
         for name in disk.list(&folder)? {
             let columns = table.columns.iter().map(|column| column.id).chain([ROW_NUMBERS]);
-            let known = columns.into_iter().find(|id| column_name(*id) == name).and_then(|id| files.known(table.id, id));
+            let known =
+                columns.into_iter().find(|id| column_name(*id) == name).and_then(|id| files.known(table.id, id));
             if known.is_none() {
                 disk.remove(&format!("{folder}/{name}"))?;
             }

@@ -31,7 +31,7 @@ fn seal_once(engine: &Arc<Engine>, table: &Arc<TableSnapshot>, block_rows: usize
     let rows: usize = group.iter().map(|run| run.rows()).sum();
     let first_row = group[0].first_row();
     let source = Runs { table: &table.def, runs: group, rows };
-    let targets = engine.column_targets(&table.def);
+    let targets = engine.column_targets(&table.def)?;
     let chunks = write_block(&source, &targets, engine.freed(), engine.threads(), &Cancel::new(), &|_, _| Ok(()))?;
     let numbers = first_row..RowNumber(first_row.0 + rows as u64);
     let block = Block::new(engine.ids().block(), numbers, rows, chunks, None);
@@ -42,8 +42,7 @@ fn seal_once(engine: &Arc<Engine>, table: &Arc<TableSnapshot>, block_rows: usize
     let Some(now) = current.tables.get(&table.def.id).filter(|now| Arc::ptr_eq(&now.def, &table.def)) else {
         return Ok(false);
     };
-    let sealed: Vec<&Arc<OpenRun>> =
-        now.runs.iter().filter(|run| group.iter().any(|old| old.same_rows(run))).collect();
+    let sealed: Vec<&Arc<OpenRun>> = now.runs.iter().filter(|run| group.iter().any(|old| old.same_rows(run))).collect();
     if sealed.len() != group.len() {
         return Ok(false);
     }

@@ -110,8 +110,7 @@ fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>) -> Result<()> {
 pub struct Savepoint(Changes);
 
 impl Transaction {
-    pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        let base = engine.snapshot();
+    pub(crate) fn new(engine: Arc<Engine>, base: Arc<Snapshot>) -> Self {
         let changes = Changes { catalog: base.catalog_arc(), tables: HashMap::new() };
         let memory = engine.broker().reservation("rows of an open transaction");
         Transaction { engine, base, changes, memory, cancel: Cancel::new(), view: None }
@@ -403,7 +402,7 @@ impl Transaction {
         source: &dyn BlockSource,
         unchecked: bool,
     ) -> Result<Block> {
-        let targets = self.engine.column_targets(def);
+        let targets = self.engine.column_targets(def)?;
         let check = |index: usize, values: &ArrayRef| match unchecked {
             true => check_column(def, index, values),
             false => Ok(()),

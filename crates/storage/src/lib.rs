@@ -8,6 +8,7 @@ mod block;
 mod block_writer;
 pub mod chunk;
 mod column_file;
+mod encoding;
 mod extent;
 mod open_run;
 pub mod run_codec;

@@ -1,0 +1,223 @@
+//! Packing of one vector: values of `width` bits behind one another.
+//!
+//! A full vector is packed in the FastLanes layout (Afroozeh and Boncz, "The FastLanes Compression Layout", VLDB 2023),
+//! which interleaves the values so that one instruction unpacks many. The lanes are as narrow as the width allows (up
+//! to 8 bits: bytes, up to 16: two bytes, and so on), whatever the type of the values: narrow lanes are more lanes, and
+//! each width has one kernel instead of four.
+//!
+//! The last vector of a sequence may have fewer values. That one is packed in their order, least significant bit first,
+//! so that three values do not take the room of 1,024.
+//!
+//! Packed words are copied between the bytes and a buffer on the stack: that costs less than a tenth of the unpacking
+//! and asks nothing of the alignment or the byte order.
+
+use fastlanes::{BitPacking, FL_ORDER};
+
+use super::VECTOR;
+use super::word::{Word, append};
+
+/// The widest value that is packed.
+pub(crate) const WIDTH_MAX: u32 = 64;
+
+/// Bytes that `count` values of `width` bits take: `count` is 1,024 or, in a last vector, fewer.
+pub(crate) const fn packed_bytes(count: usize, width: u32) -> usize {
+    (count * width as usize).div_ceil(8)
+}
+
+macro_rules! kernels {
+    ($pack:ident, $unpack:ident, $lane:ty, $($width:literal)*) => {
+        fn $pack(width: u32, input: &[$lane; VECTOR], out: &mut Vec<u8>) {
+            match width {
+                $($width => {
+                    const WORDS: usize = VECTOR * $width / <$lane>::BITS as usize;
+                    let mut packed = [0; WORDS];
+                    BitPacking::pack::<$width, WORDS>(input, &mut packed);
+                    append(out, &packed);
+                })*
+                _ => unreachable!("the caller picks the lanes by the width"),
+            }
+        }
+
+        fn $unpack(width: u32, bytes: &[u8], out: &mut [$lane; VECTOR]) {
+            match width {
+                $($width => {
+                    const WORDS: usize = VECTOR * $width / <$lane>::BITS as usize;
+                    let mut packed = [0; WORDS];
+                    for (word, bytes) in packed.iter_mut().zip(bytes.chunks_exact(<$lane>::BYTES)) {
+                        *word = <$lane>::read(bytes);
+                    }
+                    BitPacking::unpack::<$width, WORDS>(&packed, out);
+                })*
+                _ => unreachable!("the caller picks the lanes by the width"),
+            }
+        }
+    };
+}
+
+kernels!(pack_8, unpack_8, u8, 1 2 3 4 5 6 7 8);
+kernels!(pack_16, unpack_16, u16, 9 10 11 12 13 14 15 16);
+kernels!(pack_32, unpack_32, u32, 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
+kernels!(pack_64, unpack_64, u64, 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60
+    61 62 63 64);
+
+/// Appends `values - base`, none of which has more than `width` bits. At most 1,024 values.
+pub(crate) fn pack<W: Word>(values: &[W], base: W, width: u32, out: &mut Vec<u8>) {
+    let Ok(values) = <&[W; VECTOR]>::try_from(values) else { return pack_tail(values, base, width, out) };
+    match width {
+        0 => {}
+        1..=8 => pack_8(width, &values.map(|value| value.minus(base).low() as u8), out),
+        9..=16 => pack_16(width, &values.map(|value| value.minus(base).low() as u16), out),
+        17..=32 => pack_32(width, &values.map(|value| value.minus(base).low() as u32), out),
+        _ => pack_64(width, &values.map(|value| value.minus(base).low()), out),
+    }
+}
+
+/// Fills `out` with `base + packed value`. `bytes` are as many as [`packed_bytes`] of `out.len()` and `width` says.
+pub(crate) fn unpack<W: Word>(bytes: &[u8], base: W, width: u32, out: &mut [W]) {
+    debug_assert_eq!(bytes.len(), packed_bytes(out.len(), width));
+    let Ok(out) = <&mut [W; VECTOR]>::try_from(&mut *out) else { return unpack_tail(bytes, base, width, out) };
+    match width {
+        0 => out.fill(base),
+        1..=8 => {
+            let mut lanes = [0; VECTOR];
+            unpack_8(width, bytes, &mut lanes);
+            rebase(&lanes, base, out);
+        }
+        9..=16 => {
+            let mut lanes = [0; VECTOR];
+            unpack_16(width, bytes, &mut lanes);
+            rebase(&lanes, base, out);
+        }
+        17..=32 => {
+            let mut lanes = [0; VECTOR];
+            unpack_32(width, bytes, &mut lanes);
+            rebase(&lanes, base, out);
+        }
+        _ => {
+            let mut lanes = [0; VECTOR];
+            unpack_64(width, bytes, &mut lanes);
+            rebase(&lanes, base, out);
+        }
+    }
+}
+
+fn rebase<L: Word, W: Word>(lanes: &[L; VECTOR], base: W, out: &mut [W; VECTOR]) {
+    for (out, lane) in out.iter_mut().zip(lanes) {
+        *out = base.plus(W::from_u64(lane.low()));
+    }
+}
+
+/// The packed value at `index` of a vector of `count` values, without its base.
+pub(crate) fn unpack_one(bytes: &[u8], count: usize, width: u32, index: usize) -> u64 {
+    match width {
+        0 => 0,
+        _ if count < VECTOR => tail_value(bytes, width, index),
+        1..=8 => lane_value::<u8>(bytes, width, index),
+        9..=16 => lane_value::<u16>(bytes, width, index),
+        17..=32 => lane_value::<u32>(bytes, width, index),
+        _ => lane_value::<u64>(bytes, width, index),
+    }
+}
+
+/// One value of a full vector. Value `index` is row `r` of lane `l`, and a lane's rows are packed one behind the other
+/// into every `LANES`-th word.
+fn lane_value<L: Word>(bytes: &[u8], width: u32, index: usize) -> u64 {
+    let lanes = VECTOR / L::BITS as usize;
+    let lane = index % lanes;
+    let row = FL_ORDER[(index % 128 - lane) / 16] * 8 + index / 128;
+    let bit = row * width as usize;
+    let (word, shift) = (bit / L::BITS as usize, (bit % L::BITS as usize) as u32);
+    let at = |word: usize| L::read(&bytes[(word * lanes + lane) * L::BYTES..]).low();
+    let mut value = at(word) >> shift;
+    if shift + width > L::BITS {
+        value |= at(word + 1) << (L::BITS - shift);
+    }
+    value & low_bits(width)
+}
+
+const fn low_bits(width: u32) -> u64 {
+    u64::MAX >> (64 - width)
+}
+
+fn pack_tail<W: Word>(values: &[W], base: W, width: u32, out: &mut Vec<u8>) {
+    let mut pending: u128 = 0;
+    let mut bits = 0;
+    let start = out.len();
+    for value in values {
+        pending |= u128::from(value.minus(base).low()) << bits;
+        bits += width;
+        while bits >= 8 {
+            out.push(pending as u8);
+            pending >>= 8;
+            bits -= 8;
+        }
+    }
+    if bits > 0 {
+        out.push(pending as u8);
+    }
+    debug_assert_eq!(out.len() - start, packed_bytes(values.len(), width));
+}
+
+fn unpack_tail<W: Word>(bytes: &[u8], base: W, width: u32, out: &mut [W]) {
+    if width == 0 {
+        return out.fill(base);
+    }
+    let mut pending: u128 = 0;
+    let mut bits = 0;
+    let mut bytes = bytes.iter();
+    for out in out {
+        while bits < width {
+            pending |= u128::from(*bytes.next().expect("the caller gives all packed bytes")) << bits;
+            bits += 8;
+        }
+        *out = base.plus(W::from_u64(pending as u64 & low_bits(width)));
+        pending >>= width;
+        bits -= width;
+    }
+}
+
+fn tail_value(bytes: &[u8], width: u32, index: usize) -> u64 {
+    let bit = index * width as usize;
+    let mut window = [0; 16];
+    let bytes = &bytes[bit / 8..];
+    let taken = bytes.len().min(9);
+    window[..taken].copy_from_slice(&bytes[..taken]);
+    (u128::from_le_bytes(window) >> (bit % 8)) as u64 & low_bits(width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<W: Word>(count: usize, width: u32) {
+        let mut state = 1 + u64::from(width);
+        let base = W::truncate(77);
+        let values: Vec<W> = (0..count)
+            .map(|_| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let offset = if width == 0 { 0 } else { (state ^ (state >> 29)) & low_bits(width) };
+                base.plus(W::from_u64(offset))
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        pack(&values, base, width, &mut bytes);
+        assert_eq!(bytes.len(), packed_bytes(count, width));
+        let mut out = vec![W::default(); count];
+        unpack(&bytes, base, width, &mut out);
+        assert_eq!(out, values, "{count} values of {width} bits");
+        for (index, value) in values.iter().enumerate() {
+            assert_eq!(base.plus(W::from_u64(unpack_one(&bytes, count, width, index))), *value);
+        }
+    }
+
+    #[test]
+    fn every_width_comes_back_whole_and_one_by_one() {
+        for count in [0, 1, 2, 3, 7, 8, 9, 63, 64, 65, 1023, 1024] {
+            (0..=8).for_each(|width| check::<u8>(count, width));
+            (0..=16).for_each(|width| check::<u16>(count, width));
+            (0..=32).for_each(|width| check::<u32>(count, width));
+            (0..=64).for_each(|width| check::<u64>(count, width));
+            (0..=64).for_each(|width| check::<u128>(count, width));
+        }
+    }
+}

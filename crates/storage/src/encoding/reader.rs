@@ -1,0 +1,360 @@
+//! Reading a stored sequence of integers.
+//!
+//! The bytes may be hostile even behind a valid checksum, so every place is checked where it is used, and nothing is
+//! allocated by what a head claims: the caller says how many values it expects.
+
+use std::ops::Range;
+
+use rowmill_base::{Error, Result};
+
+use super::ints::{HEAD_BYTES, Layout};
+use super::kernels::{WIDTH_MAX, packed_bytes, unpack, unpack_one};
+use super::word::Word;
+use super::VECTOR;
+
+/// From how many rows of one vector on unpacking all of it beats picking each.
+const PICKS_MAX: usize = 24;
+
+/// A stored sequence. Reading gives words of any size: what is stored narrower is widened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ints<'a> {
+    layout: Layout,
+    word_bytes: usize,
+    count: usize,
+    /// First value (delta) or least value (frame) of each vector.
+    bases: &'a [u8],
+    /// Least step of each vector.
+    steps: &'a [u8],
+    /// Sum of the widths up to and with each vector.
+    ends: &'a [u8],
+    packed: &'a [u8],
+    /// Where the sequence starts, for errors.
+    at: usize,
+}
+
+impl<'a> Ints<'a> {
+    /// The sequence in `bytes`, which starts `at` bytes into the chunk and must have `count` values.
+    pub(crate) fn open(bytes: &'a [u8], at: usize, count: usize) -> Result<Ints<'a>> {
+        let damaged = |what: &str| corrupt(at, what);
+        let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(|| damaged("ends within its head"))?;
+        let layout = match head[0] {
+            0 => Layout::Plain,
+            1 => Layout::Frame,
+            2 => Layout::Delta,
+            _ => return Err(damaged("has an unknown layout")),
+        };
+        let word_bytes = usize::from(head[1]);
+        if !matches!(word_bytes, 1 | 2 | 4 | 8 | 16) || head[2..4] != [0, 0] {
+            return Err(damaged("has a damaged head"));
+        }
+        let stored = u32::read(&head[4..]) as usize;
+        if stored != count {
+            return Err(corrupt(at, format_args!("has {stored} values instead of {count}")));
+        }
+        let vectors = if layout == Layout::Plain { 0 } else { count.div_ceil(VECTOR) };
+        let steps = if layout == Layout::Delta { vectors * word_bytes } else { 0 };
+        let short = || damaged("is shorter than its values");
+        let (bases, rest) = rest.split_at_checked(vectors * word_bytes).ok_or_else(short)?;
+        let (steps, rest) = rest.split_at_checked(steps).ok_or_else(short)?;
+        let (ends, packed) = rest.split_at_checked(vectors * 4).ok_or_else(short)?;
+        if layout == Layout::Plain && packed.len() != count * word_bytes {
+            return Err(damaged("is shorter or longer than its values"));
+        }
+        Ok(Ints { layout, word_bytes, count, bases, steps, ends, packed, at })
+    }
+
+    /// Values.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    fn vector_len(&self, vector: usize) -> usize {
+        VECTOR.min(self.count - vector * VECTOR)
+    }
+
+    fn word<W: Word>(&self, words: &[u8], index: usize) -> W {
+        let bytes = &words[index * self.word_bytes..];
+        match self.word_bytes {
+            1 => W::truncate(u8::read(bytes).widen()),
+            2 => W::truncate(u16::read(bytes).widen()),
+            4 => W::truncate(u32::read(bytes).widen()),
+            8 => W::truncate(u64::read(bytes).widen()),
+            _ => W::truncate(u128::read(bytes)),
+        }
+    }
+
+    /// The packed bytes of a vector and their width.
+    fn packed(&self, vector: usize) -> Result<(&'a [u8], u32)> {
+        let end = |vector: usize| u32::read(&self.ends[vector * 4..]);
+        let before = if vector == 0 { 0 } else { end(vector - 1) };
+        let width = end(vector).checked_sub(before).filter(|&width| width <= WIDTH_MAX);
+        let width = width.ok_or_else(|| corrupt(self.at, format_args!("has a damaged vector {vector}")))?;
+        let start = before as usize * (VECTOR / 8);
+        let bytes = self.packed.get(start..).and_then(|rest| rest.get(..packed_bytes(self.vector_len(vector), width)));
+        let bytes = bytes.ok_or_else(|| corrupt(self.at, format_args!("ends before its vector {vector}")))?;
+        Ok((bytes, width))
+    }
+
+    /// The first value of a vector, if it is stored as steps, or its least.
+    fn base<W: Word>(&self, vector: usize) -> W {
+        match self.layout {
+            Layout::Plain => self.word(self.packed, vector * VECTOR),
+            _ => self.word(self.bases, vector),
+        }
+    }
+
+    /// Unpacks a vector into the front of `out` and says how many values it has.
+    fn vector<W: Word>(&self, vector: usize, out: &mut [W; VECTOR]) -> Result<usize> {
+        let count = self.vector_len(vector);
+        let out = &mut out[..count];
+        match self.layout {
+            Layout::Plain => self.copy_plain(vector * VECTOR, out),
+            Layout::Frame => {
+                let (bytes, width) = self.packed(vector)?;
+                unpack(bytes, self.base(vector), width, out);
+            }
+            Layout::Delta => {
+                let (bytes, width) = self.packed(vector)?;
+                let step: W = self.word(self.steps, vector);
+                unpack(bytes, step, width, out);
+                // Steps wrap at the size of the stored words, which may be less than that of `W`.
+                let mask = W::truncate(u128::MAX >> (128 - 8 * self.word_bytes));
+                let mut value: W = self.base::<W>(vector).minus(step);
+                for out in out {
+                    value = value.plus(*out);
+                    *out = value.masked(mask);
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    fn copy_plain<W: Word>(&self, start: usize, out: &mut [W]) {
+        let bytes = &self.packed[start * self.word_bytes..];
+        match self.word_bytes {
+            1 => widen::<u8, W>(bytes, out),
+            2 => widen::<u16, W>(bytes, out),
+            4 => widen::<u32, W>(bytes, out),
+            8 => widen::<u64, W>(bytes, out),
+            _ => widen::<u128, W>(bytes, out),
+        }
+    }
+
+    fn check_range(&self, range: &Range<usize>) -> Result<()> {
+        match range.start <= range.end && range.end <= self.count {
+            true => Ok(()),
+            false => Err(corrupt(self.at, format_args!("has {} values, not {range:?}", self.count))),
+        }
+    }
+
+    /// Calls `each` with the values of `range`, a vector or a part of one at a time, in order.
+    pub(crate) fn for_each<W: Word>(&self, range: Range<usize>, mut each: impl FnMut(&[W])) -> Result<()> {
+        self.check_range(&range)?;
+        let mut buffer = [W::default(); VECTOR];
+        let mut position = range.start;
+        while position < range.end {
+            let vector = position / VECTOR;
+            let count = self.vector(vector, &mut buffer)?;
+            let first = vector * VECTOR;
+            each(&buffer[position - first..count.min(range.end - first)]);
+            position = first + count;
+        }
+        Ok(())
+    }
+
+    /// The values of `range`.
+    pub(crate) fn read<W: Word>(&self, range: Range<usize>) -> Result<Vec<W>> {
+        self.check_range(&range)?;
+        let mut out = Vec::with_capacity(range.len());
+        self.for_each(range, |values| out.extend_from_slice(values))?;
+        Ok(out)
+    }
+
+    /// Calls `each` with the value at each of `rows`, in their order. Neighbours in one vector are unpacked at once.
+    pub(crate) fn gather<W: Word>(&self, rows: &[u32], mut each: impl FnMut(W)) -> Result<()> {
+        let mut buffer = [W::default(); VECTOR];
+        for rows in rows.chunk_by(|a, b| *a as usize / VECTOR == *b as usize / VECTOR) {
+            let vector = rows[0] as usize / VECTOR;
+            let highest = *rows.iter().max().expect("a chunk has at least one row") as usize;
+            self.check_range(&(highest..highest + 1))?;
+            if self.layout != Layout::Delta && rows.len() < PICKS_MAX {
+                self.pick(vector, rows, &mut each)?;
+                continue;
+            }
+            self.vector(vector, &mut buffer)?;
+            rows.iter().for_each(|row| each(buffer[*row as usize % VECTOR]));
+        }
+        Ok(())
+    }
+
+    fn pick<W: Word>(&self, vector: usize, rows: &[u32], each: &mut impl FnMut(W)) -> Result<()> {
+        if self.layout == Layout::Plain {
+            rows.iter().for_each(|row| each(self.word(self.packed, *row as usize)));
+            return Ok(());
+        }
+        let (bytes, width) = self.packed(vector)?;
+        let (base, count) = (self.base::<W>(vector), self.vector_len(vector));
+        for row in rows {
+            each(base.plus(W::from_u64(unpack_one(bytes, count, width, *row as usize % VECTOR))));
+        }
+        Ok(())
+    }
+
+    /// One value.
+    pub(crate) fn get<W: Word>(&self, index: usize) -> Result<W> {
+        let mut found = W::default();
+        self.gather(&[index as u32], |value| found = value)?;
+        Ok(found)
+    }
+}
+
+fn widen<S: Word, W: Word>(bytes: &[u8], out: &mut [W]) {
+    for (out, bytes) in out.iter_mut().zip(bytes.chunks_exact(S::BYTES)) {
+        *out = W::truncate(S::read(bytes).widen());
+    }
+}
+
+fn corrupt(at: usize, what: impl std::fmt::Display) -> Error {
+    Error::corrupt(format!("byte {at} of the chunk: a sequence of integers {what}"))
+}
+
+/// Searches an ascending sequence for ascending targets, keeping the vector it unpacked last.
+pub(crate) struct SortedCursor<'a> {
+    ints: Ints<'a>,
+    buffer: [u32; VECTOR],
+    /// The vector in the buffer, and how many values it has.
+    loaded: Option<(usize, usize)>,
+}
+
+impl<'a> SortedCursor<'a> {
+    /// A cursor over `ints`, which ascends. If it does not, answers are wrong but nothing worse happens.
+    pub(crate) fn new(ints: Ints<'a>) -> SortedCursor<'a> {
+        SortedCursor { ints, buffer: [0; VECTOR], loaded: None }
+    }
+
+    /// How many values are at most `target`, and the last of them.
+    pub(crate) fn at_most(&mut self, target: u32) -> Result<(usize, Option<u32>)> {
+        let Some(vector) = self.vector_before(target) else { return Ok((0, None)) };
+        let count = match self.loaded {
+            Some((loaded, count)) if loaded == vector => count,
+            _ => self.ints.vector(vector, &mut self.buffer)?,
+        };
+        self.loaded = Some((vector, count));
+        let inside = self.buffer[..count].partition_point(|value| *value <= target);
+        let last = inside.checked_sub(1).map(|last| self.buffer[last]);
+        Ok((vector * VECTOR + inside, last))
+    }
+
+    /// The last vector that starts at or below `target`.
+    fn vector_before(&self, target: u32) -> Option<usize> {
+        let mut vectors = 0..self.ints.count.div_ceil(VECTOR);
+        while !vectors.is_empty() {
+            let middle = vectors.start + vectors.len() / 2;
+            match self.ints.base::<u32>(middle) <= target {
+                true => vectors.start = middle + 1,
+                false => vectors.end = middle,
+            }
+        }
+        vectors.start.checked_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::encoding::{encode, encode_as};
+
+    fn check<W: Word>(values: &[W]) {
+        for layout in [Layout::Plain, Layout::Frame, Layout::Delta] {
+            let Some(bytes) = encode_as(layout, values) else { continue };
+            let ints = Ints::open(&bytes, 0, values.len()).unwrap();
+            assert_eq!(ints.read::<W>(0..values.len()).unwrap(), values, "{layout:?}");
+            let wide: Vec<u128> = ints.read(0..values.len()).unwrap();
+            assert!(wide.iter().zip(values).all(|(a, b)| *a == b.widen()));
+            for start in [0, 1, values.len() / 3, values.len().saturating_sub(1)] {
+                for end in [start, start + 1, values.len() / 2, values.len()] {
+                    if start <= end && end <= values.len() {
+                        assert_eq!(ints.read::<W>(start..end).unwrap(), values[start..end]);
+                    }
+                }
+            }
+            for step in [1, 7, 100, 1025] {
+                let rows: Vec<u32> = (0..values.len() as u32).step_by(step).collect();
+                let mut taken = Vec::new();
+                ints.gather(&rows, |value: W| taken.push(value)).unwrap();
+                assert!(taken.iter().zip(&rows).all(|(value, row)| *value == values[*row as usize]));
+                assert_eq!(taken.len(), rows.len());
+            }
+            assert!(ints.read::<W>(0..values.len() + 1).is_err());
+            assert!(ints.get::<W>(values.len()).is_err());
+            assert!(Ints::open(&bytes, 0, values.len() + 1).is_err());
+        }
+        let best = encode(values);
+        for layout in [Layout::Plain, Layout::Frame, Layout::Delta] {
+            assert!(encode_as(layout, values).is_none_or(|bytes| best.len() <= bytes.len()));
+        }
+    }
+
+    #[test]
+    fn steady_steps_take_no_bits() {
+        let values: Vec<u64> = (0..4096u64).map(|row| u64::MAX - 5 * row).collect();
+        check(&values);
+        assert!(encode(&values).len() < 200);
+    }
+
+    #[test]
+    fn a_cursor_finds_what_a_search_finds() {
+        for values in [vec![], vec![7], (0..5000).map(|value| value * 3 + 5).collect::<Vec<u32>>()] {
+            for layout in [Layout::Plain, Layout::Frame, Layout::Delta] {
+                let bytes = encode_as(layout, &values).unwrap();
+                let mut cursor = SortedCursor::new(Ints::open(&bytes, 0, values.len()).unwrap());
+                for target in (0..16_000).step_by(11).chain([4, 5, 6, 7, 8]) {
+                    let count = values.partition_point(|value| *value <= target);
+                    let last = count.checked_sub(1).map(|last| values[last]);
+                    assert_eq!(cursor.at_most(target).unwrap(), (count, last));
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_values_come_back(seed in any::<u64>(), bits in 0u32..=64, count in 0usize..3000) {
+            let mut state = seed | 1;
+            let values: Vec<u64> = (0..count)
+                .map(|_| {
+                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    (state >> 7).rotate_left(7).checked_shr(64 - bits).unwrap_or(0)
+                })
+                .collect();
+            check(&values);
+            check(&values.iter().map(|value| *value as u8).collect::<Vec<_>>());
+            check(&values.iter().map(|value| *value as u16).collect::<Vec<_>>());
+            check(&values.iter().map(|value| *value as u32).collect::<Vec<_>>());
+            check(&values.iter().map(|value| u128::from(*value) << (seed % 64)).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn hostile_bytes_are_an_error_or_garbage(
+            values in proptest::collection::vec(any::<u32>(), 0..2500),
+            layout in 0u8..3,
+            flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        ) {
+            let layout = [Layout::Plain, Layout::Frame, Layout::Delta][layout as usize];
+            let mut bytes = encode_as(layout, &values).unwrap();
+            for (index, byte) in flips {
+                let index = index.index(bytes.len());
+                bytes[index] = byte;
+            }
+            if let Ok(ints) = Ints::open(&bytes, 0, values.len()) {
+                let _ = ints.read::<u32>(0..values.len());
+                let _ = ints.gather(&(0..values.len() as u32).step_by(50).collect::<Vec<_>>(), |_: u8| {});
+                let mut cursor = SortedCursor::new(ints);
+                let _ = cursor.at_most(1 << 20);
+            }
+        }
+    }
+}

@@ -1,35 +1,442 @@
-//! stub
-use arrow::array::*;
-use rowmill_base::*;
-use rowmill_io::Mapping;
+//! The chunk: one column of one block as a self-contained string of bytes.
+//!
+//! ```text
+//!   head                                     body
+//!   ┌────────────────┬──────┬──────────────┬─┬───────────┬─────────┬──────────┬─ ─ ─ ─ ─ ┐
+//!   │ encoding, type │ zone │ where each   │C│ value     │ rows of │ code per │ padding
+//!   │ rows, NULLs    │ map  │ section is   │ │ list      │ each    │ row      │ (zero)   │
+//!   └────────────────┴──────┴──────────────┴─┴───────────┴─────────┴──────────┴─ ─ ─ ─ ─ ┘
+//!                                           C: a CRC-32 per 64 KiB of the body
+//! ```
+//!
+//! A chunk keeps its distinct values once, in order, with the number of rows of each, and a code per row, wherever
+//! values repeat enough; see [`Encoding`] for the rest. [`encode`] measures and picks ([`choice`] says how).
+//!
+//! Reading checks the head at [`Chunk::open`], and every checksum at the first touch of anything else. The bytes are
+//! trusted no further even then: lengths and places are checked where they are used, so that bytes made to mislead give
+//! an error or wrong values, but never a panic and never more memory than an honest chunk of that many rows takes.
+
+mod bytes;
+mod choice;
+mod codes;
+mod decimals;
+mod distinct;
+mod fixed_decode;
+mod fixed_encode;
+mod head;
+mod kinds;
+mod nested;
+mod nulls;
+mod text;
+mod zone;
+
+#[cfg(test)]
+mod conformance;
+
 use std::ops::Range;
-use std::sync::Arc;
-pub fn encode(_c: &dyn Array, _k: &SqlType) -> Result<Vec<u8>> {
-    unimplemented!()
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::{Buffer, NullBuffer};
+use rowmill_base::{Error, Result, SqlType};
+
+pub use bytes::ChunkBytes;
+pub use zone::{Bound, Zone};
+
+use codes::Codes;
+use fixed_decode::Rows;
+use head::{Head, SectionKind};
+use kinds::{Physical, with_kind};
+use nulls::Nulls;
+
+use crate::encoding::Ints;
+use crate::strings::{DecodedList, StringList};
+
+/// Rows of a chunk at most.
+pub const ROWS_MAX: usize = crate::ROWS_PER_BLOCK_MAX;
+
+/// How a chunk stores its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Encoding {
+    /// All rows are the same value, or all are NULL.
+    Constant = 0,
+    /// A value list and a bit-packed code per row.
+    ListCodes = 1,
+    /// A value list and runs of codes.
+    ListRuns = 2,
+    /// A value list, the rows that do not have the commonest code, and their codes.
+    ListRows = 3,
+    /// Bit-packed distances from the least value of each 1,024.
+    Frame = 4,
+    /// Bit-packed steps from value to value, started anew every 1,024.
+    Delta = 5,
+    /// The values.
+    Plain = 6,
+    /// Floats as integers over a power of ten, and exceptions.
+    Decimal = 7,
+    /// Strings in the order of their rows.
+    Rows = 8,
+    /// Chunks within the chunk: lists and structs.
+    Nested = 9,
 }
-pub struct ChunkBytes;
-impl ChunkBytes {
-    pub fn mapped(_m: Arc<Mapping>, _o: u64, _l: usize) -> Self {
-        ChunkBytes
+
+impl Encoding {
+    /// All of them.
+    pub const ALL: [Encoding; 10] = [
+        Encoding::Constant,
+        Encoding::ListCodes,
+        Encoding::ListRuns,
+        Encoding::ListRows,
+        Encoding::Frame,
+        Encoding::Delta,
+        Encoding::Plain,
+        Encoding::Decimal,
+        Encoding::Rows,
+        Encoding::Nested,
+    ];
+
+    fn from_number(number: u8) -> Option<Encoding> {
+        Encoding::ALL.into_iter().find(|encoding| *encoding as u8 == number)
+    }
+
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Encoding::Constant => "constant",
+            Encoding::ListCodes => "list+codes",
+            Encoding::ListRuns => "list+runs",
+            Encoding::ListRows => "list+rows",
+            Encoding::Frame => "frame",
+            Encoding::Delta => "delta",
+            Encoding::Plain => "plain",
+            Encoding::Decimal => "decimal",
+            Encoding::Rows => "rows",
+            Encoding::Nested => "nested",
+        }
+    }
+
+    /// Whether rows are codes into a value list that has a section of its own.
+    fn has_list(self) -> bool {
+        matches!(self, Encoding::ListCodes | Encoding::ListRuns | Encoding::ListRows)
     }
 }
+
+/// The chunk of a column in the encoding that suits it. `column` has the Arrow type of `kind` and at most
+/// [`ROWS_MAX`] rows.
+pub fn encode(column: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
+    encode_as(column, kind, None)?.ok_or_else(|| Error::internal(format!("no encoding suits a column of {kind}")))
+}
+
+/// The chunk of a column in one encoding, or `None` if that does not suit the column.
+fn encode_as(column: &dyn Array, kind: &SqlType, forced: Option<Encoding>) -> Result<Option<Vec<u8>>> {
+    if *column.data_type() != kind.arrow() || column.len() > ROWS_MAX {
+        let (rows, found) = (column.len(), column.data_type());
+        return Err(Error::internal(format!("{rows} rows of {found} for a chunk of {kind}")));
+    }
+    match Physical::of(kind) {
+        Physical::Float32 => fixed_encode::encode_floats::<kinds::Float32>(column, Physical::Float32, forced),
+        Physical::Float64 => fixed_encode::encode_floats::<kinds::Float64>(column, Physical::Float64, forced),
+        physical @ (Physical::Text | Physical::Blob) => text::encode(column, physical, forced),
+        Physical::Nested => match forced {
+            None | Some(Encoding::Nested) => nested::encode(column, kind).map(Some),
+            Some(_) => Ok(None),
+        },
+        physical => with_kind!(
+            physical,
+            K => fixed_encode::encode::<K>(column, physical, None, forced),
+            else Err(Error::internal(format!("{kind} is of no fixed size")))
+        ),
+    }
+}
+
+/// A value list of fixed-size values: as natives and, over the same bytes, as an array.
 #[derive(Debug)]
-pub struct Chunk;
+struct FixedList {
+    natives: Buffer,
+    array: ArrayRef,
+}
+
+/// A stored column of a block, opened for reading.
+///
+/// What it decodes of the value list it keeps until it is dropped; rows it does not keep.
+#[derive(Debug)]
+pub struct Chunk {
+    bytes: ChunkBytes,
+    head: Head,
+    kind: SqlType,
+    verified: AtomicBool,
+    fixed: OnceLock<FixedList>,
+    strings: OnceLock<DecodedList>,
+    inner: OnceLock<Vec<Chunk>>,
+}
+
 impl Chunk {
-    pub fn open(_b: ChunkBytes, _k: &SqlType) -> Result<Self> {
-        unimplemented!()
+    /// Opens the chunk of a column of type `kind` at the start of `bytes`; what is behind it must be zeros. Checks the
+    /// head only. Errors name the byte of the chunk at which something is wrong.
+    pub fn open(bytes: ChunkBytes, kind: &SqlType) -> Result<Chunk> {
+        let head = Head::parse(&bytes)?;
+        if head.facts.physical != Physical::of(kind) {
+            return Err(Error::corrupt(format!("byte 7 of the chunk: {:?} instead of {kind}", head.facts.physical)));
+        }
+        Ok(Chunk {
+            bytes,
+            head,
+            kind: kind.clone(),
+            verified: AtomicBool::new(false),
+            fixed: OnceLock::new(),
+            strings: OnceLock::new(),
+            inner: OnceLock::new(),
+        })
     }
+
+    /// Rows, NULLs among them.
     pub fn rows(&self) -> usize {
-        0
+        self.head.facts.rows
     }
+
+    /// NULLs.
+    pub fn null_count(&self) -> usize {
+        self.head.facts.null_count
+    }
+
+    /// Distinct values without NULL, where they are known.
+    pub fn distinct(&self) -> Option<usize> {
+        self.head.facts.distinct
+    }
+
+    /// How the rows are stored.
+    pub fn encoding(&self) -> Encoding {
+        self.head.facts.encoding
+    }
+
+    /// The name of [`Chunk::encoding`].
+    pub fn encoding_name(&self) -> &'static str {
+        self.encoding().name()
+    }
+
+    /// The type of the values.
+    pub fn kind(&self) -> &SqlType {
+        &self.kind
+    }
+
+    /// Bytes without the padding.
+    pub fn stored_bytes(&self) -> usize {
+        self.head.body.end
+    }
+
+    /// The least and the greatest value that is not NULL; `None` if there is none, or the type has no order.
+    pub fn zone(&self) -> Option<Zone> {
+        // The head's checksum was right, so that a bound that is no value was never written as one.
+        self.head.facts.zone.as_ref().and_then(|zone| zone::decode(zone, self.head.facts.physical, &self.kind).ok())
+    }
+
+    /// Compares the whole chunk with its checksums, once.
     pub fn verify(&self) -> Result<()> {
+        if !self.verified.load(Ordering::Acquire) {
+            self.head.verify(&self.bytes)?;
+            self.assume_verified();
+        }
         Ok(())
     }
-    pub fn assume_verified(&self) {}
-    pub fn read(&self, _r: Range<usize>) -> Result<ArrayRef> {
-        unimplemented!()
+
+    /// Skips the checksums, for a caller that knows that these bytes were verified before.
+    pub fn assume_verified(&self) {
+        self.verified.store(true, Ordering::Release);
     }
-    pub fn take(&self, _r: &[u32]) -> Result<ArrayRef> {
-        unimplemented!()
+
+    /// The rows of a range, as an array of the column's Arrow type.
+    pub fn read(&self, rows: Range<usize>) -> Result<ArrayRef> {
+        self.check_range(&rows)?;
+        self.decode(Rows::Range(&rows))
+    }
+
+    /// Single rows, ascending, as an array of the column's Arrow type.
+    pub fn take(&self, rows: &[u32]) -> Result<ArrayRef> {
+        self.check_rows(rows)?;
+        self.decode(Rows::List(rows))
+    }
+
+    /// The distinct values without NULL, ascending, if the encoding has them. Decoded once.
+    pub fn values(&self) -> Result<Option<ArrayRef>> {
+        if !self.has_values() {
+            return Ok(None);
+        }
+        match self.head.facts.physical {
+            Physical::Text | Physical::Blob => Ok(Some(self.string_list()?.array()?.clone())),
+            _ => Ok(Some(self.fixed_list()?.array.clone())),
+        }
+    }
+
+    /// The list of strings behind [`Chunk::values`], for work on its bytes. `None` if the encoding has none.
+    pub fn strings(&self) -> Result<Option<&DecodedList>> {
+        match self.head.facts.physical {
+            Physical::Text | Physical::Blob if self.has_values() => self.string_list().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Rows of each of [`Chunk::values`].
+    pub fn counts(&self) -> Result<Option<Vec<u32>>> {
+        let facts = &self.head.facts;
+        if !self.has_values() {
+            return Ok(None);
+        }
+        if facts.encoding == Encoding::Constant {
+            let valid = facts.rows - facts.null_count;
+            return Ok(Some(if valid > 0 { vec![valid as u32] } else { Vec::new() }));
+        }
+        let counts = self.ints(SectionKind::Counts)?;
+        self.check_list(counts.len())?;
+        counts.read(0..counts.len()).map(Some)
+    }
+
+    /// Appends the place of each row's value in [`Chunk::values`]; for NULL, their number. An error if the encoding has
+    /// no value list.
+    pub fn codes(&self, rows: Range<usize>, out: &mut Vec<u32>) -> Result<()> {
+        self.check_range(&rows)?;
+        self.row_codes()?.for_each(rows, |codes| out.extend_from_slice(codes))
+    }
+
+    /// As [`Chunk::codes`], of single rows, ascending.
+    pub fn take_codes(&self, rows: &[u32], out: &mut Vec<u32>) -> Result<()> {
+        self.check_rows(rows)?;
+        self.row_codes()?.gather(rows, |code| out.push(code))
+    }
+
+    /// Whether [`Chunk::values`], [`Chunk::counts`] and [`Chunk::codes`] have an answer.
+    pub fn has_values(&self) -> bool {
+        let facts = &self.head.facts;
+        facts.encoding.has_list() || (facts.encoding == Encoding::Constant && facts.physical != Physical::Nested)
+    }
+
+    fn decode(&self, rows: Rows<'_>) -> Result<ArrayRef> {
+        self.verify()?;
+        match self.head.facts.physical {
+            Physical::Float32 => fixed_decode::read_floats::<kinds::Float32>(self, rows),
+            Physical::Float64 => fixed_decode::read_floats::<kinds::Float64>(self, rows),
+            Physical::Text | Physical::Blob => text::read(self, rows),
+            Physical::Nested => nested::read(self, rows),
+            physical => with_kind!(physical, K => fixed_decode::read::<K>(self, rows), else Err(self.unsuited())),
+        }
+    }
+
+    /// The chunks within this one, opened once.
+    fn inner(&self) -> Result<&[Chunk]> {
+        if let Some(inner) = self.inner.get() {
+            return Ok(inner);
+        }
+        let inner = nested::open_inner(self)?;
+        Ok(self.inner.get_or_init(|| inner))
+    }
+
+    fn fixed_list(&self) -> Result<&FixedList> {
+        if let Some(list) = self.fixed.get() {
+            return Ok(list);
+        }
+        self.verify()?;
+        let list = with_kind!(self.head.facts.physical, K => {
+            let natives = fixed_decode::values::<K>(self)?;
+            let array = <K as kinds::Kind>::array(natives.clone(), None, &self.kind.arrow())?;
+            FixedList { natives, array }
+        }, else return Err(self.unsuited()));
+        self.check_list(list.array.len())?;
+        Ok(self.fixed.get_or_init(|| list))
+    }
+
+    fn string_list(&self) -> Result<&DecodedList> {
+        if let Some(list) = self.strings.get() {
+            return Ok(list);
+        }
+        let (bytes, at) = self.section_bytes(SectionKind::Values)?;
+        let values = self.head.section(SectionKind::Values)?.count as usize;
+        self.check_list(values)?;
+        let list = StringList::open(bytes, values)
+            .and_then(|list| list.decode(text::kind_of(self.head.facts.physical)))
+            .map_err(|error| error.context(format_args!("byte {at} of the chunk")))?;
+        Ok(self.strings.get_or_init(|| list))
+    }
+
+    fn check_list(&self, values: usize) -> Result<()> {
+        match self.head.facts.distinct {
+            Some(distinct) if distinct == values => Ok(()),
+            distinct => {
+                Err(Error::corrupt(format!("byte 16 of the chunk: {distinct:?} distinct values, but {values} listed")))
+            }
+        }
+    }
+
+    fn row_codes(&self) -> Result<Codes<'_>> {
+        self.verify()?;
+        Ok(match self.head.facts.encoding {
+            Encoding::Constant if self.has_values() => Codes::Constant,
+            Encoding::ListCodes => Codes::Packed(self.ints(SectionKind::Codes)?),
+            Encoding::ListRuns => {
+                Codes::Runs { ends: self.ints(SectionKind::RunEnds)?, codes: self.ints(SectionKind::RunCodes)? }
+            }
+            Encoding::ListRows => Codes::Rows {
+                common: self.head.facts.common,
+                rows: self.ints(SectionKind::SingleRows)?,
+                row_codes: self.ints(SectionKind::SingleCodes)?,
+                starts: self.ints(SectionKind::RunStarts)?,
+                lengths: self.ints(SectionKind::RunLengths)?,
+                run_codes: self.ints(SectionKind::RunCodes)?,
+            },
+            encoding => return Err(Error::internal(format!("a chunk stored as {} has no codes", encoding.name()))),
+        })
+    }
+
+    fn nulls(&self, rows: Rows<'_>) -> Result<Option<NullBuffer>> {
+        if self.null_count() == 0 {
+            return Ok(None);
+        }
+        let nulls = match self.head.find(SectionKind::ValidRuns) {
+            Some(_) => Nulls::Runs { ends: self.ints(SectionKind::ValidRuns)?, rows: self.rows() },
+            None => {
+                let (bytes, at) = self.section_bytes(SectionKind::ValidBits)?;
+                Nulls::bits(bytes, at, self.rows())?
+            }
+        };
+        match rows {
+            Rows::Range(range) => nulls.read(range.clone()),
+            Rows::List(rows) => nulls.take(rows),
+        }
+    }
+
+    /// The sequence of integers in a section.
+    fn ints(&self, kind: SectionKind) -> Result<Ints<'_>> {
+        let (bytes, at) = self.section_bytes(kind)?;
+        Ints::open(bytes, at, self.head.section(kind)?.count as usize)
+    }
+
+    /// The verified bytes of a section, and where they start.
+    fn section_bytes(&self, kind: SectionKind) -> Result<(&[u8], usize)> {
+        self.verify()?;
+        let section = self.head.section(kind)?;
+        Ok((self.bytes.get(section.offset..section.offset + section.len)?, section.offset))
+    }
+
+    fn unsuited(&self) -> Error {
+        let facts = &self.head.facts;
+        let (physical, encoding) = (facts.physical, facts.encoding.name());
+        Error::corrupt(format!("byte 6 of the chunk: values of {physical:?} are never stored as {encoding}"))
+    }
+
+    fn check_range(&self, rows: &Range<usize>) -> Result<()> {
+        match rows.start <= rows.end && rows.end <= self.rows() {
+            true => Ok(()),
+            false => Err(Error::internal(format!("rows {rows:?} of a chunk of {}", self.rows()))),
+        }
+    }
+
+    fn check_rows(&self, rows: &[u32]) -> Result<()> {
+        debug_assert!(rows.is_sorted(), "rows are asked for in ascending order");
+        match rows.iter().max() {
+            Some(row) if *row as usize >= self.rows() => {
+                Err(Error::internal(format!("row {row} of a chunk of {}", self.rows())))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use rowmill_base::{Error, Result};
 
+use super::VECTOR;
 use super::ints::{HEAD_BYTES, Layout};
 use super::kernels::{WIDTH_MAX, packed_bytes, unpack, unpack_one};
 use super::word::Word;
-use super::VECTOR;
 
 /// From how many rows of one vector on unpacking all of it beats picking each.
 const PICKS_MAX: usize = 24;

@@ -25,10 +25,6 @@ pub(crate) trait Word: Copy + Ord + Default + Debug + Send + Sync + 'static {
     fn minus(self, other: Self) -> Self;
     /// Modulo 2^BITS.
     fn times(self, other: Self) -> Self;
-    /// Division; a bug to call with zero.
-    fn over(self, other: Self) -> Self;
-    /// Rest of the division; a bug to call with zero.
-    fn modulo(self, other: Self) -> Self;
     /// Only the bits that `mask` has too.
     fn masked(self, mask: Self) -> Self;
     /// Bits up to the highest that is set; 0 for 0.
@@ -75,14 +71,6 @@ macro_rules! word {
             #[inline]
             fn times(self, other: Self) -> Self {
                 self.wrapping_mul(other)
-            }
-            #[inline]
-            fn over(self, other: Self) -> Self {
-                self / other
-            }
-            #[inline]
-            fn modulo(self, other: Self) -> Self {
-                self % other
             }
             #[inline]
             fn masked(self, mask: Self) -> Self {

@@ -1,0 +1,80 @@
+//! Where the bytes of a chunk are: a range of a column file's mapping, or memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rowmill_base::{Error, Result};
+use rowmill_io::Mapping;
+
+/// The extent of one chunk. Clones share the bytes.
+#[derive(Clone, Debug)]
+pub struct ChunkBytes {
+    place: Place,
+    offset: u64,
+    len: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Memory(Arc<[u8]>),
+    Mapped(Arc<Mapping>),
+}
+
+impl ChunkBytes {
+    /// The `len` bytes from `offset` of a mapped file.
+    pub fn mapped(mapping: Arc<Mapping>, offset: u64, len: usize) -> ChunkBytes {
+        ChunkBytes { place: Place::Mapped(mapping), offset, len }
+    }
+
+    /// Bytes in memory.
+    pub fn memory(bytes: impl Into<Arc<[u8]>>) -> ChunkBytes {
+        let bytes = bytes.into();
+        ChunkBytes { len: bytes.len(), place: Place::Memory(bytes), offset: 0 }
+    }
+
+    /// Bytes of the extent, with the padding behind the chunk.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True without any byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn check(&self, range: &Range<usize>) -> Result<()> {
+        match range.start <= range.end && range.end <= self.len {
+            true => Ok(()),
+            false => {
+                let message = format!("byte {} of the chunk: its extent has only {} bytes", range.end, self.len);
+                Err(Error::corrupt(message))
+            }
+        }
+    }
+
+    /// A part of the bytes.
+    pub(super) fn part(&self, range: Range<usize>) -> Result<ChunkBytes> {
+        self.check(&range)?;
+        let offset = self.offset + range.start as u64;
+        Ok(ChunkBytes { place: self.place.clone(), offset, len: range.len() })
+    }
+
+    /// Bytes that were fetched before.
+    pub(super) fn get(&self, range: Range<usize>) -> Result<&[u8]> {
+        self.check(&range)?;
+        let start = self.offset + range.start as u64;
+        match &self.place {
+            Place::Memory(bytes) => Ok(&bytes[start as usize..start as usize + range.len()]),
+            Place::Mapped(mapping) => mapping.slice(start, range.len()),
+        }
+    }
+
+    /// Bytes that may have to come from the disk, with an error where touching them would be a signal.
+    pub(super) fn fetch(&self, range: Range<usize>) -> Result<&[u8]> {
+        self.check(&range)?;
+        if let Place::Mapped(mapping) = &self.place {
+            mapping.populate(self.offset + range.start as u64, range.len())?;
+        }
+        self.get(range)
+    }
+}

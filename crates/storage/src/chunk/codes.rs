@@ -1,0 +1,277 @@
+//! A code per row, in the form that suits the column.
+//!
+//! ```text
+//!   codes     0 0 3 1 0 0 0 0 0 2 2 2 2 0 ...          3 = NULL in a column of three values
+//!   packed    every code, bit-packed in vectors
+//!   runs      ends 2 3 4 9 13, codes 0 3 1 0 2         the row behind the last of each run, and its code
+//!   rows      common 0; single rows 2 3, their codes 3 1; run starts 9, lengths 4, codes 2
+//! ```
+//!
+//! *Rows* is for columns that one value nearly fills: only the others are listed, rows that stand alone apart from runs
+//! of rows, so that a lone row pays for no length. Both lists are in row order rather than by value, because readers ask
+//! for a range of rows: one search finds the part of a list that they need, however many values there are.
+
+use std::ops::Range;
+
+use rowmill_base::{Error, Result};
+
+use super::Encoding;
+use super::head::{NewSection, SectionKind};
+use crate::encoding::{self, Ints, Layout, SortedCursor, Word, frame_bytes};
+
+/// Rows from which on equal neighbours are a run rather than single rows, where both can be stored.
+const RUN_ROWS_MIN: usize = 4;
+/// Runs and lists pay, and are worth measuring, from this many rows per entry on.
+const ROWS_PER_ENTRY_MIN: usize = 8;
+/// Rows that are expanded at a time.
+const PIECE_ROWS: usize = 16 << 10;
+
+/// Codes in one form, ready to be stored.
+pub(super) struct StoredCodes {
+    pub(super) encoding: Encoding,
+    pub(super) common: u32,
+    pub(super) sections: Vec<NewSection>,
+}
+
+impl StoredCodes {
+    fn bytes(&self) -> usize {
+        self.sections.iter().map(|section| section.bytes.len()).sum()
+    }
+}
+
+fn section<W: Word>(kind: SectionKind, values: &[W]) -> NewSection {
+    NewSection { kind, count: values.len(), bytes: encoding::encode(values) }
+}
+
+/// The size of the smallest form of `codes`, and what builds it. `forced` asks for one form.
+///
+/// `counts` are the rows of each code, NULL's among them.
+pub(super) fn plan<C: Word>(codes: &[C], counts: &[u32], forced: Option<Encoding>) -> Option<PlannedCodes> {
+    let tries = |encoding: Encoding| forced.is_none_or(|forced| forced == encoding);
+    let runs = 1 + codes.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let mut best: Option<PlannedCodes> = None;
+    let mut offer = |bytes: usize, built: Option<StoredCodes>| {
+        if best.as_ref().is_none_or(|best| bytes < best.bytes) {
+            best = Some(PlannedCodes { bytes, built });
+        }
+    };
+    if tries(Encoding::ListCodes) {
+        offer(frame_bytes(codes).expect("a code has 32 bits at most"), None);
+    }
+    if tries(Encoding::ListRuns) && (forced.is_some() || runs * ROWS_PER_ENTRY_MIN <= codes.len()) {
+        let stored = as_runs(codes, runs);
+        offer(stored.bytes(), Some(stored));
+    }
+    if tries(Encoding::ListRows) {
+        let (common, &rows) = counts.iter().enumerate().max_by_key(|(_, rows)| **rows)?;
+        let listed = codes.len() - rows as usize;
+        if forced.is_some() || listed * ROWS_PER_ENTRY_MIN <= codes.len() {
+            let stored = as_rows(codes, C::truncate(common as u128));
+            offer(stored.bytes(), Some(stored));
+        }
+    }
+    best
+}
+
+/// Codes whose form is chosen.
+pub(super) struct PlannedCodes {
+    /// What they will take.
+    pub(super) bytes: usize,
+    /// Packed codes are measured without being built.
+    built: Option<StoredCodes>,
+}
+
+impl PlannedCodes {
+    pub(super) fn build<C: Word>(self, codes: &[C]) -> StoredCodes {
+        self.built.unwrap_or_else(|| {
+            let bytes = encoding::encode_as(Layout::Frame, codes).expect("a code has 32 bits at most");
+            let sections = vec![NewSection { kind: SectionKind::Codes, count: codes.len(), bytes }];
+            StoredCodes { encoding: Encoding::ListCodes, common: 0, sections }
+        })
+    }
+}
+
+/// Calls `each` with the rows of each run of equal codes.
+fn for_each_run<C: Word>(codes: &[C], mut each: impl FnMut(Range<usize>, C)) {
+    let mut start = 0;
+    for run in codes.chunk_by(|a, b| a == b) {
+        each(start..start + run.len(), run[0]);
+        start += run.len();
+    }
+}
+
+fn as_runs<C: Word>(codes: &[C], runs: usize) -> StoredCodes {
+    let (mut ends, mut run_codes) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
+    for_each_run(codes, |rows, code| {
+        ends.push(rows.end as u32);
+        run_codes.push(code);
+    });
+    let sections = vec![section(SectionKind::RunEnds, &ends), section(SectionKind::RunCodes, &run_codes)];
+    StoredCodes { encoding: Encoding::ListRuns, common: 0, sections }
+}
+
+fn as_rows<C: Word>(codes: &[C], common: C) -> StoredCodes {
+    let (mut rows, mut row_codes) = (Vec::new(), Vec::new());
+    let (mut starts, mut lengths, mut run_codes) = (Vec::new(), Vec::new(), Vec::new());
+    for_each_run(codes, |run, code| {
+        if code == common {
+            return;
+        }
+        if run.len() < RUN_ROWS_MIN {
+            rows.extend(run.clone().map(|row| row as u32));
+            row_codes.resize(rows.len(), code);
+        } else {
+            starts.push(run.start as u32);
+            lengths.push(run.len() as u32);
+            run_codes.push(code);
+        }
+    });
+    let sections = vec![
+        section(SectionKind::SingleRows, &rows),
+        section(SectionKind::SingleCodes, &row_codes),
+        section(SectionKind::RunStarts, &starts),
+        section(SectionKind::RunLengths, &lengths),
+        section(SectionKind::RunCodes, &run_codes),
+    ];
+    StoredCodes { encoding: Encoding::ListRows, common: common.low() as u32, sections }
+}
+
+/// Stored codes of any form.
+#[expect(clippy::large_enum_variant, reason = "one lives on the stack of a read; a box would be an allocation")]
+pub(super) enum Codes<'a> {
+    /// All rows have the code 0.
+    Constant,
+    Packed(Ints<'a>),
+    Runs {
+        ends: Ints<'a>,
+        codes: Ints<'a>,
+    },
+    Rows {
+        common: u32,
+        rows: Ints<'a>,
+        row_codes: Ints<'a>,
+        starts: Ints<'a>,
+        lengths: Ints<'a>,
+        run_codes: Ints<'a>,
+    },
+}
+
+impl Codes<'_> {
+    /// Calls `each` with the codes of `range`, some rows at a time, in order.
+    pub(super) fn for_each(&self, range: Range<usize>, mut each: impl FnMut(&[u32])) -> Result<()> {
+        if let Codes::Packed(ints) = self {
+            return ints.for_each(range, each);
+        }
+        let mut buffer = Vec::with_capacity(PIECE_ROWS.min(range.len()));
+        for start in range.clone().step_by(PIECE_ROWS) {
+            let piece = start..range.end.min(start + PIECE_ROWS);
+            buffer.clear();
+            match self {
+                Codes::Constant => buffer.resize(piece.len(), 0),
+                Codes::Packed(_) => unreachable!("returned above"),
+                Codes::Runs { ends, codes } => expand_runs(*ends, *codes, piece, &mut buffer)?,
+                Codes::Rows { common, rows, row_codes, starts, lengths, run_codes } => {
+                    buffer.resize(piece.len(), *common);
+                    scatter_rows(*rows, *row_codes, &piece, &mut buffer)?;
+                    scatter_runs([*starts, *lengths, *run_codes], &piece, &mut buffer)?;
+                }
+            }
+            each(&buffer);
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the code of each of `rows`, in their order.
+    pub(super) fn gather(&self, rows: &[u32], mut each: impl FnMut(u32)) -> Result<()> {
+        match self {
+            Codes::Constant => rows.iter().for_each(|_| each(0)),
+            Codes::Packed(ints) => return ints.gather(rows, each),
+            Codes::Runs { ends, codes } => {
+                let mut ends = SortedCursor::new(*ends);
+                let mut last = None;
+                for row in rows {
+                    let run = ends.at_most(*row)?.0;
+                    let code = match last {
+                        Some((last, code)) if last == run => code,
+                        _ => codes.get(run)?,
+                    };
+                    last = Some((run, code));
+                    each(code);
+                }
+            }
+            Codes::Rows { common, rows: singles, row_codes, starts, lengths, run_codes } => {
+                let (mut singles, mut starts) = (SortedCursor::new(*singles), SortedCursor::new(*starts));
+                for row in rows {
+                    let (place, last) = singles.at_most(*row)?;
+                    if last == Some(*row) {
+                        each(row_codes.get(place - 1)?);
+                        continue;
+                    }
+                    let (place, start) = starts.at_most(*row)?;
+                    match start {
+                        Some(start) if row - start < lengths.get(place - 1)? => each(run_codes.get(place - 1)?),
+                        _ => each(*common),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn expand_runs(ends: Ints<'_>, codes: Ints<'_>, rows: Range<usize>, out: &mut Vec<u32>) -> Result<()> {
+    let mut cursor = SortedCursor::new(ends);
+    let first = cursor.at_most(rows.start as u32)?.0;
+    // The run that holds the last row ends behind it.
+    let behind = (cursor.at_most(rows.end as u32 - 1)?.0 + 1).clamp(first, ends.len().max(first));
+    let (ends, codes) = (ends.read::<u32>(first..behind)?, codes.read::<u32>(first..behind)?);
+    for (end, code) in ends.iter().zip(&codes) {
+        let end = (*end as usize).min(rows.end).saturating_sub(rows.start);
+        out.resize(end.max(out.len()), *code);
+    }
+    match out.len() == rows.len() {
+        true => Ok(()),
+        false => Err(Error::corrupt(format!("the runs of codes end at row {}", rows.start + out.len()))),
+    }
+}
+
+fn scatter_rows(singles: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
+    let places = places(singles, rows)?;
+    let (singles, codes) = (singles.read::<u32>(places.clone())?, codes.read::<u32>(places)?);
+    for (row, code) in singles.iter().zip(&codes) {
+        if let Some(slot) = (*row as usize).checked_sub(rows.start).and_then(|row| out.get_mut(row)) {
+            *slot = *code;
+        }
+    }
+    Ok(())
+}
+
+fn scatter_runs([starts, lengths, codes]: [Ints<'_>; 3], rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
+    let mut places = places(starts, rows)?;
+    // The run before may reach into the range.
+    places.start = places.start.saturating_sub(1);
+    let starts = starts.read::<u32>(places.clone())?;
+    let (lengths, codes) = (lengths.read::<u32>(places.clone())?, codes.read::<u32>(places)?);
+    for ((start, length), code) in starts.iter().zip(&lengths).zip(&codes) {
+        let (start, end) = (*start as usize, *start as usize + *length as usize);
+        let (start, end) = (start.max(rows.start), end.min(rows.end));
+        if start < end {
+            out[start - rows.start..end - rows.start].fill(*code);
+        }
+    }
+    Ok(())
+}
+
+/// The places in an ascending sequence of rows that lie in `range`.
+fn places(sequence: Ints<'_>, range: &Range<usize>) -> Result<Range<usize>> {
+    let mut cursor = SortedCursor::new(sequence);
+    let before = match range.start.checked_sub(1) {
+        None => 0,
+        Some(row) => cursor.at_most(row as u32)?.0,
+    };
+    let behind = match range.end.checked_sub(1) {
+        None => 0,
+        Some(row) => cursor.at_most(row as u32)?.0,
+    };
+    Ok(before..behind.max(before))
+}

@@ -1,0 +1,509 @@
+//! One suite for every encoding: all types, shapes of values and patterns of NULLs, each encoding forced in turn.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use arrow::array::make_comparator;
+use arrow::array::*;
+use arrow::compute::take;
+use arrow::datatypes::{IntervalMonthDayNano, IntervalMonthDayNanoType};
+use proptest::prelude::*;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use rowmill_base::{ErrorKind, TimeUnit};
+
+use super::head::{FIXED_BYTES, PIECE_BYTES};
+use super::*;
+use crate::encoding::Word;
+
+/// What the values of a column look like.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Constant,
+    Few,
+    Runs,
+    Dominated,
+    DominatedRuns,
+    Sequence,
+    Sorted,
+    Falling,
+    Seconds,
+    Narrow,
+    Medium,
+    Wide,
+    Outliers,
+    Extremes,
+}
+
+const SHAPES: [Shape; 14] = [
+    Shape::Constant,
+    Shape::Few,
+    Shape::Runs,
+    Shape::Dominated,
+    Shape::DominatedRuns,
+    Shape::Sequence,
+    Shape::Sorted,
+    Shape::Falling,
+    Shape::Seconds,
+    Shape::Narrow,
+    Shape::Medium,
+    Shape::Wide,
+    Shape::Outliers,
+    Shape::Extremes,
+];
+
+fn integers(shape: Shape, rows: usize, rng: &mut SmallRng) -> Vec<i128> {
+    let start: i64 = rng.random_range(-1000..1000);
+    let mut last = i128::from(start);
+    (0..rows)
+        .map(|row| {
+            let row = row as i128;
+            last = match shape {
+                Shape::Constant => last,
+                Shape::Few => i128::from(start) + 3 * rng.random_range(0..7),
+                Shape::Runs if rng.random_range(0..40) > 0 => last,
+                Shape::Runs => rng.random_range(0..100),
+                Shape::Dominated if rng.random_range(0..50) > 0 => 0,
+                Shape::Dominated => rng.random_range(-20..20),
+                Shape::DominatedRuns if (row / 60) % 11 == 3 => 1 + (row / 600) % 3,
+                Shape::DominatedRuns => 0,
+                Shape::Sequence => last + 1,
+                Shape::Sorted => last + rng.random_range(0..4),
+                Shape::Falling => last - rng.random_range(0..300),
+                Shape::Seconds => 1_000_000 * (1_700_000_000 + i128::from(rng.random::<u16>())),
+                Shape::Narrow => 1_000_000 + i128::from(rng.random::<u8>()) * 5,
+                Shape::Medium => 9 - rng.random_range(0..4000),
+                Shape::Wide => rng.random(),
+                Shape::Outliers if rng.random_range(0..200) > 0 => rng.random_range(0..10),
+                Shape::Outliers => i128::from(rng.random::<i64>()),
+                Shape::Extremes => {
+                    [0, 1, -1, i128::MIN, i128::MAX, 127, -128, i128::from(i64::MAX), i128::from(i64::MIN)]
+                        [rng.random_range(0..9)]
+                }
+            };
+            last
+        })
+        .collect()
+}
+
+fn is_null(pattern: u8, row: usize, rng: &mut SmallRng) -> bool {
+    match pattern {
+        0 => false,
+        1 => rng.random_range(0..10) == 0,
+        2 => (row / 300).is_multiple_of(2),
+        3 => row % 700 != 5,
+        _ => true,
+    }
+}
+
+fn kinds() -> Vec<SqlType> {
+    let timestamp = |unit, zoned| SqlType::Timestamp { unit, zoned };
+    vec![
+        SqlType::Boolean,
+        SqlType::Int8,
+        SqlType::Int16,
+        SqlType::Int32,
+        SqlType::Int64,
+        SqlType::UInt8,
+        SqlType::UInt16,
+        SqlType::UInt32,
+        SqlType::UInt64,
+        SqlType::Float32,
+        SqlType::Float64,
+        SqlType::Decimal { precision: 38, scale: 7 },
+        SqlType::Date,
+        SqlType::Time,
+        timestamp(TimeUnit::Second, false),
+        timestamp(TimeUnit::Microsecond, true),
+        timestamp(TimeUnit::Nanosecond, false),
+        SqlType::Interval,
+        SqlType::TEXT,
+        SqlType::Blob,
+        SqlType::Uuid,
+        SqlType::List(Box::new(SqlType::Int32)),
+        SqlType::Struct(vec![("a".to_owned(), SqlType::Int64), ("b".to_owned(), SqlType::TEXT)]),
+    ]
+}
+
+/// A column of `kind` made of integers.
+fn column(kind: &SqlType, values: &[Option<i128>]) -> ArrayRef {
+    macro_rules! primitive {
+        ($native:ty) => {
+            PrimitiveArray::from_iter(values.iter().map(|value| value.map(|value| value as $native)))
+        };
+    }
+    let text = |value: i128| {
+        let filler = ["", "äöü ", "一个相当长的字符串，用来超过边界的长度，因此它必须被截断", "plain text"];
+        format!("{}{value}", filler[(value.unsigned_abs() % 4) as usize])
+    };
+    match kind {
+        SqlType::Boolean => {
+            Arc::new(BooleanArray::from_iter(values.iter().map(|value| value.map(|value| value % 2 != 0))))
+        }
+        SqlType::Int8 => Arc::new(Int8Array::from_iter(values.iter().map(|value| value.map(|value| value as i8)))),
+        SqlType::Int16 => Arc::new(Int16Array::from_iter(values.iter().map(|value| value.map(|value| value as i16)))),
+        SqlType::Int32 => Arc::new(Int32Array::from_iter(values.iter().map(|value| value.map(|value| value as i32)))),
+        SqlType::UInt8 => Arc::new(UInt8Array::from_iter(values.iter().map(|value| value.map(|value| value as u8)))),
+        SqlType::UInt16 => Arc::new(UInt16Array::from_iter(values.iter().map(|value| value.map(|value| value as u16)))),
+        SqlType::UInt32 => Arc::new(UInt32Array::from_iter(values.iter().map(|value| value.map(|value| value as u32)))),
+        SqlType::UInt64 => Arc::new(UInt64Array::from_iter(values.iter().map(|value| value.map(|value| value as u64)))),
+        SqlType::Date => Arc::new(Date32Array::from_iter(values.iter().map(|value| value.map(|value| value as i32)))),
+        SqlType::Int64 | SqlType::Time | SqlType::Timestamp { .. } => {
+            let data: Int64Array = primitive!(i64);
+            make_array(data.into_data().into_builder().data_type(kind.arrow()).build().unwrap())
+        }
+        SqlType::Float32 => {
+            Arc::new(Float32Array::from_iter(values.iter().map(|value| value.map(|value| float(value) as f32))))
+        }
+        SqlType::Float64 => Arc::new(Float64Array::from_iter(values.iter().map(|value| value.map(float)))),
+        SqlType::Decimal { precision, scale } => {
+            let data: Decimal128Array = values.iter().copied().collect();
+            Arc::new(data.with_precision_and_scale(*precision, *scale as i8).unwrap())
+        }
+        SqlType::Interval => {
+            Arc::new(PrimitiveArray::<IntervalMonthDayNanoType>::from_iter(values.iter().map(|value| {
+                value.map(|value| IntervalMonthDayNano::new(value as i32, (value >> 32) as i32, (value >> 64) as i64))
+            })))
+        }
+        SqlType::Text { .. } => Arc::new(StringViewArray::from_iter(values.iter().map(|value| value.map(text)))),
+        SqlType::Blob => Arc::new(BinaryViewArray::from_iter(
+            values.iter().map(|value| value.map(|value| value.to_le_bytes()[..(value & 15) as usize].to_vec())),
+        )),
+        SqlType::Uuid => Arc::new(
+            FixedSizeBinaryArray::try_from_sparse_iter_with_size(
+                values.iter().map(|value| value.map(|value| value.to_be_bytes())),
+                16,
+            )
+            .unwrap(),
+        ),
+        SqlType::List(_) => {
+            let mut builder = ListBuilder::new(Int32Builder::new());
+            for value in values {
+                match value {
+                    Some(value) => builder.append_value((0..value % 4).map(|item| Some(item as i32))),
+                    None => builder.append_null(),
+                }
+            }
+            Arc::new(builder.finish())
+        }
+        SqlType::Struct(_) => {
+            let arrow::datatypes::DataType::Struct(fields) = kind.arrow() else { unreachable!("a struct is a struct") };
+            let columns = vec![column(&SqlType::Int64, values), column(&SqlType::TEXT, values)];
+            let nulls = NullBuffer::from_iter(values.iter().map(Option::is_some));
+            Arc::new(StructArray::try_new_with_length(fields, columns, Some(nulls), values.len()).unwrap())
+        }
+    }
+}
+
+/// Decimals, integers, and what is neither.
+fn float(value: i128) -> f64 {
+    match value {
+        0 => -0.0,
+        -1 => f64::NAN,
+        -128 => f64::INFINITY,
+        7 => 1.0 / 3.0,
+        _ => value as f64 / 100.0,
+    }
+}
+
+fn open(bytes: Vec<u8>, kind: &SqlType) -> Result<Chunk> {
+    Chunk::open(ChunkBytes::memory(bytes), kind)
+}
+
+/// Every encoding that suits the column, and the one that is chosen.
+fn encodings(column: &ArrayRef, kind: &SqlType) -> Vec<(Option<Encoding>, Vec<u8>)> {
+    let forced = Encoding::ALL.into_iter().map(Some).chain([None]);
+    forced.filter_map(|forced| Some((forced, encode_as(column, kind, forced).unwrap()?))).collect()
+}
+
+fn check_column(column: &ArrayRef, kind: &SqlType) {
+    let chunks = encodings(column, kind);
+    assert!(chunks.iter().any(|(forced, _)| forced.is_none()), "no encoding for {kind}");
+    for (forced, mut bytes) in chunks {
+        let stored = bytes.len();
+        bytes.resize(stored.next_multiple_of(4096), 0);
+        let chunk = open(bytes, kind).unwrap();
+        let name = format!("{kind} as {}", chunk.encoding_name());
+        assert!(forced.is_none_or(|forced| forced == chunk.encoding()));
+        assert_eq!(chunk.stored_bytes(), stored);
+        check_rows(&chunk, column, &name);
+        check_values(&chunk, column, &name);
+        check_zone(&chunk, column, &name);
+    }
+}
+
+fn check_rows(chunk: &Chunk, column: &ArrayRef, name: &str) {
+    let rows = column.len();
+    assert_eq!((chunk.rows(), chunk.null_count()), (rows, column.null_count()), "{name}");
+    for start in [0, 1, rows / 3, 1000, 1024, rows.saturating_sub(1)] {
+        for end in [start, start + 1, start + 1024, rows / 2, rows] {
+            if start <= end && end <= rows {
+                let read = chunk.read(start..end).unwrap();
+                assert_eq!(read.data_type(), column.data_type());
+                assert_eq!(&read, &column.slice(start, end - start), "{name}: rows {start}..{end}");
+            }
+        }
+    }
+    for step in [1, 3, 50, 1030] {
+        let wanted: Vec<u32> = (0..rows as u32).step_by(step).collect();
+        let expected = take(column, &UInt32Array::from(wanted.clone()), None).unwrap();
+        assert_eq!(&chunk.take(&wanted).unwrap(), &expected, "{name}: every {step}th row");
+    }
+    assert_eq!(chunk.read(0..rows + 1).unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(chunk.take(&[rows as u32]).unwrap_err().kind(), ErrorKind::Internal);
+}
+
+fn check_values(chunk: &Chunk, column: &ArrayRef, name: &str) {
+    let Some(values) = chunk.values().unwrap() else {
+        assert_eq!(chunk.counts().unwrap(), None);
+        assert!(chunk.codes(0..chunk.rows(), &mut Vec::new()).is_err());
+        return;
+    };
+    let counts = chunk.counts().unwrap().unwrap();
+    assert_eq!(chunk.distinct(), Some(values.len()), "{name}");
+    assert_eq!(values.null_count(), 0);
+    assert_eq!(counts.len(), values.len());
+    assert_eq!(values.data_type(), column.data_type());
+    let order = make_comparator(&values, &values, Default::default()).unwrap();
+    assert!((1..values.len()).all(|place| order(place - 1, place).is_lt()), "{name}: values ascend");
+
+    let mut codes = Vec::new();
+    chunk.codes(0..chunk.rows(), &mut codes).unwrap();
+    let mut counted = vec![0; values.len() + 1];
+    codes.iter().for_each(|code| counted[*code as usize] += 1);
+    assert_eq!(counted.pop(), Some(column.null_count() as u32), "{name}");
+    assert_eq!(counted, counts, "{name}");
+    let places =
+        UInt32Array::from_iter(codes.iter().map(|code| Some(*code).filter(|code| (*code as usize) < values.len())));
+    assert_eq!(&take(&values, &places, None).unwrap(), column, "{name}: values by code");
+
+    let (start, end) = (chunk.rows() / 3, chunk.rows() / 3 * 2);
+    let mut part = vec![7];
+    chunk.codes(start..end, &mut part).unwrap();
+    assert_eq!(part[1..], codes[start..end], "{name}");
+    let rows: Vec<u32> = (0..chunk.rows() as u32).step_by(9).collect();
+    let mut taken = Vec::new();
+    chunk.take_codes(&rows, &mut taken).unwrap();
+    assert!(rows.iter().zip(&taken).all(|(row, code)| codes[*row as usize] == *code), "{name}");
+}
+
+fn check_zone(chunk: &Chunk, column: &ArrayRef, name: &str) {
+    let valid = column.null_count() < column.len();
+    assert_eq!(chunk.zone().is_some(), valid && chunk.kind().is_ordered(), "{name}");
+    let Some(zone) = chunk.zone() else { return };
+    let check = |bound: &Bound, outside: fn(std::cmp::Ordering) -> bool| {
+        let order = make_comparator(column, &bound.value, Default::default()).unwrap();
+        let orders: Vec<_> = (0..column.len()).filter(|row| column.is_valid(*row)).map(|row| order(row, 0)).collect();
+        assert!(!orders.iter().any(|order| outside(*order)), "{name}: a value outside of its zone");
+        assert!(!bound.exact || orders.iter().any(|order| order.is_eq()), "{name}: an exact bound that is no value");
+    };
+    check(&zone.min, |order| order.is_lt());
+    if let Some(max) = &zone.max {
+        check(max, |order| order.is_gt());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn columns_come_back(
+        shape in proptest::sample::select(&SHAPES[..]),
+        rows in prop_oneof![0usize..5, 500usize..530, 1020usize..1030, 2040usize..5000],
+        nulls in 0u8..5,
+        seed in any::<u64>(),
+    ) {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let values: Vec<Option<i128>> = integers(shape, rows, &mut rng)
+            .into_iter()
+            .enumerate()
+            .map(|(row, value)| (!is_null(nulls, row, &mut rng)).then_some(value))
+            .collect();
+        for kind in kinds() {
+            check_column(&column(&kind, &values), &kind);
+        }
+    }
+
+    /// Bytes with valid checksums that nobody wrote.
+    #[test]
+    fn hostile_chunks_are_an_error_or_garbage(
+        shape in proptest::sample::select(&SHAPES[..]),
+        nulls in 0u8..5,
+        seed in any::<u64>(),
+    ) {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let values: Vec<Option<i128>> = integers(shape, 1500, &mut rng)
+            .into_iter()
+            .enumerate()
+            .map(|(row, value)| (!is_null(nulls, row, &mut rng)).then_some(value))
+            .collect();
+        for kind in kinds() {
+            for (_, bytes) in encodings(&column(&kind, &values), &kind) {
+                for _ in 0..20 {
+                    let mut bytes = bytes.clone();
+                    for _ in 0..rng.random_range(1..4) {
+                        // Half of the changes hit the head and the first bytes behind it, where the lengths are.
+                        let near = if rng.random() { bytes.len().min(400) } else { bytes.len() };
+                        let at = rng.random_range(0..near);
+                        bytes[at] = if rng.random() { rng.random() } else { bytes[at] ^ (1 << rng.random_range(0..8)) };
+                    }
+                    reseal(&mut bytes);
+                    touch_everything(bytes, &kind);
+                }
+            }
+        }
+    }
+}
+
+/// Makes all checksums right.
+fn reseal(bytes: &mut [u8]) {
+    let rest = u32::read(&bytes[56..]) as usize;
+    if let Some((head, body)) = bytes.split_at_mut_checked(FIXED_BYTES + rest) {
+        let pieces = body.len().div_ceil(PIECE_BYTES);
+        let bounds = (usize::from(head[67]) + usize::from(head[68])).next_multiple_of(8);
+        let checksums = FIXED_BYTES + bounds + 24 * usize::from(u16::read(&head[64..]));
+        if let Some(checksums) = head.get_mut(checksums..checksums + 4 * pieces) {
+            for (checksum, piece) in checksums.chunks_exact_mut(4).zip(body.chunks(PIECE_BYTES)) {
+                crc32fast::hash(piece).write(checksum);
+            }
+        }
+        crc32fast::hash(&head[FIXED_BYTES..]).write(&mut head[60..]);
+    }
+    let fixed = crc32fast::hash(&bytes[..FIXED_BYTES - 4]);
+    fixed.write(&mut bytes[FIXED_BYTES - 4..]);
+}
+
+fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
+    let Ok(chunk) = open(bytes, kind) else { return };
+    let rows = chunk.rows();
+    let _ = chunk.zone();
+    let _ = chunk.verify();
+    let _ = chunk.read(0..rows);
+    let _ = chunk.read(rows / 3..rows / 2);
+    let _ = chunk.take(&(0..rows as u32).step_by(5).collect::<Vec<_>>());
+    let _ = chunk.values();
+    let _ = chunk.counts();
+    let _ = chunk.codes(0..rows, &mut Vec::new());
+    let _ = chunk.take_codes(&(0..rows as u32).step_by(5).collect::<Vec<_>>(), &mut Vec::new());
+}
+
+#[test]
+fn every_encoding_is_reached() {
+    let mut rng = SmallRng::seed_from_u64(1);
+    let mut reached = Vec::new();
+    for shape in SHAPES {
+        let values: Vec<Option<i128>> = integers(shape, 3000, &mut rng).into_iter().map(Some).collect();
+        for kind in [SqlType::Int64, SqlType::Float64, SqlType::TEXT, SqlType::List(Box::new(SqlType::Int32))] {
+            reached.push(open(encode(&column(&kind, &values), &kind).unwrap(), &kind).unwrap().encoding());
+        }
+    }
+    for encoding in Encoding::ALL.into_iter().filter(|encoding| *encoding != Encoding::Rows) {
+        assert!(reached.contains(&encoding), "no column is stored as {}", encoding.name());
+    }
+}
+
+#[test]
+fn any_flipped_byte_is_found() {
+    let mut rng = SmallRng::seed_from_u64(2);
+    for shape in [Shape::Constant, Shape::Few, Shape::Dominated, Shape::Sorted] {
+        let values: Vec<Option<i128>> = integers(shape, 100, &mut rng)
+            .into_iter()
+            .enumerate()
+            .map(|(row, value)| (row % 9 > 0).then_some(value))
+            .collect();
+        for kind in kinds() {
+            for (_, mut bytes) in encodings(&column(&kind, &values), &kind) {
+                bytes.resize(bytes.len() + 100, 0);
+                for at in 0..bytes.len() {
+                    let mut bytes = bytes.clone();
+                    bytes[at] ^= 1 << rng.random_range(0..8);
+                    let error = open(bytes, &kind).and_then(|chunk| chunk.read(0..100)).expect_err("a flipped byte");
+                    assert_eq!(error.kind(), ErrorKind::Corrupt, "byte {at} of {kind}: {error}");
+                    assert!(error.message().contains("byte "), "{error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flipped_byte_of_a_large_chunk_is_found() {
+    let mut rng = SmallRng::seed_from_u64(3);
+    let values: Vec<Option<i128>> = integers(Shape::Wide, ROWS_MAX, &mut rng).into_iter().map(Some).collect();
+    let bytes = encode(&column(&SqlType::Int64, &values), &SqlType::Int64).unwrap();
+    for _ in 0..50 {
+        let mut bytes = bytes.clone();
+        let at = rng.random_range(0..bytes.len());
+        bytes[at] ^= rng.random_range(1..=255);
+        let error = open(bytes, &SqlType::Int64).and_then(|chunk| chunk.read(0..1)).expect_err("a flipped byte");
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+}
+
+#[test]
+fn a_cut_chunk_is_an_error() {
+    let values: Vec<Option<i128>> = (0..300).map(|row| Some(row % 5)).collect();
+    for kind in kinds() {
+        for (_, bytes) in encodings(&column(&kind, &values), &kind) {
+            for end in 0..bytes.len() {
+                let cut = open(bytes[..end].to_vec(), &kind).and_then(|chunk| chunk.read(0..1));
+                assert_eq!(cut.expect_err("a cut chunk").kind(), ErrorKind::Corrupt);
+            }
+        }
+    }
+}
+
+#[test]
+fn whole_blocks_come_back() {
+    let mut rng = SmallRng::seed_from_u64(4);
+    for (shape, kind) in [
+        (Shape::Wide, SqlType::Int64),
+        (Shape::Dominated, SqlType::Int16),
+        (Shape::Runs, SqlType::Int32),
+        (Shape::Sorted, SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false }),
+        (Shape::Seconds, SqlType::Float64),
+        (Shape::Few, SqlType::TEXT),
+        (Shape::Wide, SqlType::Uuid),
+    ] {
+        let values: Vec<Option<i128>> = integers(shape, ROWS_MAX, &mut rng).into_iter().map(Some).collect();
+        let column = column(&kind, &values);
+        let chunk = open(encode(&column, &kind).unwrap(), &kind).unwrap();
+        assert_eq!(&chunk.read(0..ROWS_MAX).unwrap(), &column, "{kind} {shape:?}");
+        assert_eq!(&chunk.read(70_001..140_003).unwrap(), &column.slice(70_001, 70_002), "{kind} {shape:?}");
+    }
+}
+
+#[test]
+fn every_nan_is_one_value_and_the_zeros_are_two() {
+    let values = [f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001), 0.0, -0.0, 0.0];
+    let column: ArrayRef = Arc::new(Float64Array::from(values.repeat(100)));
+    for (_, bytes) in encodings(&column, &SqlType::Float64) {
+        let chunk = open(bytes, &SqlType::Float64).unwrap();
+        let read = chunk.read(0..6).unwrap();
+        let bits: Vec<u64> =
+            read.as_primitive::<arrow::datatypes::Float64Type>().values().iter().map(|value| value.to_bits()).collect();
+        let (nan, minus) = (f64::NAN.to_bits(), (-0.0f64).to_bits());
+        assert_eq!(bits, [nan, nan, nan, 0, minus, 0], "{}", chunk.encoding_name());
+        assert!(chunk.distinct().is_none_or(|distinct| distinct == 3));
+    }
+}
+
+#[test]
+fn nothing_of_a_chunk_depends_on_the_slice_it_came_from() {
+    let values: Vec<Option<i128>> = (0..2000).map(|row| (row % 13 > 0).then_some(row / 3)).collect();
+    for kind in kinds() {
+        let all = column(&kind, &values);
+        let part = all.slice(77, 1300);
+        check_column(&part, &kind);
+    }
+}
+
+#[test]
+fn columns_of_another_type_or_too_many_rows_are_refused() {
+    let column = column(&SqlType::Int32, &vec![Some(1); ROWS_MAX + 1]);
+    assert!(encode(&column, &SqlType::Int32).is_err());
+    assert!(encode(&column.slice(0, 5), &SqlType::Int64).is_err());
+    let bytes = encode(&column.slice(0, 5), &SqlType::Int32).unwrap();
+    assert_eq!(open(bytes, &SqlType::Int64).unwrap_err().kind(), ErrorKind::Corrupt);
+}

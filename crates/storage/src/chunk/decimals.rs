@@ -1,0 +1,136 @@
+//! Floats that are short decimal numbers, stored as integers.
+//!
+//! The idea is that of ALP (Afroozeh, Kuffó and Boncz, "ALP: Adaptive Lossless floating-Point Compression", SIGMOD
+//! 2024): most measured and entered numbers have a few digits behind the point, so `value = integer / 10^digits` for one
+//! number of digits per chunk, and the integers pack well. Values for which the division does not give back the same
+//! bits are exceptions, stored aside with their rows. Here one correctly rounded division by an exact power replaces
+//! ALP's two multiplications: it gives back every decimal of up to 15 digits, and trailing zeros are left to the common
+//! factor that all integers are divided by anyway.
+
+use arrow::array::Array;
+use arrow::buffer::NullBuffer;
+
+use super::head::{NewSection, SectionKind};
+use super::kinds::FloatKind;
+use crate::encoding::{self, Layout, Word};
+
+/// Digits behind the point at most. 10^22 is the last power of ten that a double holds exactly; values that need more
+/// digits than this are no short decimals.
+pub(super) const DIGITS_MAX: u8 = 15;
+/// Larger integers are not exact in a double.
+const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
+/// Values that are looked at to find the number of digits.
+const SAMPLE: usize = 512;
+/// A prime larger than a chunk has rows.
+const SCATTER: usize = 2_654_435_761;
+/// One value in so many may be an exception.
+const EXCEPTIONS_ONE_IN: usize = 8;
+
+/// 10^`digits`.
+pub(super) fn power(digits: u8) -> f64 {
+    10f64.powi(i32::from(digits))
+}
+
+/// A column of decimals.
+pub(super) struct Decimals {
+    pub(super) digits: u8,
+    /// The integers as keys of 64-bit signed ones; an exception's is that of the row before.
+    pub(super) keys: Vec<u64>,
+    pub(super) exceptions: [NewSection; 2],
+}
+
+#[inline]
+fn to_integer<K: FloatKind>(value: K::Native, power: f64) -> Option<i64> {
+    let scaled = (K::double(value) * power).round_ties_even();
+    let integer = scaled as i64;
+    let same = scaled.abs() <= INTEGER_MAX && K::key(K::nearest(integer as f64 / power)) == K::key(value);
+    same.then_some(integer)
+}
+
+/// `array` as decimals, if most of its values are.
+pub(super) fn find<K: FloatKind>(array: &dyn Array, nulls: Option<&NullBuffer>, forced: bool) -> Option<Decimals> {
+    let data = array.to_data();
+    let values = &data.buffer::<K::Native>(0)[..array.len()];
+    // Scattered, because a column often counts up, and every tenth value has a digit less than the rest.
+    let sample: Vec<K::Native> = (0..SAMPLE.min(values.len()))
+        .map(|pick| pick * SCATTER % values.len())
+        .filter(|row| nulls.is_none_or(|nulls| nulls.is_valid(*row)))
+        .map(|row| values[row])
+        .collect();
+    let hits = |digits: u8| sample.iter().filter(|value| to_integer::<K>(**value, power(digits)).is_some()).count();
+    // The fewest digits among those that fit the most values.
+    let (digits, hits) = (0..=DIGITS_MAX).map(|digits| (digits, hits(digits))).rev().max_by_key(|(_, hits)| *hits)?;
+    if !forced && (sample.len() - hits) * EXCEPTIONS_ONE_IN > sample.len() {
+        return None;
+    }
+    convert::<K>(values, nulls, digits, forced)
+}
+
+fn convert<K: FloatKind>(
+    values: &[K::Native],
+    nulls: Option<&NullBuffer>,
+    digits: u8,
+    forced: bool,
+) -> Option<Decimals> {
+    let power = power(digits);
+    let (mut rows, mut others) = (Vec::new(), Vec::new());
+    let mut keys = Vec::with_capacity(values.len());
+    // Rows without an integer of their own repeat the one before; those at the front, the first that has one.
+    let mut last = values.iter().find_map(|value| to_integer::<K>(*value, power)).unwrap_or(0);
+    for (row, value) in values.iter().enumerate() {
+        if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+            match to_integer::<K>(*value, power) {
+                Some(integer) => last = integer,
+                None => {
+                    rows.push(row as u32);
+                    others.push(K::key(*value));
+                }
+            }
+        }
+        keys.push((last as u64).flip_sign());
+    }
+    if !forced && rows.len() * EXCEPTIONS_ONE_IN > values.len() {
+        return None;
+    }
+    let plain = encoding::encode_as(Layout::Plain, &others).expect("plain values have a size");
+    let exceptions = [
+        NewSection { kind: SectionKind::ExceptionRows, count: rows.len(), bytes: encoding::encode(&rows) },
+        NewSection { kind: SectionKind::ExceptionValues, count: others.len(), bytes: plain },
+    ];
+    Some(Decimals { digits, keys, exceptions })
+}
+
+/// The value of a stored integer.
+#[inline]
+pub(super) fn value<K: FloatKind>(key: u64, power: f64) -> K::Native {
+    K::nearest(key.flip_sign() as i64 as f64 / power)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use arrow::array::Float64Array;
+
+    use super::super::kinds::Float64;
+    use super::*;
+
+    #[test]
+    fn prices_become_cents_and_the_rest_exceptions() {
+        let mut values: Vec<f64> = (0..5000).map(|cents| f64::from(cents) / 100.0).collect();
+        values[7] = f64::NAN;
+        values[8] = -0.0;
+        values[9] = std::f64::consts::PI;
+        let found = find::<Float64>(&Float64Array::from(values.clone()), None, false).unwrap();
+        assert_eq!((found.digits, found.exceptions[0].count), (2, 3));
+        for (row, key) in found.keys.iter().enumerate() {
+            let same = value::<Float64>(*key, power(2)).to_bits() == values[row].to_bits();
+            assert_eq!(same, !(7..10).contains(&row));
+        }
+    }
+
+    #[test]
+    fn measured_noise_is_left_alone() {
+        let values: Vec<f64> = (1..5000).map(|row| f64::from(row).sqrt()).collect();
+        assert!(find::<Float64>(&Float64Array::from(values), None, false).is_none());
+    }
+}

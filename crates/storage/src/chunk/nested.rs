@@ -1,0 +1,188 @@
+//! Lists and structs: chunks within the chunk.
+//!
+//! A struct is one chunk per field, all with as many rows as the struct. A list is the end of each row's items and the
+//! items of all rows behind one another, in chunks of [`ROWS_MAX`] items (the last one shorter). So a part of the rows is
+//! read without the rest, and what is inside has all encodings to choose from. Which rows are NULL is a section of the
+//! outer chunk; what the inner chunks hold for such a row is of no meaning.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray, new_empty_array};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::compute::concat;
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, Result, SqlType};
+
+use super::fixed_decode::Rows;
+use super::head::{Facts, NewSection, SectionKind, assemble};
+use super::kinds::Physical;
+use super::{Chunk, Encoding, ROWS_MAX, nulls as null_section};
+use crate::encoding;
+
+/// The chunk of `array`.
+pub(super) fn encode(array: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
+    let mut sections: Vec<NewSection> = array.nulls().map(null_section::encode).into_iter().collect();
+    let mut inner = |array: &dyn Array, kind: &SqlType| {
+        let bytes = super::encode(array, kind)?;
+        sections.push(NewSection { kind: SectionKind::Inner, count: array.len(), bytes });
+        Ok::<(), Error>(())
+    };
+    match kind {
+        SqlType::Struct(fields) => {
+            for (column, (_, kind)) in array.as_struct().columns().iter().zip(fields) {
+                inner(column, kind)?;
+            }
+        }
+        SqlType::List(kind) => {
+            let list = array.as_list::<i32>();
+            let (first, last) = (list.value_offsets()[0], list.value_offsets()[list.len()]);
+            let items = list.values().slice(first as usize, (last - first) as usize);
+            for start in (0..items.len()).step_by(ROWS_MAX) {
+                inner(&items.slice(start, ROWS_MAX.min(items.len() - start)), kind)?;
+            }
+            let ends: Vec<u32> = list.value_offsets()[1..].iter().map(|end| (end - first) as u32).collect();
+            sections.push(NewSection {
+                kind: SectionKind::ListEnds,
+                count: ends.len(),
+                bytes: encoding::encode(&ends),
+            });
+        }
+        _ => return Err(Error::internal(format!("{kind} is not nested"))),
+    }
+    if sections.len() > usize::from(u16::MAX) {
+        return Err(Error::internal(format!("{} sections in a chunk of {kind}", sections.len())));
+    }
+    let facts = Facts {
+        encoding: Encoding::Nested,
+        physical: Physical::Nested,
+        rows: array.len(),
+        null_count: array.null_count(),
+        distinct: None,
+        common: 0,
+        base: 0,
+        factor: 1,
+        digits: 0,
+        zone: None,
+    };
+    Ok(assemble(&facts, sections))
+}
+
+/// Opens the chunks inside.
+pub(super) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
+    chunk.verify()?;
+    let sections: Vec<_> = chunk.head.sections.iter().filter(|section| section.kind == SectionKind::Inner).collect();
+    let inner: Vec<Chunk> = sections
+        .iter()
+        .enumerate()
+        .map(|(index, section)| {
+            let kind = match chunk.kind() {
+                SqlType::List(item) => item,
+                SqlType::Struct(fields) => &fields.get(index).ok_or_else(|| damaged(chunk))?.1,
+                _ => return Err(chunk.unsuited()),
+            };
+            let inner = Chunk::open(chunk.bytes.part(section.offset..section.offset + section.len)?, kind)
+                .map_err(|error| error.context(format_args!("byte {} of the chunk", section.offset)))?;
+            // Its bytes are under the checksums of the outer chunk.
+            inner.assume_verified();
+            Ok(inner)
+        })
+        .collect::<Result<_>>()?;
+    let fits = match chunk.kind() {
+        SqlType::Struct(fields) => {
+            inner.len() == fields.len() && inner.iter().all(|inner| inner.rows() == chunk.rows())
+        }
+        _ => inner.iter().rev().skip(1).all(|inner| inner.rows() == ROWS_MAX),
+    };
+    if fits { Ok(inner) } else { Err(damaged(chunk)) }
+}
+
+fn damaged(chunk: &Chunk) -> Error {
+    let body = chunk.head.body.start;
+    Error::corrupt(format!(
+        "byte {body} of the chunk: what is inside is not what makes up a column of {}",
+        chunk.kind()
+    ))
+}
+
+/// The rows as an array.
+pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
+    let inner = chunk.inner()?;
+    let failed = |error| Error::internal(format!("a column of {}: {error}", chunk.kind()));
+    let nulls = chunk.nulls(rows)?;
+    match (chunk.kind(), chunk.kind().arrow()) {
+        (SqlType::Struct(_), DataType::Struct(fields)) => {
+            let columns = inner.iter().map(|inner| inner.decode(rows)).collect::<Result<_>>()?;
+            let array = StructArray::try_new_with_length(fields, columns, nulls, rows.len()).map_err(failed)?;
+            Ok(Arc::new(array))
+        }
+        (SqlType::List(item), DataType::List(field)) => {
+            let places = item_places(chunk, rows)?;
+            let items: usize = inner.iter().map(Chunk::rows).sum();
+            let mut offsets = Vec::with_capacity(places.len() + 1);
+            offsets.push(0);
+            for place in &places {
+                let end = offsets[offsets.len() - 1] + place.len() as i64;
+                if place.start > place.end || place.end as usize > items || end > i64::from(i32::MAX) {
+                    return Err(damaged(chunk));
+                }
+                offsets.push(end);
+            }
+            let items = read_items(inner, &places, rows, &item.arrow())?;
+            let offsets = OffsetBuffer::new(ScalarBuffer::from_iter(offsets.iter().map(|offset| *offset as i32)));
+            Ok(Arc::new(ListArray::try_new(field, offsets, items, nulls).map_err(failed)?))
+        }
+        _ => Err(chunk.unsuited()),
+    }
+}
+
+/// Where each row's items are.
+fn item_places(chunk: &Chunk, rows: Rows<'_>) -> Result<Vec<Range<u32>>> {
+    let ends = chunk.ints(SectionKind::ListEnds)?;
+    match rows {
+        Rows::Range(range) => {
+            let first = if range.start == 0 { 0 } else { ends.get(range.start - 1)? };
+            let ends: Vec<u32> = ends.read(range.clone())?;
+            let starts = std::iter::once(first).chain(ends.iter().copied());
+            Ok(starts.zip(&ends).map(|(start, end)| start..*end).collect())
+        }
+        Rows::List(rows) => rows
+            .iter()
+            .map(|row| {
+                let start = if *row == 0 { 0 } else { ends.get(*row as usize - 1)? };
+                Ok(start..ends.get(*row as usize)?)
+            })
+            .collect(),
+    }
+}
+
+/// The items at `places`, which are those of `rows`.
+fn read_items(inner: &[Chunk], places: &[Range<u32>], rows: Rows<'_>, kind: &DataType) -> Result<ArrayRef> {
+    let mut parts: Vec<ArrayRef> = Vec::new();
+    match (rows, places) {
+        // Neighbouring rows have neighbouring items.
+        (Rows::Range(_), [first, .., last] | [first @ last]) => {
+            let wanted = first.start as usize..last.end as usize;
+            for (index, inner) in inner.iter().enumerate() {
+                let before = index * ROWS_MAX;
+                let (start, end) = (wanted.start.max(before), wanted.end.min(before + inner.rows()));
+                if start < end {
+                    parts.push(inner.read(start - before..end - before)?);
+                }
+            }
+        }
+        _ => {
+            let items: Vec<u32> = places.iter().cloned().flatten().collect();
+            for items in items.chunk_by(|a, b| *a as usize / ROWS_MAX == *b as usize / ROWS_MAX) {
+                let inner = &inner[items[0] as usize / ROWS_MAX];
+                parts.push(inner.take(&items.iter().map(|item| item % ROWS_MAX as u32).collect::<Vec<_>>())?);
+            }
+        }
+    }
+    match &parts[..] {
+        [] => Ok(new_empty_array(kind)),
+        [part] => Ok(Arc::clone(part)),
+        parts => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+            .map_err(|error| Error::internal(format!("parts of a list's items: {error}"))),
+    }
+}

@@ -1,0 +1,104 @@
+//! Storing and reading a column of strings: the glue between the bytes of strings and the codes of rows.
+
+use arrow::array::{Array, ArrayRef, new_null_array};
+use rowmill_base::Result;
+
+use super::fixed_decode::{Rows, read_codes};
+use super::head::{Facts, NewSection, SectionKind, StoredZone, assemble};
+use super::kinds::Physical;
+use super::{Chunk, Encoding, codes, nulls as null_section, zone};
+use crate::encoding;
+use crate::strings::{ByteStrings, Dictionary, StringKind, StringPlan, StringRows, encode_list, encode_rows, plan};
+
+/// What strings of this type come out as.
+pub(super) fn kind_of(physical: Physical) -> StringKind {
+    if physical == Physical::Text { StringKind::Text } else { StringKind::Binary }
+}
+
+/// The chunk of `array`, or `None` if the forced encoding does not suit it.
+pub(super) fn encode(array: &dyn Array, physical: Physical, forced: Option<Encoding>) -> Result<Option<Vec<u8>>> {
+    let strings = ByteStrings::new(array)?;
+    let facts = Facts {
+        encoding: Encoding::Constant,
+        physical,
+        rows: strings.len(),
+        null_count: strings.nulls().map_or(0, |nulls| nulls.null_count()),
+        distinct: None,
+        common: 0,
+        base: 0,
+        factor: 1,
+        digits: 0,
+        zone: None,
+    };
+    let planned = match forced {
+        None => plan(&strings),
+        Some(Encoding::Rows) => StringPlan::Rows,
+        Some(encoding) if encoding.has_list() || encoding == Encoding::Constant => {
+            StringPlan::List(Dictionary::build(&strings))
+        }
+        Some(_) => return Ok(None),
+    };
+    match planned {
+        StringPlan::Rows => as_rows(&strings, facts).map(Some),
+        StringPlan::List(dictionary) => as_list(&dictionary, facts, forced),
+    }
+}
+
+fn as_rows(strings: &ByteStrings, mut facts: Facts) -> Result<Vec<u8>> {
+    facts.encoding = Encoding::Rows;
+    facts.zone = zone_of_rows(strings, facts.physical);
+    let mut sections = vec![NewSection { kind: SectionKind::Rows, count: strings.len(), bytes: encode_rows(strings)? }];
+    sections.extend(strings.nulls().map(null_section::encode));
+    Ok(assemble(&facts, sections))
+}
+
+fn zone_of_rows(strings: &ByteStrings, physical: Physical) -> Option<StoredZone> {
+    let valid = |row: &usize| strings.nulls().is_none_or(|nulls| nulls.is_valid(*row));
+    let values = || (0..strings.len()).filter(valid).map(|row| strings.value(row));
+    Some(zone::of_strings(values().min()?, values().max()?, physical == Physical::Text))
+}
+
+fn as_list(found: &Dictionary<'_>, mut facts: Facts, forced: Option<Encoding>) -> Result<Option<Vec<u8>>> {
+    facts.distinct = Some(found.values.len());
+    if let [low, .., high] | [low @ high] = found.values[..] {
+        facts.zone = Some(zone::of_strings(low, high, facts.physical == Physical::Text));
+    }
+    let list = |found: &Dictionary<'_>| -> Result<NewSection> {
+        Ok(NewSection { kind: SectionKind::Values, count: found.values.len(), bytes: encode_list(&found.values)? })
+    };
+    let same = found.values.len() + usize::from(facts.null_count > 0) <= 1;
+    if same && forced.is_none_or(|forced| forced == Encoding::Constant) {
+        return Ok(Some(assemble(&facts, vec![list(found)?])));
+    }
+    let mut counts = found.counts.clone();
+    counts.push(facts.null_count as u32);
+    let Some(planned) = codes::plan(&found.codes, &counts, forced) else { return Ok(None) };
+    let stored = planned.build(&found.codes);
+    (facts.encoding, facts.common) = (stored.encoding, stored.common);
+    let counts =
+        NewSection { kind: SectionKind::Counts, count: found.counts.len(), bytes: encoding::encode(&found.counts) };
+    let mut sections = vec![list(found)?, counts];
+    sections.extend(stored.sections);
+    Ok(Some(assemble(&facts, sections)))
+}
+
+/// The rows as an array.
+pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
+    let facts = &chunk.head.facts;
+    match facts.encoding {
+        Encoding::Constant if facts.null_count > 0 => Ok(new_null_array(&chunk.kind.arrow(), rows.len())),
+        Encoding::Rows => {
+            let section = chunk.head.section(SectionKind::Rows)?;
+            let stored = chunk
+                .section_bytes(SectionKind::Rows)
+                .and_then(|(bytes, _)| StringRows::open(bytes, facts.rows))
+                .map_err(|error| error.context(format_args!("byte {} of the chunk", section.offset)))?;
+            let (kind, nulls) = (kind_of(facts.physical), chunk.nulls(rows)?);
+            match rows {
+                Rows::Range(range) => stored.read(range.clone(), kind, nulls),
+                Rows::List(rows) => stored.take(rows, kind, nulls),
+            }
+        }
+        _ => chunk.string_list()?.views(&read_codes(&chunk.row_codes()?, rows)?),
+    }
+}

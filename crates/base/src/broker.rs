@@ -54,7 +54,9 @@ impl Broker {
         Reservation { broker: self.clone(), owner, bytes: 0 }
     }
 
-    fn grow(&self, owner: &str, bytes: u64) -> Result<()> {
+    /// Takes `bytes` for `owner`, who gives them back with [`Broker::give_back`]. For accounts that a reservation does
+    /// not fit, such as those of another library's operators.
+    pub fn take(&self, owner: &str, bytes: u64) -> Result<()> {
         let used = self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let limit = self.limit_bytes();
         if used > limit {
@@ -72,7 +74,14 @@ impl Broker {
         Ok(())
     }
 
-    fn shrink(&self, bytes: u64) {
+    /// Takes `bytes` that exist already, past the limit if need be.
+    pub fn take_always(&self, bytes: u64) {
+        let used = self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.0.peak_bytes.fetch_max(used, Ordering::Relaxed);
+    }
+
+    /// Gives back `bytes` of what was taken.
+    pub fn give_back(&self, bytes: u64) {
         let before = self.0.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "a reservation gives back no more than it was granted");
     }
@@ -94,7 +103,7 @@ impl Reservation {
 
     /// Asks for `bytes` more. Fails, with nothing taken, if that would pass the limit.
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
-        self.broker.grow(self.owner, bytes)?;
+        self.broker.take(self.owner, bytes)?;
         self.bytes += bytes;
         Ok(())
     }
@@ -112,14 +121,14 @@ impl Reservation {
     /// Gives `bytes` back.
     pub fn shrink(&mut self, bytes: u64) {
         assert!(bytes <= self.bytes, "a reservation gives back no more than it holds");
-        self.broker.shrink(bytes);
+        self.broker.give_back(bytes);
         self.bytes -= bytes;
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.broker.shrink(self.bytes);
+        self.broker.give_back(self.bytes);
     }
 }
 

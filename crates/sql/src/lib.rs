@@ -1,3 +1,4 @@
 //! sql
 
 pub mod errors;
+pub mod guards;

@@ -1,0 +1,22 @@
+//! A statement can fail, never the process.
+//!
+//! What a hostile or careless statement can ask for has a bound here, and each bound is checked before the thing is
+//! made: the text before it is parsed ([`statement`]), the planner's recursion on a stack that is large enough and
+//! under the deadline ([`stack`]), the bytes of a function's result before they are allocated ([`functions`]), the
+//! operators' memory from the one broker ([`pool`]), the rounds of a recursive query and the frames between two looks
+//! at the cancel flag ([`plan`], [`stream`]). Every refusal names what was asked, the limit and the setting.
+
+mod lexer;
+mod options;
+mod plan;
+mod pool;
+mod stack;
+mod statement;
+mod stream;
+
+pub use options::GuardOptions;
+pub use plan::{guard_joins, guard_plan, without_checkpoint};
+pub use pool::BrokerPool;
+pub use stack::{STACK_BYTES, catch_panics, quiet_panics, run_on_large_stack};
+pub use statement::{StatementLimits, check_statement, flatten_chains};
+pub use stream::guarded_stream;

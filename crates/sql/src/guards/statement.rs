@@ -1,0 +1,442 @@
+//! Length, depth and number of terms of a statement, checked before it is parsed.
+//!
+//! The planner's passes recurse over the statement's tree, so what they need is bounded by the tree's depth, and what
+//! the tree takes is bounded by its terms. Both are read off the text in one pass without building anything. The depth
+//! is an estimate from above: operators of one level count as a chain that leans to the left (as `1+1+1` does), however
+//! they bind. AND, OR and UNION do not count, because [`flatten_chains`] makes shallow trees of their chains.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Statement, Value, Values, VisitMut, VisitorMut,
+};
+use rowmill_base::{Error, ErrorKind, Result, Settings};
+
+use super::lexer::{Lexeme, lexemes};
+
+/// What a statement may be at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatementLimits {
+    /// Bytes of its text (`statement_length_max_bytes`).
+    pub length_bytes: u64,
+    /// Levels of its tree (`expression_depth_max`).
+    pub depth: u64,
+    /// Operators, values and names in it (`expression_terms_max`).
+    pub terms: u64,
+}
+
+impl From<&Settings> for StatementLimits {
+    fn from(settings: &Settings) -> Self {
+        StatementLimits {
+            length_bytes: settings.number("statement_length_max_bytes"),
+            depth: settings.number("expression_depth_max"),
+            terms: settings.number("expression_terms_max"),
+        }
+    }
+}
+
+/// Refuses a text that is too long, too deep or has too many terms.
+pub fn check_statement(sql: &str, limits: &StatementLimits) -> Result<()> {
+    if sql.len() as u64 > limits.length_bytes {
+        return Err(too_complex(
+            "is",
+            sql.len() as u64,
+            "bytes long",
+            limits.length_bytes,
+            "statement_length_max_bytes",
+        ));
+    }
+    let mut gauge = Gauge::new(limits.depth);
+    let mut terms = 0_u64;
+    for lexeme in lexemes(sql) {
+        if !matches!(lexeme, Lexeme::Symbol("(" | ")" | "," | ";" | "." | "[" | "]" | "{" | "}")) {
+            terms += 1;
+        }
+        gauge.take(lexeme);
+    }
+    if terms > limits.terms {
+        return Err(too_complex("has", terms, "terms", limits.terms, "expression_terms_max"));
+    }
+    let depth = gauge.finish();
+    if depth > limits.depth {
+        return Err(too_complex("nests", depth, "levels deep", limits.depth, "expression_depth_max"));
+    }
+    Ok(())
+}
+
+fn too_complex(verb: &str, found: u64, what: &str, limit: u64, setting: &str) -> Error {
+    Error::new(
+        ErrorKind::StatementTooComplex,
+        format!("the statement {verb} {found} {what}, the limit is {limit} ({setting})"),
+    )
+    .hint(format!("raise it with SET {setting} = ..., or split the statement"))
+}
+
+/// What one pair of parentheses (or CASE ... END, or the whole statement) has seen so far.
+#[derive(Default)]
+struct Level {
+    is_case: bool,
+    /// A subscript sinks what it is applied to by one level.
+    is_subscript: bool,
+    /// Depth of the expression being read, and of the deepest one before it.
+    depth: u64,
+    depth_max: u64,
+    /// Signs and NOTs in front of the value to come.
+    prefixes: u64,
+    /// Joins of this FROM, and of the longest one before it.
+    joins: u64,
+    joins_max: u64,
+    /// Set operations that do not become shallow.
+    set_operations: u64,
+    in_from: bool,
+    union_all: Option<bool>,
+}
+
+impl Level {
+    fn end_expression(&mut self) {
+        self.depth_max = self.depth_max.max(self.depth);
+        self.depth = 0;
+        self.prefixes = 0;
+    }
+
+    fn end_select(&mut self) {
+        self.end_expression();
+        self.joins_max = self.joins_max.max(self.joins);
+        self.joins = 0;
+        self.in_from = false;
+    }
+
+    fn total(&self) -> u64 {
+        self.depth_max.max(self.depth) + self.joins_max.max(self.joins) + self.set_operations
+    }
+}
+
+struct Gauge {
+    levels: Vec<Level>,
+    /// Levels kept apart at most; deeper ones only count.
+    levels_max: u64,
+    levels_beyond: u64,
+    deepest: u64,
+    after_value: bool,
+    last_word: String,
+}
+
+impl Gauge {
+    fn new(depth_max: u64) -> Gauge {
+        Gauge {
+            levels: vec![Level::default()],
+            levels_max: depth_max.saturating_add(1),
+            levels_beyond: 0,
+            deepest: 0,
+            after_value: false,
+            last_word: String::new(),
+        }
+    }
+
+    fn level(&mut self) -> &mut Level {
+        self.levels.last_mut().expect("the outermost level is never closed")
+    }
+
+    fn take(&mut self, lexeme: Lexeme<'_>) {
+        match lexeme {
+            Lexeme::Value => self.value(),
+            Lexeme::Word(word) => self.word(word),
+            Lexeme::Symbol(symbol) => self.symbol(symbol),
+        }
+        if !matches!(lexeme, Lexeme::Word(_)) {
+            self.last_word.clear();
+        }
+    }
+
+    fn value(&mut self) {
+        let level = self.level();
+        level.depth = level.depth.max(1 + level.prefixes);
+        level.prefixes = 0;
+        self.after_value = true;
+    }
+
+    fn operator(&mut self) {
+        self.level().depth += 1;
+        self.after_value = false;
+    }
+
+    fn symbol(&mut self, symbol: &str) {
+        match symbol {
+            "(" | "[" | "{" => self.open(false, symbol == "[" && self.after_value),
+            ")" | "]" | "}" => self.close(false),
+            "," => {
+                let level = self.level();
+                level.end_expression();
+                level.joins += u64::from(level.in_from);
+                self.after_value = false;
+            }
+            ";" => self.end_statement(),
+            "." => {}
+            "+" | "-" | "~" | "!" if !self.after_value => self.level().prefixes += 1,
+            _ => self.operator(),
+        }
+    }
+
+    fn word(&mut self, word: &str) {
+        let mut upper = word.to_ascii_uppercase();
+        match upper.as_str() {
+            "CASE" => self.open(true, false),
+            "END" => self.close(true),
+            "NOT" if !self.after_value => self.level().prefixes += 1,
+            "NOT" | "DISTINCT" | "ALL" => {}
+            "SELECT" => self.clause(|level| level.end_select()),
+            "FROM" if self.last_word == "DISTINCT" => self.after_value = false,
+            "FROM" => self.clause(|level| level.in_from = true),
+            "WHERE" | "GROUP" | "ORDER" | "HAVING" | "LIMIT" | "OFFSET" | "WINDOW" | "QUALIFY" | "RETURNING"
+            | "SET" => {
+                self.clause(|level| level.in_from = false);
+            }
+            "WHEN" | "THEN" | "ELSE" | "ON" | "USING" | "VALUES" | "AND" | "OR" | "BY" | "AS" => self.clause(|_| ()),
+            "JOIN" => self.clause(|level| level.joins += 1),
+            "UNION" => self.clause(|level| level.end_select()),
+            "EXCEPT" | "INTERSECT" => self.clause(|level| {
+                level.end_select();
+                level.set_operations += 2;
+            }),
+            "IS" | "IN" | "LIKE" | "ILIKE" | "BETWEEN" | "SIMILAR" | "COLLATE" | "AT" | "OVERLAPS" | "XOR" => {
+                self.operator();
+            }
+            _ => self.value(),
+        }
+        if self.last_word == "UNION" {
+            // A chain of UNION and one of UNION ALL become shallow, a mixture does not.
+            let all = upper == "ALL";
+            let level = self.level();
+            level.set_operations += u64::from(level.union_all.replace(all).is_some_and(|before| before != all));
+        }
+        std::mem::swap(&mut self.last_word, &mut upper);
+    }
+
+    /// A word that ends one expression and begins another.
+    fn clause(&mut self, change: impl FnOnce(&mut Level)) {
+        let level = self.level();
+        level.end_expression();
+        change(level);
+        self.after_value = false;
+    }
+
+    fn open(&mut self, is_case: bool, is_subscript: bool) {
+        if self.levels.len() as u64 >= self.levels_max {
+            self.levels_beyond += 1;
+            self.deepest = self.deepest.max(self.levels_max + self.levels_beyond);
+            return;
+        }
+        self.levels.push(Level { is_case, is_subscript, ..Level::default() });
+        self.after_value = false;
+    }
+
+    fn close(&mut self, is_case: bool) {
+        if self.levels_beyond > 0 {
+            self.levels_beyond -= 1;
+            return;
+        }
+        // An END without CASE, or a parenthesis too many, is the parser's to report.
+        if self.levels.len() == 1 || self.levels.last().is_some_and(|level| level.is_case != is_case) {
+            return;
+        }
+        let inner = self.levels.pop().expect("checked above");
+        let level = self.level();
+        level.depth = level.depth.max(inner.total() + 1 + level.prefixes) + u64::from(inner.is_subscript);
+        level.prefixes = 0;
+        self.after_value = true;
+    }
+
+    fn end_statement(&mut self) {
+        let open = self.levels.len() as u64 - 1;
+        let total = self.levels.iter().map(Level::total).sum::<u64>();
+        self.deepest = self.deepest.max(total.max(open));
+        self.levels.truncate(1);
+        self.levels[0] = Level::default();
+        self.levels_beyond = 0;
+        self.after_value = false;
+    }
+
+    fn finish(mut self) -> u64 {
+        self.end_statement();
+        self.deepest
+    }
+}
+
+/// Makes shallow trees of chains of AND, of OR and of the same UNION.
+///
+/// The parser makes a tree that leans to the left and is as deep as the chain is long; generated statements chain
+/// thousands. All three operations are associative, so a balanced tree means the same. The order of the parts stays.
+pub fn flatten_chains(statement: &mut Statement) {
+    let _ = VisitMut::visit(statement, &mut Flatten);
+}
+
+struct Flatten;
+
+impl VisitorMut for Flatten {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> std::ops::ControlFlow<()> {
+        flatten_unions(&mut query.body);
+        std::ops::ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> std::ops::ControlFlow<()> {
+        if let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr {
+            let op = op.clone();
+            let parts = take_operands(expr, &op);
+            *expr = balance(parts, &|left, right| Expr::BinaryOp {
+                left: Box::new(left),
+                op: op.clone(),
+                right: Box::new(right),
+            });
+        }
+        std::ops::ControlFlow::Continue(())
+    }
+}
+
+/// The operands of a chain of `op` that leans to the left, in order.
+fn take_operands(expr: &mut Expr, op: &BinaryOperator) -> Vec<Expr> {
+    let placeholder = Expr::value(Value::Null);
+    let mut at = std::mem::replace(expr, placeholder);
+    let mut reversed = Vec::new();
+    loop {
+        match at {
+            Expr::BinaryOp { left, op: found, right } if found == *op => {
+                reversed.push(*right);
+                at = *left;
+            }
+            first => {
+                reversed.push(first);
+                reversed.reverse();
+                return reversed;
+            }
+        }
+    }
+}
+
+/// Stands where the tree is being taken apart.
+fn empty_body() -> SetExpr {
+    SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: Vec::new() })
+}
+
+fn flatten_unions(body: &mut SetExpr) {
+    let SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, .. } = body else {
+        return;
+    };
+    let quantifier = *set_quantifier;
+    if matches!(quantifier, SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName) {
+        // By name the columns of the result grow from left to right.
+        return;
+    }
+    let mut at = std::mem::replace(body, empty_body());
+    let mut reversed = Vec::new();
+    loop {
+        match at {
+            SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, left, right }
+                if set_quantifier == quantifier =>
+            {
+                reversed.push(*right);
+                at = *left;
+            }
+            first => {
+                reversed.push(first);
+                break;
+            }
+        }
+    }
+    reversed.reverse();
+    *body = balance(reversed, &|left, right| SetExpr::SetOperation {
+        op: SetOperator::Union,
+        set_quantifier: quantifier,
+        left: Box::new(left),
+        right: Box::new(right),
+    });
+}
+
+/// A tree over `parts`, in order, as shallow as their number allows.
+fn balance<T>(mut parts: Vec<T>, join: &dyn Fn(T, T) -> T) -> T {
+    while parts.len() > 1 {
+        let mut pairs = Vec::with_capacity(parts.len().div_ceil(2));
+        let mut rest = parts.into_iter();
+        while let Some(left) = rest.next() {
+            pairs.push(match rest.next() {
+                Some(right) => join(left, right),
+                None => left,
+            });
+        }
+        parts = pairs;
+    }
+    parts.pop().expect("a chain has at least one part")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::*;
+
+    fn depth(sql: &str) -> u64 {
+        let mut gauge = Gauge::new(1_000_000);
+        lexemes(sql).for_each(|lexeme| gauge.take(lexeme));
+        gauge.finish()
+    }
+
+    #[test]
+    fn depth_is_what_the_tree_will_have() {
+        assert_eq!(depth("SELECT 1"), 1);
+        assert_eq!(depth("SELECT 1+1+1, 2, 3"), 3);
+        assert_eq!(depth("SELECT a AND b AND c OR d"), 1);
+        assert_eq!(depth("SELECT NOT NOT NOT a"), 4);
+        assert_eq!(depth("SELECT - - - 1"), 4);
+        assert_eq!(depth("SELECT ((((1))))"), 5);
+        assert_eq!(depth("SELECT (1)+1+1"), 4);
+        assert_eq!(depth("SELECT 1+(1+1)"), 3);
+        assert_eq!(depth("SELECT CASE WHEN a THEN CASE WHEN b THEN 1 END END"), 3);
+        assert_eq!(depth("SELECT a[1][2][3]"), 5);
+        assert_eq!(depth("SELECT 1::int::int::int"), 4);
+        assert_eq!(depth("SELECT 1 FROM a JOIN b ON a.x = b.x JOIN c ON true"), 4);
+        assert_eq!(depth("SELECT 1 FROM a, b, c"), 3);
+        assert_eq!(depth("SELECT 1 UNION SELECT 2 UNION SELECT 3"), 1);
+        assert_eq!(depth("SELECT 1 UNION SELECT 2 UNION ALL SELECT 3"), 2);
+        assert_eq!(depth("SELECT 1 EXCEPT SELECT 2 EXCEPT SELECT 3"), 5);
+        assert_eq!(depth("SELECT 'CASE (((((' -- (((("), 1);
+        assert_eq!(depth("SELECT a IS DISTINCT FROM b, c, d"), 2);
+        assert_eq!(depth(&format!("SELECT {}", "(".repeat(500))), 500);
+    }
+
+    #[test]
+    fn each_refusal_names_what_was_found_the_limit_and_the_setting() {
+        let limits = StatementLimits { length_bytes: 1000, depth: 10, terms: 50 };
+        let check = |sql: &str| check_statement(sql, &limits).unwrap_err();
+        let error = check(&"x".repeat(1001));
+        assert_eq!(error.kind(), ErrorKind::StatementTooComplex);
+        assert!(error.message().contains("1001 bytes long, the limit is 1000 (statement_length_max_bytes)"), "{error}");
+        let error = check(&format!("SELECT {}", "1,".repeat(60)));
+        assert!(error.message().contains("61 terms, the limit is 50 (expression_terms_max)"), "{error}");
+        let error = check(&format!("SELECT {}1{}", "(".repeat(20), ")".repeat(20)));
+        assert!(error.message().contains("levels deep, the limit is 10 (expression_depth_max)"), "{error}");
+        assert!(check_statement("SELECT 1", &limits).is_ok());
+    }
+
+    #[test]
+    fn chains_become_shallow_and_keep_their_order() {
+        let chain: Vec<String> = (0..1000).map(|i| format!("a = {i}")).collect();
+        let union: Vec<String> = (0..1000).map(|i| format!("SELECT {i}")).collect();
+        for (sql, depth_max) in [(format!("SELECT {}", chain.join(" OR ")), 10), (union.join(" UNION ALL "), 10)] {
+            let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, &sql).unwrap();
+            let before = statements[0].to_string();
+            flatten_chains(&mut statements[0]);
+            assert_eq!(before, statements[0].to_string());
+            let Statement::Query(query) = &statements[0] else { panic!("a query") };
+            assert!(union_depth(&query.body) <= depth_max);
+        }
+    }
+
+    fn union_depth(body: &SetExpr) -> usize {
+        match body {
+            SetExpr::SetOperation { left, right, .. } => 1 + union_depth(left).max(union_depth(right)),
+            _ => 0,
+        }
+    }
+}

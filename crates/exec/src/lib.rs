@@ -1,1 +1,4 @@
-//! exec
+//! The engine. Reads [`rowmill_storage::TableSource`]s by page frames; evaluates per distinct value what it can.
+
+pub mod predicate;
+pub mod scan;

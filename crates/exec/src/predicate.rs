@@ -1,0 +1,133 @@
+//! Evaluates predicates over Arrow arrays: over a block's value list, once per distinct value, or over rows.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, Scalar, StringViewArray};
+use arrow::compute::kernels::cmp;
+use arrow::compute::{and_kleene, ilike, is_not_null, is_null, like, nilike, nlike, not, or_kleene};
+use arrow::error::ArrowError;
+use arrow::row::{OwnedRow, RowConverter, SortField};
+use rowmill_base::{Error, Result};
+use rowmill_plan::{CompareOp, Predicate};
+
+/// The truth of `predicate` for each of `rows` rows, NULL where it is unknown. `column` gives the values of a column.
+pub fn evaluate(
+    predicate: &Predicate,
+    rows: usize,
+    column: &mut dyn FnMut(usize) -> Result<ArrayRef>,
+) -> Result<BooleanArray> {
+    let failed = |error: ArrowError| Error::internal(format!("a filter failed: {error}"));
+    match predicate {
+        Predicate::Compare { column: index, op, value } => {
+            let values = column(*index)?;
+            let value = Scalar::new(Arc::clone(value));
+            match op {
+                CompareOp::Equal => cmp::eq(&values, &value),
+                CompareOp::NotEqual => cmp::neq(&values, &value),
+                CompareOp::Less => cmp::lt(&values, &value),
+                CompareOp::LessOrEqual => cmp::lt_eq(&values, &value),
+                CompareOp::Greater => cmp::gt(&values, &value),
+                CompareOp::GreaterOrEqual => cmp::gt_eq(&values, &value),
+            }
+            .map_err(failed)
+        }
+        Predicate::In { column: index, values: list, negated } => {
+            let found = is_in(&column(*index)?, list).map_err(failed)?;
+            if *negated { not(&found).map_err(failed) } else { Ok(found) }
+        }
+        Predicate::IsNull { column: index, negated } => {
+            let values = column(*index)?;
+            if *negated { is_not_null(&values) } else { is_null(&values) }.map_err(failed)
+        }
+        Predicate::Like { column: index, pattern, negated, ignore_case } => {
+            let values = column(*index)?;
+            let pattern = Scalar::new(StringViewArray::from(vec![pattern.as_str()]));
+            match (negated, ignore_case) {
+                (false, false) => like(&values, &pattern),
+                (false, true) => ilike(&values, &pattern),
+                (true, false) => nlike(&values, &pattern),
+                (true, true) => nilike(&values, &pattern),
+            }
+            .map_err(failed)
+        }
+        Predicate::And(parts) => fold(parts, true, rows, column, and_kleene),
+        Predicate::Or(parts) => fold(parts, false, rows, column, or_kleene),
+        Predicate::Not(part) => not(&evaluate(part, rows, column)?).map_err(failed),
+    }
+}
+
+fn fold(
+    parts: &[Predicate],
+    empty: bool,
+    rows: usize,
+    column: &mut dyn FnMut(usize) -> Result<ArrayRef>,
+    combine: fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>,
+) -> Result<BooleanArray> {
+    let mut result: Option<BooleanArray> = None;
+    for part in parts {
+        let truth = evaluate(part, rows, column)?;
+        result = Some(match result {
+            Some(before) => {
+                combine(&before, &truth).map_err(|error| Error::internal(format!("a filter failed: {error}")))?
+            }
+            None => truth,
+        });
+    }
+    Ok(result.unwrap_or_else(|| BooleanArray::from(vec![empty; rows])))
+}
+
+/// Up to here a list is checked by one comparison after another, which vectorises.
+const COMPARED_ONE_BY_ONE: usize = 8;
+
+fn is_in(values: &ArrayRef, list: &ArrayRef) -> Result<BooleanArray, ArrowError> {
+    if list.len() <= COMPARED_ONE_BY_ONE {
+        let mut found =
+            BooleanArray::new(arrow::buffer::BooleanBuffer::new_unset(values.len()), values.logical_nulls());
+        for row in 0..list.len() {
+            let equal = cmp::eq(values, &Scalar::new(list.slice(row, 1)))?;
+            found = or_kleene(&found, &equal)?;
+        }
+        return Ok(found);
+    }
+    let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
+    let known: HashSet<OwnedRow> =
+        converter.convert_columns(&[Arc::clone(list)])?.iter().map(|row| row.owned()).collect();
+    let rows = converter.convert_columns(&[Arc::clone(values)])?;
+    let found = rows.iter().map(|row| known.contains(&row.owned())).collect::<Vec<bool>>();
+    Ok(BooleanArray::new(found.into(), values.logical_nulls()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::Int64Array;
+
+    fn truth(predicate: &Predicate) -> Vec<Option<bool>> {
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(20), Some(7)]));
+        let result = evaluate(predicate, 4, &mut |_| Ok(Arc::clone(&values))).expect("ints are compared");
+        result.iter().collect()
+    }
+
+    fn list(values: Vec<i64>) -> Predicate {
+        Predicate::In { column: 0, values: Arc::new(Int64Array::from(values)), negated: false }
+    }
+
+    #[test]
+    fn null_is_unknown_in_every_list() {
+        let expected = [Some(true), None, Some(false), Some(true)];
+        assert_eq!(truth(&list(vec![1, 7])), expected);
+        assert_eq!(truth(&list((0..10).collect())), expected);
+        assert_eq!(truth(&list(vec![])), [Some(false), None, Some(false), Some(false)]);
+    }
+
+    #[test]
+    fn three_valued_logic_holds() {
+        let null = Predicate::IsNull { column: 0, negated: false };
+        let either = Predicate::Or(vec![list(vec![1]), null.clone()]);
+        assert_eq!(truth(&either), [Some(true), Some(true), Some(false), Some(false)]);
+        let neither = Predicate::Not(Box::new(list(vec![1])));
+        assert_eq!(truth(&neither), [Some(false), None, Some(true), Some(true)]);
+        assert_eq!(truth(&Predicate::And(vec![])), [Some(true); 4]);
+    }
+}

@@ -1,0 +1,197 @@
+//! What the frames of one block share while it is scanned: open chunks with what they decoded, and for every conjunct
+//! that a value list can answer, its truth per code.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, BooleanArray, new_null_array};
+use arrow::buffer::{BooleanBuffer, MutableBuffer};
+use rowmill_base::Result;
+use rowmill_plan::Predicate;
+use rowmill_storage::chunk::Chunk;
+use rowmill_storage::{Block, RowNumbers, TableDef, repeat_missing};
+
+use super::verdict::{ColumnFacts, Verdict, verdict};
+use crate::predicate::evaluate;
+
+/// A column of a block while it is scanned.
+enum Column {
+    Stored(Box<Chunk>),
+    /// The block is older than the column.
+    Missing,
+}
+
+/// A conjunct, as far as it is settled for a block.
+enum Conjunct {
+    /// By the truth of each code of one column; the last is NULL's.
+    Codes { column: usize, truth: Vec<bool> },
+    /// By rows.
+    Rows,
+}
+
+/// One block of one scan.
+pub(super) struct BlockState {
+    block: Arc<Block>,
+    columns: Vec<OnceLock<Column>>,
+    row_numbers: OnceLock<RowNumbers>,
+    /// One per predicate of the scan.
+    conjuncts: Vec<OnceLock<Conjunct>>,
+}
+
+impl BlockState {
+    pub(super) fn new(block: &Arc<Block>, table: &TableDef, predicates: usize) -> Self {
+        BlockState {
+            block: Arc::clone(block),
+            columns: table.columns.iter().map(|_| OnceLock::new()).collect(),
+            row_numbers: OnceLock::new(),
+            conjuncts: (0..predicates).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// What the zone maps say about all predicates together.
+    pub(super) fn verdict(block: &Block, table: &TableDef, predicates: &[Predicate]) -> Result<Verdict> {
+        let facts = |index: usize| -> Result<Option<ColumnFacts>> {
+            let Some(chunk) = block.chunk_head(table, index)? else { return Ok(None) };
+            Ok(Some(ColumnFacts { rows: chunk.rows(), null_count: chunk.null_count(), zone: chunk.zone() }))
+        };
+        let mut all = Verdict::Everything;
+        for predicate in predicates {
+            match verdict(predicate, &facts)? {
+                Verdict::Nothing => return Ok(Verdict::Nothing),
+                Verdict::Everything => {}
+                Verdict::Unknown => all = Verdict::Unknown,
+            }
+        }
+        Ok(all)
+    }
+
+    fn column(&self, table: &TableDef, index: usize) -> Result<&Column> {
+        if let Some(column) = self.columns[index].get() {
+            return Ok(column);
+        }
+        let column = match self.block.chunk(table, index)? {
+            Some(chunk) => Column::Stored(Box::new(chunk)),
+            None => Column::Missing,
+        };
+        Ok(self.columns[index].get_or_init(|| column))
+    }
+
+    /// The values of all rows of `rows`.
+    pub(super) fn read(&self, table: &TableDef, index: usize, rows: std::ops::Range<usize>) -> Result<ArrayRef> {
+        match self.column(table, index)? {
+            Column::Stored(chunk) => chunk.read(rows),
+            Column::Missing => missing(table, index, rows.len()),
+        }
+    }
+
+    /// The values of the rows at `positions`, ascending.
+    pub(super) fn take(&self, table: &TableDef, index: usize, positions: &[u32]) -> Result<ArrayRef> {
+        match self.column(table, index)? {
+            Column::Stored(chunk) => chunk.take(positions),
+            Column::Missing => missing(table, index, positions.len()),
+        }
+    }
+
+    /// The numbers of the block's rows.
+    pub(super) fn row_numbers(&self, table: &TableDef) -> Result<&RowNumbers> {
+        if let Some(numbers) = self.row_numbers.get() {
+            return Ok(numbers);
+        }
+        let numbers = self.block.row_numbers(table)?;
+        Ok(self.row_numbers.get_or_init(|| numbers))
+    }
+
+    /// Which of `rows` pass the predicate at `index` of the scan.
+    pub(super) fn select(
+        &self,
+        table: &TableDef,
+        index: usize,
+        predicate: &Predicate,
+        rows: std::ops::Range<usize>,
+    ) -> Result<BooleanBuffer> {
+        let conjunct = match self.conjuncts[index].get() {
+            Some(conjunct) => conjunct,
+            None => {
+                let conjunct = self.settle(table, predicate)?;
+                self.conjuncts[index].get_or_init(|| conjunct)
+            }
+        };
+        match conjunct {
+            Conjunct::Codes { truth, .. } if truth.iter().all(|truth| !truth) => {
+                Ok(BooleanBuffer::new_unset(rows.len()))
+            }
+            Conjunct::Codes { truth, .. } if truth.iter().all(|truth| *truth) => Ok(BooleanBuffer::new_set(rows.len())),
+            Conjunct::Codes { column, truth } => {
+                let Column::Stored(chunk) = self.column(table, *column)? else {
+                    unreachable!("only stored columns have codes")
+                };
+                let mut codes = Vec::with_capacity(rows.len());
+                chunk.codes(rows, &mut codes)?;
+                Ok(truth_of_codes(&codes, truth))
+            }
+            Conjunct::Rows => {
+                let count = rows.len();
+                let truth = evaluate(predicate, count, &mut |column| self.read(table, column, rows.clone()))?;
+                Ok(selected(&truth))
+            }
+        }
+    }
+
+    /// Evaluates the predicate once per distinct value if one value list can answer it.
+    fn settle(&self, table: &TableDef, predicate: &Predicate) -> Result<Conjunct> {
+        let Some(index) = predicate.single_column() else { return Ok(Conjunct::Rows) };
+        let Column::Stored(chunk) = self.column(table, index)? else { return Ok(Conjunct::Rows) };
+        let Some(values) = chunk.values()? else { return Ok(Conjunct::Rows) };
+        let truth = evaluate(predicate, values.len(), &mut |_| Ok(Arc::clone(&values)))?;
+        let null = new_null_array(values.data_type(), 1);
+        let null_truth = evaluate(predicate, 1, &mut |_| Ok(Arc::clone(&null)))?;
+        let mut truth: Vec<bool> = selected(&truth).iter().collect();
+        // Without NULLs their code does not occur, and must not keep a block from being passed over as a whole.
+        let null_truth = selected(&null_truth).value(0);
+        let settled_otherwise = truth.first().copied().filter(|first| truth.iter().all(|other| other == first));
+        truth.push(match chunk.null_count() {
+            0 => settled_otherwise.unwrap_or(null_truth),
+            _ => null_truth,
+        });
+        Ok(Conjunct::Codes { column: index, truth })
+    }
+}
+
+fn missing(table: &TableDef, index: usize, rows: usize) -> Result<ArrayRef> {
+    let column = &table.columns[index];
+    repeat_missing(column.missing.as_ref(), &column.kind.arrow(), rows)
+}
+
+/// The rows for which the truth is known to be true.
+pub(super) fn selected(truth: &BooleanArray) -> BooleanBuffer {
+    match truth.nulls().filter(|nulls| nulls.null_count() > 0) {
+        Some(nulls) => truth.values() & nulls.inner(),
+        None => truth.values().clone(),
+    }
+}
+
+/// One bit per code, 64 at a time.
+fn truth_of_codes(codes: &[u32], truth: &[bool]) -> BooleanBuffer {
+    let mut bits = MutableBuffer::with_capacity(codes.len().div_ceil(64) * 8);
+    for group in codes.chunks(64) {
+        let mut word = 0u64;
+        for (bit, code) in group.iter().enumerate() {
+            word |= u64::from(truth[*code as usize]) << bit;
+        }
+        bits.push(word);
+    }
+    BooleanBuffer::new(bits.into(), 0, codes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_become_bits_in_order() {
+        let truth = [true, false, true];
+        let codes: Vec<u32> = (0..200).map(|row| row % 3).collect();
+        let bits = truth_of_codes(&codes, &truth);
+        assert_eq!(bits.len(), 200);
+        assert!((0..200).all(|row| bits.value(row) == (row % 3 != 1)));
+    }
+}

@@ -1,0 +1,382 @@
+//! Scans of one table: page frames, filters that skip, and columns that are read only for the rows that pass.
+//!
+//! A scan cuts the table into page frames, slices of a block's rows or of an open run, and any number of cursors take
+//! frames from one shared counter. For each frame, in this order: zone maps settle the whole block; value lists settle a
+//! conjunct once per distinct value; codes or rows select positions; and only then are the wanted columns read, for the
+//! selected positions alone.
+
+mod block_state;
+mod verdict;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use parking_lot::Mutex;
+use roaring::RoaringBitmap;
+use rowmill_base::{Cancel, Error, Result};
+use rowmill_plan::Predicate;
+use rowmill_storage::{Block, OpenRun, RowNumbers, TableDef, TableSource};
+
+use self::block_state::{BlockState, selected};
+use self::verdict::Verdict;
+use crate::predicate::evaluate;
+
+/// Rows of a page frame at most. A multiple of the 1,024 values that are packed together.
+const FRAME_ROWS_MAX: usize = 1 << 16;
+
+/// The name of the column of row numbers, which no table can have.
+pub const ROW_NUMBER_COLUMN: &str = "\u{0}row";
+
+/// What a scan is to produce.
+#[derive(Clone, Debug)]
+pub struct ScanRequest {
+    /// Positions in the table's definition, in the order of the output.
+    pub columns: Vec<usize>,
+    /// Conditions that all have to be true; the scan applies them exactly.
+    pub predicates: Vec<Predicate>,
+    /// Rows after which the scan may stop.
+    pub limit: Option<usize>,
+    /// Rows of a batch at most.
+    pub batch_rows: usize,
+    /// Whether a last column (UInt64) holds the number of each row.
+    pub row_numbers: bool,
+    /// Ends the scan early; asked once per frame.
+    pub cancel: Cancel,
+}
+
+/// Counts of what a scan did.
+#[derive(Debug, Default)]
+pub struct ScanMetrics {
+    /// Blocks that were read.
+    pub blocks_read: AtomicU64,
+    /// Blocks that zone maps skipped.
+    pub blocks_skipped: AtomicU64,
+    /// Rows of the frames that were looked at.
+    pub rows_read: AtomicU64,
+    /// Rows that passed.
+    pub rows_selected: AtomicU64,
+}
+
+/// A slice of the table.
+#[derive(Clone, Debug)]
+enum Frame {
+    Block { block: usize, rows: Range<usize> },
+    Run { run: usize, rows: Range<usize> },
+}
+
+/// A block's shared state and the frames that still need it.
+struct Slot {
+    state: Option<Arc<BlockState>>,
+    frames_left: usize,
+}
+
+/// One scan of one table, shared by its cursors.
+pub struct TableScan {
+    source: Arc<dyn TableSource>,
+    request: ScanRequest,
+    schema: SchemaRef,
+    frames: Vec<Frame>,
+    next_frame: AtomicUsize,
+    slots: Vec<Mutex<Slot>>,
+    /// Rows that may still be produced.
+    rows_left: AtomicUsize,
+    metrics: ScanMetrics,
+}
+
+impl fmt::Debug for TableScan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableScan").field("request", &self.request).field("frames", &self.frames.len()).finish()
+    }
+}
+
+impl TableScan {
+    /// Prepares the scan: looks at zone maps, reads no rows.
+    pub fn new(source: Arc<dyn TableSource>, request: ScanRequest) -> Result<Arc<Self>> {
+        let metrics = ScanMetrics::default();
+        let table = Arc::clone(source.table());
+        let mut frames = Vec::new();
+        let mut slots = Vec::with_capacity(source.blocks().len());
+        for (index, block) in source.blocks().iter().enumerate() {
+            request.cancel.check()?;
+            let before = frames.len();
+            match block.live_rows() > 0 && BlockState::verdict(block, &table, &request.predicates)? != Verdict::Nothing
+            {
+                true => frames.extend(cut(block.rows()).map(|rows| Frame::Block { block: index, rows })),
+                false => add(&metrics.blocks_skipped, 1),
+            }
+            slots.push(Mutex::new(Slot { state: None, frames_left: frames.len() - before }));
+        }
+        for (index, run) in source.runs().iter().enumerate() {
+            frames.extend(cut(run.rows()).map(|rows| Frame::Run { run: index, rows }));
+        }
+        add(&metrics.blocks_read, slots.len() as u64 - metrics.blocks_skipped.load(Ordering::Relaxed));
+        let schema = output_schema(&table, &request);
+        let rows_left = AtomicUsize::new(request.limit.unwrap_or(usize::MAX));
+        Ok(Arc::new(TableScan {
+            source,
+            request,
+            schema,
+            frames,
+            next_frame: AtomicUsize::new(0),
+            slots,
+            rows_left,
+            metrics,
+        }))
+    }
+
+    /// The schema of the batches, with the names as spelled in the table.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// What the scan did so far.
+    pub fn metrics(&self) -> &ScanMetrics {
+        &self.metrics
+    }
+
+    /// Frames to be read; more cursors than that have nothing to do.
+    pub fn frames(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// A worker's view of the scan. Every batch goes to exactly one cursor.
+    pub fn cursor(self: &Arc<Self>) -> ScanCursor {
+        ScanCursor { scan: Arc::clone(self), batch: None, offset: 0 }
+    }
+
+    fn table(&self) -> &TableDef {
+        self.source.table()
+    }
+
+    fn read_frame(&self, frame: &Frame) -> Result<Option<RecordBatch>> {
+        self.request.cancel.check()?;
+        match frame {
+            Frame::Block { block, rows } => {
+                let state = self.enter(*block);
+                let batch = self.read_block(&self.source.blocks()[*block], &state, rows.clone());
+                drop(state);
+                self.leave(*block);
+                batch
+            }
+            Frame::Run { run, rows } => self.read_run(&self.source.runs()[*run], rows.clone()),
+        }
+    }
+
+    fn enter(&self, block: usize) -> Arc<BlockState> {
+        let mut slot = self.slots[block].lock();
+        let state = slot.state.get_or_insert_with(|| {
+            let blocks = self.source.blocks();
+            Arc::new(BlockState::new(&blocks[block], self.table(), self.request.predicates.len()))
+        });
+        Arc::clone(state)
+    }
+
+    /// Lets go of what the block decoded, with the last of its frames.
+    fn leave(&self, block: usize) {
+        let mut slot = self.slots[block].lock();
+        slot.frames_left -= 1;
+        if slot.frames_left == 0 {
+            slot.state = None;
+        }
+    }
+
+    fn read_block(&self, block: &Block, state: &BlockState, rows: Range<usize>) -> Result<Option<RecordBatch>> {
+        let table = self.table();
+        let mut selection = Selection::live(&rows, block.deleted());
+        for (index, predicate) in self.request.predicates.iter().enumerate() {
+            if selection.is_empty() {
+                break;
+            }
+            selection.and(state.select(table, index, predicate, rows.clone())?);
+        }
+        let selected = self.count(&selection);
+        if selected == 0 {
+            return Ok(None);
+        }
+        let positions = selection.positions(rows.start);
+        let columns = self.request.columns.iter().map(|&column| match &positions {
+            None => state.read(table, column, rows.clone()),
+            Some(positions) => state.take(table, column, positions),
+        });
+        let mut columns = columns.collect::<Result<Vec<_>>>()?;
+        if self.request.row_numbers {
+            columns.push(number_column(state.row_numbers(table)?, rows, positions.as_deref()));
+        }
+        self.batch(columns, selected).map(Some)
+    }
+
+    fn read_run(&self, run: &OpenRun, rows: Range<usize>) -> Result<Option<RecordBatch>> {
+        let table = self.table();
+        let values = |column: usize| Ok(run.values(table, column)?.slice(rows.start, rows.len()));
+        let mut selection = Selection::live(&rows, run.deleted());
+        for predicate in &self.request.predicates {
+            if selection.is_empty() {
+                break;
+            }
+            selection.and(selected(&evaluate(predicate, rows.len(), &mut |column| values(column))?));
+        }
+        let selected = self.count(&selection);
+        if selected == 0 {
+            return Ok(None);
+        }
+        let positions = selection.positions(rows.start);
+        let mut columns = Vec::with_capacity(self.request.columns.len() + 1);
+        for &column in &self.request.columns {
+            let values = values(column)?;
+            columns.push(match &selection.bits {
+                None => values,
+                Some(bits) => arrow::compute::filter(&values, &bits.clone().into())
+                    .map_err(|error| Error::internal(error.to_string()))?,
+            });
+        }
+        if self.request.row_numbers {
+            columns.push(number_column(&RowNumbers::Dense(run.first_row()), rows, positions.as_deref()));
+        }
+        self.batch(columns, selected).map(Some)
+    }
+
+    fn count(&self, selection: &Selection) -> usize {
+        let selected = selection.count();
+        add(&self.metrics.rows_read, selection.rows as u64);
+        add(&self.metrics.rows_selected, selected as u64);
+        selected
+    }
+
+    fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| Error::internal(format!("scan of table {}: {error}", self.table().name)))
+    }
+
+    /// How many of `rows` may still be produced under the limit.
+    fn grant(&self, rows: usize) -> usize {
+        if self.request.limit.is_none() {
+            return rows;
+        }
+        let taken =
+            self.rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(rows)));
+        taken.map_or(0, |left| left.min(rows))
+    }
+}
+
+fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+/// Cuts `rows` rows into frames of like size.
+fn cut(rows: usize) -> impl Iterator<Item = Range<usize>> {
+    let frames = rows.div_ceil(FRAME_ROWS_MAX).max(1);
+    let frame_rows = rows.div_ceil(frames).next_multiple_of(1024).max(1);
+    (0..rows).step_by(frame_rows).map(move |start| start..(start + frame_rows).min(rows))
+}
+
+fn output_schema(table: &TableDef, request: &ScanRequest) -> SchemaRef {
+    let columns = request.columns.iter().map(|&index| {
+        let column = &table.columns[index];
+        Field::new(&column.name, column.kind.arrow(), column.nullable)
+    });
+    let numbers = request.row_numbers.then(|| Field::new(ROW_NUMBER_COLUMN, DataType::UInt64, false));
+    Arc::new(Schema::new(columns.chain(numbers).collect::<Vec<_>>()))
+}
+
+fn number_column(numbers: &RowNumbers, rows: Range<usize>, positions: Option<&[u32]>) -> ArrayRef {
+    let at = |position: usize| numbers.at(position);
+    Arc::new(match positions {
+        None => UInt64Array::from_iter_values(rows.map(at)),
+        Some(positions) => UInt64Array::from_iter_values(positions.iter().map(|position| at(*position as usize))),
+    })
+}
+
+/// Which rows of a frame are still in.
+struct Selection {
+    rows: usize,
+    /// `None`: all of them.
+    bits: Option<BooleanBuffer>,
+}
+
+impl Selection {
+    /// The rows of a frame that are not deleted.
+    fn live(rows: &Range<usize>, deleted: Option<&RoaringBitmap>) -> Self {
+        let Some(deleted) = deleted else { return Selection { rows: rows.len(), bits: None } };
+        let range = rows.start as u32..rows.end as u32;
+        if deleted.range_cardinality(range.clone()) == 0 {
+            return Selection { rows: rows.len(), bits: None };
+        }
+        let mut live = arrow::array::BooleanBufferBuilder::new(rows.len());
+        live.append_n(rows.len(), true);
+        for position in deleted.range(range) {
+            live.set_bit(position as usize - rows.start, false);
+        }
+        Selection { rows: rows.len(), bits: Some(live.finish()) }
+    }
+
+    fn and(&mut self, bits: BooleanBuffer) {
+        assert_eq!(bits.len(), self.rows, "a conjunct answers every row of the frame");
+        self.bits = Some(match &self.bits {
+            Some(before) => before & &bits,
+            None => bits,
+        });
+    }
+
+    fn count(&self) -> usize {
+        self.bits.as_ref().map_or(self.rows, BooleanBuffer::count_set_bits)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.bits.as_ref().is_some_and(|bits| bits.count_set_bits() == 0)
+    }
+
+    /// The positions of the selected rows, `start` being the first; `None` for all.
+    fn positions(&self, start: usize) -> Option<Vec<u32>> {
+        let bits = self.bits.as_ref().filter(|bits| bits.count_set_bits() < self.rows)?;
+        Some(bits.set_indices().map(|index| (start + index) as u32).collect())
+    }
+}
+
+/// Takes frames from its scan and gives their rows in batches.
+#[derive(Debug)]
+pub struct ScanCursor {
+    scan: Arc<TableScan>,
+    /// A frame's rows that do not fit one batch.
+    batch: Option<RecordBatch>,
+    offset: usize,
+}
+
+impl ScanCursor {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = &self.batch {
+                let rows = (batch.num_rows() - self.offset).min(self.scan.request.batch_rows.max(1));
+                if rows > 0 {
+                    let part = batch.slice(self.offset, rows);
+                    self.offset += rows;
+                    return Ok(Some(part));
+                }
+                self.batch = None;
+            }
+            if self.scan.rows_left.load(Ordering::Relaxed) == 0 {
+                return Ok(None);
+            }
+            let index = self.scan.next_frame.fetch_add(1, Ordering::Relaxed);
+            let Some(frame) = self.scan.frames.get(index) else { return Ok(None) };
+            if let Some(batch) = self.scan.read_frame(frame)? {
+                let granted = self.scan.grant(batch.num_rows());
+                self.batch = (granted > 0).then(|| batch.slice(0, granted));
+                self.offset = 0;
+            }
+        }
+    }
+}
+
+impl Iterator for ScanCursor {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().transpose()
+    }
+}

@@ -1,0 +1,204 @@
+//! Conditions on the columns of one table that a scan can check itself.
+
+use std::fmt;
+
+use arrow::array::ArrayRef;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+/// A comparison of a column with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CompareOp {
+    /// `=`
+    Equal,
+    /// `<>`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+impl CompareOp {
+    /// The operator with its sides exchanged.
+    #[must_use]
+    pub fn flipped(self) -> Self {
+        match self {
+            CompareOp::Less => CompareOp::Greater,
+            CompareOp::LessOrEqual => CompareOp::GreaterOrEqual,
+            CompareOp::Greater => CompareOp::Less,
+            CompareOp::GreaterOrEqual => CompareOp::LessOrEqual,
+            same => same,
+        }
+    }
+}
+
+impl fmt::Display for CompareOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CompareOp::Equal => "=",
+            CompareOp::NotEqual => "<>",
+            CompareOp::Less => "<",
+            CompareOp::LessOrEqual => "<=",
+            CompareOp::Greater => ">",
+            CompareOp::GreaterOrEqual => ">=",
+        })
+    }
+}
+
+/// A condition in SQL's three-valued logic; a row passes where it is true. Columns are positions in the table's
+/// definition, values are arrays of the column's Arrow type without NULL.
+#[derive(Clone, Debug)]
+pub enum Predicate {
+    /// `column op value`
+    Compare {
+        /// The column.
+        column: usize,
+        /// The operator.
+        op: CompareOp,
+        /// One row.
+        value: ArrayRef,
+    },
+    /// `column [NOT] IN (values)`
+    In {
+        /// The column.
+        column: usize,
+        /// The values.
+        values: ArrayRef,
+        /// `NOT IN`
+        negated: bool,
+    },
+    /// `column IS [NOT] NULL`
+    IsNull {
+        /// The column.
+        column: usize,
+        /// `IS NOT NULL`
+        negated: bool,
+    },
+    /// `column [NOT] LIKE pattern`, with `\` as the escape.
+    Like {
+        /// The column, a text.
+        column: usize,
+        /// The pattern.
+        pattern: String,
+        /// `NOT LIKE`
+        negated: bool,
+        /// `ILIKE`
+        ignore_case: bool,
+    },
+    /// All of them.
+    And(Vec<Predicate>),
+    /// Any of them.
+    Or(Vec<Predicate>),
+    /// Not this one.
+    Not(Box<Predicate>),
+}
+
+impl Predicate {
+    /// Adds every column that the condition reads to `columns`, each once.
+    pub fn collect_columns(&self, columns: &mut Vec<usize>) {
+        match self {
+            Predicate::Compare { column, .. }
+            | Predicate::In { column, .. }
+            | Predicate::IsNull { column, .. }
+            | Predicate::Like { column, .. } => {
+                if !columns.contains(column) {
+                    columns.push(*column);
+                }
+            }
+            Predicate::And(parts) | Predicate::Or(parts) => parts.iter().for_each(|part| part.collect_columns(columns)),
+            Predicate::Not(part) => part.collect_columns(columns),
+        }
+    }
+
+    /// The one column that the condition reads, if it reads only one.
+    pub fn single_column(&self) -> Option<usize> {
+        let mut columns = Vec::new();
+        self.collect_columns(&mut columns);
+        match columns[..] {
+            [column] => Some(column),
+            _ => None,
+        }
+    }
+
+    /// The condition as SQL, with `name` naming the columns.
+    pub fn display<'a>(&'a self, name: &'a dyn Fn(usize) -> String) -> impl fmt::Display + 'a {
+        Displayed { predicate: self, name }
+    }
+}
+
+struct Displayed<'a> {
+    predicate: &'a Predicate,
+    name: &'a dyn Fn(usize) -> String,
+}
+
+impl fmt::Display for Displayed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |f: &mut fmt::Formatter<'_>, parts: &[Predicate], word: &str| {
+            f.write_str("(")?;
+            for (index, part) in parts.iter().enumerate() {
+                write!(f, "{}{}", if index > 0 { word } else { "" }, part.display(self.name))?;
+            }
+            f.write_str(")")
+        };
+        let not = |negated: bool| if negated { "NOT " } else { "" };
+        match self.predicate {
+            Predicate::Compare { column, op, value } => {
+                write!(f, "{} {op} {}", (self.name)(*column), value_text(value, 0))
+            }
+            Predicate::In { column, values, negated } => {
+                write!(f, "{} {}IN (", (self.name)(*column), not(*negated))?;
+                const SHOWN: usize = 10;
+                for row in 0..values.len().min(SHOWN) {
+                    write!(f, "{}{}", if row > 0 { ", " } else { "" }, value_text(values, row))?;
+                }
+                f.write_str(if values.len() > SHOWN { ", ...)" } else { ")" })
+            }
+            Predicate::IsNull { column, negated } => write!(f, "{} IS {}NULL", (self.name)(*column), not(*negated)),
+            Predicate::Like { column, pattern, negated, ignore_case } => {
+                let word = if *ignore_case { "ILIKE" } else { "LIKE" };
+                write!(f, "{} {}{word} '{}'", (self.name)(*column), not(*negated), pattern.replace('\'', "''"))
+            }
+            Predicate::And(parts) => list(f, parts, " AND "),
+            Predicate::Or(parts) => list(f, parts, " OR "),
+            Predicate::Not(part) => write!(f, "NOT {}", part.display(self.name)),
+        }
+    }
+}
+
+fn value_text(values: &ArrayRef, row: usize) -> String {
+    let text = match ArrayFormatter::try_new(values, &FormatOptions::default()) {
+        Ok(formatter) => formatter.value(row).to_string(),
+        Err(_) => "?".to_owned(),
+    };
+    match values.data_type().is_numeric() {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int64Array, StringViewArray};
+    use std::sync::Arc;
+
+    #[test]
+    fn conditions_read_as_sql() {
+        let predicate = Predicate::And(vec![
+            Predicate::Compare { column: 0, op: CompareOp::GreaterOrEqual, value: Arc::new(Int64Array::from(vec![5])) },
+            Predicate::Not(Box::new(Predicate::In {
+                column: 1,
+                values: Arc::new(StringViewArray::from(vec!["a", "it's"])),
+                negated: false,
+            })),
+            Predicate::Like { column: 1, pattern: "%x%".into(), negated: true, ignore_case: false },
+        ]);
+        let name = |column: usize| ["n", "s"][column].to_owned();
+        assert_eq!(predicate.display(&name).to_string(), "(n >= 5 AND NOT s IN ('a', 'it''s') AND s NOT LIKE '%x%')");
+        assert_eq!(predicate.single_column(), None);
+    }
+}

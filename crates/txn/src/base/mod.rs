@@ -1,56 +1,143 @@
-//! stub
-use rowmill_base::*;
+//! The ordered base: what the database knows of itself, as one ordered map from keys to values.
+//!
+//! Catalog, manifest, delete vectors and runs of recent rows are keys and values here. The base gives three things that
+//! the rest is built on: a batch is applied whole or not at all and is on disk when [`OrderedBase::write`] returns; a
+//! read sees one committed state however long it lasts and never waits for a writer; and the oldest state that anybody
+//! still reads is known, so that what no later state names can be given back.
+//!
+//! [`LmdbBase`] keeps the map in one file of LMDB, [`MemoryBase`] in memory. One conformance suite runs over both.
+
+mod gate;
+mod lmdb;
+mod lmdb_pages;
+mod lmdb_readers;
+mod memory;
+mod sealed_value;
+mod write_batch;
+
+#[cfg(test)]
+mod conformance;
+
 use std::fmt::Debug;
-use std::path::Path;
+
+use rowmill_base::{CommitId, Error, ErrorKind, Result};
+
+pub use lmdb::{BASE_FILE, LmdbBase, LmdbOptions};
+pub use memory::MemoryBase;
+pub use write_batch::{Operation, WriteBatch};
+
+/// The longest key, in bytes. What LMDB takes on pages of 4 KiB, less a margin.
+pub const KEY_LEN_MAX: usize = 1_900;
+
+/// An ordered map from byte strings to byte strings, with atomic batches and snapshots.
+///
+/// Keys order by bytes. A key has 1 to [`KEY_LEN_MAX`] bytes and does not start with a zero byte: those keys are the
+/// base's own. A thread that holds a read of a base may write to it; the read goes on seeing its state.
 pub trait OrderedBase: Send + Sync + Debug {
+    /// A snapshot of the last commit. It holds back the reuse of space while it lives, so keep it for a statement and
+    /// not for a session.
     fn read(&self) -> Result<Box<dyn BaseRead + '_>>;
-    fn write(&self, b: &WriteBatch, at: CommitId) -> Result<()>;
+
+    /// Applies the operations of `batch` in order, all or none of them, and remembers `at`, which must not be lower than
+    /// the last one. On disk when it returns. Writers wait for each other.
+    ///
+    /// Kinds: `ReadOnly` for a base opened so, `DiskFull` and `Io` from the disk, `Locked` if the file's mapping has to
+    /// grow and a reader of this process holds it for too long. Nothing is applied then. After an `Io` error all writes
+    /// are refused until the base is opened again, since it is not known what the disk holds.
+    fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()>;
+
+    /// The id given to the last write, 0 before the first.
     fn commit_id(&self) -> Result<CommitId>;
+
+    /// The last commit of the oldest snapshot that a read in any process holds, after those of dead processes were
+    /// cleared; `None` if nobody reads.
+    ///
+    /// A read that begins while this runs may be missing from the answer. It then sees the last commit or a later one.
+    /// So after `write(.., n)` returned, what commit `n` dropped may be reused once the answer is `None` or at least
+    /// `n`. The answer may be lower than the truth, never higher.
     fn oldest_reader(&self) -> Result<Option<CommitId>>;
+
+    /// Reads every key and value and checks what can be checked. The first damage found is the error.
+    fn verify(&self) -> Result<()>;
 }
-pub trait BaseRead {
-    fn get(&self, k: &[u8]) -> Result<Option<Vec<u8>>>;
-    fn scan(&self, p: &[u8], v: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()>;
+
+/// One committed state of a base.
+pub trait BaseRead: Send {
+    /// The value of `key`. `Corrupt` if it is not what was written.
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+
+    /// Visits the keys that start with `prefix`, ascending, with their values, until the visitor says `false` or fails.
+    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()>;
+
+    /// The id of the last write that this state has.
     fn commit_id(&self) -> Result<CommitId>;
 }
-#[derive(Default)]
-pub struct WriteBatch;
-impl WriteBatch {
-    pub fn put(&mut self, _k: Vec<u8>, _v: Vec<u8>) {}
-    pub fn delete(&mut self, _k: Vec<u8>) {}
-    pub fn delete_prefix(&mut self, _k: Vec<u8>) {}
-    pub fn puts(&self, _k: &[u8]) -> bool {
-        false
+
+/// The first byte of the base's own keys.
+const RESERVED: u8 = 0;
+
+/// The first key that is not the base's own.
+const FIRST_KEY: &[u8] = &[RESERVED + 1];
+
+/// Refuses keys that a base cannot keep.
+fn check_key(key: &[u8]) -> Result<()> {
+    match key.first() {
+        None => Err(Error::internal("a key of the base is empty")),
+        Some(&RESERVED) => Err(Error::internal("a key of the base starts with a zero byte, which is reserved")),
+        Some(_) if key.len() > KEY_LEN_MAX => Err(Error::new(
+            ErrorKind::InvalidParameter,
+            format!("a key of {} bytes is longer than the {KEY_LEN_MAX} bytes that a key may have", key.len()),
+        )),
+        Some(_) => Ok(()),
     }
 }
-#[derive(Debug)]
-pub struct LmdbBase;
-impl LmdbBase {
-    pub fn exists(_: &Path) -> bool {
-        false
+
+/// Refuses a batch that a base cannot apply, before anything of it is applied.
+fn check_batch(batch: &WriteBatch, at: CommitId, last: CommitId) -> Result<()> {
+    if at < last {
+        return Err(Error::internal(format!("commit {at} was written to the base behind commit {last}")));
     }
-    pub fn open(_: &Path, _: bool) -> Result<MemoryBase> {
-        unimplemented!()
-    }
+    batch.operations().try_for_each(|operation| match operation {
+        Operation::Put { key, .. } | Operation::Delete { key } => check_key(key),
+        Operation::DeletePrefix { prefix } => match prefix.first() {
+            Some(&RESERVED) => check_key(prefix),
+            _ => Ok(()),
+        },
+    })
 }
-#[derive(Debug)]
-pub struct MemoryBase;
-impl MemoryBase {
-    pub fn new() -> Self {
-        MemoryBase
-    }
+
+/// The first byte string behind all that start with `prefix`; `None` if there is none.
+fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
 }
-impl OrderedBase for MemoryBase {
-    fn read(&self) -> Result<Box<dyn BaseRead + '_>> {
-        unimplemented!()
+
+/// The first and the last bound of the keys that start with `prefix`, without the base's own.
+fn prefix_range(prefix: &[u8]) -> (std::ops::Bound<Vec<u8>>, std::ops::Bound<Vec<u8>>) {
+    use std::ops::Bound;
+    let start = if prefix.is_empty() { FIRST_KEY } else { prefix };
+    (Bound::Included(start.to_vec()), prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_end_behind_their_last_key() {
+        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_end(b"a\xFF\xFF"), Some(b"b".to_vec()));
+        assert_eq!(prefix_end(b"\xFF\xFF"), None);
+        assert_eq!(prefix_end(b""), None);
     }
-    fn write(&self, _: &WriteBatch, _: CommitId) -> Result<()> {
-        unimplemented!()
-    }
-    fn commit_id(&self) -> Result<CommitId> {
-        unimplemented!()
-    }
-    fn oldest_reader(&self) -> Result<Option<CommitId>> {
-        unimplemented!()
+
+    #[test]
+    fn keys_that_cannot_be_kept_are_refused() {
+        assert_eq!(check_key(b"").unwrap_err().kind(), ErrorKind::Internal);
+        assert_eq!(check_key(b"\0a").unwrap_err().kind(), ErrorKind::Internal);
+        assert_eq!(check_key(&[1; KEY_LEN_MAX + 1]).unwrap_err().kind(), ErrorKind::InvalidParameter);
+        assert_eq!(check_key(&[1; KEY_LEN_MAX]), Ok(()));
     }
 }

@@ -1,0 +1,369 @@
+//! One suite for every implementation of [`OrderedBase`], and a model test against a plain map.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use rowmill_base::{CommitId, Error, ErrorKind};
+
+use super::{BaseRead, KEY_LEN_MAX, LmdbBase, LmdbOptions, MemoryBase, OrderedBase, WriteBatch};
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn batch(change: impl FnOnce(&mut WriteBatch)) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    change(&mut batch);
+    batch
+}
+
+fn entries(read: &dyn BaseRead, prefix: &[u8]) -> Entries {
+    let mut entries = Vec::new();
+    read.scan(prefix, &mut |key, value| {
+        entries.push((key.to_vec(), value.to_vec()));
+        Ok(true)
+    })
+    .unwrap();
+    entries
+}
+
+fn keys(base: &dyn OrderedBase, prefix: &[u8]) -> Vec<Vec<u8>> {
+    entries(&*base.read().unwrap(), prefix).into_iter().map(|(key, _)| key).collect()
+}
+
+/// Runs every case on a base of its own.
+fn base_conformance(make: &dyn Fn() -> Box<dyn OrderedBase>) {
+    for case in [
+        a_new_base_is_empty,
+        values_read_back,
+        operations_apply_in_order,
+        prefixes_are_deleted_and_scanned_whole,
+        scans_stop_when_told,
+        a_read_sees_one_state,
+        the_oldest_reader_is_known,
+        bad_batches_change_nothing,
+        readers_and_a_writer_at_once,
+    ] {
+        let base = make();
+        case(&*base);
+        base.verify().unwrap();
+    }
+}
+
+fn a_new_base_is_empty(base: &dyn OrderedBase) {
+    assert_eq!(base.commit_id().unwrap(), CommitId(0));
+    assert_eq!(base.oldest_reader().unwrap(), None);
+    assert_eq!(base.read().unwrap().get(b"a").unwrap(), None);
+    assert!(keys(base, b"").is_empty());
+}
+
+fn values_read_back(base: &dyn OrderedBase) {
+    let long = vec![7; KEY_LEN_MAX];
+    let big = vec![1; 3_000_000];
+    let written = batch(|b| {
+        b.put(b"empty", b"");
+        b.put(long.clone(), b"long");
+        b.put(b"big", big.clone());
+        b.put([255; 9], [255; 9]);
+    });
+    base.write(&written, CommitId(7)).unwrap();
+    let read = base.read().unwrap();
+    assert_eq!(read.get(b"empty").unwrap().unwrap(), b"");
+    assert_eq!(read.get(&long).unwrap().unwrap(), b"long");
+    assert_eq!(read.get(b"big").unwrap().unwrap(), big);
+    assert_eq!(read.get(&[255; 9]).unwrap().unwrap(), [255; 9]);
+    assert_eq!(read.get(b"bi").unwrap(), None);
+    assert_eq!(read.commit_id().unwrap(), CommitId(7));
+    drop(read);
+    assert_eq!(keys(base, b""), [long, b"big".to_vec(), b"empty".to_vec(), vec![255; 9]]);
+    base.write(&WriteBatch::new(), CommitId(9)).unwrap();
+    assert_eq!(base.commit_id().unwrap(), CommitId(9));
+}
+
+fn operations_apply_in_order(base: &dyn OrderedBase) {
+    let written = batch(|b| {
+        b.put(b"a", b"1");
+        b.delete(b"a");
+        b.put(b"b", b"1");
+        b.put(b"b", b"2");
+        b.put(b"c1", b"");
+        b.delete_prefix(b"c");
+        b.put(b"c2", b"");
+        b.delete(b"absent");
+    });
+    base.write(&written, CommitId(1)).unwrap();
+    assert_eq!(keys(base, b""), [b"b".to_vec(), b"c2".to_vec()]);
+    assert_eq!(base.read().unwrap().get(b"b").unwrap().unwrap(), b"2");
+}
+
+fn prefixes_are_deleted_and_scanned_whole(base: &dyn OrderedBase) {
+    let names: [&[u8]; 7] = [b"a", b"a\0", b"a\xFF", b"a\xFF\xFF", b"b", b"\xFF", b"\xFF\xFF\x01"];
+    base.write(&batch(|b| names.iter().for_each(|name| b.put(*name, b"x"))), CommitId(1)).unwrap();
+    assert_eq!(keys(base, b""), names);
+    assert_eq!(keys(base, b"a"), names[..4]);
+    assert_eq!(keys(base, b"a\xFF"), names[2..4]);
+    assert_eq!(keys(base, b"\xFF"), names[5..]);
+    assert!(keys(base, b"ab").is_empty());
+    base.write(&batch(|b| b.delete_prefix(b"a\xFF")), CommitId(2)).unwrap();
+    assert_eq!(keys(base, b"a"), names[..2]);
+    base.write(&batch(|b| b.delete_prefix(b"\xFF")), CommitId(3)).unwrap();
+    assert_eq!(keys(base, b""), [names[0], names[1], names[4]]);
+    base.write(&batch(|b| b.delete_prefix(b"")), CommitId(4)).unwrap();
+    assert!(keys(base, b"").is_empty());
+    assert_eq!(base.commit_id().unwrap(), CommitId(4), "the base's own keys stay");
+}
+
+fn scans_stop_when_told(base: &dyn OrderedBase) {
+    base.write(&batch(|b| (0..200_u8).for_each(|i| b.put([b'k', i], [i]))), CommitId(1)).unwrap();
+    let read = base.read().unwrap();
+    let mut seen = 0;
+    read.scan(b"k", &mut |_, _| {
+        seen += 1;
+        Ok(seen < 100)
+    })
+    .unwrap();
+    assert_eq!(seen, 100);
+    let error = read.scan(b"k", &mut |_, _| Err(Error::internal("enough"))).unwrap_err();
+    assert_eq!(error.message(), "enough");
+    // The visitor may write: the scan sees its own state.
+    let mut seen = Vec::new();
+    read.scan(b"k", &mut |key, _| {
+        seen.push(key[1]);
+        base.write(&batch(|b| b.delete_prefix(b"k")), CommitId(2))?;
+        Ok(true)
+    })
+    .unwrap();
+    assert_eq!(seen, (0..200).collect::<Vec<u8>>());
+}
+
+fn a_read_sees_one_state(base: &dyn OrderedBase) {
+    base.write(&batch(|b| b.put(b"a", b"1")), CommitId(1)).unwrap();
+    let first = base.read().unwrap();
+    base.write(&batch(|b| b.put(b"b", b"2")), CommitId(2)).unwrap();
+    let second = base.read().unwrap();
+    base.write(&batch(|b| b.delete_prefix(b"")), CommitId(3)).unwrap();
+    assert_eq!(entries(&*first, b""), [(b"a".to_vec(), b"1".to_vec())]);
+    assert_eq!(first.get(b"b").unwrap(), None);
+    assert_eq!(entries(&*second, b"").len(), 2);
+    assert_eq!((first.commit_id().unwrap(), second.commit_id().unwrap()), (CommitId(1), CommitId(2)));
+    assert!(keys(base, b"").is_empty());
+}
+
+fn the_oldest_reader_is_known(base: &dyn OrderedBase) {
+    let touch = |commit| base.write(&batch(|b| b.put(b"a", b"1")), CommitId(commit)).unwrap();
+    let oldest = || base.oldest_reader().unwrap();
+    touch(10);
+    assert_eq!(oldest(), None);
+    let first = base.read().unwrap();
+    let twin = base.read().unwrap();
+    assert_eq!(oldest(), Some(CommitId(10)));
+    (20..25).for_each(touch);
+    let second = base.read().unwrap();
+    (30..35).for_each(touch);
+    assert_eq!(oldest(), Some(CommitId(10)));
+    drop(first);
+    assert_eq!(oldest(), Some(CommitId(10)));
+    drop(twin);
+    assert_eq!(oldest(), Some(CommitId(24)));
+    touch(40);
+    drop(second);
+    assert_eq!(oldest(), None);
+}
+
+fn bad_batches_change_nothing(base: &dyn OrderedBase) {
+    base.write(&batch(|b| b.put(b"a", b"1")), CommitId(5)).unwrap();
+    let refused = [
+        (batch(|b| b.put(b"", b"")), CommitId(6), ErrorKind::Internal),
+        (batch(|b| b.delete(b"\0c")), CommitId(6), ErrorKind::Internal),
+        (batch(|b| b.delete_prefix(b"\0")), CommitId(6), ErrorKind::Internal),
+        (batch(|b| b.put([1; KEY_LEN_MAX + 1], b"")), CommitId(6), ErrorKind::InvalidParameter),
+        (batch(|b| b.put(b"b", b"1")), CommitId(4), ErrorKind::Internal),
+    ];
+    for (mut written, at, kind) in refused {
+        written.put(b"c", b"1");
+        assert_eq!(base.write(&written, at).unwrap_err().kind(), kind);
+        assert_eq!(keys(base, b""), [b"a"]);
+        assert_eq!(base.commit_id().unwrap(), CommitId(5));
+    }
+    base.write(&batch(|b| b.put(b"b", b"1")), CommitId(5)).unwrap();
+}
+
+fn readers_and_a_writer_at_once(base: &dyn OrderedBase) {
+    // Every state has all its keys at one value.
+    let write = |n: u64| {
+        let written = batch(|b| (0..20_u8).for_each(|key| b.put([b'k', key], n.to_le_bytes())));
+        base.write(&written, CommitId(n)).unwrap();
+    };
+    write(1);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let read = base.read().unwrap();
+                    let commit = read.commit_id().unwrap().0.to_le_bytes();
+                    assert!(entries(&*read, b"k").iter().all(|(_, value)| *value == commit));
+                    assert!(base.oldest_reader().unwrap().unwrap() <= read.commit_id().unwrap());
+                }
+            });
+        }
+        scope.spawn(|| (2..100).for_each(write));
+    });
+}
+
+fn lmdb(map_bytes: usize) -> impl Fn() -> Box<dyn OrderedBase> {
+    move || {
+        // The directory goes when the test process does; the file is LMDB's as long as the base is open.
+        let dir = tempfile::tempdir().unwrap();
+        let options = LmdbOptions { map_bytes, ..LmdbOptions::default() };
+        let base = LmdbBase::open_with(dir.path(), false, options).unwrap();
+        Box::new(InDirectory { base, _dir: dir })
+    }
+}
+
+/// A base with the directory that goes with it.
+#[derive(Debug)]
+struct InDirectory {
+    base: LmdbBase,
+    _dir: tempfile::TempDir,
+}
+
+impl OrderedBase for InDirectory {
+    fn read(&self) -> rowmill_base::Result<Box<dyn BaseRead + '_>> {
+        self.base.read()
+    }
+
+    fn write(&self, batch: &WriteBatch, at: CommitId) -> rowmill_base::Result<()> {
+        self.base.write(batch, at)
+    }
+
+    fn commit_id(&self) -> rowmill_base::Result<CommitId> {
+        self.base.commit_id()
+    }
+
+    fn oldest_reader(&self) -> rowmill_base::Result<Option<CommitId>> {
+        self.base.oldest_reader()
+    }
+
+    fn verify(&self) -> rowmill_base::Result<()> {
+        self.base.verify()
+    }
+}
+
+#[test]
+fn lmdb_base_conforms() {
+    base_conformance(&lmdb(LmdbOptions::default().map_bytes));
+}
+
+#[test]
+fn lmdb_base_conforms_while_its_mapping_grows() {
+    // A mapping that 3 MB do not fit into.
+    base_conformance(&lmdb(1 << 20));
+}
+
+#[test]
+fn memory_base_conforms() {
+    base_conformance(&|| Box::new(MemoryBase::new()));
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Put(Vec<u8>, Vec<u8>),
+    Delete(Vec<u8>),
+    DeletePrefix(Vec<u8>),
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Vec<Change>),
+    /// Takes a read and holds it.
+    Hold,
+    /// Checks and drops one of the reads that are held.
+    Check(usize),
+}
+
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    // Few bytes, so that keys meet, share prefixes and touch the ends of the order.
+    prop::collection::vec(prop_oneof![Just(1_u8), Just(0x61), Just(0x62), Just(0xFF)], 1..5)
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        6 => (key(), prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(key, value)| Change::Put(key, value)),
+        3 => key().prop_map(Change::Delete),
+        1 => key().prop_map(|mut key| {
+            key.truncate(2);
+            Change::DeletePrefix(key)
+        }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        5 => prop::collection::vec(change(), 0..12).prop_map(Step::Write),
+        2 => Just(Step::Hold),
+        2 => any::<usize>().prop_map(Step::Check),
+    ]
+}
+
+fn apply(model: &mut BTreeMap<Vec<u8>, Vec<u8>>, batch: &mut WriteBatch, change: &Change) {
+    match change {
+        Change::Put(key, value) => {
+            batch.put(key.clone(), value.clone());
+            model.insert(key.clone(), value.clone());
+        }
+        Change::Delete(key) => {
+            batch.delete(key.clone());
+            model.remove(key);
+        }
+        Change::DeletePrefix(prefix) => {
+            batch.delete_prefix(prefix.clone());
+            model.retain(|key, _| !key.starts_with(prefix));
+        }
+    }
+}
+
+fn check(read: &dyn BaseRead, commit: u64, model: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    assert_eq!(read.commit_id().unwrap(), CommitId(commit));
+    let expected: Entries = model.clone().into_iter().collect();
+    assert_eq!(entries(read, b""), expected);
+    for prefix in [&b"a"[..], b"ab", b"\xFF", b"\xFF\xFF", b"b\x01"] {
+        let below: Entries = expected.iter().filter(|(key, _)| key.starts_with(prefix)).cloned().collect();
+        assert_eq!(entries(read, prefix), below);
+        assert_eq!(read.get(prefix).unwrap().as_ref(), model.get(prefix));
+    }
+}
+
+fn run(base: &dyn OrderedBase, steps: &[Step]) {
+    let mut model = BTreeMap::new();
+    let (mut commit, mut held) = (0, Vec::new());
+    for step in steps {
+        match step {
+            Step::Write(changes) => {
+                let mut batch = WriteBatch::new();
+                changes.iter().for_each(|change| apply(&mut model, &mut batch, change));
+                commit += 2;
+                base.write(&batch, CommitId(commit)).unwrap();
+            }
+            Step::Hold => held.push((base.read().unwrap(), commit, model.clone())),
+            Step::Check(which) if !held.is_empty() => {
+                let (read, commit, model) = held.remove(which % held.len());
+                check(&*read, commit, &model);
+            }
+            Step::Check(_) => check(&*base.read().unwrap(), commit, &model),
+        }
+        assert_eq!(base.oldest_reader().unwrap(), held.iter().map(|(_, commit, _)| CommitId(*commit)).min());
+    }
+    for (read, commit, model) in held {
+        check(&*read, commit, &model);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn bases_behave_like_a_map(steps in prop::collection::vec(step(), 1..40)) {
+        run(&MemoryBase::new(), &steps);
+        run(&*lmdb(1 << 30)(), &steps);
+    }
+}

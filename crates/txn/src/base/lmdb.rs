@@ -1,0 +1,544 @@
+//! The ordered base in one file of LMDB.
+//!
+//! LMDB is a copy-on-write B-tree in a mapped file: a commit writes the changed pages elsewhere, syncs them, and then
+//! flips one of two heads. Readers hold a slot in a table that all processes share and are never waited for, except that
+//! the pages of the state they read are not reused.
+//!
+//! What this file adds:
+//! * **Checks.** Each value carries a checksum ([`sealed_value`](super::sealed_value)); the heads and the length of the
+//!   file are looked at before LMDB maps it ([`lmdb_pages`](super::lmdb_pages)).
+//! * **Making a base.** A new file is made under another name and then renamed, so a base that exists is whole.
+//! * **Growth.** Address space is cheap and remapping has to wait for every reader of the process ([`Gate`]), so the
+//!   mapping begins far longer than the file. A write that does not fit doubles it and runs again.
+//! * **One environment a process.** LMDB's locks break if a process opens a file twice; the second open is refused.
+//! * **Commits of readers.** The table of readers names LMDB's transactions. The base notes which commit each was.
+//! * **Poison.** After an I/O error in a write nothing is known about what the disk holds; no further write is tried.
+//!
+//! Keys of the base itself:
+//!
+//! ```text
+//! 00 'c'                      the last commit (u64)
+//! 00 'h' transaction (u64 BE) the commit that this transaction of LMDB was (u64), from the oldest that is read on
+//! 00 'v'                      the version of this layout (u32)
+//! ```
+//!
+//! Numbers are little endian unless said. As for every other key, the checksum follows the value.
+
+// LMDB asks for care that a compiler cannot check; each block says how it is given.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
+use rowmill_base::{CommitId, Error, ErrorKind, Result};
+
+use super::gate::{Entered, Gate};
+use super::lmdb_pages::{check_file, check_pages};
+use super::lmdb_readers::ReaderTable;
+use super::sealed_value::{seal, unseal};
+use super::{BaseRead, KEY_LEN_MAX, Operation, OrderedBase, WriteBatch, check_batch, prefix_range};
+
+/// The file's name in the directory of a database.
+pub const BASE_FILE: &str = "base.lmdb";
+
+/// What LMDB appends to the name for the file with its locks and its table of readers.
+const LOCK_SUFFIX: &str = "-lock";
+
+/// A base being made has this behind its name until it is whole.
+const NEW_SUFFIX: &str = "-new";
+
+/// Reads that all processes together may hold.
+const READERS_MAX: u32 = 1_024;
+
+const MAP_BYTES_MIN: usize = 1 << 30;
+
+const LAYOUT_VERSION: u32 = 1;
+const LAST_COMMIT_KEY: &[u8] = b"\0c";
+const HISTORY_PREFIX: &[u8] = b"\0h";
+const VERSION_KEY: &[u8] = b"\0v";
+
+type Map = heed::Database<'static, Bytes, Bytes>;
+
+/// What a caller may choose.
+#[derive(Clone, Copy, Debug)]
+pub struct LmdbOptions {
+    /// Address space at the start, rounded up to twice the file. Less is taken where the system has less.
+    pub map_bytes: usize,
+    /// How long a mapping that has to grow waits for the readers of this process.
+    pub patience: Duration,
+}
+
+impl Default for LmdbOptions {
+    fn default() -> Self {
+        LmdbOptions { map_bytes: 64 << 30, patience: Duration::from_secs(30) }
+    }
+}
+
+/// An ordered base in a file of LMDB.
+pub struct LmdbBase {
+    map: Map,
+    env: Env<WithoutTls>,
+    /// Behind `env`, so that it is closed after it. None on a file system where nothing can be written.
+    readers: Option<ReaderTable>,
+    gate: Gate,
+    map_bytes: AtomicUsize,
+    patience: Duration,
+    file: PathBuf,
+    read_only: bool,
+    poisoned: AtomicBool,
+}
+
+impl LmdbBase {
+    /// Whether the directory `dir` has a base.
+    pub fn exists(dir: &Path) -> bool {
+        dir.join(BASE_FILE).exists()
+    }
+
+    /// Opens the base in the directory `dir`. To write, the caller holds the directory's lock, and the base is made if
+    /// there is none. Another process may read it meanwhile; this process cannot open it a second time (`Locked`).
+    pub fn open(dir: &Path, read_only: bool) -> Result<LmdbBase> {
+        LmdbBase::open_with(dir, read_only, LmdbOptions::default())
+    }
+
+    /// Opens the base with other options than the usual ones.
+    pub fn open_with(dir: &Path, read_only: bool, options: LmdbOptions) -> Result<LmdbBase> {
+        let file = dir.join(BASE_FILE);
+        if !LmdbBase::exists(dir) {
+            check_never_made(&file)?;
+            if read_only {
+                return Err(Error::new(ErrorKind::UndefinedFile, format!("{}: there is no such file", file.display())));
+            }
+            make(&file)?;
+        }
+        check_file(&file)?;
+        LmdbBase::over(file, read_only, options)
+    }
+
+    fn over(file: PathBuf, read_only: bool, options: LmdbOptions) -> Result<LmdbBase> {
+        let env = open_env(&file, read_only, options.map_bytes)?;
+        let (map, readers) = attach(&env, &file)?;
+        let base = LmdbBase {
+            map,
+            readers,
+            gate: Gate::default(),
+            map_bytes: AtomicUsize::new(env.info().map_size),
+            patience: options.patience,
+            env,
+            file,
+            read_only,
+            poisoned: AtomicBool::new(false),
+        };
+        base.check_layout()?;
+        Ok(base)
+    }
+
+    fn check_layout(&self) -> Result<()> {
+        let version = self.begin()?.number::<4>(VERSION_KEY)?.map(u32::from_le_bytes);
+        match version {
+            Some(LAYOUT_VERSION) => Ok(()),
+            Some(newer) => Err(Error::new(
+                ErrorKind::NewerFormat,
+                format!("{}: layout {newer} of the base, and {LAYOUT_VERSION} is what we read", self.file.display()),
+            )
+            .hint("a newer version of Rowmill has written this directory")),
+            None => Err(Error::corrupt(format!("{}: the layout's version is missing", self.file.display()))),
+        }
+    }
+
+    fn begin(&self) -> Result<LmdbRead<'_>> {
+        let mut tried_again = false;
+        loop {
+            let entered = self.gate.enter();
+            match self.env.read_txn() {
+                Ok(transaction) => return Ok(LmdbRead { transaction, base: self, _entered: entered }),
+                Err(heed::Error::Mdb(MdbError::MapResized)) => {
+                    drop(entered);
+                    self.remap(0)?;
+                }
+                Err(heed::Error::Mdb(MdbError::ReadersFull)) if !tried_again => {
+                    tried_again = true;
+                    self.env.clear_stale_readers().map_err(|e| self.error("read", e))?;
+                }
+                Err(e) => return Err(self.error("read", e)),
+            }
+        }
+    }
+
+    /// Maps the file anew over `bytes`, or for 0 over what the process that let it grow has chosen.
+    fn remap(&self, bytes: usize) -> Result<()> {
+        // SAFETY: no transaction of this process is open and none begins: all of them live behind the gate, and `alone`
+        // keeps it shut. References into the mapping live no longer than their transaction.
+        let resized = self.gate.alone(self.patience, || unsafe { self.env.resize(bytes) });
+        match resized {
+            Some(Ok(())) => {
+                self.map_bytes.store(self.env.info().map_size, Ordering::Relaxed);
+                Ok(())
+            }
+            Some(Err(e)) => Err(self.error("map", e)),
+            None => Err(Error::new(
+                ErrorKind::Locked,
+                format!("{}: the mapping has to grow, and readers held it for too long", self.file.display()),
+            )
+            .hint("run it again when the long-running statements of this process have ended")),
+        }
+    }
+
+    fn grow(&self, seen: usize) -> Result<()> {
+        let now = self.map_bytes.load(Ordering::Relaxed);
+        if now > seen {
+            // Another writer has let it grow meanwhile.
+            return Ok(());
+        }
+        self.remap(now.saturating_mul(2))
+    }
+
+    /// One try of a write. `Ok(false)`: it does not fit into the mapping, or the mapping is outdated.
+    fn try_write(&self, batch: &WriteBatch, at: CommitId) -> Result<bool> {
+        let _entered = self.gate.enter();
+        let written = self.env.write_txn().map_err(Failure::from).and_then(|transaction| {
+            let mut write = LmdbWrite { transaction, base: self, stored: Vec::new() };
+            check_batch(batch, at, write.last_commit()?)?;
+            batch.operations().try_for_each(|operation| write.apply(operation))?;
+            write.note_commit(at)?;
+            Ok(write.transaction.commit()?)
+        });
+        match written {
+            Ok(()) => Ok(true),
+            Err(Failure::Lmdb(heed::Error::Mdb(MdbError::MapFull | MdbError::MapResized))) => Ok(false),
+            Err(Failure::Lmdb(e)) => Err(self.error("write", e)),
+            Err(Failure::Ours(e)) => Err(e),
+        }
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if self.read_only {
+            return Err(Error::new(ErrorKind::ReadOnly, format!("{} is open for reading only", self.file.display())));
+        }
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(Error::new(
+                ErrorKind::Io,
+                format!("{}: an earlier write failed, and what the disk holds is not known", self.file.display()),
+            )
+            .hint("open the database again to go on from the last commit that reached the disk"));
+        }
+        Ok(())
+    }
+
+    fn error(&self, call: &str, cause: heed::Error) -> Error {
+        error_of(call, &self.file, cause)
+    }
+}
+
+impl OrderedBase for LmdbBase {
+    fn read(&self) -> Result<Box<dyn BaseRead + '_>> {
+        Ok(Box::new(self.begin()?))
+    }
+
+    fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
+        self.check_writable()?;
+        loop {
+            let seen = self.map_bytes.load(Ordering::Relaxed);
+            match self.try_write(batch, at) {
+                Ok(true) => return Ok(()),
+                Ok(false) => self.grow(seen)?,
+                Err(e) => {
+                    self.poisoned.fetch_or(e.kind() == ErrorKind::Io, Ordering::AcqRel);
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    fn commit_id(&self) -> Result<CommitId> {
+        self.begin()?.commit_id()
+    }
+
+    fn oldest_reader(&self) -> Result<Option<CommitId>> {
+        // Without the table somebody may read anything.
+        let Some(readers) = &self.readers else { return Ok(Some(CommitId(0))) };
+        self.env.clear_stale_readers().map_err(|e| self.error("look for readers of", e))?;
+        let oldest = readers.oldest().map_err(|e| Error::io(format_args!("readers of {}", self.file.display()), &e))?;
+        // Looked up behind the table, so that the look-up is not the reader that it finds.
+        oldest.map(|transaction| self.begin()?.commit_of(transaction)).transpose()
+    }
+
+    fn verify(&self) -> Result<()> {
+        check_pages(&self.file)?;
+        let read = self.begin()?;
+        read.visit((Bound::Unbounded, Bound::Unbounded), &mut |_, _| Ok(true))
+    }
+}
+
+impl fmt::Debug for LmdbBase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LmdbBase").field("file", &self.file).field("read_only", &self.read_only).finish_non_exhaustive()
+    }
+}
+
+/// A failure inside a write: LMDB's may mean that the mapping has to grow.
+enum Failure {
+    Lmdb(heed::Error),
+    Ours(Error),
+}
+
+impl From<heed::Error> for Failure {
+    fn from(error: heed::Error) -> Self {
+        Failure::Lmdb(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Ours(error)
+    }
+}
+
+struct LmdbWrite<'a> {
+    transaction: RwTxn<'a>,
+    base: &'a LmdbBase,
+    /// The value of the last put, sealed; kept for its memory.
+    stored: Vec<u8>,
+}
+
+impl LmdbWrite<'_> {
+    fn last_commit(&self) -> Result<CommitId, Failure> {
+        let stored = self.base.map.get(&self.transaction, LAST_COMMIT_KEY)?;
+        Ok(CommitId(number(LAST_COMMIT_KEY, stored, &self.base.file)?.map_or(0, u64::from_le_bytes)))
+    }
+
+    fn apply(&mut self, operation: Operation<'_>) -> Result<(), Failure> {
+        match operation {
+            Operation::Put { key, value } => self.put(key, value),
+            Operation::Delete { key } => {
+                self.base.map.delete(&mut self.transaction, key)?;
+                Ok(())
+            }
+            Operation::DeletePrefix { prefix } => {
+                self.base.map.delete_range(&mut self.transaction, &slices(&prefix_range(prefix)))?;
+                Ok(())
+            }
+        }
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        seal(key, value, &mut self.stored);
+        Ok(self.base.map.put(&mut self.transaction, key, &self.stored)?)
+    }
+
+    /// Notes that this transaction is commit `at`, and forgets those that nobody reads any more.
+    fn note_commit(&mut self, at: CommitId) -> Result<(), Failure> {
+        let this = self.transaction.id() as u64;
+        let oldest = match &self.base.readers {
+            Some(readers) => {
+                readers.oldest().map_err(|e| Error::io(format_args!("readers of {}", self.base.file.display()), &e))?
+            }
+            None => Some(0),
+        };
+        // A read may begin on the state before this one until this one is committed.
+        let kept_from = oldest.unwrap_or(this).min(this.saturating_sub(1));
+        let forgotten = (Bound::Included(history_key(0)), Bound::Excluded(history_key(kept_from)));
+        self.base.map.delete_range(&mut self.transaction, &slices(&forgotten))?;
+        self.put(&history_key(this), &at.0.to_le_bytes())?;
+        self.put(LAST_COMMIT_KEY, &at.0.to_le_bytes())
+    }
+}
+
+struct LmdbRead<'a> {
+    // Before `_entered`: the transaction ends before its place behind the gate is given back.
+    transaction: RoTxn<'a, WithoutTls>,
+    base: &'a LmdbBase,
+    _entered: Entered<'a>,
+}
+
+impl LmdbRead<'_> {
+    fn stored(&self, key: &[u8]) -> Result<Option<&[u8]>> {
+        self.base.map.get(&self.transaction, key).map_err(|e| self.base.error("read", e))
+    }
+
+    fn number<const LEN: usize>(&self, key: &[u8]) -> Result<Option<[u8; LEN]>> {
+        number(key, self.stored(key)?, &self.base.file)
+    }
+
+    /// The commit that `transaction` was, or an older one if that is not known any more.
+    fn commit_of(&self, transaction: u64) -> Result<CommitId> {
+        let key = history_key(transaction);
+        let found = self.base.map.get_lower_than_or_equal_to(&self.transaction, &key);
+        let found = found.map_err(|e| self.base.error("read", e))?;
+        let Some((key, stored)) = found.filter(|(key, _)| key.starts_with(HISTORY_PREFIX)) else {
+            return Ok(CommitId(0));
+        };
+        Ok(CommitId(number(key, Some(stored), &self.base.file)?.map_or(0, u64::from_le_bytes)))
+    }
+
+    fn visit(
+        &self,
+        range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>,
+    ) -> Result<()> {
+        let failed = |e| self.base.error("read", e);
+        for entry in self.base.map.range(&self.transaction, &slices(&range)).map_err(failed)? {
+            let (key, stored) = entry.map_err(failed)?;
+            if !visit(key, unseal(key, stored, &self.base.file)?)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BaseRead for LmdbRead<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        super::check_key(key)?;
+        self.stored(key)?.map(|stored| Ok(unseal(key, stored, &self.base.file)?.to_vec())).transpose()
+    }
+
+    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+        self.visit(prefix_range(prefix), visit)
+    }
+
+    fn commit_id(&self) -> Result<CommitId> {
+        Ok(CommitId(self.number(LAST_COMMIT_KEY)?.map_or(0, u64::from_le_bytes)))
+    }
+}
+
+fn history_key(transaction: u64) -> Vec<u8> {
+    [HISTORY_PREFIX, &transaction.to_be_bytes()].concat()
+}
+
+fn number<const LEN: usize>(key: &[u8], stored: Option<&[u8]>, file: &Path) -> Result<Option<[u8; LEN]>> {
+    let Some(stored) = stored else { return Ok(None) };
+    let value = unseal(key, stored, file)?;
+    let number = value.try_into().map_err(|_| {
+        Error::corrupt(format!("{}: a number of {LEN} bytes has {} bytes", file.display(), value.len()))
+    })?;
+    Ok(Some(number))
+}
+
+fn slices(range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice))
+}
+
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// A lock file without its base means that the base was lost: an empty one in its place would lose the rest too.
+fn check_never_made(file: &Path) -> Result<()> {
+    if with_suffix(file, LOCK_SUFFIX).exists() {
+        return Err(Error::corrupt(format!("{} is missing, and it was there before", file.display()))
+            .hint("restore the directory from a backup; its column files mean nothing without this file"));
+    }
+    Ok(())
+}
+
+/// Makes an empty base, whole or not at all.
+fn make(file: &Path) -> Result<()> {
+    let new = with_suffix(file, NEW_SUFFIX);
+    let failed = |e: &io::Error| Error::io(format_args!("make {}", file.display()), e);
+    let remove_new = || -> io::Result<()> {
+        for path in [new.clone(), with_suffix(&new, LOCK_SUFFIX)] {
+            if path.exists() {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    };
+    remove_new().map_err(|e| failed(&e))?;
+    fill(&new)?;
+    fs::rename(&new, file).and_then(|()| remove_new()).map_err(|e| failed(&e))?;
+    let dir = file.parent().expect("a file in a directory has a parent");
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| failed(&e))
+}
+
+fn fill(new: &Path) -> Result<()> {
+    let env = open_env(new, false, MAP_BYTES_MIN)?;
+    let (map, _readers) = attach(&env, new)?;
+    let fill = || -> heed::Result<()> {
+        let mut transaction = env.write_txn()?;
+        let mut stored = Vec::new();
+        for (key, value) in [(VERSION_KEY, &LAYOUT_VERSION.to_le_bytes()[..]), (LAST_COMMIT_KEY, &0_u64.to_le_bytes())]
+        {
+            seal(key, value, &mut stored);
+            map.put(&mut transaction, key, &stored)?;
+        }
+        transaction.commit()
+    };
+    fill().map_err(|e| error_of("make", new, e))
+}
+
+fn open_env(file: &Path, read_only: bool, map_bytes: usize) -> Result<Env<WithoutTls>> {
+    let len = fs::metadata(file).map_or(0, |metadata| metadata.len() as usize);
+    let mut map_bytes = map_bytes.max(len.saturating_mul(2)).next_power_of_two();
+    let mut options = EnvOpenOptions::new().read_txn_without_tls();
+    let read_only = if read_only { EnvFlags::READ_ONLY } else { EnvFlags::empty() };
+    // SAFETY: neither flag takes away a sync or a lock.
+    unsafe { options.flags(EnvFlags::NO_SUB_DIR | read_only) };
+    options.max_readers(READERS_MAX);
+    loop {
+        options.map_size(map_bytes);
+        // SAFETY: 1. The file is LMDB's own: nobody else writes or cuts it, in this process or another, and its heads and
+        // length were checked. 2. It is not open in this process already: heed keeps a table of canonical paths and
+        // refuses. 3. The lock file is only ever opened by LMDB and once by `ReaderTable`, which closes it after LMDB.
+        match unsafe { options.open(file) } {
+            Ok(env) => return Ok(env),
+            Err(heed::Error::Io(e)) if e.kind() == io::ErrorKind::OutOfMemory && map_bytes > MAP_BYTES_MIN => {
+                map_bytes /= 2;
+            }
+            Err(e) => return Err(error_of("open", file, e)),
+        }
+    }
+}
+
+/// The one map of an environment, and its table of readers.
+fn attach(env: &Env<WithoutTls>, file: &Path) -> Result<(Map, Option<ReaderTable>)> {
+    let failed = |e| error_of("open", file, e);
+    if env.max_key_size() < KEY_LEN_MAX {
+        return Err(Error::internal(format!("LMDB takes keys of {} bytes only", env.max_key_size())));
+    }
+    let opened = env.open_databases_and_commit(env.read_txn().map_err(failed)?, |opener, transaction| {
+        let map = opener.open_database::<Bytes, Bytes>(transaction, None)?;
+        Ok(CommitOrAbort::<_, ()>::Commit(map))
+    });
+    let map = opened.map_err(failed)?.commit().flatten();
+    let map = map.ok_or_else(|| Error::corrupt(format!("{}: the main tree is missing", file.display())))?;
+    let lock_file = with_suffix(file, LOCK_SUFFIX);
+    let known = env.read_txn().map_err(failed)?;
+    let readers = match lock_file.exists() {
+        true => Some(ReaderTable::open(&lock_file, env.max_readers(), known.id() as u64)?),
+        false => None,
+    };
+    Ok((map, readers))
+}
+
+fn error_of(call: &str, file: &Path, cause: heed::Error) -> Error {
+    let what = format!("{call} {}", file.display());
+    let new = |kind: ErrorKind, text: &str| Error::new(kind, format!("{what}: {text}"));
+    match cause {
+        heed::Error::Io(e) => Error::io(what, &e),
+        heed::Error::EnvAlreadyOpened => new(ErrorKind::Locked, "the file is open in this process already")
+            .hint("open the database once and share it between threads"),
+        heed::Error::Mdb(MdbError::ReadersFull) => {
+            new(ErrorKind::Locked, &format!("{READERS_MAX} statements read at once, which is as many as can"))
+                .hint("run it again when some of them have ended")
+        }
+        heed::Error::Mdb(MdbError::VersionMismatch) => {
+            new(ErrorKind::NewerFormat, "the file, or a process that has it open, is of another version of LMDB")
+        }
+        heed::Error::Mdb(MdbError::Panic) => new(ErrorKind::Io, "an earlier write could not be completed")
+            .hint("open the database again to go on from the last commit that reached the disk"),
+        heed::Error::Mdb(e @ (MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid)) => {
+            new(ErrorKind::Corrupt, &e.to_string())
+                .hint("the ordered base of this database is damaged; restore the directory from a backup")
+        }
+        e => new(ErrorKind::Internal, &e.to_string()),
+    }
+}

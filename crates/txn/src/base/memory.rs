@@ -1,0 +1,215 @@
+//! The ordered base in memory: the base of a database without a directory, and the twin that the other is tested against.
+//!
+//! Each key keeps its versions, newest last, each with the number of the write that made it. A read sees the newest
+//! version at or before the write it began with. A write notes the keys of which it outdated a version and drops, of
+//! those noted before, the versions that nobody sees any more, so a write costs what it changes, not what there is.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rowmill_base::{CommitId, Result};
+
+use super::{BaseRead, Operation, OrderedBase, WriteBatch, check_batch, check_key, prefix_range};
+
+/// Entries that a scan copies at a time; it holds no lock while it shows them to the visitor.
+const SCAN_ENTRIES: usize = 64;
+
+/// An ordered base in memory, gone when dropped.
+#[derive(Debug, Default)]
+pub struct MemoryBase {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    versions: BTreeMap<Vec<u8>, Vec<Version>>,
+    /// The number of the last write.
+    write: u64,
+    commit: CommitId,
+    /// Reads that are held, by the number of the write that they see: their commit and how many there are.
+    reads: BTreeMap<u64, (CommitId, usize)>,
+    /// Keys of which the write of this number outdated a version, oldest write first.
+    outdated: VecDeque<(u64, Vec<u8>)>,
+}
+
+#[derive(Clone, Debug)]
+struct Version {
+    write: u64,
+    /// None: the key was deleted.
+    value: Option<Arc<[u8]>>,
+}
+
+impl MemoryBase {
+    /// An empty base.
+    pub fn new() -> MemoryBase {
+        MemoryBase::default()
+    }
+}
+
+/// The version that a read of `write` sees, if the key was there.
+fn seen(versions: &[Version], write: u64) -> Option<&Arc<[u8]>> {
+    versions.iter().rev().find(|version| version.write <= write)?.value.as_ref()
+}
+
+impl State {
+    fn set(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let version = Version { write: self.write, value: value.map(Arc::from) };
+        if value.is_none() && !self.versions.contains_key(key) {
+            return;
+        }
+        let versions = self.versions.entry(key.to_vec()).or_default();
+        match versions.last_mut() {
+            Some(last) if last.write == self.write => *last = version,
+            _ => versions.push(version),
+        }
+        if versions.len() > 1 || value.is_none() {
+            self.outdated.push_back((self.write, key.to_vec()));
+        }
+    }
+
+    fn delete_prefix(&mut self, prefix: &[u8]) {
+        let keys = self.versions.range(prefix_range(prefix)).map(|(key, _)| key.clone());
+        for key in keys.collect::<Vec<_>>() {
+            self.set(&key, None);
+        }
+    }
+
+    /// Drops the versions that no read sees, now or later.
+    fn sweep(&mut self) {
+        let oldest = self.reads.keys().next().copied().unwrap_or(self.write);
+        while let Some((_, key)) = self.outdated.pop_front_if(|(write, _)| *write <= oldest) {
+            let Some(versions) = self.versions.get_mut(&key) else { continue };
+            // All behind the one that the oldest read sees are seen by later ones.
+            let first = versions.iter().rposition(|version| version.write <= oldest).unwrap_or(0);
+            versions.drain(..first);
+            if matches!(versions.as_slice(), [Version { write, value: None }] if *write <= oldest) {
+                self.versions.remove(&key);
+            }
+        }
+    }
+}
+
+impl OrderedBase for MemoryBase {
+    fn read(&self) -> Result<Box<dyn BaseRead + '_>> {
+        let mut state = self.state.lock();
+        let (write, commit) = (state.write, state.commit);
+        state.reads.entry(write).or_insert((commit, 0)).1 += 1;
+        Ok(Box::new(MemoryRead { base: self, write, commit }))
+    }
+
+    fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
+        let mut state = self.state.lock();
+        check_batch(batch, at, state.commit)?;
+        state.write += 1;
+        state.commit = at;
+        for operation in batch.operations() {
+            match operation {
+                Operation::Put { key, value } => state.set(key, Some(value)),
+                Operation::Delete { key } => state.set(key, None),
+                Operation::DeletePrefix { prefix } => state.delete_prefix(prefix),
+            }
+        }
+        state.sweep();
+        Ok(())
+    }
+
+    fn commit_id(&self) -> Result<CommitId> {
+        Ok(self.state.lock().commit)
+    }
+
+    fn oldest_reader(&self) -> Result<Option<CommitId>> {
+        Ok(self.state.lock().reads.values().next().map(|(commit, _)| *commit))
+    }
+
+    fn verify(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct MemoryRead<'a> {
+    base: &'a MemoryBase,
+    write: u64,
+    commit: CommitId,
+}
+
+impl MemoryRead<'_> {
+    /// The next entries of a range.
+    fn entries(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<(Vec<u8>, Arc<[u8]>)> {
+        let state = self.base.state.lock();
+        let seen = state.versions.range(range).filter_map(|(key, all)| Some((key, seen(all, self.write)?)));
+        seen.take(SCAN_ENTRIES).map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+}
+
+impl BaseRead for MemoryRead<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        check_key(key)?;
+        let state = self.base.state.lock();
+        Ok(state.versions.get(key).and_then(|all| seen(all, self.write)).map(|value| value.to_vec()))
+    }
+
+    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+        let (mut start, end) = prefix_range(prefix);
+        loop {
+            let entries = self.entries((start, end.clone()));
+            for (key, value) in &entries {
+                if !visit(key, value)? {
+                    return Ok(());
+                }
+            }
+            match entries.into_iter().last() {
+                Some((key, _)) => start = Bound::Excluded(key),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn commit_id(&self) -> Result<CommitId> {
+        Ok(self.commit)
+    }
+}
+
+impl Drop for MemoryRead<'_> {
+    fn drop(&mut self) {
+        let mut state = self.base.state.lock();
+        let (_, held) = state.reads.get_mut(&self.write).expect("a read is counted while it is held");
+        *held -= 1;
+        if *held == 0 {
+            state.reads.remove(&self.write);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn put(base: &MemoryBase, key: &[u8], value: &[u8]) {
+        let mut batch = WriteBatch::new();
+        batch.put(key, value);
+        base.write(&batch, CommitId(1)).unwrap();
+    }
+
+    #[test]
+    fn versions_go_when_nobody_sees_them() {
+        let base = MemoryBase::new();
+        let versions = |key: &[u8]| base.state.lock().versions.get(key).map_or(0, Vec::len);
+        put(&base, b"a", b"1");
+        let old = base.read().unwrap();
+        put(&base, b"a", b"2");
+        let mut delete = WriteBatch::new();
+        delete.delete(b"a");
+        delete.delete(b"never");
+        base.write(&delete, CommitId(1)).unwrap();
+        assert_eq!((versions(b"a"), versions(b"never")), (3, 0));
+        assert_eq!(old.get(b"a").unwrap().unwrap(), b"1");
+        drop(old);
+        put(&base, b"b", b"");
+        assert_eq!((versions(b"a"), versions(b"b")), (0, 1));
+        assert_eq!(base.state.lock().outdated.len(), 0);
+    }
+}

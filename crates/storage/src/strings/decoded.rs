@@ -1,5 +1,6 @@
 //! A decoded value list: all bytes in one buffer, and the Arrow arrays that are views into it.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{
@@ -24,6 +25,14 @@ impl DecodedList {
     pub(super) fn new(bytes: Vec<u8>, offsets: Vec<u32>, kind: StringKind) -> DecodedList {
         debug_assert_eq!(offsets.last().map(|&end| end as usize), Some(bytes.len()));
         DecodedList { bytes: bytes.into(), offsets: offsets.into(), kind, array: OnceLock::new() }
+    }
+
+    /// A range of the values, sharing the bytes.
+    pub(super) fn slice(&self, values: Range<usize>) -> DecodedList {
+        let base = self.offsets[values.start];
+        let bytes = self.bytes.slice_with_length(base as usize, (self.offsets[values.end] - base) as usize);
+        let offsets = self.offsets[values.start..=values.end].iter().map(|offset| offset - base).collect();
+        DecodedList { bytes, offsets, kind: self.kind, array: OnceLock::new() }
     }
 
     /// Values.

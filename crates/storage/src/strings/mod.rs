@@ -11,16 +11,27 @@
 //! [`plan`] decides between the two shapes. Everything that reads stored bytes treats them as hostile: it returns an
 //! error of kind `Corrupt`, and allocates no more than a stored chunk of that size can honestly need.
 
+mod cursor;
 mod decoded;
 mod dictionary;
+mod front;
+mod fsst;
 mod input;
 mod list;
+mod list_writer;
+mod packed;
+mod reader;
 mod rows;
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod speed;
 
 pub use decoded::DecodedList;
 pub use dictionary::Dictionary;
 pub use input::ByteStrings;
-pub use list::{ListLayout, StringList, encode_list, encode_list_as};
+pub use list::{ListLayout, StringList};
+pub use list_writer::{encode_list, encode_list_as};
 pub use rows::{StringRows, encode_rows};
 
 use arrow::datatypes::DataType;

@@ -1,0 +1,128 @@
+//! Single values of a stored list: from the head of their group, not from the start of the list.
+
+use rowmill_base::{Error, Result};
+
+use super::StringList;
+
+/// Walks over the values of a list in ascending order, jumping ahead where asked.
+#[derive(Debug)]
+pub(super) struct Cursor<'l, 'a> {
+    list: &'l StringList<'a>,
+    /// The group that the fields below are about; `None` before the first one.
+    group: Option<usize>,
+    /// Own and shared length of the group's values.
+    lengths: Vec<u32>,
+    shared: Vec<u32>,
+    /// What is left of the group's payload.
+    payload: &'a [u8],
+    /// The next value in the group.
+    next: usize,
+    /// The value that was read last.
+    value: Vec<u8>,
+}
+
+impl<'l, 'a> Cursor<'l, 'a> {
+    pub(super) fn new(list: &'l StringList<'a>) -> Cursor<'l, 'a> {
+        Cursor { list, group: None, lengths: vec![], shared: vec![], payload: &[], next: 0, value: vec![] }
+    }
+
+    /// Value `index` of the list, which has it.
+    pub(super) fn value(&mut self, index: usize) -> Result<&[u8]> {
+        assert!(index < self.list.len(), "value {index} of {}", self.list.len());
+        let group = index >> self.list.group_log2;
+        let within = index - (group << self.list.group_log2);
+        if self.group != Some(group) || within < self.next {
+            self.enter(group)?;
+        }
+        while self.next < within {
+            self.pass()?;
+        }
+        self.read()?;
+        Ok(&self.value)
+    }
+
+    /// Goes to the head of a group.
+    fn enter(&mut self, group: usize) -> Result<()> {
+        let values = self.list.values_of(group..group + 1);
+        self.payload = self.list.payload_of(group..group + 1)?;
+        self.lengths.clear();
+        self.list.lengths.unpack(values.clone(), &mut self.lengths);
+        self.shared.clear();
+        if let Some(shared) = &self.list.shared {
+            shared.unpack(values, &mut self.shared);
+        }
+        self.value.clear();
+        self.next = 0;
+        self.group = Some(group);
+        Ok(())
+    }
+
+    /// Leaves the next value behind. Only what the values after it share has to be read.
+    fn pass(&mut self) -> Result<()> {
+        if !self.shared.is_empty() {
+            return self.read();
+        }
+        let length = self.lengths[self.next] as usize;
+        let stored = match &self.list.symbols {
+            Some(symbols) => symbols.skip(self.payload, length),
+            None => Some(length),
+        };
+        self.advance(stored)
+    }
+
+    /// Puts the next value together.
+    fn read(&mut self) -> Result<()> {
+        let shared = self.shared.get(self.next).map_or(0, |&shared| shared as usize);
+        if shared > self.value.len() {
+            return Err(Error::corrupt(format!("a value shares {shared} bytes of {}", self.value.len())));
+        }
+        self.value.truncate(shared);
+        let length = self.lengths[self.next] as usize;
+        let stored = match &self.list.symbols {
+            Some(symbols) => symbols.decode_value(self.payload, length, &mut self.value),
+            None => self.payload.get(..length).map(|suffix| {
+                self.value.extend_from_slice(suffix);
+                length
+            }),
+        };
+        self.advance(stored)
+    }
+
+    fn advance(&mut self, stored: Option<usize>) -> Result<()> {
+        let Some(rest) = stored.and_then(|stored| self.payload.get(stored..)) else {
+            return Err(Error::corrupt(format!("value {} of a group of its list ends early", self.next)));
+        };
+        self.payload = rest;
+        self.next += 1;
+        Ok(())
+    }
+}
+
+impl StringList<'_> {
+    /// Appends the bytes of one value to `out`. Panics if there is none of that number.
+    pub fn get(&self, index: usize, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(Cursor::new(self).value(index)?);
+        Ok(())
+    }
+
+    /// The first value that is not less than `bytes`; the number of values if there is none.
+    pub fn lower_bound(&self, bytes: &[u8]) -> Result<usize> {
+        let mut cursor = Cursor::new(self);
+        // The last group whose head is less holds the border, unless even the first head is not.
+        let mut groups = 0..self.groups();
+        while !groups.is_empty() {
+            let middle = groups.start + groups.len() / 2;
+            match cursor.value(middle << self.group_log2)? < bytes {
+                true => groups.start = middle + 1,
+                false => groups.end = middle,
+            }
+        }
+        let Some(group) = groups.start.checked_sub(1) else { return Ok(0) };
+        for index in self.values_of(group..group + 1) {
+            if cursor.value(index)? >= bytes {
+                return Ok(index);
+            }
+        }
+        Ok(self.values_of(group..group + 1).end)
+    }
+}

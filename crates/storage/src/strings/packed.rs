@@ -1,0 +1,190 @@
+//! Lengths and counts: small integers at one width of bits, with the few large ones patched in.
+//!
+//! ```text
+//!   width u8 | base u32 | patches u32 | low bits, first number in the lowest bits | positions u32.. | numbers u32..
+//! ```
+//!
+//! A number is `base` plus its low bits, unless a patch at its position replaces it. The width is the one that makes
+//! the section smallest: one value of a megabyte among half a million short ones costs eight bytes, not 15 bits a row.
+//! Numbers are read from any position, which the block-wise layouts that unpack faster do not allow; at about a
+//! nanosecond each they are not what decoding strings waits for.
+
+use std::ops::Range;
+
+use rowmill_base::{Error, Result};
+
+use super::reader::{Reader, u32_at};
+
+/// Bytes that a patch takes: its position and its number.
+const PATCH_BYTES: usize = 8;
+
+/// Appends `numbers` to `out`.
+pub(super) fn write(numbers: &[u32], out: &mut Vec<u8>) {
+    let base = numbers.iter().copied().min().unwrap_or(0);
+    let width = best_width(numbers, base);
+    let fits = |number: u32| u64::from(number - base) >> width == 0;
+    let patches: Vec<(u32, u32)> =
+        (0u32..).zip(numbers.iter().copied()).filter(|&(_, number)| !fits(number)).collect();
+    out.push(width as u8);
+    out.extend_from_slice(&base.to_le_bytes());
+    out.extend_from_slice(&(patches.len() as u32).to_le_bytes());
+    pack(numbers.iter().map(|&number| if fits(number) { number - base } else { 0 }), width, out);
+    patches.iter().for_each(|(position, _)| out.extend_from_slice(&position.to_le_bytes()));
+    patches.iter().for_each(|(_, number)| out.extend_from_slice(&number.to_le_bytes()));
+}
+
+/// The width at which packed bits and patches together are smallest.
+fn best_width(numbers: &[u32], base: u32) -> u32 {
+    let mut of_width = [0usize; 33];
+    for &number in numbers {
+        of_width[(u32::BITS - (number - base).leading_zeros()) as usize] += 1;
+    }
+    let mut wider = numbers.len();
+    let bytes_at = |width: usize| {
+        wider -= of_width[width];
+        (numbers.len() * width).div_ceil(8) + wider * PATCH_BYTES
+    };
+    let bytes: Vec<usize> = (0..=32).map(bytes_at).collect();
+    (0..=32).min_by_key(|&width| bytes[width as usize]).expect("the range is not empty")
+}
+
+fn pack(numbers: impl Iterator<Item = u32>, width: u32, out: &mut Vec<u8>) {
+    let (mut word, mut used) = (0u64, 0);
+    for number in numbers {
+        word |= u64::from(number) << used;
+        used += width;
+        while used >= 8 {
+            out.push(word as u8);
+            word >>= 8;
+            used -= 8;
+        }
+    }
+    if used > 0 {
+        out.push(word as u8);
+    }
+}
+
+/// Stored numbers.
+#[derive(Clone, Debug)]
+pub(super) struct PackedInts<'a> {
+    width: u32,
+    base: u32,
+    low_bits: &'a [u8],
+    positions: &'a [u8],
+    patches: &'a [u8],
+}
+
+impl<'a> PackedInts<'a> {
+    /// The next `len` numbers of a section.
+    pub(super) fn read(section: &mut Reader<'a>, len: usize) -> Result<PackedInts<'a>> {
+        let width = u32::from(section.u8()?);
+        let base = section.u32()?;
+        let patches = section.u32()? as usize;
+        if width > 32 || patches > len {
+            return Err(Error::corrupt(format!("{patches} patches to {len} lengths of {width} bits")));
+        }
+        Ok(PackedInts {
+            width,
+            base,
+            low_bits: section.bytes((len * width as usize).div_ceil(8))?,
+            positions: section.bytes(patches * 4)?,
+            patches: section.bytes(patches * 4)?,
+        })
+    }
+
+    /// Appends a range of the numbers to `out`. The range lies within what was read.
+    pub(super) fn unpack(&self, range: Range<usize>, out: &mut Vec<u32>) {
+        let start = out.len();
+        let mut bit = range.start * self.width as usize;
+        let mask = (1u64 << self.width) - 1;
+        out.extend(range.clone().map(|_| {
+            let low = word_at(self.low_bits, bit >> 3) >> (bit & 7) & mask;
+            bit += self.width as usize;
+            self.base.wrapping_add(low as u32)
+        }));
+        self.patch(range, &mut out[start..]);
+    }
+
+    /// Replaces what did not fit. Positions may be in any order in hostile bytes: then some patches are missed.
+    fn patch(&self, range: Range<usize>, out: &mut [u32]) {
+        let (mut low, mut high) = (0, self.positions.len() / 4);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match (u32_at(self.positions, middle) as usize) < range.start {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        for patch in low..self.positions.len() / 4 {
+            let position = (u32_at(self.positions, patch) as usize).wrapping_sub(range.start);
+            match out.get_mut(position) {
+                Some(number) => *number = u32_at(self.patches, patch),
+                None => return,
+            }
+        }
+    }
+}
+
+/// Eight bytes from `byte` on, zeros where there are none.
+#[inline]
+fn word_at(bytes: &[u8], byte: usize) -> u64 {
+    match bytes.get(byte..byte + 8) {
+        Some(eight) => u64::from_le_bytes(eight.try_into().expect("the slice is eight bytes long")),
+        None => bytes.get(byte..).unwrap_or(&[]).iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stored(numbers: &[u32]) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(numbers, &mut out);
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn any_range_comes_back(
+            numbers in prop::collection::vec(prop_oneof![20 => 0u32..40, 1 => any::<u32>()], 0..300),
+            from in 0usize..300,
+            to in 0usize..300,
+        ) {
+            let bytes = stored(&numbers);
+            let mut reader = Reader::new(&bytes);
+            let packed = PackedInts::read(&mut reader, numbers.len()).unwrap();
+            prop_assert!(reader.rest().is_empty());
+            let to = to.min(numbers.len());
+            let from = from.min(to);
+            let mut out = vec![7];
+            packed.unpack(from..to, &mut out);
+            prop_assert_eq!(&out[1..], &numbers[from..to]);
+        }
+
+        #[test]
+        fn hostile_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..100), len in 0usize..50) {
+            if let Ok(packed) = PackedInts::read(&mut Reader::new(&bytes), len) {
+                let mut out = Vec::new();
+                packed.unpack(len / 2..len, &mut out);
+                prop_assert_eq!(out.len(), len - len / 2);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_numbers_take_no_bits() {
+        assert_eq!(stored(&[36; 1000]).len(), 9);
+    }
+
+    #[test]
+    fn one_large_number_costs_a_patch() {
+        let mut numbers = vec![3; 1000];
+        numbers[500] = 1 << 20;
+        assert_eq!(stored(&numbers).len(), 9 + PATCH_BYTES);
+    }
+}

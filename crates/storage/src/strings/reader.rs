@@ -1,0 +1,42 @@
+//! Takes stored bytes apart from the front, without ever reading past their end.
+
+use rowmill_base::{Error, Result};
+
+/// What is left of a stored section.
+#[derive(Clone, Debug)]
+pub(super) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader(bytes)
+    }
+
+    /// The next `len` bytes.
+    pub(super) fn bytes(&mut self, len: usize) -> Result<&'a [u8]> {
+        let Some((taken, rest)) = self.0.split_at_checked(len) else {
+            return Err(Error::corrupt(format!("a string section ends {} bytes early", len - self.0.len())));
+        };
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8> {
+        Ok(self.bytes(1)?[0])
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32> {
+        Ok(u32_at(self.bytes(4)?, 0))
+    }
+
+    /// Everything that is left.
+    pub(super) fn rest(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// Number `index` of a packed array of little-endian numbers. Panics if there is none.
+#[inline]
+pub(super) fn u32_at(bytes: &[u8], index: usize) -> u32 {
+    let four = bytes[index * 4..][..4].try_into().expect("the slice is four bytes long");
+    u32::from_le_bytes(four)
+}

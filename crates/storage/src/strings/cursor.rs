@@ -78,6 +78,9 @@ impl<'l, 'a> Cursor<'l, 'a> {
         }
         self.value.truncate(shared);
         let length = self.lengths[self.next] as usize;
+        if shared + length > self.list.decoded_bytes() {
+            return Err(Error::corrupt(format!("a value of {} bytes", shared + length)));
+        }
         let stored = match &self.list.symbols {
             Some(symbols) => symbols.decode_value(self.payload, length, &mut self.value),
             None => self.payload.get(..length).map(|suffix| {

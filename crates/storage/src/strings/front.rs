@@ -49,20 +49,24 @@ fn word(eight: &[u8]) -> u64 {
 }
 
 /// Where each value ends, from what it shares and what is its own; starts with a 0. Checks that no value shares more
-/// than the one before has, and that all together are at most `bytes_max` long.
-pub(super) fn offsets(shared: &[u32], suffixes: &[u32], bytes_max: usize) -> Result<Vec<u32>> {
-    let mut offsets = Vec::with_capacity(suffixes.len() + 1);
+/// than the one before has, and that all together are at most `bytes_max` long, 2^32 - 1 at most.
+pub(super) fn offsets(shared: Option<&[u32]>, own: &[u32], bytes_max: usize, offsets: &mut Vec<u32>) -> Result<()> {
+    offsets.clear();
     offsets.push(0);
     let (mut before, mut end, mut honest) = (0u64, 0u64, true);
-    for (&shared, &suffix) in shared.iter().zip(suffixes) {
+    let mut add = |shared: u32, own: u32| {
         honest &= u64::from(shared) <= before && shared as usize <= SHARED_BYTES_MAX;
-        before = u64::from(shared) + u64::from(suffix);
+        before = u64::from(shared) + u64::from(own);
         end += before;
         offsets.push(end as u32);
+    };
+    match shared {
+        Some(shared) => shared.iter().zip(own).for_each(|(&shared, &own)| add(shared, own)),
+        None => own.iter().for_each(|&own| add(0, own)),
     }
     match honest && end <= bytes_max as u64 {
-        true => Ok(offsets),
-        false => Err(Error::corrupt(format!("front-coded values of {end} bytes where {bytes_max} are said"))),
+        true => Ok(()),
+        false => Err(Error::corrupt(format!("values of {end} bytes where at most {bytes_max} are said"))),
     }
 }
 

@@ -39,9 +39,21 @@ impl ByteStrings {
         self.views.is_empty()
     }
 
+    /// The strings as Arrow's views.
+    pub(super) fn views(&self) -> &BinaryViewArray {
+        &self.views
+    }
+
     /// The rows that are not NULL; `None` if all are.
     pub fn nulls(&self) -> Option<&NullBuffer> {
         self.views.nulls().filter(|nulls| nulls.null_count() > 0)
+    }
+
+    /// The bytes of each row, none of a NULL one.
+    pub(super) fn rows(&self) -> Vec<&[u8]> {
+        let nulls = self.nulls();
+        let row = |row| if nulls.is_some_and(|nulls| nulls.is_null(row)) { &[] } else { self.value(row) };
+        (0..self.len()).map(row).collect()
     }
 
     /// The bytes of a row; of a NULL row, whatever lies there.

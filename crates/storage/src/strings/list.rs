@@ -9,10 +9,9 @@
 //!   payload: suffixes, one behind the other, as bytes or as codes
 //! ```
 //!
-//! A group starts with a whole value, so it decodes alone: [`super::cursor`] finds single values that way. Everything
-//! at once goes through three flat passes: lengths to offsets, codes to bytes, suffixes to values. Lengths count
-//! decoded bytes, so all offsets are known, and checked against the header, before the first byte is decoded and before
-//! memory is allocated for it.
+//! A group starts with a whole value, so it decodes alone; [`super::cursor`] finds single values that way, and
+//! [`super::decode`] all of them at once. Lengths count decoded bytes: all offsets are known, and checked against the
+//! header, before the first byte is decoded and before memory is allocated for it.
 
 use std::ops::Range;
 
@@ -21,13 +20,13 @@ use rowmill_base::{Error, Result};
 use super::fsst::{self, SymbolTable};
 use super::packed::PackedInts;
 use super::reader::{Reader, u32_at};
-use super::{DecodedList, LIST_BYTES_MAX, StringKind, front};
+use super::{LIST_BYTES_MAX, front};
 
 /// Bytes of the fixed part in front.
 pub(super) const HEADER_BYTES: usize = 16;
 
 /// Values of a group at most, as a power of two.
-const GROUP_LOG2_MAX: u8 = 10;
+const GROUP_LOG2_MAX: u8 = 8;
 
 /// How the bytes of a list are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +46,10 @@ impl ListLayout {
     /// All of them, by their stored number.
     pub const ALL: [ListLayout; 4] =
         [ListLayout::Raw, ListLayout::FrontCoded, ListLayout::Fsst, ListLayout::FrontCodedFsst];
+
+    pub(super) fn with_fsst(self) -> ListLayout {
+        if self.is_front_coded() { ListLayout::FrontCodedFsst } else { ListLayout::Fsst }
+    }
 
     pub(super) fn is_front_coded(self) -> bool {
         matches!(self, ListLayout::FrontCoded | ListLayout::FrontCodedFsst)
@@ -129,86 +132,30 @@ impl<'a> StringList<'a> {
         self.decoded_bytes
     }
 
-    /// All values.
-    pub fn decode(&self, kind: StringKind) -> Result<DecodedList> {
-        let (bytes, offsets) = self.decode_groups(0..self.groups())?;
-        match bytes.len() == self.decoded_bytes {
-            true => Ok(DecodedList::new(bytes, offsets, kind)),
-            false => Err(Error::corrupt(format!("{} bytes of values, not {}", bytes.len(), self.decoded_bytes))),
-        }
-    }
-
-    /// A range of the values, for work that is shared between threads. Panics if the list is shorter.
-    pub fn decode_range(&self, values: Range<usize>, kind: StringKind) -> Result<DecodedList> {
-        assert!(values.start <= values.end && values.end <= self.values, "{values:?} of {} values", self.values);
-        let groups = values.start >> self.group_log2..values.end.div_ceil(1 << self.group_log2);
-        let first = groups.start << self.group_log2;
-        let (bytes, offsets) = self.decode_groups(groups)?;
-        Ok(DecodedList::new(bytes, offsets, kind).slice(values.start - first..values.end - first))
+    /// Values of a group.
+    pub(super) fn group_values(&self) -> usize {
+        1 << self.group_log2
     }
 
     pub(super) fn groups(&self) -> usize {
         self.group_ends.len() / 4
     }
 
-    fn group_start(&self, group: usize) -> usize {
+    /// Where a group starts in the payload; that of the last but one is its end.
+    pub(super) fn group_start(&self, group: usize) -> usize {
         if group == 0 { 0 } else { u32_at(self.group_ends, group - 1) as usize }
     }
 
     /// What is stored of some groups' values.
     pub(super) fn payload_of(&self, groups: Range<usize>) -> Result<&'a [u8]> {
         let bytes = self.group_start(groups.start)..self.group_start(groups.end);
-        self.payload.get(bytes.clone()).ok_or_else(|| Error::corrupt(format!("value groups at payload bytes {bytes:?}")))
+        self.payload
+            .get(bytes.clone())
+            .ok_or_else(|| Error::corrupt(format!("value groups at payload bytes {bytes:?}")))
     }
 
     /// The values that `groups` hold.
     pub(super) fn values_of(&self, groups: Range<usize>) -> Range<usize> {
         (groups.start << self.group_log2).min(self.values)..(groups.end << self.group_log2).min(self.values)
-    }
-
-    /// The bytes of some groups' values and where each ends.
-    fn decode_groups(&self, groups: Range<usize>) -> Result<(Vec<u8>, Vec<u32>)> {
-        let payload = self.payload_of(groups.clone())?;
-        let values = self.values_of(groups);
-        let mut lengths = Vec::with_capacity(values.len());
-        self.lengths.unpack(values.clone(), &mut lengths);
-        let Some(shared) = &self.shared else {
-            let offsets = front::offsets(&vec![0; lengths.len()], &lengths, self.decoded_bytes)?;
-            let total = offsets[lengths.len()] as usize;
-            let mut bytes = self.decode_suffixes(payload, total, 0)?;
-            bytes.truncate(total);
-            return Ok((bytes, offsets));
-        };
-        let mut shares = Vec::with_capacity(values.len());
-        shared.unpack(values, &mut shares);
-        let offsets = front::offsets(&shares, &lengths, self.decoded_bytes)?;
-        let own: usize = lengths.iter().map(|&length| length as usize).sum();
-        let suffixes = self.decode_suffixes(payload, own, front::SLACK)?;
-        let total = offsets[lengths.len()] as usize;
-        let mut bytes = vec![0; total + front::SLACK];
-        front::expand(&suffixes, &shares, &offsets, &mut bytes);
-        bytes.truncate(total);
-        Ok((bytes, offsets))
-    }
-
-    /// The `total` bytes that `payload` stands for, and at least `slack` more.
-    fn decode_suffixes(&self, payload: &[u8], total: usize, slack: usize) -> Result<Vec<u8>> {
-        let mismatch = || Error::corrupt(format!("{} payload bytes are not {total} bytes of values", payload.len()));
-        let Some(symbols) = &self.symbols else {
-            if payload.len() != total {
-                return Err(mismatch());
-            }
-            let mut bytes = Vec::with_capacity(total + slack);
-            bytes.extend_from_slice(payload);
-            bytes.resize(total + slack, 0);
-            return Ok(bytes);
-        };
-        if total > payload.len() * fsst::SYMBOL_BYTES_MAX {
-            return Err(mismatch());
-        }
-        let mut bytes = vec![0; total + fsst::SLACK.max(slack)];
-        let room = total + fsst::SLACK;
-        symbols.decode(payload, &mut bytes[..room]).ok_or_else(mismatch)?;
-        Ok(bytes)
     }
 }

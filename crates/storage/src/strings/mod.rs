@@ -12,6 +12,7 @@
 //! error of kind `Corrupt`, and allocates no more than a stored chunk of that size can honestly need.
 
 mod cursor;
+mod decode;
 mod decoded;
 mod dictionary;
 mod front;
@@ -24,8 +25,12 @@ mod reader;
 mod rows;
 #[cfg(test)]
 mod samples;
+mod sink;
+mod sort;
 #[cfg(test)]
 mod speed;
+#[cfg(test)]
+mod tests;
 
 pub use decoded::DecodedList;
 pub use dictionary::Dictionary;
@@ -72,10 +77,31 @@ pub enum StringPlan<'a> {
 }
 
 /// Decides how `strings` are stored, and finds their distinct values if that is as a list.
+///
+/// A list is right whenever values repeat, and often when they do not: in byte order neighbours share prefixes, which
+/// saves more than codes cost. Only where most rows stand alone are both sizes estimated, and rows win ties: they are
+/// read without a jump per row.
 pub fn plan(strings: &ByteStrings) -> StringPlan<'_> {
     let dictionary = Dictionary::build(strings);
-    match dictionary.value_bytes() <= LIST_BYTES_MAX {
+    let (values, rows) =
+        (dictionary.values.len(), strings.len() - strings.nulls().map_or(0, |nulls| nulls.null_count()));
+    if dictionary.value_bytes() > LIST_BYTES_MAX {
+        return StringPlan::Rows;
+    }
+    if values == 0 || values < rows - rows / NEARLY_UNIQUE {
+        return StringPlan::List(dictionary);
+    }
+    let code_bits = (usize::BITS - values.leading_zeros()) as usize;
+    let as_list = list_writer::choose(&dictionary.values, true).bytes + strings.len() * code_bits / 8;
+    let as_rows = list_writer::choose(&strings.rows(), false).bytes;
+    match as_list < as_rows - as_rows / ROWS_PREFERRED {
         true => StringPlan::List(dictionary),
         false => StringPlan::Rows,
     }
 }
+
+/// Fewer than one row in so many repeats a value: rows are considered.
+const NEARLY_UNIQUE: usize = 8;
+
+/// A list has to be smaller than rows by one part in so many.
+const ROWS_PREFERRED: usize = 10;

@@ -23,8 +23,7 @@ pub(super) fn write(numbers: &[u32], out: &mut Vec<u8>) {
     let base = numbers.iter().copied().min().unwrap_or(0);
     let width = best_width(numbers, base);
     let fits = |number: u32| u64::from(number - base) >> width == 0;
-    let patches: Vec<(u32, u32)> =
-        (0u32..).zip(numbers.iter().copied()).filter(|&(_, number)| !fits(number)).collect();
+    let patches: Vec<(u32, u32)> = (0u32..).zip(numbers.iter().copied()).filter(|&(_, number)| !fits(number)).collect();
     out.push(width as u8);
     out.extend_from_slice(&base.to_le_bytes());
     out.extend_from_slice(&(patches.len() as u32).to_le_bytes());

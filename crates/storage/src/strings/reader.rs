@@ -28,6 +28,11 @@ impl<'a> Reader<'a> {
         Ok(u32_at(self.bytes(4)?, 0))
     }
 
+    pub(super) fn u64(&mut self) -> Result<u64> {
+        let low = u64::from(self.u32()?);
+        Ok(low | u64::from(self.u32()?) << 32)
+    }
+
     /// Everything that is left.
     pub(super) fn rest(self) -> &'a [u8] {
         self.0

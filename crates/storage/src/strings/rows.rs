@@ -1,63 +1,149 @@
 //! Strings in the order of their rows, for columns in which hardly any value repeats.
+//!
+//! ```text
+//!   parts u32 | for each: rows u32, bytes u64 | the parts: lists in row order, one behind the other
+//! ```
+//!
+//! There is one part unless the rows have more bytes than one Arrow buffer may: a part is as many rows as fit one. A
+//! part is stored like a value list, but is not sorted and never front-coded.
 
 use std::ops::Range;
 
-use arrow::array::ArrayRef;
-use arrow::buffer::{NullBuffer, ScalarBuffer};
-use rowmill_base::Result;
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::NullBuffer;
+use rowmill_base::{Error, Result};
 
-use super::decoded::views_of;
-use super::{ByteStrings, StringKind, StringList, encode_list};
+use super::cursor::Cursor;
+use super::list_writer::encode_in_row_order;
+use super::reader::Reader;
+use super::sink::Sink;
+use super::{ByteStrings, LIST_BYTES_MAX, StringKind, StringList};
 
 /// Stores the rows of `strings` in their order; a NULL row takes no bytes, which rows are NULL is stored elsewhere.
 pub fn encode_rows(strings: &ByteStrings) -> Result<Vec<u8>> {
-    let nulls = strings.nulls();
-    let value = |row| match nulls.is_some_and(|nulls| nulls.is_null(row)) {
-        true => &[],
-        false => strings.value(row),
-    };
-    encode_list(&(0..strings.len()).map(value).collect::<Vec<&[u8]>>())
+    encode_parts(&strings.rows(), LIST_BYTES_MAX)
 }
 
-/// Stored rows. Opening reads only the header; bytes may be hostile.
+/// Stores `rows` in parts of at most `part_bytes_max`.
+pub(super) fn encode_parts(rows: &[&[u8]], part_bytes_max: usize) -> Result<Vec<u8>> {
+    let mut parts = Vec::new();
+    let mut rest = rows;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fitting = rest.iter().take_while(|row| {
+            bytes += row.len();
+            bytes <= part_bytes_max
+        });
+        let (part, behind) = rest.split_at(fitting.count().max(1));
+        parts.push((part.len() as u32, encode_in_row_order(part)?));
+        rest = behind;
+    }
+    let mut out = (parts.len() as u32).to_le_bytes().to_vec();
+    for (rows, stored) in &parts {
+        out.extend_from_slice(&rows.to_le_bytes());
+        out.extend_from_slice(&(stored.len() as u64).to_le_bytes());
+    }
+    parts.iter().for_each(|(_, stored)| out.extend_from_slice(stored));
+    Ok(out)
+}
+
+/// Stored rows. Opening reads only headers; the bytes may be hostile.
 #[derive(Clone, Debug)]
-pub struct StringRows<'a>(StringList<'a>);
+pub struct StringRows<'a> {
+    /// The first row of each part, and its rows.
+    parts: Vec<(usize, StringList<'a>)>,
+    rows: usize,
+}
 
 impl<'a> StringRows<'a> {
     /// The rows in `bytes`, which must hold exactly them: `rows` is what the chunk says that it holds.
     pub fn open(bytes: &'a [u8], rows: usize) -> Result<StringRows<'a>> {
-        Ok(StringRows(StringList::open(bytes, rows)?))
+        let mut section = Reader::new(bytes);
+        let parts = section.u32()? as usize;
+        let mut sizes = Reader::new(section.bytes(parts.saturating_mul(12))?);
+        let mut opened = Vec::new();
+        let mut first = 0;
+        for _ in 0..parts {
+            let (rows, bytes) = (sizes.u32()? as usize, sizes.u64()?);
+            let bytes = section.bytes(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            opened.push((first, StringList::open(bytes, rows)?));
+            first += rows;
+        }
+        match first == rows && section.rest().is_empty() {
+            true => Ok(StringRows { parts: opened, rows }),
+            false => Err(Error::corrupt(format!("{first} rows of strings where {rows} are said"))),
+        }
     }
 
     /// Rows.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.rows
     }
 
     /// True without any row.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.rows == 0
     }
 
-    /// Bytes of all rows once decoded, as the header says.
-    pub fn decoded_bytes(&self) -> usize {
-        self.0.decoded_bytes()
+    /// Bytes of all rows once decoded, as the headers say.
+    pub fn decoded_bytes(&self) -> u64 {
+        self.parts.iter().map(|(_, part)| part.decoded_bytes() as u64).sum()
     }
 
-    /// A range of rows. `nulls` are those of the range, as long as it. Panics if there are fewer rows.
-    pub fn read(&self, rows: Range<usize>, kind: StringKind, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        let list = self.0.decode_range(rows, kind)?;
-        views_of(list.bytes(), &list.offsets().to_vec().into(), kind, nulls)
-    }
-
-    /// Single rows, ascending. `nulls` are those of these rows, as many. Panics if there is no such row.
-    pub fn take(&self, rows: &[u32], kind: StringKind, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        let mut bytes = Vec::new();
-        let mut offsets = vec![0];
-        for &row in rows {
-            self.0.get(row as usize, &mut bytes)?;
-            offsets.push(bytes.len() as u32);
+    /// A range of rows as views. `nulls` are those of the range, as many. Panics if there are fewer rows.
+    pub fn read(&self, rows: Range<usize>, kind: StringKind, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "{rows:?} of {} rows", self.rows);
+        let mut arrays = Vec::new();
+        for (first, part) in &self.parts {
+            let within = rows.start.max(*first)..rows.end.min(first + part.len());
+            if within.is_empty() {
+                continue;
+            }
+            let share = part.decoded_bytes() as u64 * within.len() as u64 / part.len() as u64;
+            let mut sink = Sink::new(kind, within.len(), share as usize);
+            let nulls = nulls.map(|nulls| nulls.slice(within.start - rows.start, within.len()));
+            part.decode_into(within.start - first..within.end - first, nulls.as_ref(), &mut sink)?;
+            arrays.push(sink.finish().views());
         }
-        views_of(&bytes.into(), &ScalarBuffer::from(offsets), kind, nulls)
+        joined(arrays, kind)
+    }
+
+    /// Single rows, ascending, as views. `nulls` are those of these rows, as many. Panics if there is no such row.
+    pub fn take(&self, rows: &[u32], kind: StringKind, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
+        let mut arrays = Vec::new();
+        let mut taken = 0;
+        for (first, part) in &self.parts {
+            let end = first + part.len();
+            let rows = &rows[taken..taken + rows[taken..].partition_point(|&row| (row as usize) < end)];
+            let mut cursor = Cursor::new(part);
+            let mut sink = Sink::new(kind, rows.len(), 0);
+            for &row in rows {
+                if nulls.is_some_and(|nulls| nulls.is_null(taken)) {
+                    sink.append_null();
+                } else {
+                    let value = cursor.value(row as usize - first)?;
+                    if sink.bytes() + value.len() > LIST_BYTES_MAX {
+                        arrays.push(std::mem::replace(&mut sink, Sink::new(kind, rows.len(), 0)).finish().views());
+                    }
+                    sink.append_one(value)?;
+                }
+                taken += 1;
+            }
+            arrays.push(sink.finish().views());
+        }
+        assert!(taken == rows.len(), "row {} of {}", rows[taken], self.rows);
+        joined(arrays, kind)
+    }
+}
+
+/// The arrays as one; their buffers are shared, not copied.
+fn joined(mut arrays: Vec<ArrayRef>, kind: StringKind) -> Result<ArrayRef> {
+    match arrays.len() {
+        0 => Ok(arrow::array::new_empty_array(&kind.data_type())),
+        1 => Ok(arrays.remove(0)),
+        _ => {
+            let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
+            arrow::compute::concat(&arrays).map_err(|error| Error::internal(error.to_string()))
+        }
     }
 }

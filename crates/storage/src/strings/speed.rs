@@ -51,22 +51,29 @@ fn every_layout() {
         let raw: usize = (0..strings.len()).map(|row| strings.value(row).len()).sum();
         let build = fastest(|| Dictionary::build(&strings));
         let dictionary = Dictionary::build(&strings);
+        let mut found = dictionary.values.clone();
+        found.sort_by_key(|value| rapidhash::v3::rapidhash_v3(value));
+        let shuffled = fastest(|| sort::order(&found));
         let values = &dictionary.values;
         let bytes = dictionary.value_bytes();
         println!(
-            "{name}: {} rows of {raw} bytes, {} values of {bytes} bytes; dictionary {:.1} ms",
+            "{name}: {} rows of {raw} bytes, {} values of {bytes} bytes; dictionary {:.1} ms, sorting random order {:.1} ms",
             strings.len(),
             values.len(),
-            build.as_secs_f64() * 1e3
+            build.as_secs_f64() * 1e3,
+            shuffled.as_secs_f64() * 1e3,
         );
+        let chosen = encode_list(values).unwrap();
+        println!("  chosen: {:?}", StringList::open(&chosen, values.len()).unwrap().layout());
         for layout in ListLayout::ALL {
             let encode = fastest(|| encode_list_as(values, layout).unwrap());
             let stored = encode_list_as(values, layout).unwrap();
             let list = StringList::open(&stored, values.len()).unwrap();
+            let binary = fastest(|| list.decode(StringKind::Binary).unwrap());
             let decode = fastest(|| list.decode(StringKind::Text).unwrap());
             let decoded = list.decode(StringKind::Text).unwrap();
             assert!(values.iter().enumerate().all(|(index, &value)| decoded.value(index) == value));
-            let arrow = fastest(|| list.decode(StringKind::Text).unwrap().array().unwrap().len()).saturating_sub(decode);
+            let arrow = fastest(|| list.decode(StringKind::Text).unwrap().array().len()).saturating_sub(decode);
             let gather = fastest(|| decoded.views(&dictionary.codes).unwrap());
             let get = fastest(|| {
                 let mut out = Vec::new();
@@ -79,10 +86,11 @@ fn every_layout() {
                 numbers.map(|index| list.lower_bound(values[index]).unwrap()).sum::<usize>()
             });
             println!(
-                "  {layout:?}: {} bytes ({:.2}x) | encode {:.1} ms | decode {:.2} ms ({:.0} MB/s) | to Arrow {:.2} ms | views of all rows {:.2} ms | get {:.2} us | lower_bound {:.2} us",
+                "  {layout:?}: {} bytes ({:.2}x) | encode {:.1} ms | decode {:.2} ms, as text {:.2} ms ({:.0} MB/s) | to Arrow {:.2} ms | views of all rows {:.2} ms | get {:.2} us | lower_bound {:.2} us",
                 stored.len(),
                 bytes as f64 / stored.len() as f64,
                 encode.as_secs_f64() * 1e3,
+                binary.as_secs_f64() * 1e3,
                 decode.as_secs_f64() * 1e3,
                 bytes as f64 / decode.as_secs_f64() / 1e6,
                 arrow.as_secs_f64() * 1e3,

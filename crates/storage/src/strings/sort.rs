@@ -1,0 +1,132 @@
+//! Orders distinct byte strings: a radix sort by words of eight bytes.
+//!
+//! Addresses of pages share long prefixes, and comparing them two by two reads those again and again from scattered
+//! memory. So the values are sorted by their first eight bytes, held beside their number as one integer; then each run
+//! of equal words is sorted by the next eight bytes, and so on. Every byte that decides is read about once, short runs
+//! are finished by comparing what is left, and a prefix that a whole run shares is skipped at once.
+
+use std::ops::Range;
+
+/// Runs up to this length are finished by comparisons.
+const COMPARED_RUN_MAX: usize = 12;
+
+/// A value by the word that is being compared.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// Eight bytes at the run's depth, the first in the highest bits; zeros behind the value's end.
+    word: u64,
+    /// The value's number.
+    number: u32,
+}
+
+/// The numbers of `values`, which are all different, in ascending order of their bytes.
+pub(super) fn order(values: &[&[u8]]) -> Vec<u32> {
+    let mut entries: Vec<Entry> = (0..values.len() as u32).map(|number| Entry { word: 0, number }).collect();
+    let mut runs = vec![(0..values.len(), 0)];
+    while let Some((run, depth)) = runs.pop() {
+        order_run(values, &mut entries[run.clone()], depth, |within, depth| {
+            runs.push((run.start + within.start..run.start + within.end, depth));
+        });
+    }
+    entries.iter().map(|entry| entry.number).collect()
+}
+
+/// Orders values that agree in their first `depth` bytes; what still agrees in eight more goes to `again`.
+fn order_run(values: &[&[u8]], run: &mut [Entry], depth: usize, mut again: impl FnMut(Range<usize>, usize)) {
+    let rest = |entry: &Entry| &values[entry.number as usize][depth..];
+    if run.len() <= COMPARED_RUN_MAX {
+        run.sort_unstable_by(|left, right| rest(left).cmp(rest(right)));
+        return;
+    }
+    for entry in run.iter_mut() {
+        entry.word = word(rest(entry));
+    }
+    run.sort_unstable_by_key(|entry| entry.word);
+    let mut start = 0;
+    while start < run.len() {
+        let same = run[start..].iter().take_while(|entry| entry.word == run[start].word).count();
+        let end = start + same;
+        if same > 1 {
+            let ended = ended_first(values, &mut run[start..end], depth + 8);
+            if end - start - ended > 1 {
+                let agree = shared_prefix(values, &run[start + ended..end], depth + 8);
+                again(start + ended..end, agree);
+            }
+        }
+        start = end;
+    }
+}
+
+/// Moves values that end at `depth` or before to the front, the shortest first, and says how many: the zeros behind
+/// them made them equal to longer ones with real zeros there, which come later.
+fn ended_first(values: &[&[u8]], run: &mut [Entry], depth: usize) -> usize {
+    let len = |entry: &Entry| values[entry.number as usize].len();
+    if !run.iter().any(|entry| len(entry) <= depth) {
+        return 0;
+    }
+    run.sort_unstable_by_key(|entry| len(entry).min(depth + 1));
+    run.iter().take_while(|entry| len(entry) <= depth).count()
+}
+
+/// How far all values of the run agree, from `depth` on, where they still do; a whole number of words.
+fn shared_prefix(values: &[&[u8]], run: &[Entry], depth: usize) -> usize {
+    let value = |entry: &Entry| &values[entry.number as usize][depth..];
+    let (first, mut agree) = (value(&run[0]), usize::MAX);
+    for entry in &run[1..] {
+        let other = value(entry);
+        let words = first.chunks_exact(8).zip(other.chunks_exact(8)).take(agree);
+        agree = words.take_while(|(left, right)| left == right).count();
+        if agree == 0 {
+            break;
+        }
+    }
+    depth + agree * 8
+}
+
+#[inline]
+fn word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk::<8>() {
+        Some(eight) => u64::from_be_bytes(*eight),
+        None => {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            u64::from_be_bytes(eight)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ordered_like_the_standard_sort(mut values: Vec<Vec<u8>>) {
+        values.sort();
+        values.dedup();
+        let mut shuffled: Vec<&[u8]> = values.iter().map(|value| &value[..]).collect();
+        shuffled.sort_by_key(|value| rapidhash::v3::rapidhash_v3(value));
+        let order: Vec<&[u8]> = order(&shuffled).iter().map(|&number| shuffled[number as usize]).collect();
+        assert_eq!(order, values);
+    }
+
+    proptest! {
+        /// Few letters, zeros among them, and common prefixes: every kind of tie.
+        #[test]
+        fn orders_by_bytes(values in prop::collection::vec(prop::collection::vec(0u8..3, 0..30), 0..200)) {
+            ordered_like_the_standard_sort(values);
+        }
+    }
+
+    #[test]
+    fn skips_a_long_common_prefix() {
+        let prefix = vec![b'x'; 100_003];
+        let value = |number: u32| [&prefix[..], &number.to_be_bytes()[..]].concat();
+        ordered_like_the_standard_sort((0..100).map(value).collect());
+    }
+
+    #[test]
+    fn zeros_are_longer_than_nothing() {
+        ordered_like_the_standard_sort((0..40).map(|len| vec![0; len]).collect());
+    }
+}

@@ -1,0 +1,335 @@
+//! Round trips through every layout, and what becomes of damaged bytes.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringArray,
+    StringViewArray,
+};
+use arrow::buffer::NullBuffer;
+use proptest::prelude::*;
+use rowmill_base::ErrorKind;
+
+use super::*;
+
+/// Values of few letters, so that they share prefixes, with zeros and the escape among them.
+fn values() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let letter = prop_oneof![8 => 97u8..100, 1 => Just(0u8), 1 => Just(255u8), 1 => any::<u8>()];
+    let value = prop_oneof![
+        20 => prop::collection::vec(letter, 0..40),
+        1 => prop::collection::vec(Just(b'x'), 200..600),
+    ];
+    prop::collection::vec(value, 0..200)
+}
+
+fn sorted(mut values: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    values.sort();
+    values.dedup();
+    values
+}
+
+fn slices(values: &[Vec<u8>]) -> Vec<&[u8]> {
+    values.iter().map(|value| &value[..]).collect()
+}
+
+fn bytes_of(strings: Vec<String>) -> Vec<Vec<u8>> {
+    strings.into_iter().map(String::into_bytes).collect()
+}
+
+/// Everything that reads a list gives back `values`.
+fn reads_back(stored: &[u8], values: &[&[u8]]) {
+    let list = StringList::open(stored, values.len()).unwrap();
+    assert_eq!(list.len(), values.len());
+    assert_eq!(list.decoded_bytes(), values.iter().map(|value| value.len()).sum::<usize>());
+    let decoded = list.decode(StringKind::Binary).unwrap();
+    assert_eq!((0..decoded.len()).map(|index| decoded.value(index)).collect::<Vec<_>>(), values);
+    assert_eq!(decoded.array().as_binary_view(), &BinaryViewArray::from_iter_values(values));
+    for index in 0..values.len() {
+        let mut one = vec![1];
+        list.get(index, &mut one).unwrap();
+        assert_eq!(&one[1..], values[index]);
+    }
+    let (from, to) = (values.len() / 3, values.len() - values.len() / 4);
+    let range = list.decode_range(from..to, StringKind::Binary).unwrap();
+    assert_eq!((0..range.len()).map(|index| range.value(index)).collect::<Vec<_>>(), &values[from..to]);
+}
+
+/// Where `probe` belongs among ascending `values`.
+fn finds(stored: &[u8], values: &[&[u8]], probe: &[u8]) {
+    let list = StringList::open(stored, values.len()).unwrap();
+    assert_eq!(list.lower_bound(probe).unwrap(), values.partition_point(|value| *value < probe), "{probe:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn every_layout_reads_back(values in values(), probe in prop::collection::vec(96u8..101, 0..6)) {
+        let values = sorted(values);
+        let values = slices(&values);
+        for layout in ListLayout::ALL {
+            let stored = encode_list_as(&values, layout).unwrap();
+            reads_back(&stored, &values);
+            finds(&stored, &values, &probe);
+            if let Some(middle) = values.get(values.len() / 2) {
+                finds(&stored, &values, middle);
+            }
+        }
+        reads_back(&encode_list(&values).unwrap(), &values);
+    }
+
+    #[test]
+    fn unordered_values_read_back(values in values()) {
+        let values = slices(&values);
+        for layout in ListLayout::ALL {
+            reads_back(&encode_list_as(&values, layout).unwrap(), &values);
+        }
+    }
+
+    #[test]
+    fn rows_read_back(rows in prop::collection::vec(prop::option::of("[a-c]{0,20}|[а-в]{0,9}"), 0..150), part in 1usize..400) {
+        let array: ArrayRef = Arc::new(StringViewArray::from_iter(&rows));
+        let strings = ByteStrings::new(&array).unwrap();
+        let one_part = encode_rows(&strings).unwrap();
+        let parts = rows::encode_parts(&strings.rows(), part).unwrap();
+        for stored in [one_part, parts] {
+            let stored = StringRows::open(&stored, rows.len()).unwrap();
+            let (from, to) = (rows.len() / 4, rows.len() - rows.len() / 5);
+            let nulls = array.nulls().map(|nulls| nulls.slice(from, to - from));
+            let read = stored.read(from..to, StringKind::Text, nulls.as_ref()).unwrap();
+            prop_assert_eq!(&read, &array.slice(from, to - from));
+            let numbers: Vec<u32> = (0..rows.len() as u32).filter(|row| row % 3 != 1).collect();
+            let wanted = StringViewArray::from_iter(numbers.iter().map(|&row| rows[row as usize].as_deref()));
+            let taken = stored.take(&numbers, StringKind::Text, wanted.nulls()).unwrap();
+            prop_assert_eq!(taken.as_string_view(), &wanted);
+        }
+    }
+
+    #[test]
+    fn a_dictionary_says_what_the_rows_say(rows in prop::collection::vec(prop::option::of("[ab]{0,3}|[ab]{20,24}"), 0..300)) {
+        let array = StringViewArray::from_iter(&rows);
+        let strings = ByteStrings::new(&array).unwrap();
+        let dictionary = Dictionary::build(&strings);
+        let mut expected: Vec<&[u8]> = rows.iter().flatten().map(|row| row.as_bytes()).collect();
+        expected.sort_unstable();
+        expected.dedup();
+        prop_assert_eq!(&dictionary.values, &expected);
+        for (index, value) in expected.iter().enumerate() {
+            let rows = rows.iter().flatten().filter(|row| row.as_bytes() == *value).count();
+            prop_assert_eq!(dictionary.counts[index] as usize, rows);
+        }
+        let list = encode_list(&dictionary.values).unwrap();
+        let list = StringList::open(&list, expected.len()).unwrap().decode(StringKind::Text).unwrap();
+        let views = list.views(&dictionary.codes).unwrap();
+        prop_assert_eq!(views.as_string_view(), &array);
+    }
+
+    #[test]
+    fn random_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..300), values in 0usize..70) {
+        survives_list(&bytes, values);
+        survives_rows(&bytes, values);
+    }
+
+    /// Past the header, where random bytes seldom get.
+    #[test]
+    fn random_bytes_behind_a_good_header_do_no_harm(
+        mut bytes in prop::collection::vec(any::<u8>(), 16..400),
+        tag in 0u8..4,
+        group in 0u8..9,
+        decoded in 0u32..5000,
+        values in 0usize..70,
+        lengths in 0u8..9,
+    ) {
+        let payload = bytes.len() as u32 / 2;
+        bytes[..4].copy_from_slice(&[tag, group, 0, 0]);
+        bytes[4..8].copy_from_slice(&(values as u32).to_le_bytes());
+        bytes[8..12].copy_from_slice(&decoded.to_le_bytes());
+        bytes[12..16].copy_from_slice(&payload.to_le_bytes());
+        if let Some(numbers) = bytes.get_mut(16..25) {
+            numbers.copy_from_slice(&[lengths, 0, 0, 0, 0, 0, 0, 0, 0]);
+        }
+        survives_list(&bytes, values);
+    }
+}
+
+/// Reads whatever there is; anything but a panic will do.
+fn survives_list(bytes: &[u8], values: usize) {
+    let Ok(list) = StringList::open(bytes, values) else { return };
+    let _ = list.decode(StringKind::Text);
+    let _ = list.decode(StringKind::Binary).map(|decoded| decoded.array().len());
+    let _ = list.decode_range(values / 2..values, StringKind::Text);
+    let _ = list.lower_bound(b"abc");
+    for index in 0..values.min(70) {
+        let _ = list.get(index, &mut Vec::new());
+    }
+}
+
+fn survives_rows(bytes: &[u8], values: usize) {
+    let Ok(rows) = StringRows::open(bytes, values) else { return };
+    let _ = rows.read(0..values, StringKind::Text, None);
+    let _ = rows.take(&(0..values as u32).collect::<Vec<u32>>(), StringKind::Text, None);
+}
+
+#[test]
+fn every_damaged_byte_is_survived() {
+    let values = sorted(bytes_of(samples::urls(150)));
+    for layout in ListLayout::ALL {
+        let stored = encode_list_as(&slices(&values), layout).unwrap();
+        for position in 0..stored.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut damaged = stored.clone();
+                damaged[position] ^= flip;
+                survives_list(&damaged, values.len());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_missing_end_is_corrupt() {
+    let values = sorted(bytes_of(samples::titles(100)));
+    for layout in ListLayout::ALL {
+        let stored = encode_list_as(&slices(&values), layout).unwrap();
+        for len in 0..stored.len() {
+            let error = StringList::open(&stored[..len], values.len()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+        }
+        let longer = [&stored[..], &[0]].concat();
+        assert_eq!(StringList::open(&longer, values.len()).unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(StringList::open(&stored, values.len() + 1).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+}
+
+#[test]
+fn damaged_rows_are_survived() {
+    let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(samples::tokens(150)));
+    let stored = encode_rows(&ByteStrings::new(&array).unwrap()).unwrap();
+    for position in 0..stored.len() {
+        let mut damaged = stored.clone();
+        damaged[position] ^= 0xff;
+        survives_rows(&damaged, 150);
+        survives_rows(&stored[..position], 150);
+    }
+}
+
+#[test]
+fn nothing_and_one_value() {
+    for layout in ListLayout::ALL {
+        for values in [vec![], vec![&b""[..]], vec![&b"x"[..]], vec![&b""[..], b"\0", b"\0\0"]] {
+            let stored = encode_list_as(&values, layout).unwrap();
+            reads_back(&stored, &values);
+            for probe in [&b""[..], b"\0", b"z"] {
+                finds(&stored, &values, probe);
+            }
+        }
+    }
+    let array: ArrayRef = Arc::new(StringArray::from(Vec::<&str>::new()));
+    let stored = encode_rows(&ByteStrings::new(&array).unwrap()).unwrap();
+    let rows = StringRows::open(&stored, 0).unwrap();
+    assert!(rows.read(0..0, StringKind::Binary, None).unwrap().is_empty());
+    assert!(rows.take(&[], StringKind::Text, None).unwrap().is_empty());
+}
+
+#[test]
+fn long_values_read_back() {
+    let prefix = "все счастливые семьи похожи друг на друга ".repeat(15_000);
+    let values: Vec<Vec<u8>> = ["а", "б", "в"]
+        .iter()
+        .flat_map(|end| [format!("{prefix}{end}").into_bytes(), end.as_bytes().to_vec()])
+        .collect();
+    let values = sorted(values);
+    assert!(values[5].len() > 1 << 20);
+    for layout in ListLayout::ALL {
+        reads_back(&encode_list_as(&slices(&values), layout).unwrap(), &slices(&values));
+    }
+}
+
+#[test]
+fn whole_slabs_read_back() {
+    for values in [samples::urls(20_000), samples::titles(20_000), samples::search_phrases(20_000)] {
+        let values = sorted(bytes_of(values));
+        for layout in ListLayout::ALL {
+            reads_back(&encode_list_as(&slices(&values), layout).unwrap(), &slices(&values));
+        }
+    }
+}
+
+#[test]
+fn text_that_is_not_utf8_is_corrupt() {
+    // The second starts within a character of the first: all bytes together are UTF-8.
+    for values in [[&b"\xd0"[..], b"\xb0"], [b"a", b"\xff"]] {
+        for layout in ListLayout::ALL {
+            let stored = encode_list_as(&values, layout).unwrap();
+            let list = StringList::open(&stored, 2).unwrap();
+            assert!(list.decode(StringKind::Binary).is_ok());
+            assert_eq!(list.decode(StringKind::Text).unwrap_err().kind(), ErrorKind::Corrupt);
+        }
+    }
+}
+
+#[test]
+fn codes_beyond_the_list_are_corrupt() {
+    let stored = encode_list(&[b"a", b"b"]).unwrap();
+    let list = StringList::open(&stored, 2).unwrap().decode(StringKind::Text).unwrap();
+    let views = list.views(&[1, 2, 0]).unwrap();
+    assert_eq!(views.as_string_view(), &StringViewArray::from(vec![Some("b"), None, Some("a")]));
+    assert_eq!(list.views(&[1, 3]).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert!(list.views(&[]).unwrap().is_empty());
+}
+
+#[test]
+fn views_share_the_bytes() {
+    let values = sorted(bytes_of(samples::urls(100)));
+    let stored = encode_list(&slices(&values)).unwrap();
+    let list = StringList::open(&stored, values.len()).unwrap().decode(StringKind::Text).unwrap();
+    let views = list.views(&[3, 2, 1]).unwrap();
+    assert_eq!(views.as_string_view().data_buffers()[0].as_ptr(), list.bytes().as_ptr());
+}
+
+#[test]
+fn every_string_array_comes_in() {
+    let text = vec![Some("short"), None, Some("long enough to be no inline view"), Some("")];
+    let nulls = NullBuffer::from(vec![true, false, true, true]);
+    let bytes: Vec<Option<&[u8]>> = text.iter().map(|text| text.map(str::as_bytes)).collect();
+    let arrays: [ArrayRef; 6] = [
+        Arc::new(StringArray::from(text.clone())),
+        Arc::new(LargeStringArray::from(text.clone())),
+        Arc::new(StringViewArray::from(text)),
+        Arc::new(BinaryArray::from(bytes.clone())),
+        Arc::new(LargeBinaryArray::from(bytes.clone())),
+        Arc::new(BinaryViewArray::from(bytes.clone())),
+    ];
+    for array in arrays {
+        let strings = ByteStrings::new(&array).unwrap();
+        assert_eq!(strings.nulls(), Some(&nulls));
+        assert_eq!(strings.rows(), [&b"short"[..], b"", b"long enough to be no inline view", b""]);
+        assert_eq!(Dictionary::build(&strings).codes, [2, 3, 1, 0]);
+    }
+    let numbers: ArrayRef = Arc::new(arrow::array::Int32Array::from(vec![1]));
+    assert_eq!(ByteStrings::new(&numbers).unwrap_err().kind(), ErrorKind::Internal);
+}
+
+/// Symbol tables and front coding must keep earning their place on the strings that they are there for.
+#[test]
+fn addresses_and_titles_shrink_three_times() {
+    for (strings, times) in [(samples::urls(30_000), 3), (samples::titles(30_000), 3)] {
+        let values = sorted(bytes_of(strings));
+        let stored = encode_list(&slices(&values)).unwrap();
+        let raw: usize = values.iter().map(Vec::len).sum();
+        assert_eq!(StringList::open(&stored, values.len()).unwrap().layout(), ListLayout::FrontCodedFsst);
+        assert!(stored.len() * times < raw, "{raw} bytes became {}", stored.len());
+    }
+}
+
+#[test]
+fn unique_tokens_are_stored_in_row_order() {
+    let plan_of = |strings: Vec<String>| {
+        let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(strings));
+        matches!(plan(&ByteStrings::new(&array).unwrap()), StringPlan::Rows)
+    };
+    assert!(plan_of(samples::tokens(30_000)));
+    assert!(!plan_of(samples::urls(30_000)));
+    assert!(!plan_of((0..30_000).map(|number| format!("http://a.ru/page/number/{number}")).collect()));
+}

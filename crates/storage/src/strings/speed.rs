@@ -22,16 +22,14 @@ fn fastest<T>(mut run: impl FnMut() -> T) -> Duration {
 
 fn columns() -> Vec<(String, ArrayRef)> {
     let Ok(path) = std::env::var("ROWMILL_STRINGS") else {
-        let samples: [(&str, fn(usize) -> Vec<String>); 4] = [
-            ("urls", samples::urls),
-            ("titles", samples::titles),
-            ("search phrases", samples::search_phrases),
-            ("tokens", samples::tokens),
+        let samples = [
+            ("urls", samples::urls(VALUES_MAX)),
+            ("titles", samples::titles(VALUES_MAX)),
+            ("search phrases", samples::search_phrases(VALUES_MAX)),
+            ("tokens", samples::tokens(VALUES_MAX)),
         ];
-        let array = |make: fn(usize) -> Vec<String>| -> ArrayRef {
-            std::sync::Arc::new(StringViewArray::from_iter_values(make(VALUES_MAX)))
-        };
-        return samples.map(|(name, make)| (name.to_string(), array(make))).to_vec();
+        let array = |strings| -> ArrayRef { std::sync::Arc::new(StringViewArray::from_iter_values(strings)) };
+        return samples.map(|(name, strings): (&str, Vec<String>)| (name.to_string(), array(strings))).to_vec();
     };
     let file = std::fs::File::open(path).unwrap();
     let mut reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();

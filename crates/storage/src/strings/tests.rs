@@ -46,10 +46,10 @@ fn reads_back(stored: &[u8], values: &[&[u8]]) {
     let decoded = list.decode(StringKind::Binary).unwrap();
     assert_eq!((0..decoded.len()).map(|index| decoded.value(index)).collect::<Vec<_>>(), values);
     assert_eq!(decoded.array().as_binary_view(), &BinaryViewArray::from_iter_values(values));
-    for index in 0..values.len() {
+    for (index, &value) in values.iter().enumerate() {
         let mut one = vec![1];
         list.get(index, &mut one).unwrap();
-        assert_eq!(&one[1..], values[index]);
+        assert_eq!(&one[1..], value);
     }
     let (from, to) = (values.len() / 3, values.len() - values.len() / 4);
     let range = list.decode_range(from..to, StringKind::Binary).unwrap();

@@ -264,7 +264,7 @@ impl Chunk {
             return Ok(None);
         }
         match self.head.facts.physical {
-            Physical::Text | Physical::Blob => Ok(Some(self.string_list()?.array()?.clone())),
+            Physical::Text | Physical::Blob => Ok(Some(self.string_list()?.array().clone())),
             _ => Ok(Some(self.fixed_list()?.array.clone())),
         }
     }

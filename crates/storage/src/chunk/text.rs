@@ -95,8 +95,8 @@ pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
                 .map_err(|error| error.context(format_args!("byte {} of the chunk", section.offset)))?;
             let (kind, nulls) = (kind_of(facts.physical), chunk.nulls(rows)?);
             match rows {
-                Rows::Range(range) => stored.read(range.clone(), kind, nulls),
-                Rows::List(rows) => stored.take(rows, kind, nulls),
+                Rows::Range(range) => stored.read(range.clone(), kind, nulls.as_ref()),
+                Rows::List(rows) => stored.take(rows, kind, nulls.as_ref()),
             }
         }
         _ => chunk.string_list()?.views(&read_codes(&chunk.row_codes()?, rows)?),

@@ -1,4 +1,32 @@
-//! sql
+//! SQL over Rowmill, and the only crate that knows DataFusion.
+//!
+//! A statement's way: text → [`Session::parse`] (tokens, names in lower case, syntax tree) → dispatch (one function per
+//! kind of statement) → for a query: bind to one snapshot, optimise, run, and stream batches; for a change: a
+//! transaction of its own or the open one. What the engine does not run itself yet, DataFusion's operators do over the
+//! engine's scan; `EXPLAIN` says which is which.
+//!
+//! Everything outside is synchronous; DataFusion's asynchronous operators run on a pool of threads in here.
 
+mod catalog;
+mod dialect;
+mod dispatch;
 pub mod errors;
 pub mod guards;
+mod information_schema;
+mod names;
+mod outcome;
+mod parse;
+mod planner;
+mod predicate;
+mod query;
+mod runtime;
+mod session;
+mod storage_function;
+mod table_scan;
+mod view;
+
+pub use datafusion::common::ScalarValue;
+pub use names::SPELLING_KEY;
+pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
+pub use parse::Statement;
+pub use session::{CancelHandle, Session};

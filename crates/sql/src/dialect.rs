@@ -1,0 +1,93 @@
+//! The SQL that the parser takes: PostgreSQL's, with the additions of DuckDB that do not contradict it.
+//!
+//! PostgreSQL settles what both read differently (precedence, quoting, `^`); DuckDB adds `FROM t SELECT a`,
+//! `SELECT * EXCLUDE (b)`, `ORDER BY ALL`, `{'a': 1}`, `STRUCT(a INT)` and table names that are files.
+
+use std::any::TypeId;
+
+use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, PostgreSqlDialect, Precedence};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+
+/// The dialect of one statement.
+#[derive(Debug)]
+pub(crate) struct RowmillDialect {
+    /// The parser ties the type `STRUCT(a INT)` to DuckDB's identity and a handful of PostgreSQL's forms to the
+    /// other, so a statement that names a struct type is read with the first and everything else with the second.
+    pub(crate) struct_types: bool,
+}
+
+const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
+
+macro_rules! accepts {
+    ($($flag:ident,)*) => { $(fn $flag(&self) -> bool { true })* };
+}
+
+impl Dialect for RowmillDialect {
+    fn dialect(&self) -> TypeId {
+        if self.struct_types { TypeId::of::<DuckDbDialect>() } else { TypeId::of::<PostgreSqlDialect>() }
+    }
+
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        ch == '"'
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        POSTGRES.is_identifier_start(ch)
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        POSTGRES.is_identifier_part(ch)
+    }
+
+    fn identifier_quote_style(&self, _identifier: &str) -> Option<char> {
+        Some('"')
+    }
+
+    fn is_reserved_for_identifier(&self, keyword: Keyword) -> bool {
+        POSTGRES.is_reserved_for_identifier(keyword)
+    }
+
+    fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
+        POSTGRES.get_next_precedence(parser)
+    }
+
+    fn prec_value(&self, precedence: Precedence) -> u8 {
+        POSTGRES.prec_value(precedence)
+    }
+
+    accepts! {
+        supports_unicode_string_literal,
+        supports_string_escape_constant,
+        supports_numeric_literal_underscores,
+        supports_nested_comments,
+        supports_filter_during_aggregation,
+        supports_within_after_array_aggregation,
+        supports_window_clause_named_window_reference,
+        supports_window_function_null_treatment_arg,
+        supports_group_by_expr,
+        supports_order_by_all,
+        supports_from_first_select,
+        supports_values_as_table_factor,
+        supports_parens_around_table_factor,
+        supports_left_associative_joins_without_parens,
+        supports_limit_comma,
+        supports_select_wildcard_except,
+        supports_select_wildcard_exclude,
+        supports_select_wildcard_replace,
+        supports_dictionary_syntax,
+        support_map_literal_syntax,
+        supports_lambda_functions,
+        supports_array_typedef_with_brackets,
+        supports_named_fn_args_with_rarrow_operator,
+        supports_bitwise_shift_operators,
+        supports_interval_options,
+        supports_notnull_operator,
+        supports_comma_separated_trim,
+        supports_explain_with_utility_options,
+        supports_insert_table_alias,
+        supports_projection_trailing_commas,
+        allow_extract_custom,
+        allow_extract_single_quotes,
+    }
+}

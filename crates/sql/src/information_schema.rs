@@ -1,0 +1,219 @@
+//! `information_schema`: what is in the database, as tables.
+//!
+//! The names and the first columns are the standard's, so that tools find them; values are as spelled and types as SQL.
+//! Each table is computed from the statement's snapshot when it is asked for.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringViewArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema};
+use async_trait::async_trait;
+use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
+use datafusion::common::{DataFusionError, Result as PlanResult};
+use rowmill_base::{SETTINGS, SettingScope};
+use rowmill_txn::SchemaDef;
+
+use crate::catalog::StatementContext;
+use crate::names::CATALOG;
+
+pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
+
+const TABLES: [&str; 5] = ["schemata", "tables", "views", "columns", "settings"];
+
+pub(crate) fn provider(context: Arc<StatementContext>) -> Arc<dyn SchemaProvider> {
+    Arc::new(InformationSchema(context))
+}
+
+#[derive(Debug)]
+struct InformationSchema(Arc<StatementContext>);
+
+#[async_trait]
+impl SchemaProvider for InformationSchema {
+    fn table_names(&self) -> Vec<String> {
+        TABLES.iter().map(ToString::to_string).collect()
+    }
+
+    async fn table(&self, name: &str) -> PlanResult<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let rows = match name {
+            "schemata" => self.schemata(),
+            "tables" => self.tables(),
+            "views" => self.views(),
+            "columns" => self.columns(),
+            "settings" => self.settings(),
+            _ => return Ok(None),
+        };
+        let batch = rows.into_batch()?;
+        Ok(Some(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?)))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        TABLES.contains(&name)
+    }
+}
+
+impl InformationSchema {
+    fn schemas(&self) -> impl Iterator<Item = &Arc<SchemaDef>> {
+        self.0.snapshot.catalog().schemas()
+    }
+
+    fn schemata(&self) -> Rows {
+        let mut rows = Rows::new(&["catalog_name", "schema_name"]);
+        for schema in self.schemas() {
+            rows.push([CATALOG.into(), schema.name.as_str().into()]);
+        }
+        rows.push([CATALOG.into(), INFORMATION_SCHEMA.into()]);
+        rows
+    }
+
+    fn tables(&self) -> Rows {
+        let catalog = self.0.snapshot.catalog();
+        let mut rows = Rows::new(&["table_catalog", "table_schema", "table_name", "table_type", "table_rows"]);
+        for schema in self.schemas() {
+            for table in catalog.tables(schema.id) {
+                let count =
+                    self.0.snapshot.table(table.id).map(|table| rowmill_storage::TableSource::row_count(&*table));
+                rows.push([
+                    CATALOG.into(),
+                    schema.name.as_str().into(),
+                    table.name.as_str().into(),
+                    "BASE TABLE".into(),
+                    Cell::Number(count),
+                ]);
+            }
+            for view in catalog.views(schema.id) {
+                let name = view.name.as_str().into();
+                rows.push([CATALOG.into(), schema.name.as_str().into(), name, "VIEW".into(), Cell::Number(None)]);
+            }
+        }
+        for table in TABLES {
+            rows.push([CATALOG.into(), INFORMATION_SCHEMA.into(), table.into(), "VIEW".into(), Cell::Number(None)]);
+        }
+        rows
+    }
+
+    fn views(&self) -> Rows {
+        let catalog = self.0.snapshot.catalog();
+        let mut rows = Rows::new(&["table_catalog", "table_schema", "table_name", "view_definition"]);
+        for schema in self.schemas() {
+            for view in catalog.views(schema.id) {
+                rows.push([
+                    CATALOG.into(),
+                    schema.name.as_str().into(),
+                    view.name.as_str().into(),
+                    view.sql.as_str().into(),
+                ]);
+            }
+        }
+        rows
+    }
+
+    /// The columns of tables. Those of a view follow from its query and are shown by `DESCRIBE`.
+    fn columns(&self) -> Rows {
+        let catalog = self.0.snapshot.catalog();
+        let mut rows = Rows::new(&[
+            "table_catalog",
+            "table_schema",
+            "table_name",
+            "column_name",
+            "ordinal_position",
+            "column_default",
+            "is_nullable",
+            "data_type",
+        ]);
+        for schema in self.schemas() {
+            for table in catalog.tables(schema.id) {
+                for (position, column) in table.columns.iter().enumerate() {
+                    rows.push([
+                        CATALOG.into(),
+                        schema.name.as_str().into(),
+                        table.name.as_str().into(),
+                        column.name.as_str().into(),
+                        Cell::Number(Some(position as u64 + 1)),
+                        Cell::Text(column.default.clone()),
+                        if column.nullable { "YES" } else { "NO" }.into(),
+                        Cell::Text(Some(column.kind.to_string())),
+                    ]);
+                }
+            }
+        }
+        rows
+    }
+
+    fn settings(&self) -> Rows {
+        let mut rows = Rows::new(&["name", "value", "scope", "description"]);
+        for setting in SETTINGS {
+            let scope = match setting.scope {
+                SettingScope::Database => "database",
+                SettingScope::Connection => "connection",
+            };
+            rows.push([
+                setting.name.into(),
+                Cell::Text(self.0.settings.show(setting.name).ok()),
+                scope.into(),
+                setting.doc.into(),
+            ]);
+        }
+        rows
+    }
+}
+
+/// A value of a row.
+enum Cell {
+    Text(Option<String>),
+    Number(Option<u64>),
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Cell::Text(Some(text.to_string()))
+    }
+}
+
+/// Rows that are gathered one by one. A column is numbers if its cells are.
+struct Rows {
+    names: Vec<&'static str>,
+    columns: Vec<Vec<Cell>>,
+}
+
+impl Rows {
+    fn new(names: &[&'static str]) -> Self {
+        Rows { names: names.to_vec(), columns: names.iter().map(|_| Vec::new()).collect() }
+    }
+
+    fn push<const N: usize>(&mut self, row: [Cell; N]) {
+        assert_eq!(N, self.names.len(), "a row has a cell for every column");
+        for (column, cell) in self.columns.iter_mut().zip(row) {
+            column.push(cell);
+        }
+    }
+
+    fn into_batch(self) -> PlanResult<RecordBatch> {
+        let numbers = |name: &str| matches!(name, "ordinal_position" | "table_rows");
+        let fields = self.names.iter().map(|name| {
+            let kind = if numbers(name) { DataType::UInt64 } else { DataType::Utf8View };
+            Field::new(*name, kind, true)
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let arrays = self.names.iter().zip(self.columns).map(|(name, cells)| match numbers(name) {
+            true => Arc::new(cells.into_iter().map(Cell::number).collect::<UInt64Array>()) as ArrayRef,
+            false => Arc::new(cells.into_iter().map(Cell::text).collect::<StringViewArray>()) as ArrayRef,
+        });
+        Ok(RecordBatch::try_new(schema, arrays.collect())?)
+    }
+}
+
+impl Cell {
+    fn text(self) -> Option<String> {
+        match self {
+            Cell::Text(text) => text,
+            Cell::Number(number) => number.map(|number| number.to_string()),
+        }
+    }
+
+    fn number(self) -> Option<u64> {
+        match self {
+            Cell::Number(number) => number,
+            Cell::Text(_) => None,
+        }
+    }
+}

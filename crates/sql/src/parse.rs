@@ -1,0 +1,321 @@
+//! From text to statements: tokens, lower case, one syntax tree per statement.
+//!
+//! ```text
+//! text -> tokens -> cut at ';' -> names in lower case, '?' numbered -> syntax tree
+//! ```
+//!
+//! The tokens of a statement are changed before the parser sees them, because the parser offers no place where every
+//! name passes by; see [`crate::names`]. Statements that the parser does not know (`COPY` with our options,
+//! `CHECKPOINT`) are read from the same tokens.
+
+mod copy;
+mod position;
+
+use std::ops::Range;
+
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use rowmill_base::{Error, ErrorKind, Result, Settings};
+
+use crate::dialect::RowmillDialect;
+use crate::names::{Spellings, lower};
+pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
+use position::Cursor;
+
+/// One parsed statement with its text.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    pub(crate) body: Body,
+    text: String,
+    range: Range<usize>,
+    spellings: Spellings,
+    parameters: usize,
+    /// Where the query of `CREATE VIEW ... AS query` starts in `text`.
+    query_start: Option<usize>,
+}
+
+/// What a statement says.
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    /// Everything that the parser reads as it is, names in lower case.
+    Sql(Box<ast::Statement>),
+    /// `COPY table FROM 'file'` and `COPY table TO 'file'`
+    Copy(Box<CopyStatement>),
+    /// `CHECKPOINT`
+    Checkpoint,
+}
+
+impl Statement {
+    /// The text of the statement, without the semicolon.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Where the text stands in what was parsed, in bytes.
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+
+    /// How many parameters (`$1` or `?`) it takes.
+    pub fn parameter_count(&self) -> usize {
+        self.parameters
+    }
+
+    /// The spelling of a name of this statement.
+    pub(crate) fn spell<'a>(&'a self, ident: &'a ast::Ident) -> &'a str {
+        self.spellings.of(ident)
+    }
+
+    pub(crate) fn spellings(&self) -> &Spellings {
+        &self.spellings
+    }
+
+    /// The text behind the first `AS`: the query of a `CREATE VIEW`.
+    pub(crate) fn query_text(&self) -> Option<&str> {
+        self.query_start.map(|start| self.text[start..].trim())
+    }
+}
+
+/// Parses `sql` into its statements.
+pub(crate) fn parse(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
+    let dialect = RowmillDialect { struct_types: false };
+    let tokens = Tokenizer::new(&dialect, sql)
+        .tokenize_with_location()
+        .map_err(|error| syntax_error(sql, &error.message, Some(error.location)))?;
+    let mut cursor = Cursor::new(sql);
+    tokens
+        .split(|token| token.token == Token::SemiColon)
+        .filter_map(|tokens| Section::new(tokens, &mut cursor))
+        .map(|section| section.parse(sql, settings))
+        .collect()
+}
+
+/// The tokens between two semicolons.
+struct Section<'t> {
+    tokens: &'t [TokenWithSpan],
+    range: Range<usize>,
+    query_start: Option<usize>,
+}
+
+impl<'t> Section<'t> {
+    /// The section from its first to its last token that is not white space; none if there is nothing else.
+    fn new(tokens: &'t [TokenWithSpan], cursor: &mut Cursor<'_>) -> Option<Self> {
+        let first = tokens.iter().position(is_text)?;
+        let last = tokens.iter().rposition(is_text)?;
+        let tokens = &tokens[first..=last];
+        let start = cursor.offset(tokens[0].span.start);
+        let query_start = view_query(tokens).map(|token| cursor.offset(token.span.start) - start);
+        let end = cursor.offset(tokens[tokens.len() - 1].span.end);
+        Some(Section { tokens, range: start..end, query_start })
+    }
+
+    fn parse(self, sql: &str, settings: &Settings) -> Result<Statement> {
+        let mut spellings = Spellings::default();
+        let mut parameters = Parameters::default();
+        let mut tokens = self.tokens.to_vec();
+        for token in &mut tokens {
+            lower_name(token, &mut spellings);
+            parameters.number(token)?;
+        }
+        let dialect = RowmillDialect { struct_types: names_struct_type(&tokens) };
+        let mut parser = Parser::new(&dialect)
+            .with_recursion_limit(settings.number("expression_depth_max") as usize)
+            .with_tokens_with_locations(tokens);
+        let body = parse_body(&mut parser).map_err(|error| parser_error(sql, error))?;
+        let text = sql[self.range.clone()].to_string();
+        Ok(Statement {
+            body,
+            text,
+            range: self.range,
+            spellings,
+            parameters: parameters.count()?,
+            query_start: self.query_start,
+        })
+    }
+}
+
+fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {
+    let body = match &parser.peek_token_ref().token {
+        Token::Word(word) if word.keyword == Keyword::COPY => Body::Copy(Box::new(copy::parse_copy(parser)?)),
+        Token::Word(word) if word.quote_style.is_none() && word.value == "checkpoint" => {
+            parser.next_token();
+            Body::Checkpoint
+        }
+        _ => Body::Sql(Box::new(parser.parse_statement()?)),
+    };
+    match parser.peek_token_ref().token {
+        Token::EOF => Ok(body),
+        _ => parser.expected_ref("end of statement", parser.peek_token_ref()),
+    }
+}
+
+fn is_text(token: &TokenWithSpan) -> bool {
+    !matches!(token.token, Token::Whitespace(_) | Token::EOF)
+}
+
+/// The first token of the query of `CREATE [OR REPLACE] [TEMP] VIEW ... AS query`.
+fn view_query(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
+    let mut text = tokens.iter().filter(|token| is_text(token));
+    let is_keyword =
+        |token: &TokenWithSpan, wanted| matches!(&token.token, Token::Word(word) if word.keyword == wanted);
+    is_keyword(text.next()?, Keyword::CREATE).then_some(())?;
+    text.by_ref().take(4).find(|token| is_keyword(token, Keyword::VIEW))?;
+    text.by_ref().find(|token| is_keyword(token, Keyword::AS))?;
+    text.next()
+}
+
+/// Whether `STRUCT (` occurs, the form of a struct type.
+fn names_struct_type(tokens: &[TokenWithSpan]) -> bool {
+    let mut text = tokens.iter().filter(|token| is_text(token)).map(|token| &token.token).peekable();
+    while let Some(token) = text.next() {
+        if matches!(token, Token::Word(word) if word.keyword == Keyword::STRUCT) && text.peek() == Some(&&Token::LParen)
+        {
+            return true;
+        }
+    }
+    false
+}
+
+/// Puts a name into lower case and keeps its spelling.
+fn lower_name(token: &mut TokenWithSpan, spellings: &mut Spellings) {
+    if let Token::Word(word) = &mut token.token {
+        let lowered = lower(&word.value);
+        if lowered != word.value {
+            spellings.insert(token.span.start, &word.value);
+            word.value = lowered;
+        }
+    }
+}
+
+/// The parameters of one statement: `?` counted in order, or `$n`, but not both.
+#[derive(Default)]
+struct Parameters {
+    marks: usize,
+    highest: usize,
+}
+
+impl Parameters {
+    fn number(&mut self, token: &mut TokenWithSpan) -> Result<()> {
+        let Token::Placeholder(text) = &mut token.token else { return Ok(()) };
+        if text == "?" {
+            self.marks += 1;
+            *text = format!("${}", self.marks);
+            return Ok(());
+        }
+        match text[1..].parse::<usize>() {
+            Ok(number @ 1..=65_535) => self.highest = self.highest.max(number),
+            _ => {
+                return Err(Error::new(ErrorKind::Syntax, format!("\"{text}\" is not a parameter"))
+                    .hint("parameters are $1, $2, ... or ?"));
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self) -> Result<usize> {
+        if self.marks > 0 && self.highest > 0 {
+            return Err(Error::new(ErrorKind::Syntax, "parameters are written as ? and as $n in one statement")
+                .hint("use one of the two forms"));
+        }
+        Ok(self.marks.max(self.highest))
+    }
+}
+
+/// The parser's error with the place and what stands there, as the user wrote it.
+fn parser_error(sql: &str, error: ParserError) -> Error {
+    match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
+            let (message, place) = position::split_place(&message);
+            syntax_error(sql, message, place)
+        }
+        ParserError::RecursionLimitExceeded => {
+            Error::new(ErrorKind::StatementTooComplex, "the statement is nested deeper than the limit")
+                .hint("raise it with SET expression_depth_max = ...")
+        }
+    }
+}
+
+fn syntax_error(sql: &str, message: &str, place: Option<Location>) -> Error {
+    let what = message.trim().trim_end_matches('.').replace("Expected: ", "expected ");
+    let Some(place) = place.filter(|place| place.line > 0) else {
+        return Error::new(ErrorKind::Syntax, format!("syntax error: {what}"));
+    };
+    // "found: x" repeats the token in lower case; the excerpt shows it as written.
+    let what = what.split(", found:").next().unwrap_or(&what);
+    let near = position::excerpt(sql, place);
+    let place = format!("line {}, column {}", place.line, place.column);
+    match near {
+        "" => Error::new(ErrorKind::Syntax, format!("syntax error at the end ({place}): {what}")),
+        near => Error::new(ErrorKind::Syntax, format!("syntax error at {place}, near \"{near}\": {what}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn statements(sql: &str) -> Vec<Statement> {
+        parse(sql, &Settings::default()).unwrap()
+    }
+
+    fn error(sql: &str) -> Error {
+        parse(sql, &Settings::default()).unwrap_err()
+    }
+
+    #[test]
+    fn statements_keep_their_text_and_place() {
+        let sql = " SELECT 'é;';;\n-- nothing; here\nselect 2 ; ";
+        let all = statements(sql);
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[0].text(), "SELECT 'é;'");
+        assert_eq!(all[1].text(), "select 2");
+        for statement in &all {
+            assert_eq!(&sql[statement.range()], statement.text());
+        }
+        assert!(statements(" ; -- x\n;").is_empty());
+    }
+
+    #[test]
+    fn names_are_lowered_and_their_spelling_is_kept() {
+        let all = statements("SELECT \"UserID\", Länge AS Größe FROM Hits");
+        let Body::Sql(statement) = &all[0].body else { panic!("a query") };
+        assert_eq!(statement.to_string(), "SELECT \"userid\", länge AS größe FROM hits");
+        let ast::Statement::Query(query) = &**statement else { panic!("a query") };
+        let ast::SetExpr::Select(select) = &*query.body else { panic!("a select") };
+        let ast::SelectItem::ExprWithAlias { alias, .. } = &select.projection[1] else { panic!("an alias") };
+        assert_eq!(all[0].spell(alias), "Größe");
+    }
+
+    #[test]
+    fn parameters_are_counted() {
+        assert_eq!(statements("SELECT ?, ?")[0].parameter_count(), 2);
+        assert_eq!(statements("SELECT $2")[0].parameter_count(), 2);
+        assert_eq!(error("SELECT ?, $1").kind(), ErrorKind::Syntax);
+        assert_eq!(error("SELECT $0").kind(), ErrorKind::Syntax);
+    }
+
+    #[test]
+    fn the_query_of_a_view_is_kept_as_text() {
+        let all = statements("CREATE OR REPLACE VIEW v (A) AS\n SELECT COUNT(*) AS PageViews FROM t;");
+        assert_eq!(all[0].query_text(), Some("SELECT COUNT(*) AS PageViews FROM t"));
+        assert_eq!(statements("SELECT 1 AS view")[0].query_text(), None);
+    }
+
+    #[test]
+    fn errors_show_the_place() {
+        let error = error("SELECT a\nFROM Hits WHEER b = 1 AND");
+        assert_eq!(error.kind(), ErrorKind::Syntax);
+        assert!(error.message().contains("line 2"), "{error}");
+        assert!(error.message().contains("near \"b = 1"), "{error}");
+    }
+
+    #[test]
+    fn files_and_struct_types_are_read() {
+        statements("SELECT * FROM 'Some Dir/*.parquet' AS t");
+        statements("CREATE TABLE t (a STRUCT(b INT, c TEXT[]), d INTEGER[])");
+        statements("SELECT E'a\\n', $tag$x$tag$, 1_000, {'a': 1}, [1, 2], a -> 1");
+    }
+}

@@ -1,0 +1,149 @@
+//! `COPY`, in PostgreSQL's form with options of our own, so read here rather than by the parser's fixed list. Every
+//! option is a word with an optional value; which words exist and what they take is decided where options are read,
+//! which can name the nearest one.
+//!
+//! ```text
+//! COPY table [(column, ...)] FROM 'file or glob' [[WITH] (option [=] [value], ...)]
+//! COPY table [(column, ...)] TO   'file'         [[WITH] (option [=] [value], ...)]
+//! COPY (query)               TO   'file'         [[WITH] (option [=] [value], ...)]
+//! ```
+
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+/// A parsed `COPY`.
+#[derive(Clone, Debug)]
+pub(crate) struct CopyStatement {
+    pub(crate) source: CopySource,
+    /// `COPY ... FROM` rather than `COPY ... TO`.
+    pub(crate) from: bool,
+    /// The path or pattern behind `FROM` or `TO`.
+    pub(crate) path: String,
+    pub(crate) options: Vec<CopyOption>,
+}
+
+/// What is copied.
+#[derive(Clone, Debug)]
+pub(crate) enum CopySource {
+    Table { name: ObjectName, columns: Vec<Ident> },
+    Query(Box<Query>),
+}
+
+/// One option, its name in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CopyOption {
+    pub(crate) name: String,
+    pub(crate) value: CopyValue,
+}
+
+/// The value of an option, as text: the option knows what it has to become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CopyValue {
+    /// The name stands alone, as in `(header)`.
+    Absent,
+    /// A word, a string or a number.
+    Text(String),
+    /// `(a, b)`
+    List(Vec<String>),
+}
+
+pub(super) fn parse_copy(parser: &mut Parser<'_>) -> Result<CopyStatement, ParserError> {
+    parser.expect_keyword(Keyword::COPY)?;
+    let source = parse_source(parser)?;
+    let from = parser.expect_one_of_keywords(&[Keyword::FROM, Keyword::TO])? == Keyword::FROM;
+    if from && matches!(source, CopySource::Query(_)) {
+        let message = "COPY (query) goes TO a file; a table is filled by COPY table FROM 'file'";
+        return Err(ParserError::ParserError(message.into()));
+    }
+    let path = parser.parse_literal_string()?;
+    let _ = parser.parse_keyword(Keyword::WITH);
+    let options = if parser.consume_token(&Token::LParen) {
+        let options = parser.parse_comma_separated(parse_option)?;
+        parser.expect_token(&Token::RParen)?;
+        options
+    } else {
+        Vec::new()
+    };
+    Ok(CopyStatement { source, from, path, options })
+}
+
+fn parse_source(parser: &mut Parser<'_>) -> Result<CopySource, ParserError> {
+    if parser.consume_token(&Token::LParen) {
+        let query = parser.parse_query()?;
+        parser.expect_token(&Token::RParen)?;
+        return Ok(CopySource::Query(query));
+    }
+    let name = parser.parse_object_name(false)?;
+    let columns = if parser.consume_token(&Token::LParen) {
+        let columns = parser.parse_comma_separated(Parser::parse_identifier)?;
+        parser.expect_token(&Token::RParen)?;
+        columns
+    } else {
+        Vec::new()
+    };
+    Ok(CopySource::Table { name, columns })
+}
+
+fn parse_option(parser: &mut Parser<'_>) -> Result<CopyOption, ParserError> {
+    let name = parser.parse_identifier()?.value;
+    // `name = value` is what other engines write.
+    let _ = parser.consume_token(&Token::Eq);
+    let value = match &parser.peek_token_ref().token {
+        Token::Comma | Token::RParen => CopyValue::Absent,
+        Token::LParen => {
+            parser.next_token();
+            let items = parser.parse_comma_separated(parse_text)?;
+            parser.expect_token(&Token::RParen)?;
+            CopyValue::List(items)
+        }
+        _ => CopyValue::Text(parse_text(parser)?),
+    };
+    Ok(CopyOption { name, value })
+}
+
+fn parse_text(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    let token = parser.next_token();
+    match token.token {
+        Token::Word(word) => Ok(word.value),
+        Token::Number(text, _) => Ok(text),
+        Token::SingleQuotedString(text)
+        | Token::EscapedStringLiteral(text)
+        | Token::UnicodeStringLiteral(text)
+        | Token::NationalStringLiteral(text) => Ok(text),
+        Token::DollarQuotedString(text) => Ok(text.value),
+        Token::Mul => Ok("*".into()),
+        Token::Minus => Ok(format!("-{}", parse_text(parser)?)),
+        _ => parser.expected("a value", token),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use rowmill_base::Settings;
+
+    use super::*;
+    use crate::parse::{Body, parse};
+
+    fn copy(sql: &str) -> CopyStatement {
+        let Body::Copy(copy) = parse(sql, &Settings::default()).unwrap().remove(0).body else { panic!("a COPY") };
+        *copy
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        let from =
+            copy("COPY S.T (A, b) FROM 'Data/*.csv' WITH (FORMAT csv, header, delimiter E'\\t', on_error 'skip')");
+        assert!(from.from);
+        assert_eq!(from.path, "Data/*.csv");
+        assert_eq!(from.options.len(), 4);
+        assert_eq!(from.options[1], CopyOption { name: "header".into(), value: CopyValue::Absent });
+        assert_eq!(from.options[2], CopyOption { name: "delimiter".into(), value: CopyValue::Text("\t".into()) });
+        let to = copy("copy (SELECT 1) TO 'x.parquet' (row_group_rows 1000, columns (a, b))");
+        assert!(!to.from && matches!(to.source, CopySource::Query(_)));
+        assert_eq!(to.options[1].value, CopyValue::List(vec!["a".into(), "b".into()]));
+        assert!(parse("COPY (SELECT 1) FROM 'x'", &Settings::default()).is_err());
+    }
+}

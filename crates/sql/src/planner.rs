@@ -1,0 +1,108 @@
+//! DataFusion, set up once per connection: functions, rules, memory, and the options that each statement adjusts.
+
+use std::sync::Arc;
+
+use datafusion::common::DataFusionError;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::prelude::SessionConfig;
+use rowmill_base::{Error, Result};
+use rowmill_txn::Engine;
+
+use crate::catalog::{StatementCatalog, StatementContext};
+use crate::errors::{NameCandidates, from_datafusion};
+use crate::names::{CATALOG, DEFAULT_SCHEMA};
+use crate::storage_function;
+
+/// Makes session states for statements.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    base: SessionState,
+}
+
+impl Planner {
+    pub(crate) fn new(engine: &Engine) -> Result<Self> {
+        let state = SessionStateBuilder::new()
+            .with_config(config())
+            .with_runtime_env(runtime_env(engine)?)
+            .with_default_features()
+            .build();
+        Ok(Planner { base: state })
+    }
+
+    /// The state in which a statement is planned and run.
+    pub(crate) fn state(&self, context: &Arc<StatementContext>) -> SessionState {
+        let mut state = self.base.clone();
+        let settings = &context.settings;
+        let config = std::mem::take(state.config_mut());
+        *state.config_mut() = config
+            .with_target_partitions(settings.number("threads").max(1) as usize)
+            .with_batch_size(settings.number("batch_rows") as usize);
+        storage_function::register(&mut state, context);
+        StatementCatalog::new(Arc::clone(context), Arc::new(state)).state()
+    }
+
+    /// DataFusion's error in our words, with the names that the statement could have meant.
+    pub(crate) fn translate(&self, error: DataFusionError, context: &StatementContext) -> Error {
+        from_datafusion(error, &Candidates { planner: self, context })
+    }
+}
+
+fn config() -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        // Ours lists the names as spelled and the types as SQL.
+        .with_information_schema(false);
+    let options = config.options_mut();
+    // Names are in lower case already; what is left is a name of a file.
+    options.sql_parser.enable_ident_normalization = false;
+    options.sql_parser.collect_spans = true;
+    config
+}
+
+fn runtime_env(_engine: &Engine) -> Result<Arc<RuntimeEnv>> {
+    RuntimeEnvBuilder::new()
+        .build_arc()
+        .map_err(|error| Error::internal(format!("the folder for temporary files: {error}")))
+}
+
+/// The names that exist.
+struct Candidates<'a> {
+    planner: &'a Planner,
+    context: &'a StatementContext,
+}
+
+impl NameCandidates for Candidates<'_> {
+    fn tables(&self) -> Vec<String> {
+        let catalog = self.context.snapshot.catalog();
+        let schemas = catalog.schemas();
+        schemas
+            .flat_map(|schema| {
+                let prefix = if schema.name == DEFAULT_SCHEMA { String::new() } else { format!("{}.", schema.name) };
+                let tables = catalog.tables(schema.id).map(|table| &table.name);
+                let names = tables.chain(catalog.views(schema.id).map(|view| &view.name));
+                names.map(|name| format!("{prefix}{name}")).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    fn functions(&self) -> Vec<String> {
+        let state = &self.planner.base;
+        let scalar = state.scalar_functions().keys();
+        scalar.chain(state.aggregate_functions().keys()).chain(state.window_functions().keys()).cloned().collect()
+    }
+
+    fn column(&self, relation: Option<&str>, name: &str) -> String {
+        let catalog = self.context.snapshot.catalog();
+        let tables = catalog.schemas().flat_map(|schema| catalog.tables(schema.id));
+        tables
+            .filter(|table| relation.is_none_or(|relation| table.name.to_lowercase() == relation))
+            .find_map(|table| table.column_index(name).map(|index| table.columns[index].name.clone()))
+            .unwrap_or_else(|| name.to_string())
+    }
+
+    fn default_schema(&self) -> (String, String) {
+        (CATALOG.into(), DEFAULT_SCHEMA.into())
+    }
+}

@@ -1,0 +1,169 @@
+//! A query at work: its operators on the shared pool, its batches in a short queue, its consumer waiting.
+//!
+//! ```text
+//! pool:     operators -> batch -> [ queue of BATCHES_AHEAD ] -> consumer's thread
+//! ```
+//!
+//! The consumer wakes for every batch and otherwise every [`POLL`] to see whether the statement was cancelled or ran
+//! into its deadline, so both are noticed even when an operator does not give way. Dropping the consumer's side ends
+//! the work.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::{FutureExt, StreamExt};
+use rowmill_base::{Cancel, Error, Result};
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+
+use super::ReadyQuery;
+use crate::catalog::StatementContext;
+use crate::errors::{NoCandidates, from_datafusion, from_panic};
+use crate::outcome::{Progress, ProgressFn};
+use crate::runtime;
+
+/// Batches that are worked out before the consumer asks for them.
+const BATCHES_AHEAD: usize = 4;
+/// How often a waiting consumer looks whether the statement has to end.
+const POLL: Duration = Duration::from_millis(20);
+/// The least time between two reports of progress.
+const REPORT: Duration = Duration::from_millis(100);
+
+/// The consumer's side of a query at work.
+pub(crate) struct Running {
+    batches: Receiver<Result<RecordBatch>>,
+    room: Arc<Semaphore>,
+    schema: SchemaRef,
+    context: Arc<StatementContext>,
+    task: AbortHandle,
+    report: Option<Report>,
+}
+
+impl Running {
+    /// Puts the operators of `query` to work.
+    pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
+        let ReadyQuery { context, state, plan, schema } = query;
+        let (sender, batches) = channel();
+        let room = Arc::new(Semaphore::new(BATCHES_AHEAD));
+        let work = produce(plan, state.task_ctx(), sender.clone(), Arc::clone(&room));
+        let task = runtime::handle().spawn(async move {
+            if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+                // Nobody listens any more when this fails.
+                let _ = sender.send(Err(from_panic(&*panic)));
+            }
+        });
+        let report = progress.map(|tell| Report { tell, started, last: started });
+        Running { batches, room, schema, context, task: task.abort_handle(), report }
+    }
+
+    fn cancel(&self) -> &Cancel {
+        &self.context.cancel
+    }
+
+    /// The next batch as the pool gives it.
+    fn receive(&mut self) -> Option<Result<RecordBatch>> {
+        loop {
+            match self.batches.recv_timeout(POLL) {
+                Ok(batch) => {
+                    self.room.add_permits(1);
+                    return Some(batch);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(error) = self.cancel().check() {
+                        self.task.abort();
+                        return Some(Err(error));
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+            self.report_progress();
+        }
+    }
+
+    fn report_progress(&mut self) {
+        if let Some(report) = &mut self.report {
+            report.make(&self.context);
+        }
+    }
+
+    /// A batch under the names of the result.
+    fn named(&self, batch: RecordBatch) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)
+            .map_err(|error| Error::internal(format!("the plan gave other columns than it announced: {error}")))
+    }
+}
+
+impl Iterator for Running {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.report_progress();
+        loop {
+            match self.receive()?.and_then(|batch| self.named(batch)) {
+                Ok(batch) if batch.num_rows() == 0 => {}
+                // The flag says better why a scan or an operator gave up.
+                Err(error) => return Some(Err(self.cancel().check().err().unwrap_or(error))),
+                batch => return Some(batch),
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+        // Work that the task handed to other threads of the pool ends at its next frame.
+        self.cancel().cancel();
+    }
+}
+
+/// Runs the operators and queues their batches while there is room.
+async fn produce(
+    plan: Arc<dyn ExecutionPlan>,
+    task: Arc<TaskContext>,
+    sender: Sender<Result<RecordBatch>>,
+    room: Arc<Semaphore>,
+) {
+    let mut stream = match execute_stream(plan, task) {
+        Ok(stream) => stream,
+        Err(error) => {
+            let _ = sender.send(Err(from_datafusion(error, &NoCandidates)));
+            return;
+        }
+    };
+    loop {
+        room.acquire().await.expect("the semaphore is never closed").forget();
+        let Some(batch) = stream.next().await else { return };
+        let failed = batch.is_err();
+        if sender.send(batch.map_err(|error| from_datafusion(error, &NoCandidates))).is_err() || failed {
+            return;
+        }
+    }
+}
+
+/// Tells of the progress of a query.
+struct Report {
+    tell: ProgressFn,
+    started: Instant,
+    last: Instant,
+}
+
+impl Report {
+    fn make(&mut self, context: &StatementContext) {
+        if self.last.elapsed() < REPORT {
+            return;
+        }
+        self.last = Instant::now();
+        let scans = context.scans.lock().clone();
+        let rows_total = scans.iter().map(|scan| scan.rows_total()).sum();
+        let rows_done = scans.iter().map(|scan| scan.rows_done()).sum();
+        (self.tell)(Progress { rows_done, rows_total: Some(rows_total), elapsed: self.started.elapsed() });
+    }
+}

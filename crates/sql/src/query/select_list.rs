@@ -1,0 +1,137 @@
+//! Lists behind `SELECT` whose columns share a name.
+//!
+//! The planner tells columns apart by name and refuses `SELECT a, a` or `SELECT *, a`. SQL allows both, so before
+//! planning a later column of the same name gets an alias: the name, a character that no one types, and a number.
+//! [`shown`] cuts it off again where names leave the engine.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, Statement, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::tokenizer::Span;
+
+const MARK: char = '\u{1}';
+
+/// The name of a column without what was added to tell it apart.
+pub(crate) fn shown(name: &str) -> &str {
+    match name.split_once(MARK) {
+        Some((name, _)) if !name.is_empty() => name,
+        _ => name,
+    }
+}
+
+/// Gives the columns of every `SELECT` of `statement` distinct names.
+pub(super) fn make_distinct(statement: &mut Statement) {
+    let _ = statement.visit(&mut Lists);
+}
+
+struct Lists;
+
+impl VisitorMut for Lists {
+    type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let stars = select.projection.iter().any(is_star);
+        let mut taken = Taken { stars, ..Taken::default() };
+        for (position, item) in select.projection.iter_mut().enumerate() {
+            taken.tell_apart(item, position);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_star(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+}
+
+/// The names that the earlier columns of a list have.
+#[derive(Default)]
+struct Taken {
+    /// The list has a star, which may stand for a column of any name.
+    stars: bool,
+    /// Aliases and columns without a table.
+    bare: HashSet<String>,
+    /// Columns with a table, whole.
+    qualified: HashSet<String>,
+    /// Columns with a table, their last part.
+    last_parts: HashSet<String>,
+    /// Everything else, as text.
+    computed: HashSet<String>,
+}
+
+impl Taken {
+    fn tell_apart(&mut self, item: &mut SelectItem, position: usize) {
+        match item {
+            SelectItem::ExprWithAlias { alias, .. } => {
+                if self.last_parts.contains(&alias.value) || !self.bare.insert(alias.value.clone()) {
+                    alias.value = marked(&alias.value, position);
+                }
+            }
+            SelectItem::UnnamedExpr(expr) => {
+                let (name, again) = self.unnamed(expr);
+                if again {
+                    let alias = Ident { value: marked(&name, position), quote_style: Some('"'), span: Span::empty() };
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The name of a column without an alias, and whether an earlier one has it.
+    fn unnamed(&mut self, expr: &Expr) -> (String, bool) {
+        match expr {
+            Expr::Identifier(ident) => {
+                let again = self.last_parts.contains(&ident.value) || !self.bare.insert(ident.value.clone());
+                (ident.value.clone(), again || self.stars)
+            }
+            Expr::CompoundIdentifier(parts) => {
+                let name = parts.last().map_or_else(String::new, |part| part.value.clone());
+                let again = self.bare.contains(&name) || !self.qualified.insert(expr.to_string());
+                self.last_parts.insert(name.clone());
+                (name, again || self.stars)
+            }
+            _ => {
+                let name = expr.to_string();
+                let again = !self.computed.insert(name.clone());
+                (name, again)
+            }
+        }
+    }
+}
+
+fn marked(name: &str, position: usize) -> String {
+    format!("{name}{MARK}{position}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::dialect::RowmillDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    fn rewritten(sql: &str) -> String {
+        let dialect = RowmillDialect { struct_types: false };
+        let mut statement = Parser::new(&dialect).try_with_sql(sql).unwrap().parse_statement().unwrap();
+        make_distinct(&mut statement);
+        statement.to_string().replace(MARK, "#")
+    }
+
+    #[test]
+    fn only_names_that_meet_are_changed() {
+        assert_eq!(rewritten("SELECT a, b, a + 1, t.a FROM t"), "SELECT a, b, a + 1, t.a AS \"a#3\" FROM t");
+        assert_eq!(rewritten("SELECT a, a FROM t"), "SELECT a, a AS \"a#1\" FROM t");
+        assert_eq!(rewritten("SELECT t.a, u.a FROM t, u"), "SELECT t.a, u.a FROM t, u");
+        assert_eq!(rewritten("SELECT a AS x, b AS x FROM t"), "SELECT a AS x, b AS x#1 FROM t");
+        assert_eq!(rewritten("SELECT *, a FROM t"), "SELECT *, a AS \"a#1\" FROM t");
+        assert_eq!(rewritten("SELECT 1, 1"), "SELECT 1, 1 AS \"1#1\"");
+        assert_eq!(rewritten("SELECT * FROM (SELECT a, a FROM t)"), "SELECT * FROM (SELECT a, a AS \"a#1\" FROM t)");
+    }
+
+    #[test]
+    fn the_mark_is_not_shown() {
+        assert_eq!(shown("a\u{1}3"), "a");
+        assert_eq!(shown("a"), "a");
+    }
+}

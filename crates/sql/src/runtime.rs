@@ -1,0 +1,25 @@
+//! The one pool of threads on which DataFusion's operators run, shared by all databases of the process.
+
+use std::sync::LazyLock;
+use std::thread::available_parallelism;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Operators evaluate expressions recursively, and expressions may be deep.
+const STACK_BYTES: usize = 8 << 20;
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    let threads = available_parallelism().map_or(2, |cores| cores.get());
+    Builder::new_multi_thread()
+        .worker_threads(threads.max(2))
+        .thread_name("rowmill-query")
+        .thread_stack_size(STACK_BYTES)
+        .enable_time()
+        .build()
+        .expect("the operating system gives a process a few threads")
+});
+
+/// The pool.
+pub(crate) fn handle() -> &'static Handle {
+    RUNTIME.handle()
+}

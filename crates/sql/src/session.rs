@@ -1,0 +1,222 @@
+//! One connection: its settings, its transaction, and the way of a statement through it.
+//!
+//! A statement outside of a transaction reads the last commit, or writes in a transaction of its own. Between `BEGIN`
+//! and `COMMIT` all statements share one transaction; one that fails undoes its own changes only, and the transaction
+//! goes on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::common::ScalarValue;
+use parking_lot::Mutex;
+use rowmill_base::{Cancel, Error, ErrorKind, Result, SettingScope, Settings};
+use rowmill_txn::{Engine, Snapshot, Transaction};
+
+use crate::dispatch;
+use crate::outcome::{Outcome, ProgressFn, TransactionState};
+use crate::parse::{self, Statement};
+use crate::planner::Planner;
+
+/// One connection to a database. Statements run one after the other.
+pub struct Session {
+    engine: Arc<Engine>,
+    settings: Settings,
+    transaction: Option<Transaction>,
+    planner: Planner,
+    running: Arc<Mutex<Cancel>>,
+    progress: Option<ProgressFn>,
+    notices: Vec<String>,
+}
+
+/// Cancels the statement that its session runs at that moment. Any thread may hold one.
+#[derive(Clone, Debug)]
+pub struct CancelHandle(Arc<Mutex<Cancel>>);
+
+impl CancelHandle {
+    /// Ends the running statement with an error of kind `Cancelled`; without one, nothing happens.
+    pub fn cancel(&self) {
+        self.0.lock().cancel();
+    }
+}
+
+impl Session {
+    /// A connection to `engine` with the settings that it was opened with.
+    pub fn new(engine: Arc<Engine>) -> Result<Session> {
+        let settings = engine.settings();
+        let planner = Planner::new(&engine)?;
+        Ok(Session {
+            engine,
+            settings,
+            transaction: None,
+            planner,
+            running: Arc::default(),
+            progress: None,
+            notices: Vec::new(),
+        })
+    }
+
+    /// Parses one or several statements. Nothing runs if one of them cannot be parsed.
+    pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
+        parse::parse(sql, &self.settings())
+    }
+
+    /// Runs `statement` with values for its parameters. A result with rows is worked out while it is pulled.
+    pub fn run(&mut self, statement: &Statement, params: &[ScalarValue]) -> Result<Outcome> {
+        check_parameters(statement.parameter_count(), params)?;
+        let cancel = self.begin_statement();
+        dispatch::run(&mut Work { session: self, statement, params, cancel, started: Instant::now() })
+    }
+
+    /// A handle for other threads that cancels the statement running at that moment.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        CancelHandle(Arc::clone(&self.running))
+    }
+
+    /// Tells `report` of the progress of every later statement.
+    pub fn set_progress(&mut self, report: Option<ProgressFn>) {
+        self.progress = report;
+    }
+
+    /// Whether a transaction is open.
+    pub fn transaction_state(&self) -> TransactionState {
+        if self.transaction.is_some() { TransactionState::Active } else { TransactionState::Idle }
+    }
+
+    /// What statements since the last call had to say beside their results.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// The database behind the connection.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The settings as this connection sees them.
+    pub fn settings(&self) -> Settings {
+        self.settings.clone()
+    }
+
+    /// The cancel flag of the statement that begins now, with its deadline running.
+    fn begin_statement(&mut self) -> Cancel {
+        let cancel = Cancel::new();
+        let limit_ms = self.settings.number("statement_timeout_ms");
+        if limit_ms > 0 {
+            cancel.set_deadline(Duration::from_millis(limit_ms));
+        }
+        *self.running.lock() = cancel.clone();
+        cancel
+    }
+}
+
+fn check_parameters(wanted: usize, params: &[ScalarValue]) -> Result<()> {
+    if params.len() == wanted {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::CardinalityViolation,
+        format!("the statement takes {wanted} parameters, but {} values were given", params.len()),
+    ))
+}
+
+/// One statement at work: what its code may use.
+pub(crate) struct Work<'w> {
+    pub(crate) session: &'w mut Session,
+    pub(crate) statement: &'w Statement,
+    pub(crate) params: &'w [ScalarValue],
+    pub(crate) cancel: Cancel,
+    pub(crate) started: Instant,
+}
+
+impl Work<'_> {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.session.engine
+    }
+
+    pub(crate) fn planner(&self) -> &Planner {
+        &self.session.planner
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.session.settings
+    }
+
+    pub(crate) fn progress(&self) -> Option<&ProgressFn> {
+        self.session.progress.as_ref()
+    }
+
+    /// Something the user should know beside the result.
+    pub(crate) fn notice(&mut self, text: impl Into<String>) {
+        self.session.notices.push(text.into());
+    }
+
+    /// What a reading statement sees: the last commit, or the transaction's own view.
+    pub(crate) fn view(&self) -> Arc<Snapshot> {
+        match &self.session.transaction {
+            Some(transaction) => transaction.view(),
+            None => self.session.engine.snapshot(),
+        }
+    }
+
+    /// Runs `change` in the open transaction, or in one of its own that is committed when it succeeds. When it fails
+    /// nothing of it remains. While it runs the view is `transaction.view()`, not [`Work::view`].
+    pub(crate) fn write<T>(&mut self, change: impl FnOnce(&mut Self, &mut Transaction) -> Result<T>) -> Result<T> {
+        if self.session.engine.is_read_only() {
+            return Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only")
+                .hint("open it without --read-only"));
+        }
+        match self.session.transaction.take() {
+            Some(mut transaction) => {
+                let savepoint = transaction.savepoint();
+                let result = change(self, &mut transaction);
+                if result.is_err() {
+                    transaction.rollback_to(savepoint);
+                }
+                self.session.transaction = Some(transaction);
+                result
+            }
+            None => {
+                let mut transaction = self.session.engine.begin();
+                let value = change(self, &mut transaction)?;
+                transaction.commit()?;
+                Ok(value)
+            }
+        }
+    }
+
+    /// `BEGIN`
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        if self.session.transaction.is_some() {
+            return Err(Error::new(ErrorKind::ActiveTransaction, "a transaction is open already")
+                .hint("end it with COMMIT or ROLLBACK"));
+        }
+        self.session.transaction = Some(self.session.engine.begin());
+        Ok(())
+    }
+
+    /// `COMMIT`
+    pub(crate) fn commit(&mut self) -> Result<()> {
+        self.take_transaction("COMMIT")?.commit().map(|_| ())
+    }
+
+    /// `ROLLBACK`
+    pub(crate) fn rollback(&mut self) -> Result<()> {
+        self.take_transaction("ROLLBACK")?.rollback();
+        Ok(())
+    }
+
+    fn take_transaction(&mut self, what: &str) -> Result<Transaction> {
+        self.session.transaction.take().ok_or_else(|| {
+            Error::new(ErrorKind::NoActiveTransaction, format!("{what} without an open transaction"))
+                .hint("a transaction starts with BEGIN")
+        })
+    }
+
+    /// `SET name = text`
+    pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<()> {
+        if Settings::describe(name)?.scope == SettingScope::Database {
+            self.session.engine.set(name, text)?;
+        }
+        self.session.settings.set(name, text)
+    }
+}

@@ -1,0 +1,117 @@
+//! `rowmill_storage('table')`: how a table is stored, column by column.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{Field, Schema};
+use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::Result as PlanResult;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::Expr;
+use rowmill_base::{Error, ErrorKind, Result, nearest};
+use rowmill_storage::TableSource;
+
+use crate::catalog::StatementContext;
+use crate::errors::to_datafusion;
+use crate::names::{DEFAULT_SCHEMA, lower};
+
+const NAME: &str = "rowmill_storage";
+
+/// Makes the function known to the planner of one statement.
+pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
+    state.register_udtf(NAME, Arc::new(StorageFunction(Arc::clone(context))));
+}
+
+#[derive(Debug)]
+struct StorageFunction(Arc<StatementContext>);
+
+impl TableFunctionImpl for StorageFunction {
+    fn call_with_args(&self, args: TableFunctionArgs) -> PlanResult<Arc<dyn TableProvider>> {
+        let batch = table_argument(args.exprs())
+            .and_then(|name| find_table(&self.0, &name))
+            .and_then(|table| describe(&*table))
+            .map_err(to_datafusion)?;
+        Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
+    }
+}
+
+fn table_argument(args: &[Expr]) -> Result<String> {
+    match args {
+        [Expr::Literal(value, _)] => value.try_as_str().flatten().map(str::to_string),
+        _ => None,
+    }
+    .ok_or_else(|| {
+        Error::new(ErrorKind::UndefinedFunction, format!("{NAME} takes the name of a table"))
+            .hint(format!("SELECT * FROM {NAME}('table')"))
+    })
+}
+
+/// The table called `name` or `schema.name`.
+fn find_table(context: &StatementContext, name: &str) -> Result<Arc<dyn TableSource>> {
+    let name = lower(name);
+    let (schema, table) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, &name));
+    let catalog = context.snapshot.catalog();
+    let schema = catalog
+        .schema(schema)
+        .ok_or_else(|| Error::new(ErrorKind::UndefinedSchema, format!("there is no schema \"{schema}\"")))?;
+    let Some(def) = catalog.table(schema.id, table) else {
+        let error = Error::new(ErrorKind::UndefinedTable, format!("there is no table \"{table}\""));
+        let near = nearest(table, catalog.tables(schema.id).map(|table| table.name.as_str()));
+        return Err(if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) });
+    };
+    Ok(context.snapshot.table(def.id).expect("a snapshot holds every table of its catalog"))
+}
+
+/// What is stored of one column.
+#[derive(Default)]
+struct ColumnStorage {
+    encodings: Vec<&'static str>,
+    rows: u64,
+    nulls: u64,
+    /// The most distinct values of one block, where blocks know it.
+    distinct: Option<u64>,
+    bytes: u64,
+}
+
+fn column_storage(source: &dyn TableSource, index: usize) -> Result<ColumnStorage> {
+    let column = &source.table().columns[index];
+    let mut storage = ColumnStorage::default();
+    for block in source.blocks() {
+        storage.rows += block.rows() as u64;
+        storage.bytes += block.chunk_bytes(column.id);
+        let Some(chunk) = block.chunk_head(source.table(), index)? else { continue };
+        storage.nulls += chunk.null_count() as u64;
+        storage.distinct = storage.distinct.max(chunk.distinct().map(|distinct| distinct as u64));
+        if !storage.encodings.contains(&chunk.encoding_name()) {
+            storage.encodings.push(chunk.encoding_name());
+        }
+    }
+    for run in source.runs() {
+        storage.rows += run.rows() as u64;
+        storage.nulls += run.column(column.id).map_or(run.rows(), |values| values.null_count()) as u64;
+    }
+    if !source.runs().is_empty() {
+        storage.encodings.push("open");
+    }
+    Ok(storage)
+}
+
+fn describe(source: &dyn TableSource) -> Result<RecordBatch> {
+    let table = source.table();
+    let columns = (0..table.columns.len()).map(|index| column_storage(source, index)).collect::<Result<Vec<_>>>()?;
+    let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
+    let numbers = |values: Vec<Option<u64>>| Arc::new(UInt64Array::from(values)) as ArrayRef;
+    let arrays = vec![
+        ("column", text(table.columns.iter().map(|column| column.name.clone()).collect())),
+        ("type", text(table.columns.iter().map(|column| column.kind.to_string()).collect())),
+        ("encodings", text(columns.iter().map(|column| column.encodings.join(", ")).collect())),
+        ("rows", numbers(columns.iter().map(|column| Some(column.rows)).collect())),
+        ("nulls", numbers(columns.iter().map(|column| Some(column.nulls)).collect())),
+        ("distinct_in_block_max", numbers(columns.iter().map(|column| column.distinct).collect())),
+        ("bytes", numbers(columns.iter().map(|column| Some(column.bytes)).collect())),
+    ];
+    let field = |(name, array): &(&str, ArrayRef)| Field::new(*name, array.data_type().clone(), true);
+    let schema = Arc::new(Schema::new(arrays.iter().map(field).collect::<Vec<_>>()));
+    RecordBatch::try_new(schema, arrays.into_iter().map(|(_, array)| array).collect())
+        .map_err(|error| Error::internal(error.to_string()))
+}

@@ -201,6 +201,13 @@ impl Settings {
         Ok(())
     }
 
+    /// Takes over the value that `other` has.
+    pub fn copy(&mut self, name: &str, other: &Settings) -> Result<()> {
+        let index = Self::index(name)?;
+        self.values[index] = other.values[index];
+        Ok(())
+    }
+
     /// The value as `SHOW` prints it.
     pub fn show(&self, name: &str) -> Result<String> {
         Ok(match self.values[Self::index(name)?] {

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::Statement as Sql;
 use crate::outcome::Outcome;
 use crate::parse::Body;
 use crate::session::Work;
+use crate::{explain, settings};
 
 pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
     match &work.statement.body {
@@ -22,6 +23,10 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
 fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
     match sql {
         Sql::Query(query) => Ok(Outcome::Rows(work.rows(work.view(), query)?)),
+        Sql::Explain { .. } => explain::run(work, sql),
+        Sql::Set(set) => settings::set(work, set),
+        Sql::ShowVariable { variable } => settings::show(work, variable),
+        Sql::Reset(reset) => settings::reset(work, &reset.reset),
         other => Err(unsupported(&first_words(&other.to_string()))),
     }
 }

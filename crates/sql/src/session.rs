@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::common::ScalarValue;
 use parking_lot::Mutex;
-use rowmill_base::{Cancel, Error, ErrorKind, Result, SettingScope, Settings};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, SETTINGS, SettingScope, Settings};
 use rowmill_txn::{Engine, Snapshot, Transaction};
 
 use crate::dispatch;
@@ -57,7 +57,7 @@ impl Session {
 
     /// Parses one or several statements. Nothing runs if one of them cannot be parsed.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
-        parse::parse(sql, &self.settings())
+        parse::parse(sql, &self.settings)
     }
 
     /// Runs `statement` with values for its parameters. A result with rows is worked out while it is pulled.
@@ -97,8 +97,17 @@ impl Session {
         self.settings.clone()
     }
 
+    /// Takes over what other connections have set for the whole database.
+    fn refresh_settings(&mut self) {
+        let shared = self.engine.settings();
+        for setting in SETTINGS.iter().filter(|setting| setting.scope == SettingScope::Database) {
+            self.settings.copy(setting.name, &shared).expect("the name comes from the table of settings");
+        }
+    }
+
     /// The cancel flag of the statement that begins now, with its deadline running.
     fn begin_statement(&mut self) -> Cancel {
+        self.refresh_settings();
         let cancel = Cancel::new();
         let limit_ms = self.settings.number("statement_timeout_ms");
         if limit_ms > 0 {
@@ -212,11 +221,27 @@ impl Work<'_> {
         })
     }
 
-    /// `SET name = text`
+    /// Gives a setting the value that `text` says.
     pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<()> {
-        if Settings::describe(name)?.scope == SettingScope::Database {
-            self.session.engine.set(name, text)?;
+        match Settings::describe(name)?.scope {
+            SettingScope::Database => self.session.engine.set(name, text)?,
+            SettingScope::Connection => self.session.settings.set(name, text)?,
         }
-        self.session.settings.set(name, text)
+        self.session.refresh_settings();
+        Ok(())
+    }
+
+    /// Gives a setting of the connection the value that the database was opened with.
+    pub(crate) fn reset_setting(&mut self, name: &str) -> Result<()> {
+        let setting = Settings::describe(name)?;
+        if setting.scope == SettingScope::Database {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("the setting {} belongs to the database and keeps the value it was given", setting.name),
+            )
+            .hint("SET gives it another"));
+        }
+        let opened = self.session.engine.settings();
+        self.session.settings.copy(name, &opened)
     }
 }

@@ -1,0 +1,104 @@
+//! `SET`, `SHOW` and `RESET`.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Reset, Set, UnaryOperator, Value};
+use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, SettingScope, Settings};
+
+use crate::outcome::{Outcome, RowStream};
+use crate::session::Work;
+
+/// `SET name = value`
+pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
+    let Set::SingleAssignment { scope: None, hivevar: false, variable, values } = set else {
+        return Err(Error::new(ErrorKind::Unsupported, format!("{set} is not supported"))
+            .hint("settings are set one by one: SET name = value"));
+    };
+    let name = setting_name(variable);
+    let [value] = values.as_slice() else {
+        return Err(Error::new(ErrorKind::InvalidParameter, format!("the setting {name} takes one value")));
+    };
+    if is_default(value) {
+        work.reset_setting(&name)?;
+    } else {
+        work.set(&name, &value_text(value)?)?;
+    }
+    Ok(Outcome::Done { tag: "SET" })
+}
+
+/// `RESET name` and `RESET ALL`
+pub(crate) fn reset(work: &mut Work<'_>, reset: &Reset) -> Result<Outcome> {
+    match reset {
+        Reset::ConfigurationParameter(name) => work.reset_setting(&setting_name(name))?,
+        Reset::ALL => {
+            for setting in SETTINGS.iter().filter(|setting| setting.scope == SettingScope::Connection) {
+                work.reset_setting(setting.name)?;
+            }
+        }
+    }
+    Ok(Outcome::Done { tag: "RESET" })
+}
+
+/// `SHOW name` and `SHOW ALL`
+pub(crate) fn show(work: &mut Work<'_>, variable: &[Ident]) -> Result<Outcome> {
+    let name = variable.iter().map(|ident| ident.value.as_str()).collect::<Vec<_>>().join(" ");
+    let batch = if name == "all" {
+        all(work.settings())?
+    } else {
+        let setting = Settings::describe(&name)?;
+        text_batch(&[(setting.name, vec![work.settings().show(setting.name)?])])?
+    };
+    Ok(Outcome::Rows(RowStream::ready(batch)))
+}
+
+fn all(settings: &Settings) -> Result<RecordBatch> {
+    let column = |of: &dyn Fn(&Setting) -> Result<String>| SETTINGS.iter().map(of).collect::<Result<Vec<_>>>();
+    let scope = |setting: &Setting| match setting.scope {
+        SettingScope::Database => "database",
+        SettingScope::Connection => "connection",
+    };
+    text_batch(&[
+        ("name", column(&|setting| Ok(setting.name.to_string()))?),
+        ("value", column(&|setting| settings.show(setting.name))?),
+        ("scope", column(&|setting| Ok(scope(setting).to_string()))?),
+        ("description", column(&|setting| Ok(setting.doc.to_string()))?),
+    ])
+}
+
+fn text_batch(columns: &[(&str, Vec<String>)]) -> Result<RecordBatch> {
+    let fields = columns.iter().map(|(name, _)| Field::new(*name, DataType::Utf8, false)).collect::<Vec<_>>();
+    let arrays = columns.iter().map(|(_, values)| Arc::new(StringArray::from(values.clone())) as ArrayRef).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).map_err(|error| Error::internal(error.to_string()))
+}
+
+fn setting_name(name: &ObjectName) -> String {
+    name.to_string().replace('"', "")
+}
+
+fn is_default(value: &Expr) -> bool {
+    matches!(value, Expr::Identifier(ident) if ident.value == "default" && ident.quote_style.is_none())
+}
+
+/// A value as the table of settings reads it.
+fn value_text(value: &Expr) -> Result<String> {
+    Ok(match value {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) => text.clone(),
+            Value::Boolean(flag) => flag.to_string(),
+            other => match other.clone().into_string() {
+                Some(text) => text,
+                None => return Err(not_a_value(&other.to_string())),
+            },
+        },
+        Expr::Identifier(ident) => ident.value.clone(),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => format!("-{}", value_text(expr)?),
+        other => return Err(not_a_value(&other.to_string())),
+    })
+}
+
+fn not_a_value(text: &str) -> Error {
+    Error::new(ErrorKind::InvalidParameter, format!("\"{text}\" is not a value for a setting"))
+        .hint("a number, a string, or true or false is needed")
+}

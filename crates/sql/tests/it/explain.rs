@@ -1,0 +1,36 @@
+//! `EXPLAIN`.
+
+use rowmill_base::ErrorKind;
+
+use crate::support::{error_kind, rows, small};
+
+#[test]
+fn a_plan_is_a_tree_that_says_who_runs_what() {
+    let (_, mut session) = small();
+    let plan = rows(&mut session, "EXPLAIN SELECT a, count(*) AS c FROM t WHERE a > 1 GROUP BY a ORDER BY c DESC");
+    assert_eq!(plan[0], "plan");
+    let scan = plan.iter().find(|line| line.contains("Scan: T")).unwrap();
+    assert!(scan.contains("columns [A]") && scan.contains("where a > 1") && scan.contains("[native]"), "{plan:#?}");
+    assert!(plan.iter().any(|line| line.contains("Group") && line.contains("[datafusion]")), "{plan:#?}");
+    assert!(!plan.iter().any(|line| line.contains("Exec") || line.contains("Int64") || line.contains('@')), "{plan:#?}");
+}
+
+#[test]
+fn an_analysed_plan_counts_rows() {
+    let (_, mut session) = small();
+    let plan = rows(&mut session, "EXPLAIN ANALYZE SELECT * FROM t WHERE a > 1");
+    assert!(plan[1].starts_with("3 rows in "), "{plan:#?}");
+    assert!(plan.iter().any(|line| line.contains("Scan: T") && line.contains("(3 rows")), "{plan:#?}");
+    assert_eq!(rows(&mut session, "EXPLAIN (ANALYZE) SELECT 1")[0], "plan");
+}
+
+#[test]
+fn other_forms_are_refused_or_described() {
+    let (_, mut session) = small();
+    assert_eq!(error_kind(&mut session, "EXPLAIN VERBOSE SELECT 1"), ErrorKind::Unsupported);
+    assert_eq!(error_kind(&mut session, "EXPLAIN DROP TABLE t"), ErrorKind::Unsupported);
+    assert_eq!(
+        rows(&mut session, "DESCRIBE SELECT a, \"b b\" FROM t"),
+        ["column_name|column_type|null", "A|INTEGER|YES", "B b|TEXT|YES"]
+    );
+}

@@ -10,7 +10,7 @@ use crate::session::Work;
 use crate::{explain, settings};
 
 pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
-    match &work.statement.body {
+    match work.statement.body() {
         Body::Checkpoint => {
             work.engine().checkpoint()?;
             Ok(Outcome::Done { tag: "CHECKPOINT" })
@@ -22,7 +22,10 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
 
 fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
     match sql {
-        Sql::Query(query) => Ok(Outcome::Rows(work.rows(work.view(), query)?)),
+        Sql::Query(query) => {
+            let view = work.view()?;
+            Ok(Outcome::Rows(work.rows(view, query)?))
+        }
         Sql::Explain { .. } => explain::run(work, sql),
         Sql::Set(set) => settings::set(work, set),
         Sql::ShowVariable { variable } => settings::show(work, variable),

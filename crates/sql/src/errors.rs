@@ -21,7 +21,7 @@ use datafusion::parquet::errors::ParquetError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use rowmill_base::{Error, ErrorKind, nearest};
 
-use wording::plain;
+pub(crate) use wording::plain;
 #[allow(unused_imports)] // used by the functions to come
 pub(crate) use wording::type_name;
 

@@ -28,7 +28,8 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Sql) -> Result<Outcome> {
     else {
         return Err(Error::internal("EXPLAIN is dispatched by its kind"));
     };
-    let refused = [(*verbose, "VERBOSE"), (*query_plan, "QUERY PLAN"), (*estimate, "ESTIMATE"), (format.is_some(), "FORMAT")];
+    let refused =
+        [(*verbose, "VERBOSE"), (*query_plan, "QUERY PLAN"), (*estimate, "ESTIMATE"), (format.is_some(), "FORMAT")];
     if let Some((_, clause)) = refused.iter().find(|(present, _)| *present) {
         return Err(Error::new(ErrorKind::Unsupported, format!("EXPLAIN {clause} is not supported"))
             .hint("EXPLAIN shows the plan, EXPLAIN ANALYZE runs it and shows rows and times"));
@@ -66,14 +67,16 @@ fn wants_analyze(options: &[UtilityOption]) -> Result<bool> {
 }
 
 fn explain(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
-    let ready = work.ready(work.view(), query)?;
+    let view = work.view()?;
+    let ready = work.ready(view, query)?;
     let mut lines = Vec::new();
     tree(&ready.plan, "", "", false, &mut lines);
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
 }
 
 fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
-    let ready = work.ready(work.view(), query)?;
+    let view = work.view()?;
+    let ready = work.ready(view, query)?;
     let plan = Arc::clone(&ready.plan);
     let mut rows = 0;
     for batch in ready.start(work.progress().cloned(), work.started) {
@@ -99,7 +102,8 @@ fn tree(plan: &Arc<dyn ExecutionPlan>, branch: &str, stem: &str, measured: bool,
 
 /// `DESCRIBE query`: its columns.
 fn describe(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
-    let schema = work.ready(work.view(), query)?.schema;
+    let view = work.view()?;
+    let schema = work.ready(view, query)?.schema;
     let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
     let kind = |field: &Arc<Field>| match SqlType::from_arrow(field.data_type()) {
         Some(kind) => kind.to_string(),

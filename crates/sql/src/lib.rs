@@ -8,6 +8,7 @@
 //! Everything outside is synchronous; DataFusion's asynchronous operators run on a pool of threads in here.
 
 mod catalog;
+mod deep;
 mod dialect;
 mod dispatch;
 pub mod errors;

@@ -12,22 +12,30 @@ mod copy;
 mod position;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
-use rowmill_base::{Error, ErrorKind, Result, Settings};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, Settings};
 
+use crate::deep::{room_bytes, with_room};
 use crate::dialect::RowmillDialect;
+use crate::guards::{StatementLimits, check_statement, flatten_chains, run_on_large_stack};
 use crate::names::{Spellings, lower};
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use position::Cursor;
 
+/// Nested calls that the parser may need for one level of a statement. The limit proper is checked before it runs.
+const PARSER_DEPTH_PER_LEVEL: usize = 16;
+
 /// One parsed statement with its text.
 #[derive(Clone, Debug)]
 pub struct Statement {
-    pub(crate) body: Body,
+    body: Arc<Body>,
+    /// The stack that walking the body takes at most.
+    room_bytes: usize,
     text: String,
     range: Range<usize>,
     spellings: Spellings,
@@ -63,6 +71,14 @@ impl Statement {
         self.parameters
     }
 
+    pub(crate) fn body(&self) -> &Body {
+        &self.body
+    }
+
+    pub(crate) fn room_bytes(&self) -> usize {
+        self.room_bytes
+    }
+
     /// The spelling of a name of this statement.
     pub(crate) fn spell<'a>(&'a self, ident: &'a ast::Ident) -> &'a str {
         self.spellings.of(ident)
@@ -78,8 +94,21 @@ impl Statement {
     }
 }
 
-/// Parses `sql` into its statements.
+impl Drop for Statement {
+    fn drop(&mut self) {
+        let body = std::mem::replace(&mut self.body, Arc::new(Body::Checkpoint));
+        with_room(self.room_bytes, || drop(body));
+    }
+}
+
+/// Parses `sql` into its statements, if it is within the limits of `settings`.
 pub(crate) fn parse(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
+    check_statement(sql, &StatementLimits::from(settings))?;
+    let (sql, settings) = (sql.to_string(), settings.clone());
+    run_on_large_stack(&Cancel::new(), move || parse_here(&sql, &settings))
+}
+
+fn parse_here(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
     let dialect = RowmillDialect { struct_types: false };
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
@@ -121,12 +150,13 @@ impl<'t> Section<'t> {
         }
         let dialect = RowmillDialect { struct_types: names_struct_type(&tokens) };
         let mut parser = Parser::new(&dialect)
-            .with_recursion_limit(settings.number("expression_depth_max") as usize)
+            .with_recursion_limit(PARSER_DEPTH_PER_LEVEL * settings.number("expression_depth_max") as usize)
             .with_tokens_with_locations(tokens);
         let body = parse_body(&mut parser).map_err(|error| parser_error(sql, error))?;
         let text = sql[self.range.clone()].to_string();
         Ok(Statement {
-            body,
+            body: Arc::new(body),
+            room_bytes: room_bytes(settings),
             text,
             range: self.range,
             spellings,
@@ -143,7 +173,11 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {
             parser.next_token();
             Body::Checkpoint
         }
-        _ => Body::Sql(Box::new(parser.parse_statement()?)),
+        _ => {
+            let mut statement = parser.parse_statement()?;
+            flatten_chains(&mut statement);
+            Body::Sql(Box::new(statement))
+        }
     };
     match parser.peek_token_ref().token {
         Token::EOF => Ok(body),
@@ -281,7 +315,7 @@ mod tests {
     #[test]
     fn names_are_lowered_and_their_spelling_is_kept() {
         let all = statements("SELECT \"UserID\", Länge AS Größe FROM Hits");
-        let Body::Sql(statement) = &all[0].body else { panic!("a query") };
+        let Body::Sql(statement) = all[0].body() else { panic!("a query") };
         assert_eq!(statement.to_string(), "SELECT \"userid\", länge AS größe FROM hits");
         let ast::Statement::Query(query) = &**statement else { panic!("a query") };
         let ast::SetExpr::Select(select) = &*query.body else { panic!("a select") };

@@ -11,6 +11,7 @@ use rowmill_txn::Engine;
 
 use crate::catalog::{StatementCatalog, StatementContext};
 use crate::errors::{NameCandidates, from_datafusion};
+use crate::guards::{BrokerPool, GuardOptions};
 use crate::names::{CATALOG, DEFAULT_SCHEMA};
 use crate::storage_function;
 
@@ -38,6 +39,7 @@ impl Planner {
         *state.config_mut() = config
             .with_target_partitions(settings.number("threads").max(1) as usize)
             .with_batch_size(settings.number("batch_rows") as usize);
+        GuardOptions::from(settings).install(state.config_mut().options_mut());
         storage_function::register(&mut state, context);
         StatementCatalog::new(Arc::clone(context), Arc::new(state)).state()
     }
@@ -61,8 +63,9 @@ fn config() -> SessionConfig {
     config
 }
 
-fn runtime_env(_engine: &Engine) -> Result<Arc<RuntimeEnv>> {
+fn runtime_env(engine: &Engine) -> Result<Arc<RuntimeEnv>> {
     RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(BrokerPool::new(engine.broker().clone())))
         .build_arc()
         .map_err(|error| Error::internal(format!("the folder for temporary files: {error}")))
 }

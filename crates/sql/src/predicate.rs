@@ -80,12 +80,12 @@ fn comparison(left: &Expr, op: Operator, right: &Expr, table: &TableDef) -> Opti
 
 fn compare_op(op: Operator) -> Option<CompareOp> {
     Some(match op {
-        Operator::Eq => CompareOp::Eq,
-        Operator::NotEq => CompareOp::NotEq,
-        Operator::Lt => CompareOp::Lt,
-        Operator::LtEq => CompareOp::LtEq,
-        Operator::Gt => CompareOp::Gt,
-        Operator::GtEq => CompareOp::GtEq,
+        Operator::Eq => CompareOp::Equal,
+        Operator::NotEq => CompareOp::NotEqual,
+        Operator::Lt => CompareOp::Less,
+        Operator::LtEq => CompareOp::LessOrEqual,
+        Operator::Gt => CompareOp::Greater,
+        Operator::GtEq => CompareOp::GreaterOrEqual,
         _ => return None,
     })
 }
@@ -125,7 +125,7 @@ fn pattern(like: &Like, table: &TableDef) -> Option<Predicate> {
 fn truth(expr: &Expr, table: &TableDef) -> Option<Predicate> {
     let column = column(expr, table)?;
     let value = value(&Expr::Literal(ScalarValue::Boolean(Some(true)), None), column, table)?;
-    Some(Predicate::Compare { column, op: CompareOp::Eq, value })
+    Some(Predicate::Compare { column, op: CompareOp::Equal, value })
 }
 
 #[cfg(test)]
@@ -166,12 +166,12 @@ mod tests {
 
     #[test]
     fn comparisons_are_taken_from_both_sides() {
-        let Some(Predicate::Compare { column: 0, op: CompareOp::Lt, .. }) =
+        let Some(Predicate::Compare { column: 0, op: CompareOp::Less, .. }) =
             translate(&lit(7_i16).gt(col("a")), &table())
         else {
             panic!("7 > a is a < 7")
         };
-        assert!(translated(&col("s").eq(lit("x"))).contains("Eq"));
+        assert!(translated(&col("s").eq(lit("x"))).contains("Equal"));
     }
 
     #[test]

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::common::{ParamValues, ScalarValue};
-use datafusion::execution::SessionState;
+use datafusion::common::{ParamValues, Result as PlanResult, ScalarValue};
+use datafusion::execution::{SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as DataFusionStatement;
@@ -25,6 +25,7 @@ use rowmill_base::Result;
 use rowmill_txn::Snapshot;
 
 use crate::catalog::StatementContext;
+use crate::guards::{guard_joins, guard_plan, run_on_large_stack};
 use crate::names::Spellings;
 use crate::outcome::{ProgressFn, RowStream};
 use crate::planner::Planner;
@@ -33,35 +34,47 @@ use crate::session::Work;
 pub(crate) use result_names::Aliases;
 pub(crate) use running::Running;
 
-/// A query after binding: what it means is settled, how it runs is not.
-pub(crate) struct BoundQuery {
-    pub(crate) context: Arc<StatementContext>,
-    pub(crate) state: SessionState,
-    pub(crate) plan: LogicalPlan,
-    /// The names of the result's columns, as spelled.
-    pub(crate) names: Vec<String>,
-}
-
 /// A query that is ready to run.
 pub(crate) struct ReadyQuery {
     pub(crate) context: Arc<StatementContext>,
-    pub(crate) state: SessionState,
+    pub(crate) task: Arc<TaskContext>,
     pub(crate) plan: Arc<dyn ExecutionPlan>,
+    /// The names of the result as spelled, and the types that the operators give.
     pub(crate) schema: SchemaRef,
 }
 
-/// Binds `statement` to the tables of `context`.
-pub(crate) fn bind(
-    planner: &Planner,
-    context: Arc<StatementContext>,
-    statement: ast::Statement,
-    spellings: &Spellings,
-) -> Result<BoundQuery> {
-    let state = planner.state(&context);
-    let (plan, names) = runtime::handle()
-        .block_on(plan_named(&state, statement, spellings))
-        .map_err(|error| planner.translate(error, &context))?;
-    Ok(BoundQuery { context, state, plan, names })
+/// What a query is planned from. It goes to the planning thread whole.
+pub(crate) struct Draft {
+    pub(crate) planner: Arc<Planner>,
+    pub(crate) context: Arc<StatementContext>,
+    pub(crate) query: Box<ast::Query>,
+    pub(crate) spellings: Spellings,
+    pub(crate) params: Vec<ScalarValue>,
+}
+
+impl Draft {
+    /// Plans the query on a thread with a large stack, until the statement is cancelled.
+    pub(crate) fn ready(self) -> Result<ReadyQuery> {
+        let cancel = self.context.cancel.clone();
+        run_on_large_stack(&cancel, move || self.ready_here())
+    }
+
+    fn ready_here(self) -> Result<ReadyQuery> {
+        let state = self.planner.state(&self.context);
+        let cancel = &self.context.cancel;
+        let recursion_max = self.context.settings.number("recursion_max");
+        let planned = runtime::handle().block_on(async {
+            let statement = ast::Statement::Query(self.query);
+            let (plan, names) = plan_named(&state, statement, &self.spellings).await?;
+            let plan = bind_parameters(plan, self.params)?;
+            let plan = guard_joins(state.optimize(&plan)?, cancel)?;
+            let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
+            Ok((guard_plan(plan, cancel, recursion_max)?, names))
+        });
+        let (plan, names) = planned.map_err(|error| self.planner.translate(error, &self.context))?;
+        let schema = named_schema(&plan.schema(), &names);
+        Ok(ReadyQuery { context: self.context, task: state.task_ctx(), plan, schema })
+    }
 }
 
 /// The plan of `statement`, and the names of its columns as spelled.
@@ -69,7 +82,7 @@ pub(crate) async fn plan_named(
     state: &SessionState,
     mut statement: ast::Statement,
     spellings: &Spellings,
-) -> datafusion::common::Result<(LogicalPlan, Vec<String>)> {
+) -> PlanResult<(LogicalPlan, Vec<String>)> {
     select_list::make_distinct(&mut statement);
     let aliases = Aliases::of(&statement, spellings);
     let plan = state.statement_to_plan(DataFusionStatement::Statement(Box::new(statement))).await?;
@@ -77,25 +90,8 @@ pub(crate) async fn plan_named(
     Ok((plan, names))
 }
 
-impl BoundQuery {
-    /// The same query with values for its parameters.
-    pub(crate) fn with_parameters(mut self, params: &[ScalarValue], planner: &Planner) -> Result<Self> {
-        if !params.is_empty() {
-            let values = ParamValues::from(params.to_vec());
-            self.plan = self.plan.with_param_values(values).map_err(|error| planner.translate(error, &self.context))?;
-        }
-        Ok(self)
-    }
-
-    /// Optimises and chooses operators.
-    pub(crate) fn ready(self, planner: &Planner) -> Result<ReadyQuery> {
-        self.context.cancel.check()?;
-        let plan = runtime::handle()
-            .block_on(self.state.create_physical_plan(&self.plan))
-            .map_err(|error| planner.translate(error, &self.context))?;
-        let schema = named_schema(&plan.schema(), &self.names);
-        Ok(ReadyQuery { context: self.context, state: self.state, plan, schema })
-    }
+fn bind_parameters(plan: LogicalPlan, params: Vec<ScalarValue>) -> PlanResult<LogicalPlan> {
+    if params.is_empty() { Ok(plan) } else { plan.with_param_values(ParamValues::from(params)) }
 }
 
 /// `schema` under `names`, without the metadata that only planning needs.
@@ -122,10 +118,14 @@ impl Work<'_> {
 
     /// Plans a query of this statement over `snapshot`, with the statement's parameters.
     pub(crate) fn ready(&self, snapshot: Arc<Snapshot>, query: &ast::Query) -> Result<ReadyQuery> {
-        let statement = ast::Statement::Query(Box::new(query.clone()));
-        bind(self.planner(), self.context(snapshot), statement, self.statement.spellings())?
-            .with_parameters(self.params, self.planner())?
-            .ready(self.planner())
+        let draft = Draft {
+            planner: Arc::clone(self.planner()),
+            context: self.context(snapshot),
+            query: Box::new(query.clone()),
+            spellings: self.statement.spellings().clone(),
+            params: self.params.to_vec(),
+        };
+        draft.ready()
     }
 
     /// Runs a query of this statement over `snapshot`.

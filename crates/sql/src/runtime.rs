@@ -5,8 +5,7 @@ use std::thread::available_parallelism;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Operators evaluate expressions recursively, and expressions may be deep.
-const STACK_BYTES: usize = 8 << 20;
+use crate::guards::{STACK_BYTES, quiet_panics};
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     let threads = available_parallelism().map_or(2, |cores| cores.get());
@@ -14,6 +13,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         .worker_threads(threads.max(2))
         .thread_name("rowmill-query")
         .thread_stack_size(STACK_BYTES)
+        .on_thread_start(quiet_panics)
         .enable_time()
         .build()
         .expect("the operating system gives a process a few threads")

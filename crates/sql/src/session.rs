@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Result, SETTINGS, SettingScope, Settings};
 use rowmill_txn::{Engine, Snapshot, Transaction};
 
+use crate::deep::with_room;
 use crate::dispatch;
+use crate::guards::catch_panics;
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::planner::Planner;
@@ -22,7 +24,7 @@ pub struct Session {
     engine: Arc<Engine>,
     settings: Settings,
     transaction: Option<Transaction>,
-    planner: Planner,
+    planner: Arc<Planner>,
     running: Arc<Mutex<Cancel>>,
     progress: Option<ProgressFn>,
     notices: Vec<String>,
@@ -43,7 +45,7 @@ impl Session {
     /// A connection to `engine` with the settings that it was opened with.
     pub fn new(engine: Arc<Engine>) -> Result<Session> {
         let settings = engine.settings();
-        let planner = Planner::new(&engine)?;
+        let planner = Arc::new(Planner::new(&engine)?);
         Ok(Session {
             engine,
             settings,
@@ -64,7 +66,8 @@ impl Session {
     pub fn run(&mut self, statement: &Statement, params: &[ScalarValue]) -> Result<Outcome> {
         check_parameters(statement.parameter_count(), params)?;
         let cancel = self.begin_statement();
-        dispatch::run(&mut Work { session: self, statement, params, cancel, started: Instant::now() })
+        let mut work = Work { session: self, statement, params, cancel, started: Instant::now() };
+        with_room(statement.room_bytes(), || catch_panics(|| dispatch::run(&mut work)))
     }
 
     /// A handle for other threads that cancels the statement running at that moment.
@@ -142,7 +145,7 @@ impl Work<'_> {
         &self.session.engine
     }
 
-    pub(crate) fn planner(&self) -> &Planner {
+    pub(crate) fn planner(&self) -> &Arc<Planner> {
         &self.session.planner
     }
 
@@ -160,8 +163,8 @@ impl Work<'_> {
     }
 
     /// What a reading statement sees: the last commit, or the transaction's own view.
-    pub(crate) fn view(&self) -> Arc<Snapshot> {
-        match &self.session.transaction {
+    pub(crate) fn view(&mut self) -> Result<Arc<Snapshot>> {
+        match &mut self.session.transaction {
             Some(transaction) => transaction.view(),
             None => self.session.engine.snapshot(),
         }
@@ -176,16 +179,18 @@ impl Work<'_> {
         }
         match self.session.transaction.take() {
             Some(mut transaction) => {
+                transaction.set_cancel(self.cancel.clone());
                 let savepoint = transaction.savepoint();
                 let result = change(self, &mut transaction);
                 if result.is_err() {
-                    transaction.rollback_to(savepoint);
+                    transaction.rollback_to(&savepoint);
                 }
                 self.session.transaction = Some(transaction);
                 result
             }
             None => {
-                let mut transaction = self.session.engine.begin();
+                let mut transaction = self.session.engine.begin()?;
+                transaction.set_cancel(self.cancel.clone());
                 let value = change(self, &mut transaction)?;
                 transaction.commit()?;
                 Ok(value)
@@ -199,7 +204,7 @@ impl Work<'_> {
             return Err(Error::new(ErrorKind::ActiveTransaction, "a transaction is open already")
                 .hint("end it with COMMIT or ROLLBACK"));
         }
-        self.session.transaction = Some(self.session.engine.begin());
+        self.session.transaction = Some(self.session.engine.begin()?);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ mod estimate;
 mod zones;
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -27,7 +28,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
-use rowmill_exec::{ScanRequest, TableScan};
+use rowmill_exec::scan::{ScanRequest, TableScan};
 use rowmill_plan::Predicate;
 use rowmill_storage::{TableDef, TableSource};
 
@@ -95,10 +96,9 @@ impl TableProvider for SnapshotTable {
         let Some(predicates) = predicates.collect::<Option<Vec<_>>>() else {
             return internal_err!("a filter was pushed into a scan that does not take it");
         };
-        let filter_text = filters.iter().map(|filter| filter.human_display().to_string()).collect();
         let columns = ScanColumns::new(projection, self.row_numbers.then_some(self.schema.fields().len() - 1));
         let schema = Arc::new(self.schema.project(&columns.projection)?);
-        let request = ScanShape { columns, predicates, filter_text, limit };
+        let request = ScanShape { columns, predicates, limit };
         Ok(Arc::new(ScanExec::new(Arc::clone(&self.source), Arc::clone(&self.context), schema, request)))
     }
 }
@@ -127,8 +127,6 @@ impl ScanColumns {
 struct ScanShape {
     columns: ScanColumns,
     predicates: Vec<Predicate>,
-    /// The predicates as written, for EXPLAIN.
-    filter_text: Vec<String>,
     limit: Option<usize>,
 }
 
@@ -145,7 +143,7 @@ impl ScanProgress {
     }
 
     pub(crate) fn rows_done(&self) -> u64 {
-        let rows = self.running.lock().as_ref().map_or(0, |scan| scan.metrics().rows_read);
+        let rows = self.running.lock().as_ref().map_or(0, |scan| scan.metrics().rows_read.load(Ordering::Relaxed));
         rows.min(self.rows_total)
     }
 }
@@ -264,8 +262,9 @@ impl DisplayAs for ScanExec {
             few if few.len() <= COLUMNS_SHOWN_MAX => write!(f, ", columns [{}]", self.names(few))?,
             many => write!(f, ", {} of {} columns", many.len(), self.table().columns.len())?,
         }
-        if !self.shape.filter_text.is_empty() {
-            write!(f, ", where {}", self.shape.filter_text.join(" AND "))?;
+        let name = |column: usize| self.table().columns[column].name.clone();
+        for (index, predicate) in self.shape.predicates.iter().enumerate() {
+            write!(f, "{} {}", if index == 0 { ", where" } else { " AND" }, predicate.display(&name))?;
         }
         if let Some(limit) = self.shape.limit {
             write!(f, ", limit {limit}")?;

@@ -34,10 +34,10 @@ async fn plan_query(view: &ViewDef, state: &SessionState) -> Result<LogicalPlan>
     let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
         return Err(Error::corrupt(format!("the text of the view \"{}\" is not one statement", view.name)));
     };
-    let Body::Sql(sql) = statement.body.clone() else {
+    let Body::Sql(sql) = statement.body() else {
         return Err(Error::corrupt(format!("the text of the view \"{}\" is not a query", view.name)));
     };
-    let (plan, mut names) = query::plan_named(state, *sql, statement.spellings())
+    let (plan, mut names) = query::plan_named(state, (**sql).clone(), statement.spellings())
         .await
         .map_err(|error| from_datafusion(error, &NoCandidates))?;
     if view.column_names.len() > names.len() {

@@ -128,8 +128,9 @@ mod tests {
     use crate::parse::{Body, parse};
 
     fn copy(sql: &str) -> CopyStatement {
-        let Body::Copy(copy) = parse(sql, &Settings::default()).unwrap().remove(0).body else { panic!("a COPY") };
-        *copy
+        let statement = parse(sql, &Settings::default()).unwrap().remove(0);
+        let Body::Copy(copy) = statement.body() else { panic!("a COPY") };
+        CopyStatement::clone(copy)
     }
 
     #[test]

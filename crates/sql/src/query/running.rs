@@ -48,10 +48,10 @@ pub(crate) struct Running {
 impl Running {
     /// Puts the operators of `query` to work.
     pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
-        let ReadyQuery { context, state, plan, schema } = query;
+        let ReadyQuery { context, task, plan, schema } = query;
         let (sender, batches) = channel();
         let room = Arc::new(Semaphore::new(BATCHES_AHEAD));
-        let work = produce(plan, state.task_ctx(), sender.clone(), Arc::clone(&room));
+        let work = produce(plan, task, sender.clone(), Arc::clone(&room));
         let task = runtime::handle().spawn(async move {
             if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
                 // Nobody listens any more when this fails.

@@ -57,10 +57,10 @@ fn equality(statistics: &ColumnStatistics) -> f64 {
 
 fn comparison(statistics: &ColumnStatistics, op: CompareOp, value: &ScalarValue) -> f64 {
     match op {
-        CompareOp::Eq => equality(statistics),
-        CompareOp::NotEq => 1.0 - equality(statistics),
-        CompareOp::Lt | CompareOp::LtEq => below(statistics, value).unwrap_or(RANGE),
-        CompareOp::Gt | CompareOp::GtEq => below(statistics, value).map_or(RANGE, |below| 1.0 - below),
+        CompareOp::Equal => equality(statistics),
+        CompareOp::NotEqual => 1.0 - equality(statistics),
+        CompareOp::Less | CompareOp::LessOrEqual => below(statistics, value).unwrap_or(RANGE),
+        CompareOp::Greater | CompareOp::GreaterOrEqual => below(statistics, value).map_or(RANGE, |below| 1.0 - below),
     }
 }
 
@@ -112,10 +112,10 @@ mod tests {
             ..ColumnStatistics::new_unknown()
         };
         let at = |op, value| comparison(&statistics, op, &ScalarValue::Int32(Some(value)));
-        assert_eq!(at(CompareOp::Lt, 25), 0.25);
-        assert_eq!(at(CompareOp::Gt, 25), 0.75);
-        assert_eq!(at(CompareOp::Gt, 1_000), 0.0);
-        assert_eq!(at(CompareOp::Eq, 1), 0.02);
-        assert_eq!(comparison(&ColumnStatistics::new_unknown(), CompareOp::Lt, &ScalarValue::Int32(None)), RANGE);
+        assert_eq!(at(CompareOp::Less, 25), 0.25);
+        assert_eq!(at(CompareOp::Greater, 25), 0.75);
+        assert_eq!(at(CompareOp::Greater, 1_000), 0.0);
+        assert_eq!(at(CompareOp::Equal, 1), 0.02);
+        assert_eq!(comparison(&ColumnStatistics::new_unknown(), CompareOp::Less, &ScalarValue::Int32(None)), RANGE);
     }
 }

@@ -10,6 +10,7 @@ use std::cmp::Ordering;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use rowmill_base::SqlType;
+use rowmill_storage::chunk::Zone;
 use rowmill_storage::{Block, TableSource};
 
 /// Statistics of the columns at `columns` of the whole table.
@@ -100,14 +101,14 @@ impl Gathered {
         self.nulls += chunk.null_count();
         if chunk.null_count() < chunk.rows() {
             match chunk.zone() {
-                Some(zone) => {
-                    self.bounds_exact &= zone.min.exact && zone.max.exact;
+                Some(Zone { min, max: Some(max) }) => {
+                    self.bounds_exact &= min.exact && max.exact;
                     self.widen(
-                        ScalarValue::try_from_array(&zone.min.value, 0).ok()?,
-                        ScalarValue::try_from_array(&zone.max.value, 0).ok()?,
+                        ScalarValue::try_from_array(&min.value, 0).ok()?,
+                        ScalarValue::try_from_array(&max.value, 0).ok()?,
                     );
                 }
-                None => self.bounds_known = false,
+                _ => self.bounds_known = false,
             }
         }
         match chunk.distinct() {

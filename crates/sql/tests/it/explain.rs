@@ -10,9 +10,12 @@ fn a_plan_is_a_tree_that_says_who_runs_what() {
     let plan = rows(&mut session, "EXPLAIN SELECT a, count(*) AS c FROM t WHERE a > 1 GROUP BY a ORDER BY c DESC");
     assert_eq!(plan[0], "plan");
     let scan = plan.iter().find(|line| line.contains("Scan: T")).unwrap();
-    assert!(scan.contains("columns [A]") && scan.contains("where a > 1") && scan.contains("[native]"), "{plan:#?}");
+    assert!(scan.contains("columns [A]") && scan.contains("where A > 1") && scan.contains("[native]"), "{plan:#?}");
     assert!(plan.iter().any(|line| line.contains("Group") && line.contains("[datafusion]")), "{plan:#?}");
-    assert!(!plan.iter().any(|line| line.contains("Exec") || line.contains("Int64") || line.contains('@')), "{plan:#?}");
+    assert!(
+        !plan.iter().any(|line| line.contains("Exec") || line.contains("Int64") || line.contains('@')),
+        "{plan:#?}"
+    );
 }
 
 #[test]

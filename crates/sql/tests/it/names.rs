@@ -9,7 +9,9 @@ fn header(sql: &str) -> String {
 
 #[test]
 fn stored_names_keep_their_spelling_however_they_are_asked_for() {
-    for sql in ["SELECT a, \"b B\" FROM t", "SELECT A, \"B b\" FROM T", "SELECT \"A\", \"b b\" FROM \"T\"", "SELECT * FROM t"] {
+    for sql in
+        ["SELECT a, \"b B\" FROM t", "SELECT A, \"B b\" FROM T", "SELECT \"A\", \"b b\" FROM \"T\"", "SELECT * FROM t"]
+    {
         assert_eq!(header(sql), "A|B b", "{sql}");
     }
     assert_eq!(header("SELECT x.a FROM t AS X"), "A");

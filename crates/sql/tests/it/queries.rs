@@ -45,7 +45,10 @@ fn many_batches_arrive_whole() {
     table(&engine, "big", vec![("n", SqlType::Int64, numbers), ("s", SqlType::TEXT, texts)]);
     let mut session = Session::new(engine).unwrap();
     assert_eq!(rows(&mut session, "SELECT n FROM big").len(), 100_001);
-    assert_eq!(rows(&mut session, "SELECT count(*), sum(n), max(s) FROM big")[1], "100000|4999950000|text number 99999");
+    assert_eq!(
+        rows(&mut session, "SELECT count(*), sum(n), max(s) FROM big")[1],
+        "100000|4999950000|text number 99999"
+    );
     assert_eq!(rows(&mut session, "SELECT s FROM big ORDER BY n DESC LIMIT 1")[1], "text number 99999");
     for threads in [1, 4] {
         run(&mut session, &format!("SET threads = {threads}")).unwrap();
@@ -81,7 +84,10 @@ fn duckdb_forms_are_read() {
     let (_, mut session) = small();
     assert_eq!(rows(&mut session, "FROM t SELECT a WHERE a = 1"), ["A", "1"]);
     assert_eq!(rows(&mut session, "SELECT * EXCLUDE (a) FROM t WHERE a = 1"), ["B b", "x"]);
-    assert_eq!(rows(&mut session, "SELECT a, count(*) FROM t GROUP BY ALL ORDER BY ALL LIMIT 1"), ["A|count(*)", "1|1"]);
+    assert_eq!(
+        rows(&mut session, "SELECT a, count(*) FROM t GROUP BY ALL ORDER BY ALL LIMIT 1"),
+        ["A|count(*)", "1|1"]
+    );
     assert_eq!(sorted(&mut session, "SELECT * FROM unnest([1, 2])"), ["1", "2"]);
 }
 
@@ -89,11 +95,15 @@ fn duckdb_forms_are_read() {
 fn the_catalog_is_a_schema_of_tables() {
     let (_, mut session) = small();
     assert_eq!(
-        rows(&mut session, "SELECT table_name, column_name, data_type, ordinal_position FROM information_schema.columns"),
+        rows(
+            &mut session,
+            "SELECT table_name, column_name, data_type, ordinal_position FROM information_schema.columns"
+        ),
         ["table_name|column_name|data_type|ordinal_position", "T|A|INTEGER|1", "T|B b|TEXT|2"]
     );
     assert_eq!(
-        rows(&mut session, "SELECT table_name, table_rows FROM information_schema.tables WHERE table_schema = 'main'")[1],
+        rows(&mut session, "SELECT table_name, table_rows FROM information_schema.tables WHERE table_schema = 'main'")
+            [1],
         "T|5"
     );
     assert_eq!(rows(&mut session, "SELECT * FROM rowmill.main.t WHERE a = 1")[1], "1|x");

@@ -15,15 +15,15 @@ pub fn engine() -> Arc<Engine> {
 
 /// The schema `main`.
 pub fn main_schema(engine: &Engine) -> SchemaId {
-    engine.snapshot().catalog().schema("main").unwrap().id
+    engine.snapshot().unwrap().catalog().schema("main").unwrap().id
 }
 
 /// A table with columns of a name, a type and values.
 pub fn table(engine: &Arc<Engine>, name: &str, columns: Vec<(&str, SqlType, ArrayRef)>) {
-    let mut transaction = engine.begin();
+    let mut transaction = engine.begin().unwrap();
     let specs = columns.iter().map(|(name, kind, _)| ColumnSpec::new(*name, kind.clone())).collect();
     let id = transaction.create_table(main_schema(engine), name, specs).unwrap();
-    let schema = transaction.view().catalog().table(main_schema(engine), name).unwrap().arrow_schema();
+    let schema = transaction.view().unwrap().catalog().table(main_schema(engine), name).unwrap().arrow_schema();
     let arrays = columns.into_iter().map(|(_, _, values)| values).collect();
     transaction.insert(id, &RecordBatch::try_new(schema, arrays).unwrap()).unwrap();
     transaction.commit().unwrap();
@@ -93,4 +93,3 @@ pub fn text(outcome: Outcome) -> Vec<String> {
     }
     lines
 }
-

@@ -9,7 +9,7 @@ use rowmill_txn::Engine;
 use crate::support::{error, main_schema, rows, small};
 
 fn view(engine: &Arc<Engine>, name: &str, sql: &str, columns: &[&str]) {
-    let mut transaction = engine.begin();
+    let mut transaction = engine.begin().unwrap();
     let columns = columns.iter().map(ToString::to_string).collect();
     transaction.create_view(main_schema(engine), name, sql, columns, true).unwrap();
     transaction.commit().unwrap();

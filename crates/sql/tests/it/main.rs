@@ -9,4 +9,3 @@ mod queries;
 mod settings;
 mod support;
 mod views;
-mod workloads;

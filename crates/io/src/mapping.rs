@@ -392,9 +392,9 @@ impl Drop for Region {
     }
 }
 
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 enum Populated {
     Yes,
-    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     Failed(io::Error),
     Unsupported,
 }

@@ -4,11 +4,12 @@
 //! flips one of two heads. Readers hold a slot in a table that all processes share and are never waited for, except that
 //! the pages of the state they read are not reused.
 //!
-//! What this file adds:
-//! * **Checks.** Each value carries a checksum ([`sealed_value`](super::sealed_value)); the heads and the length of the
-//!   file are looked at before LMDB maps it ([`lmdb_pages`](super::lmdb_pages)).
-//! * **Making a base.** A new file is made under another name and then renamed, so a base that exists is whole.
-//! * **Growth.** Address space is cheap and remapping has to wait for every reader of the process ([`Gate`]), so the
+//! What is added to that:
+//! * **Checks.** Each value carries a checksum (`sealed_value.rs`); the heads and the length of the file are looked at
+//!   before LMDB maps it (`lmdb_pages.rs`).
+//! * **Making a base.** A new file is made under another name and then renamed, so a base that exists is whole
+//!   (`lmdb_file.rs`).
+//! * **Growth.** Address space is cheap and remapping has to wait for every reader of the process (`gate.rs`), so the
 //!   mapping begins far longer than the file. A write that does not fit doubles it and runs again.
 //! * **One environment a process.** LMDB's locks break if a process opens a file twice; the second open is refused.
 //! * **Commits of readers.** The table of readers names LMDB's transactions. The base notes which commit each was.
@@ -24,47 +25,30 @@
 //!
 //! Numbers are little endian unless said. As for every other key, the checksum follows the value.
 
-// LMDB asks for care that a compiler cannot check; each block says how it is given.
-#![allow(unsafe_code)]
-
 use std::fmt;
-use std::fs::{self, File};
-use std::io;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use heed::types::Bytes;
-use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, MdbError, RoTxn, RwTxn, WithoutTls};
+use heed::{Env, MdbError, RoTxn, RwTxn, WithoutTls};
 use rowmill_base::{CommitId, Error, ErrorKind, Result};
 
 use super::gate::{Entered, Gate};
+use super::lmdb_file::{Map, attach, check_never_made, error_of, is_full, make, open_env};
 use super::lmdb_pages::{check_file, check_pages};
 use super::lmdb_readers::ReaderTable;
 use super::sealed_value::{seal, unseal};
-use super::{BaseRead, KEY_LEN_MAX, Operation, OrderedBase, WriteBatch, check_batch, prefix_range};
+use super::{BaseRead, Operation, OrderedBase, Visitor, WriteBatch, check_batch, prefix_range};
 
 /// The file's name in the directory of a database.
 pub const BASE_FILE: &str = "base.lmdb";
 
-/// What LMDB appends to the name for the file with its locks and its table of readers.
-const LOCK_SUFFIX: &str = "-lock";
-
-/// A base being made has this behind its name until it is whole.
-const NEW_SUFFIX: &str = "-new";
-
-/// Reads that all processes together may hold.
-const READERS_MAX: u32 = 1_024;
-
-const MAP_BYTES_MIN: usize = 1 << 30;
-
-const LAYOUT_VERSION: u32 = 1;
-const LAST_COMMIT_KEY: &[u8] = b"\0c";
+/// The version of the values' layout and of the base's own keys.
+pub(super) const LAYOUT_VERSION: u32 = 1;
+pub(super) const VERSION_KEY: &[u8] = b"\0v";
+pub(super) const LAST_COMMIT_KEY: &[u8] = b"\0c";
 const HISTORY_PREFIX: &[u8] = b"\0h";
-const VERSION_KEY: &[u8] = b"\0v";
-
-type Map = heed::Database<'static, Bytes, Bytes>;
 
 /// What a caller may choose.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +107,7 @@ impl LmdbBase {
 
     fn over(file: PathBuf, read_only: bool, options: LmdbOptions) -> Result<LmdbBase> {
         let env = open_env(&file, read_only, options.map_bytes)?;
-        let (map, readers) = attach(&env, &file)?;
+        let (map, readers) = attach(&env, &file, read_only)?;
         let base = LmdbBase {
             map,
             readers,
@@ -172,6 +156,8 @@ impl LmdbBase {
     }
 
     /// Maps the file anew over `bytes`, or for 0 over what the process that let it grow has chosen.
+    // LMDB asks for care that a compiler cannot check.
+    #[allow(unsafe_code)]
     fn remap(&self, bytes: usize) -> Result<()> {
         // SAFETY: no transaction of this process is open and none begins: all of them live behind the gate, and `alone`
         // keeps it shut. References into the mapping live no longer than their transaction.
@@ -217,6 +203,16 @@ impl LmdbBase {
         }
     }
 
+    /// LMDB reports a write that the disk took in part, as a full one does, as an I/O error. A full disk refuses the next
+    /// write too, and nothing is lost by it, so it is no reason to refuse further writes ourselves.
+    fn tell_full_from_broken(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::Io || !is_full(&self.file) {
+            return error;
+        }
+        let message = format!("write {}: there is no space left on the disk", self.file.display());
+        Error::new(ErrorKind::DiskFull, message).hint("make some space and run it again")
+    }
+
     fn check_writable(&self) -> Result<()> {
         if self.read_only {
             return Err(Error::new(ErrorKind::ReadOnly, format!("{} is open for reading only", self.file.display())));
@@ -249,6 +245,7 @@ impl OrderedBase for LmdbBase {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.grow(seen)?,
                 Err(e) => {
+                    let e = self.tell_full_from_broken(e);
                     self.poisoned.fetch_or(e.kind() == ErrorKind::Io, Ordering::AcqRel);
                     return Err(e);
                 }
@@ -271,8 +268,15 @@ impl OrderedBase for LmdbBase {
 
     fn verify(&self) -> Result<()> {
         check_pages(&self.file)?;
-        let read = self.begin()?;
-        read.visit((Bound::Unbounded, Bound::Unbounded), &mut |_, _| Ok(true))
+        let mut last: Vec<u8> = Vec::new();
+        self.begin()?.visit((Bound::Unbounded, Bound::Unbounded), &mut |key, _| {
+            if key <= last.as_slice() {
+                return Err(Error::corrupt(format!("{}: its keys are out of order", self.file.display())));
+            }
+            last.clear();
+            last.extend_from_slice(key);
+            Ok(true)
+        })
     }
 }
 
@@ -377,11 +381,7 @@ impl LmdbRead<'_> {
         Ok(CommitId(number(key, Some(stored), &self.base.file)?.map_or(0, u64::from_le_bytes)))
     }
 
-    fn visit(
-        &self,
-        range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>,
-    ) -> Result<()> {
+    fn visit(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), visit: &mut Visitor<'_>) -> Result<()> {
         let failed = |e| self.base.error("read", e);
         for entry in self.base.map.range(&self.transaction, &slices(&range)).map_err(failed)? {
             let (key, stored) = entry.map_err(failed)?;
@@ -399,7 +399,7 @@ impl BaseRead for LmdbRead<'_> {
         self.stored(key)?.map(|stored| Ok(unseal(key, stored, &self.base.file)?.to_vec())).transpose()
     }
 
-    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+    fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
         self.visit(prefix_range(prefix), visit)
     }
 
@@ -425,120 +425,5 @@ fn slices(range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> (Bound<&[u8]>, Bound<&[u8
     (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice))
 }
 
-fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-/// A lock file without its base means that the base was lost: an empty one in its place would lose the rest too.
-fn check_never_made(file: &Path) -> Result<()> {
-    if with_suffix(file, LOCK_SUFFIX).exists() {
-        return Err(Error::corrupt(format!("{} is missing, and it was there before", file.display()))
-            .hint("restore the directory from a backup; its column files mean nothing without this file"));
-    }
-    Ok(())
-}
-
-/// Makes an empty base, whole or not at all.
-fn make(file: &Path) -> Result<()> {
-    let new = with_suffix(file, NEW_SUFFIX);
-    let failed = |e: &io::Error| Error::io(format_args!("make {}", file.display()), e);
-    let remove_new = || -> io::Result<()> {
-        for path in [new.clone(), with_suffix(&new, LOCK_SUFFIX)] {
-            if path.exists() {
-                fs::remove_file(path)?;
-            }
-        }
-        Ok(())
-    };
-    remove_new().map_err(|e| failed(&e))?;
-    fill(&new)?;
-    fs::rename(&new, file).and_then(|()| remove_new()).map_err(|e| failed(&e))?;
-    let dir = file.parent().expect("a file in a directory has a parent");
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| failed(&e))
-}
-
-fn fill(new: &Path) -> Result<()> {
-    let env = open_env(new, false, MAP_BYTES_MIN)?;
-    let (map, _readers) = attach(&env, new)?;
-    let fill = || -> heed::Result<()> {
-        let mut transaction = env.write_txn()?;
-        let mut stored = Vec::new();
-        for (key, value) in [(VERSION_KEY, &LAYOUT_VERSION.to_le_bytes()[..]), (LAST_COMMIT_KEY, &0_u64.to_le_bytes())]
-        {
-            seal(key, value, &mut stored);
-            map.put(&mut transaction, key, &stored)?;
-        }
-        transaction.commit()
-    };
-    fill().map_err(|e| error_of("make", new, e))
-}
-
-fn open_env(file: &Path, read_only: bool, map_bytes: usize) -> Result<Env<WithoutTls>> {
-    let len = fs::metadata(file).map_or(0, |metadata| metadata.len() as usize);
-    let mut map_bytes = map_bytes.max(len.saturating_mul(2)).next_power_of_two();
-    let mut options = EnvOpenOptions::new().read_txn_without_tls();
-    let read_only = if read_only { EnvFlags::READ_ONLY } else { EnvFlags::empty() };
-    // SAFETY: neither flag takes away a sync or a lock.
-    unsafe { options.flags(EnvFlags::NO_SUB_DIR | read_only) };
-    options.max_readers(READERS_MAX);
-    loop {
-        options.map_size(map_bytes);
-        // SAFETY: 1. The file is LMDB's own: nobody else writes or cuts it, in this process or another, and its heads and
-        // length were checked. 2. It is not open in this process already: heed keeps a table of canonical paths and
-        // refuses. 3. The lock file is only ever opened by LMDB and once by `ReaderTable`, which closes it after LMDB.
-        match unsafe { options.open(file) } {
-            Ok(env) => return Ok(env),
-            Err(heed::Error::Io(e)) if e.kind() == io::ErrorKind::OutOfMemory && map_bytes > MAP_BYTES_MIN => {
-                map_bytes /= 2;
-            }
-            Err(e) => return Err(error_of("open", file, e)),
-        }
-    }
-}
-
-/// The one map of an environment, and its table of readers.
-fn attach(env: &Env<WithoutTls>, file: &Path) -> Result<(Map, Option<ReaderTable>)> {
-    let failed = |e| error_of("open", file, e);
-    if env.max_key_size() < KEY_LEN_MAX {
-        return Err(Error::internal(format!("LMDB takes keys of {} bytes only", env.max_key_size())));
-    }
-    let opened = env.open_databases_and_commit(env.read_txn().map_err(failed)?, |opener, transaction| {
-        let map = opener.open_database::<Bytes, Bytes>(transaction, None)?;
-        Ok(CommitOrAbort::<_, ()>::Commit(map))
-    });
-    let map = opened.map_err(failed)?.commit().flatten();
-    let map = map.ok_or_else(|| Error::corrupt(format!("{}: the main tree is missing", file.display())))?;
-    let lock_file = with_suffix(file, LOCK_SUFFIX);
-    let known = env.read_txn().map_err(failed)?;
-    let readers = match lock_file.exists() {
-        true => Some(ReaderTable::open(&lock_file, env.max_readers(), known.id() as u64)?),
-        false => None,
-    };
-    Ok((map, readers))
-}
-
-fn error_of(call: &str, file: &Path, cause: heed::Error) -> Error {
-    let what = format!("{call} {}", file.display());
-    let new = |kind: ErrorKind, text: &str| Error::new(kind, format!("{what}: {text}"));
-    match cause {
-        heed::Error::Io(e) => Error::io(what, &e),
-        heed::Error::EnvAlreadyOpened => new(ErrorKind::Locked, "the file is open in this process already")
-            .hint("open the database once and share it between threads"),
-        heed::Error::Mdb(MdbError::ReadersFull) => {
-            new(ErrorKind::Locked, &format!("{READERS_MAX} statements read at once, which is as many as can"))
-                .hint("run it again when some of them have ended")
-        }
-        heed::Error::Mdb(MdbError::VersionMismatch) => {
-            new(ErrorKind::NewerFormat, "the file, or a process that has it open, is of another version of LMDB")
-        }
-        heed::Error::Mdb(MdbError::Panic) => new(ErrorKind::Io, "an earlier write could not be completed")
-            .hint("open the database again to go on from the last commit that reached the disk"),
-        heed::Error::Mdb(e @ (MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid)) => {
-            new(ErrorKind::Corrupt, &e.to_string())
-                .hint("the ordered base of this database is damaged; restore the directory from a backup")
-        }
-        e => new(ErrorKind::Internal, &e.to_string()),
-    }
-}
+#[cfg(test)]
+mod tests;

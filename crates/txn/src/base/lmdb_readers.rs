@@ -44,9 +44,9 @@ impl ReaderTable {
         let failed = |e: &io::Error| Error::io(format_args!("read {}", path.display()), e);
         let file = File::open(path).map_err(|e| failed(&e))?;
         let len = file.metadata().map_err(|e| failed(&e))?.len();
-        let slots_at = len.checked_sub(u64::from(slots) * SLOT_LEN).unwrap_or_default();
+        let slots_at = len.saturating_sub(u64::from(slots) * SLOT_LEN);
         let table = ReaderTable { file, slots_at };
-        if slots_at < SLOT_LEN || slots_at > HEADER_LEN_MAX || !slots_at.is_multiple_of(SLOT_LEN) {
+        if !(SLOT_LEN..=HEADER_LEN_MAX).contains(&slots_at) || !slots_at.is_multiple_of(SLOT_LEN) {
             return Err(unknown_layout(path));
         }
         if !table.holds(known).map_err(|e| failed(&e))? {

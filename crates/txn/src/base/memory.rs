@@ -11,7 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rowmill_base::{CommitId, Result};
 
-use super::{BaseRead, Operation, OrderedBase, WriteBatch, check_batch, check_key, prefix_range};
+use super::{BaseRead, Operation, OrderedBase, Visitor, WriteBatch, check_batch, check_key, prefix_range};
 
 /// Entries that a scan copies at a time; it holds no lock while it shows them to the visitor.
 const SCAN_ENTRIES: usize = 64;
@@ -150,7 +150,7 @@ impl BaseRead for MemoryRead<'_> {
         Ok(state.versions.get(key).and_then(|all| seen(all, self.write)).map(|value| value.to_vec()))
     }
 
-    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()> {
+    fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
         let (mut start, end) = prefix_range(prefix);
         loop {
             let entries = self.entries((start, end.clone()));

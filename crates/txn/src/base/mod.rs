@@ -9,6 +9,7 @@
 
 mod gate;
 mod lmdb;
+mod lmdb_file;
 mod lmdb_pages;
 mod lmdb_readers;
 mod memory;
@@ -61,13 +62,16 @@ pub trait OrderedBase: Send + Sync + Debug {
     fn verify(&self) -> Result<()>;
 }
 
+/// Takes a key and its value, and says whether to go on.
+pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool> + 'a;
+
 /// One committed state of a base.
 pub trait BaseRead: Send {
     /// The value of `key`. `Corrupt` if it is not what was written.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
 
     /// Visits the keys that start with `prefix`, ascending, with their values, until the visitor says `false` or fails.
-    fn scan(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<bool>) -> Result<()>;
+    fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()>;
 
     /// The id of the last write that this state has.
     fn commit_id(&self) -> Result<CommitId>;
@@ -123,6 +127,8 @@ fn prefix_range(prefix: &[u8]) -> (std::ops::Bound<Vec<u8>>, std::ops::Bound<Vec
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

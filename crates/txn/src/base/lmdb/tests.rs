@@ -1,0 +1,396 @@
+//! What is LMDB's alone: files on disk, damage to them, and other processes.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use super::*;
+
+fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    batch.put(key, value);
+    batch
+}
+
+fn open(dir: &Path) -> LmdbBase {
+    LmdbBase::open(dir, false).unwrap()
+}
+
+fn small(map_bytes: usize) -> LmdbOptions {
+    LmdbOptions { map_bytes, patience: Duration::from_millis(50) }
+}
+
+/// A base with some hundred pages: deep enough for branches, with free pages and a big value.
+fn fill(dir: &Path) {
+    let base = open(dir);
+    for commit in 1..=4 {
+        let mut batch = WriteBatch::new();
+        for n in 0..2_000_u32 {
+            batch.put(format!("key{n:05}"), n.to_le_bytes().repeat(commit as usize * 3));
+        }
+        batch.put(b"big", vec![commit as u8; 20_000]);
+        base.write(&batch, CommitId(commit)).unwrap();
+    }
+}
+
+/// All that a base holds, read twice: key by key from the scan.
+fn content(base: &LmdbBase) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut content = Vec::new();
+    base.read()?.scan(b"", &mut |key, value| {
+        content.push((key.to_vec(), value.to_vec()));
+        Ok(true)
+    })?;
+    Ok(content)
+}
+
+#[test]
+fn what_was_written_is_there_when_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(!LmdbBase::exists(dir.path()));
+    fill(dir.path());
+    assert!(LmdbBase::exists(dir.path()));
+    let base = LmdbBase::open(dir.path(), true).unwrap();
+    assert_eq!(base.commit_id().unwrap(), CommitId(4));
+    assert_eq!(content(&base).unwrap().len(), 2_001);
+    base.verify().unwrap();
+    let refused = base.write(&put(b"a", b""), CommitId(9)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+}
+
+#[test]
+fn a_second_open_in_the_process_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(dir.path());
+    for read_only in [false, true] {
+        let error = LmdbBase::open(dir.path(), read_only).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        assert!(error.message().contains("in this process already"), "{error}");
+    }
+    first.write(&put(b"a", b""), CommitId(1)).unwrap();
+    drop(first);
+    open(dir.path());
+}
+
+#[test]
+fn growth_waits_for_readers_and_gives_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = LmdbBase::open_with(dir.path(), false, small(1 << 20)).unwrap();
+    base.write(&put(b"a", b"1"), CommitId(1)).unwrap();
+    let read = base.read().unwrap();
+    let error = base.write(&put(b"big", vec![1; 5_000_000]), CommitId(2)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert_eq!(read.get(b"a").unwrap().unwrap(), b"1");
+    base.write(&put(b"b", b"2"), CommitId(2)).unwrap();
+    drop(read);
+    base.write(&put(b"big", vec![1; 5_000_000]), CommitId(3)).unwrap();
+    assert_eq!(base.read().unwrap().get(b"big").unwrap().unwrap().len(), 5_000_000);
+    assert_eq!(base.read().unwrap().get(b"b").unwrap().unwrap(), b"2");
+}
+
+#[test]
+fn the_history_of_commits_stays_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = open(dir.path());
+    let history = || base.map.prefix_iter(&base.env.read_txn().unwrap(), HISTORY_PREFIX).unwrap().count();
+    (1..50).for_each(|commit| base.write(&put(b"a", b""), CommitId(commit)).unwrap());
+    assert_eq!(history(), 2);
+    let read = base.read().unwrap();
+    (50..60).for_each(|commit| base.write(&put(b"a", b""), CommitId(commit)).unwrap());
+    assert_eq!(history(), 11);
+    drop(read);
+    base.write(&put(b"a", b""), CommitId(60)).unwrap();
+    assert_eq!(history(), 2);
+}
+
+#[test]
+fn a_poisoned_base_reads_and_does_not_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = open(dir.path());
+    base.poisoned.store(true, Ordering::Release);
+    assert_eq!(base.write(&put(b"a", b""), CommitId(1)).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(base.commit_id().unwrap(), CommitId(0));
+}
+
+#[test]
+fn a_damaged_value_is_named_and_the_others_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let value = b"a value that is easy to find in the file";
+    open(dir.path()).write(&put(b"key", value), CommitId(1)).unwrap();
+    let file = dir.path().join(BASE_FILE);
+    let mut bytes = fs::read(&file).unwrap();
+    let at = bytes.windows(value.len()).rposition(|window| window == value).unwrap();
+    bytes[at + 3] ^= 1;
+    fs::write(&file, &bytes).unwrap();
+    let base = open(dir.path());
+    assert_eq!(base.commit_id().unwrap(), CommitId(1));
+    for error in
+        [base.read().unwrap().get(b"key").unwrap_err(), content(&base).unwrap_err(), base.verify().unwrap_err()]
+    {
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.message().contains("6b6579") && error.message().contains(BASE_FILE), "{error}");
+    }
+}
+
+/// Puts `bytes` in the place of a base, opens and verifies it, and reads it if it seems whole.
+fn outcome(bytes: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(BASE_FILE), bytes).unwrap();
+    let base = LmdbBase::open(dir.path(), false)?;
+    base.verify()?;
+    content(&base)
+}
+
+#[test]
+fn damaged_pages_give_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path());
+    let bytes = fs::read(dir.path().join(BASE_FILE)).unwrap();
+    let whole = outcome(&bytes).unwrap();
+    let mut found = 0;
+    // Strides that are prime to the length of a page visit its header, offsets and nodes in turn.
+    let heads = (0..160).chain(4_096..4_096 + 160);
+    let everywhere = (8_192..bytes.len()).step_by(2_503);
+    let headers = (8_192..bytes.len()).step_by(4_096 + 1).map(|at| at / 4_096 * 4_096 + at % 40);
+    for at in heads.chain(everywhere).chain(headers) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << (at % 8);
+        match outcome(&damaged) {
+            Ok(read) => assert!(read == whole, "byte {at} of the file changed an answer"),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NewerFormat), "byte {at}: {error:?}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 100, "{found} damages were found");
+}
+
+#[test]
+fn a_cut_file_is_refused_when_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path());
+    let bytes = fs::read(dir.path().join(BASE_FILE)).unwrap();
+    let whole = outcome(&bytes).unwrap();
+    let mut refused = 0;
+    for len in (0..bytes.len()).step_by(4_096).chain([1, 100, 5_000, bytes.len() - 1]) {
+        // The last pages may be free, and then nothing is missing.
+        match outcome(&bytes[..len]) {
+            Ok(read) => assert_eq!(read, whole),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 50, "{refused} cuts were refused");
+}
+
+#[test]
+fn what_is_no_base_is_refused() {
+    for bytes in [&b""[..], b"hello", &[0; 100_000]] {
+        assert_eq!(outcome(bytes).unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let error = LmdbBase::open(dir.path(), true).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UndefinedFile);
+    assert!(!LmdbBase::exists(dir.path()), "opening it to read made nothing");
+    open(dir.path());
+    fs::remove_file(dir.path().join(BASE_FILE)).unwrap();
+    let error = LmdbBase::open(dir.path(), false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.message().contains("it was there before"), "{error}");
+}
+
+#[test]
+fn a_base_that_was_not_finished_is_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    for suffix in ["-new", "-new-lock"] {
+        fs::write(dir.path().join(format!("{BASE_FILE}{suffix}")), b"half").unwrap();
+    }
+    open(dir.path()).verify().unwrap();
+    let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    assert_eq!(names, [BASE_FILE, "base.lmdb-lock"]);
+}
+
+#[test]
+fn a_newer_layout_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = open(dir.path());
+    let mut stored = Vec::new();
+    seal(VERSION_KEY, &2_u32.to_le_bytes(), &mut stored);
+    let mut transaction = base.env.write_txn().unwrap();
+    base.map.put(&mut transaction, VERSION_KEY, &stored).unwrap();
+    transaction.commit().unwrap();
+    drop(base);
+    assert_eq!(LmdbBase::open(dir.path(), false).unwrap_err().kind(), ErrorKind::NewerFormat);
+}
+
+/// Names the directory to the process that `Other` starts.
+const CHILD_DIR: &str = "ROWMILL_TEST_BASE_DIR";
+
+/// Another process with the base of a directory open, which does as it is told line by line.
+struct Other {
+    process: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Other {
+    fn start(dir: &Path, role: &str) -> Other {
+        let (_, module) = module_path!().split_once("::").unwrap();
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args([&format!("{module}::another_process"), "--exact", "--nocapture"])
+            .env(CHILD_DIR, dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (orders, answers) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        let mut other = Other { process, orders, answers: BufReader::new(answers) };
+        assert_eq!(other.order(role), "open");
+        other
+    }
+
+    /// Gives an order and waits for its answer.
+    fn order(&mut self, order: &str) -> String {
+        writeln!(self.orders, "{order}").unwrap();
+        self.answer().unwrap()
+    }
+
+    /// The next line of the process that is an answer and none of the test harness.
+    fn answer(&mut self) -> Option<String> {
+        let mut line = String::new();
+        while self.answers.read_line(&mut line).unwrap() > 0 {
+            if let Some((_, answer)) = line.split_once("> ") {
+                return Some(answer.trim().to_owned());
+            }
+            line.clear();
+        }
+        None
+    }
+
+    fn kill(mut self) -> Vec<String> {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        std::iter::from_fn(|| self.answer()).collect()
+    }
+}
+
+/// The other side of `Other`. Does nothing when it is run as a test.
+#[test]
+fn another_process() {
+    let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
+    let mut orders = std::io::stdin().lines().map(|line| line.unwrap());
+    let answer = |text: &str| {
+        println!("> {text}");
+        std::io::stdout().flush().unwrap();
+    };
+    let read_only = orders.next().unwrap() == "read";
+    let base = LmdbBase::open_with(Path::new(&dir), read_only, small(1 << 20)).unwrap();
+    let mut held = Vec::new();
+    answer("open");
+    for order in orders {
+        match order.as_str() {
+            "commit" => answer(&base.commit_id().unwrap().to_string()),
+            "hold" => {
+                held.push(base.read().unwrap());
+                answer(&held.last().unwrap().commit_id().unwrap().to_string());
+            }
+            "held" => answer(&held[0].get(b"key").unwrap().unwrap().len().to_string()),
+            "release" => {
+                held.clear();
+                answer("");
+            }
+            "verify" => answer(&base.verify().err().map_or(String::new(), |error| error.to_string())),
+            "write" => {
+                for commit in base.commit_id().unwrap().0 + 1.. {
+                    base.write(&put(b"key", vec![commit as u8; 10_000]), CommitId(commit)).unwrap();
+                    answer(&commit.to_string());
+                }
+            }
+            other => panic!("unknown order {other}"),
+        }
+    }
+    // Nobody reads what the test harness would say.
+    std::process::exit(0);
+}
+
+#[test]
+fn another_process_follows_commits_and_growth() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = LmdbBase::open_with(dir.path(), false, small(1 << 20)).unwrap();
+    base.write(&put(b"key", b"1"), CommitId(1)).unwrap();
+    let mut other = Other::start(dir.path(), "read");
+    assert_eq!(other.order("commit"), "1");
+    assert_eq!(other.order("hold"), "1");
+    for commit in 2..20 {
+        base.write(&put(format!("big{commit}"), vec![2; 1_000_000]), CommitId(commit)).unwrap();
+    }
+    base.write(&put(b"key", b"22"), CommitId(20)).unwrap();
+    assert_eq!(other.order("held"), "1", "a read keeps its state");
+    other.order("release");
+    assert_eq!(other.order("commit"), "20", "a mapping that was outgrown is followed");
+    assert_eq!(other.order("hold"), "20");
+    assert_eq!(other.order("held"), "2");
+    assert_eq!(other.order("verify"), "");
+}
+
+#[test]
+fn readers_of_other_processes_count_until_they_end_or_die() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = open(dir.path());
+    let touch = |commit| base.write(&put(b"key", b"1"), CommitId(commit)).unwrap();
+    let oldest = || base.oldest_reader().unwrap();
+    touch(1);
+    let mut first = Other::start(dir.path(), "read");
+    let mut second = Other::start(dir.path(), "read");
+    assert_eq!(oldest(), None);
+    first.order("hold");
+    (2..10).for_each(touch);
+    second.order("hold");
+    (10..20).for_each(touch);
+    assert_eq!(oldest(), Some(CommitId(1)));
+    first.kill();
+    assert_eq!(oldest(), Some(CommitId(9)));
+    second.order("release");
+    assert_eq!(oldest(), None);
+}
+
+#[test]
+fn a_reader_outlives_the_writer_and_is_known_to_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = open(dir.path());
+    (1..=5).for_each(|commit| base.write(&put(b"key", b"1"), CommitId(commit)).unwrap());
+    let mut other = Other::start(dir.path(), "read");
+    other.order("hold");
+    (6..=9).for_each(|commit| base.write(&put(b"key", b"22"), CommitId(commit)).unwrap());
+    drop(base);
+    let base = open(dir.path());
+    base.write(&put(b"key", b"333"), CommitId(10)).unwrap();
+    assert_eq!(base.oldest_reader().unwrap(), Some(CommitId(5)));
+    assert_eq!(other.order("held"), "1");
+}
+
+#[test]
+fn a_killed_writer_loses_nothing_that_it_acknowledged() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut last = 0;
+    for round in 0..8_u64 {
+        let mut other = Other::start(dir.path(), "write");
+        writeln!(other.orders, "write").unwrap();
+        std::thread::sleep(Duration::from_millis(3 + round * 7));
+        let acknowledged = other.kill().last().map_or(last, |answer| answer.parse().unwrap());
+        let base = open(dir.path());
+        base.verify().unwrap();
+        let commit = base.commit_id().unwrap().0;
+        assert!(commit == acknowledged || commit == acknowledged + 1, "{commit} after {acknowledged}");
+        if commit > 0 {
+            assert_eq!(base.read().unwrap().get(b"key").unwrap().unwrap(), vec![commit as u8; 10_000]);
+        }
+        last = commit;
+    }
+    assert!(last > 0);
+}

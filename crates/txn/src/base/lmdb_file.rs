@@ -1,0 +1,168 @@
+//! The files of a base: how they are made, opened and found to be wrong.
+//!
+//! ```text
+//! base.lmdb         the data
+//! base.lmdb-lock    LMDB's locks and its table of readers; not part of a backup
+//! base.lmdb-new     a base that is being made; of no meaning
+//! base.lmdb-probe   written to see whether the disk is full; of no meaning
+//! ```
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, MdbError, WithoutTls};
+use rowmill_base::{Error, ErrorKind, Result};
+
+use super::KEY_LEN_MAX;
+use super::lmdb::{LAST_COMMIT_KEY, LAYOUT_VERSION, VERSION_KEY};
+use super::lmdb_readers::ReaderTable;
+use super::sealed_value::seal;
+
+const LOCK_SUFFIX: &str = "-lock";
+const NEW_SUFFIX: &str = "-new";
+const PROBE_SUFFIX: &str = "-probe";
+const PROBE_BYTES: usize = 1 << 20;
+
+/// Reads that all processes together may hold.
+const READERS_MAX: u32 = 1_024;
+
+/// Less address space than this is not worth trying.
+const MAP_BYTES_MIN: usize = 1 << 30;
+
+/// The one map of an environment.
+pub(super) type Map = heed::Database<'static, Bytes, Bytes>;
+
+/// The path beside `file` whose name ends in `suffix`.
+pub(super) fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Whether the disk with `file` is full, found out by writing to it.
+pub(super) fn is_full(file: &Path) -> bool {
+    let probe = with_suffix(file, PROBE_SUFFIX);
+    let written = fs::write(&probe, vec![1; PROBE_BYTES]);
+    // A probe that stays behind is overwritten by the next one and is no part of the database.
+    drop(fs::remove_file(&probe));
+    written.is_err_and(|e| e.kind() == io::ErrorKind::StorageFull)
+}
+
+/// A lock file without its base means that the base was lost: an empty one in its place would lose the rest too.
+pub(super) fn check_never_made(file: &Path) -> Result<()> {
+    if with_suffix(file, LOCK_SUFFIX).exists() {
+        return Err(Error::corrupt(format!("{} is missing, and it was there before", file.display()))
+            .hint("restore the directory from a backup; its column files mean nothing without this file"));
+    }
+    Ok(())
+}
+
+/// Makes an empty base, whole or not at all.
+pub(super) fn make(file: &Path) -> Result<()> {
+    let new = with_suffix(file, NEW_SUFFIX);
+    let failed = |e: &io::Error| Error::io(format_args!("make {}", file.display()), e);
+    let remove_new = || -> io::Result<()> {
+        for path in [new.clone(), with_suffix(&new, LOCK_SUFFIX)] {
+            if path.exists() {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    };
+    remove_new().map_err(|e| failed(&e))?;
+    fill(&new)?;
+    fs::rename(&new, file).and_then(|()| remove_new()).map_err(|e| failed(&e))?;
+    let dir = file.parent().expect("a file in a directory has a parent");
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(|e| failed(&e))
+}
+
+fn fill(new: &Path) -> Result<()> {
+    let env = open_env(new, false, MAP_BYTES_MIN)?;
+    let (map, _readers) = attach(&env, new, false)?;
+    let fill = || -> heed::Result<()> {
+        let mut transaction = env.write_txn()?;
+        let mut stored = Vec::new();
+        for (key, value) in [(VERSION_KEY, &LAYOUT_VERSION.to_le_bytes()[..]), (LAST_COMMIT_KEY, &0_u64.to_le_bytes())]
+        {
+            seal(key, value, &mut stored);
+            map.put(&mut transaction, key, &stored)?;
+        }
+        transaction.commit()
+    };
+    fill().map_err(|e| error_of("make", new, e))
+}
+
+/// Opens LMDB's environment over `map_bytes` of address space, or less where the system has less.
+// LMDB asks for care that a compiler cannot check.
+#[allow(unsafe_code)]
+pub(super) fn open_env(file: &Path, read_only: bool, map_bytes: usize) -> Result<Env<WithoutTls>> {
+    let len = fs::metadata(file).map_or(0, |metadata| metadata.len() as usize);
+    let mut map_bytes = map_bytes.max(len.saturating_mul(2)).next_power_of_two();
+    let mut options = EnvOpenOptions::new().read_txn_without_tls();
+    let read_only = if read_only { EnvFlags::READ_ONLY } else { EnvFlags::empty() };
+    // SAFETY: neither flag takes away a sync or a lock.
+    unsafe { options.flags(EnvFlags::NO_SUB_DIR | read_only) };
+    options.max_readers(READERS_MAX);
+    loop {
+        options.map_size(map_bytes);
+        // SAFETY: 1. The file is LMDB's own: nobody else writes or cuts it, in this process or another, and it is new or
+        // its heads and length were checked. 2. It is not open in this process already: heed keeps a table of canonical paths and
+        // refuses. 3. The lock file is only ever opened by LMDB and once by `ReaderTable`, which closes it after LMDB.
+        match unsafe { options.open(file) } {
+            Ok(env) => return Ok(env),
+            Err(heed::Error::Io(e)) if e.kind() == io::ErrorKind::OutOfMemory && map_bytes > MAP_BYTES_MIN => {
+                map_bytes /= 2;
+            }
+            Err(e) => return Err(error_of("open", file, e)),
+        }
+    }
+}
+
+/// The one map of an environment, and its table of readers.
+pub(super) fn attach(env: &Env<WithoutTls>, file: &Path, read_only: bool) -> Result<(Map, Option<ReaderTable>)> {
+    let failed = |e| error_of("open", file, e);
+    if env.max_key_size() < KEY_LEN_MAX {
+        return Err(Error::internal(format!("LMDB takes keys of {} bytes only", env.max_key_size())));
+    }
+    let opened = env.open_databases_and_commit(env.read_txn().map_err(failed)?, |opener, transaction| {
+        let map = opener.open_database::<Bytes, Bytes>(transaction, None)?;
+        Ok(CommitOrAbort::<_, ()>::Commit(map))
+    });
+    let map = opened.map_err(failed)?.commit().flatten();
+    let map = map.ok_or_else(|| Error::corrupt(format!("{}: the main tree is missing", file.display())))?;
+    let lock_file = with_suffix(file, LOCK_SUFFIX);
+    let known = env.read_txn().map_err(failed)?;
+    match ReaderTable::open(&lock_file, env.max_readers(), known.id() as u64) {
+        Ok(readers) => Ok((map, Some(readers))),
+        // On a file system that takes no writes LMDB reads without a table, and nobody reuses what is read.
+        Err(_) if read_only => Ok((map, None)),
+        Err(e) => Err(e),
+    }
+}
+
+/// An error of LMDB in our words.
+pub(super) fn error_of(call: &str, file: &Path, cause: heed::Error) -> Error {
+    let what = format!("{call} {}", file.display());
+    let new = |kind: ErrorKind, text: &str| Error::new(kind, format!("{what}: {text}"));
+    match cause {
+        heed::Error::Io(e) => Error::io(what, &e),
+        heed::Error::EnvAlreadyOpened => new(ErrorKind::Locked, "the file is open in this process already")
+            .hint("open the database once and share it between threads"),
+        heed::Error::Mdb(MdbError::ReadersFull) => {
+            new(ErrorKind::Locked, &format!("{READERS_MAX} statements read at once, which is as many as can"))
+                .hint("run it again when some of them have ended")
+        }
+        heed::Error::Mdb(MdbError::VersionMismatch) => {
+            new(ErrorKind::NewerFormat, "the file, or a process that has it open, is of another version of LMDB")
+        }
+        heed::Error::Mdb(MdbError::Panic) => new(ErrorKind::Io, "an earlier write could not be completed")
+            .hint("open the database again to go on from the last commit that reached the disk"),
+        heed::Error::Mdb(e @ (MdbError::Corrupted | MdbError::PageNotFound | MdbError::Invalid)) => {
+            new(ErrorKind::Corrupt, &e.to_string())
+                .hint("the ordered base of this database is damaged; restore the directory from a backup")
+        }
+        e => new(ErrorKind::Internal, &e.to_string()),
+    }
+}

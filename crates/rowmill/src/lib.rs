@@ -1,1 +1,43 @@
-//! x
+//! Rowmill: one SQL database for events and for the tables around them.
+//!
+//! A database is a directory of files, or lives in memory. Connections run SQL; results are Arrow record batches, or
+//! typed rows where there are few.
+//!
+//! ```
+//! use rowmill::{Database, Result};
+//!
+//! # fn main() -> Result<()> {
+//! let database = Database::memory()?;
+//! let mut connection = database.connect()?;
+//! connection.execute("CREATE TABLE visits (page TEXT, seconds INTEGER)")?;
+//! connection.execute("INSERT INTO visits VALUES ('/', 3), ('/docs', 40), ('/docs', 20)")?;
+//!
+//! let rows = connection.query("SELECT page, SUM(seconds) AS s FROM visits GROUP BY page ORDER BY s DESC")?.rows()?;
+//! assert_eq!(rows[0].get::<String>("page")?, "/docs");
+//! assert_eq!(rows[0].get::<i64>(1)?, 60);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Several threads share a [`Database`]; each takes a [`Connection`] of its own. Readers never wait for writers: a
+//! statement sees one committed state, whatever is committed meanwhile.
+
+mod appender;
+mod connection;
+mod database;
+mod row;
+mod rows;
+mod statement;
+mod value;
+
+pub use appender::Appender;
+pub use connection::Connection;
+pub use database::{Database, Options};
+pub use row::{ColumnRef, FromValue, Row};
+pub use rows::Rows;
+pub use statement::Statement;
+pub use value::Value;
+
+pub use arrow;
+pub use rowmill_base::{Error, ErrorKind, Result, Setting, SETTINGS, Settings};
+pub use rowmill_sql::{CancelHandle, Outcome, Progress, ProgressFn, RowStream, TransactionState};

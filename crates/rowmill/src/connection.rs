@@ -1,0 +1,133 @@
+//! Connections: SQL in, outcomes out.
+
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Session, TransactionState};
+
+use crate::{Appender, Rows, Statement, Value};
+
+/// A connection to a database. Statements run one after the other.
+pub struct Connection {
+    session: Session,
+}
+
+impl Connection {
+    pub(crate) fn new(session: Session) -> Result<Self> {
+        Ok(Connection { session })
+    }
+
+    /// Runs one statement and gives its rows. A statement without rows gives none.
+    pub fn query(&mut self, sql: &str) -> Result<Rows> {
+        self.query_with(sql, &[])
+    }
+
+    /// Runs one statement with values for its parameters, `$1` or `?`.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Result};
+    /// # fn main() -> Result<()> {
+    /// let mut connection = Database::memory()?.connect()?;
+    /// let rows = connection.query_with("SELECT $1 + 1, upper($2)", &[41.into(), "mill".into()])?.rows()?;
+    /// assert_eq!(rows[0].get::<i64>(0)?, 42);
+    /// assert_eq!(rows[0].get::<String>(1)?, "MILL");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query_with(&mut self, sql: &str, params: &[Value]) -> Result<Rows> {
+        let statement = self.prepare(sql)?;
+        statement.query(self, params)
+    }
+
+    /// Runs one or several statements and tells how many rows they changed together. Stops at the first that fails.
+    pub fn execute(&mut self, sql: &str) -> Result<u64> {
+        let mut changed = 0;
+        self.run(sql, |outcome| {
+            changed += count(outcome)?;
+            Ok(())
+        })?;
+        Ok(changed)
+    }
+
+    /// Runs one or several statements, in order, and hands each outcome to `each`. Nothing runs if one of them cannot
+    /// be parsed.
+    pub fn run(&mut self, sql: &str, mut each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
+        for statement in self.session.parse(sql)? {
+            each(self.session.run(&statement, &[])?)?;
+        }
+        Ok(())
+    }
+
+    /// Parses one statement, to be run several times.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Result};
+    /// # fn main() -> Result<()> {
+    /// let mut connection = Database::memory()?.connect()?;
+    /// connection.execute("CREATE TABLE stock (item TEXT, pieces BIGINT)")?;
+    /// let insert = connection.prepare("INSERT INTO stock VALUES (?, ?)")?;
+    /// for (item, pieces) in [("bolt", 200), ("nut", 350)] {
+    ///     insert.execute(&mut connection, &[item.into(), pieces.into()])?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
+        let mut statements = self.session.parse(sql)?;
+        match (statements.pop(), statements.len()) {
+            (Some(statement), 0) => Ok(Statement::new(statement)),
+            (None, _) => Err(Error::new(ErrorKind::Syntax, "the text holds no statement")),
+            (Some(_), more) => Err(Error::new(
+                ErrorKind::Syntax,
+                format!("one statement is needed here, the text holds {}", more + 1),
+            )
+            .hint("execute() and run() take several")),
+        }
+    }
+
+    /// Appends batches or rows to a table, in a transaction of their own.
+    pub fn appender(&mut self, table: &str) -> Result<Appender> {
+        Appender::new(self.session.engine(), table)
+    }
+
+    /// A handle for other threads that cancels the statement running at that moment.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        self.session.cancel_handle()
+    }
+
+    /// Tells `report` of the progress of every later statement, at most about ten times a second.
+    pub fn set_progress(&mut self, report: Option<ProgressFn>) {
+        self.session.set_progress(report);
+    }
+
+    /// Whether a transaction is open.
+    pub fn transaction_state(&self) -> TransactionState {
+        self.session.transaction_state()
+    }
+
+    /// What statements since the last call had to say beside their results.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        self.session.take_notices()
+    }
+
+    /// The settings as this connection sees them.
+    pub fn settings(&self) -> rowmill_base::Settings {
+        self.session.settings()
+    }
+
+    pub(crate) fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}
+
+/// The rows that an outcome changed; a result is drained, so that what can fail in it does.
+pub(crate) fn count(outcome: Outcome) -> Result<u64> {
+    match outcome {
+        Outcome::Changed { rows, .. } => Ok(rows),
+        Outcome::Done { .. } => Ok(0),
+        Outcome::Rows(stream) => {
+            for batch in stream {
+                batch?;
+            }
+            Ok(0)
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Values of parameters and of appended rows.
+
+use rowmill_sql::ScalarValue;
+
+/// One value. A column or a parameter of another type takes it if it fits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// NULL
+    Null,
+    /// A truth value.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A floating-point number.
+    Double(f64),
+    /// A text; also how dates, timestamps, decimals and UUIDs are given.
+    Text(String),
+    /// Bytes.
+    Blob(Vec<u8>),
+}
+
+impl Value {
+    pub(crate) fn to_scalar(&self) -> ScalarValue {
+        match self {
+            Value::Null => ScalarValue::Null,
+            Value::Boolean(value) => ScalarValue::Boolean(Some(*value)),
+            Value::Integer(value) => ScalarValue::Int64(Some(*value)),
+            Value::Double(value) => ScalarValue::Float64(Some(*value)),
+            Value::Text(value) => ScalarValue::Utf8View(Some(value.clone())),
+            Value::Blob(value) => ScalarValue::BinaryView(Some(value.clone())),
+        }
+    }
+}
+
+macro_rules! from {
+    ($($kind:ty => $variant:ident($convert:expr);)*) => {$(
+        impl From<$kind> for Value {
+            fn from(value: $kind) -> Self {
+                Value::$variant($convert(value))
+            }
+        }
+    )*};
+}
+
+from! {
+    bool => Boolean(std::convert::identity);
+    i8 => Integer(i64::from);
+    i16 => Integer(i64::from);
+    i32 => Integer(i64::from);
+    i64 => Integer(std::convert::identity);
+    u8 => Integer(i64::from);
+    u16 => Integer(i64::from);
+    u32 => Integer(i64::from);
+    f32 => Double(f64::from);
+    f64 => Double(std::convert::identity);
+    &str => Text(str::to_owned);
+    String => Text(std::convert::identity);
+    &[u8] => Blob(<[u8]>::to_vec);
+    Vec<u8> => Blob(std::convert::identity);
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}

@@ -44,9 +44,9 @@ impl Appender {
         let view = transaction.view()?;
         let (schema, table) = name.split_once('.').unwrap_or((MAIN_SCHEMA, name));
         let catalog = view.catalog();
-        let schema = catalog.schema(schema).ok_or_else(|| {
-            Error::new(ErrorKind::UndefinedSchema, format!("there is no schema \"{schema}\""))
-        })?;
+        let schema = catalog
+            .schema(schema)
+            .ok_or_else(|| Error::new(ErrorKind::UndefinedSchema, format!("there is no schema \"{schema}\"")))?;
         let table = catalog.table(schema.id, table).cloned().ok_or_else(|| {
             let error = Error::new(ErrorKind::UndefinedTable, format!("there is no table \"{name}\""));
             let near = nearest(table, catalog.tables(schema.id).map(|table| table.name.as_str()));

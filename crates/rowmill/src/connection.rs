@@ -75,11 +75,10 @@ impl Connection {
         match (statements.pop(), statements.len()) {
             (Some(statement), 0) => Ok(Statement::new(statement)),
             (None, _) => Err(Error::new(ErrorKind::Syntax, "the text holds no statement")),
-            (Some(_), more) => Err(Error::new(
-                ErrorKind::Syntax,
-                format!("one statement is needed here, the text holds {}", more + 1),
-            )
-            .hint("execute() and run() take several")),
+            (Some(_), more) => {
+                Err(Error::new(ErrorKind::Syntax, format!("one statement is needed here, the text holds {}", more + 1))
+                    .hint("execute() and run() take several"))
+            }
         }
     }
 

@@ -39,5 +39,10 @@ pub use statement::Statement;
 pub use value::Value;
 
 pub use arrow;
-pub use rowmill_base::{Error, ErrorKind, Result, Setting, SETTINGS, Settings};
+pub use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, Settings};
+/// Values as SQL text, for whoever prints results.
+pub mod text {
+    pub use rowmill_sql::text_format::{TextColumn, format_value, write_json_string};
+}
+
 pub use rowmill_sql::{CancelHandle, Outcome, Progress, ProgressFn, RowStream, TransactionState};

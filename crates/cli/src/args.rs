@@ -1,0 +1,124 @@
+//! What was asked on the command line.
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+
+use crate::output::Format;
+
+/// Rowmill: one SQL database for events and for the tables around them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "rowmill",
+    version,
+    about,
+    after_help = "\
+Without -c and -f, SQL is read from the terminal or the standard input.
+`rowmill demo [DIR]` makes a million events, loads them and shows what can be asked."
+)]
+pub(crate) struct Args {
+    /// The directory of the database, made if absent; without one, a database in memory.
+    pub(crate) dir: Option<PathBuf>,
+
+    /// The directory of `rowmill demo DIR`.
+    #[arg(hide = true)]
+    demo_dir: Option<PathBuf>,
+
+    /// Runs SQL, of one or several statements; -c and -f may be repeated and run in order.
+    #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
+    commands: Vec<String>,
+
+    /// Runs the SQL of a file.
+    #[arg(short = 'f', long = "file", value_name = "FILE", allow_hyphen_values = true)]
+    files: Vec<PathBuf>,
+
+    /// How results are printed; by default as a table on a terminal and as CSV elsewhere.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+
+    /// Opens the database only for reading, beside the process that writes.
+    #[arg(long)]
+    pub(crate) read_only: bool,
+
+    /// A setting from the start on; may be repeated.
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    pub(crate) settings: Vec<String>,
+}
+
+/// Where SQL comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    Text(String),
+    File(PathBuf),
+    Standard,
+}
+
+impl Args {
+    /// `rowmill demo [DIR]`; a database in a directory called `demo` is opened as `./demo`.
+    pub(crate) fn is_demo(&self) -> bool {
+        self.dir.as_deref() == Some(Path::new("demo")) && self.inputs().is_empty()
+    }
+
+    pub(crate) fn demo_dir(&self) -> Option<&Path> {
+        self.demo_dir.as_deref()
+    }
+
+    /// The inputs in the order of the command line.
+    pub(crate) fn inputs(&self) -> Vec<Input> {
+        self.inputs_in_order(std::env::args())
+    }
+
+    /// clap gathers each option by itself; the order between them is that of `words`.
+    fn inputs_in_order(&self, words: impl Iterator<Item = String>) -> Vec<Input> {
+        let (mut commands, mut files) = (self.commands.iter(), self.files.iter());
+        let mut inputs = Vec::new();
+        let mut words = words.skip(1).peekable();
+        while let Some(word) = words.next() {
+            let next = match word.as_str() {
+                word if word == "-c"
+                    || word.starts_with("--command")
+                    || (word.starts_with("-c") && !word.starts_with("--")) =>
+                {
+                    commands.next().map(|sql| Input::Text(sql.clone()))
+                }
+                word if word == "-f"
+                    || word == "--file"
+                    || word.starts_with("--file=")
+                    || (word.starts_with("-f") && !word.starts_with("--")) =>
+                {
+                    files.next().map(|path| Input::File(path.clone()))
+                }
+                _ => None,
+            };
+            if next.is_some() && matches!(word.as_str(), "-c" | "--command" | "-f" | "--file") {
+                // The value is not an option, whatever it looks like.
+                words.next();
+            }
+            inputs.extend(next);
+        }
+        inputs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs(words: &[&str]) -> Vec<Input> {
+        let args = Args::try_parse_from(words).expect("valid arguments");
+        args.inputs_in_order(words.iter().map(|word| (*word).to_owned()))
+    }
+
+    #[test]
+    fn commands_and_files_keep_their_order() {
+        let text = |sql: &str| Input::Text(sql.into());
+        let found = inputs(&["rowmill", "db", "-c", "one", "-f", "-c.sql", "--command=two", "-cthree"]);
+        assert_eq!(found, [text("one"), Input::File("-c.sql".into()), text("two"), text("three")]);
+    }
+
+    #[test]
+    fn the_definition_holds() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,67 @@
+//! Printing results: one file per format.
+
+mod csv;
+mod json;
+mod line;
+mod table;
+
+use std::io::Write;
+
+use clap::ValueEnum;
+use rowmill::arrow::array::RecordBatch;
+use rowmill::arrow::datatypes::Schema;
+use rowmill::{Error, Result};
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Boxes, for people.
+    Table,
+    /// Comma-separated values with a header row.
+    Csv,
+    /// One JSON array of objects.
+    Json,
+    /// One JSON object a line.
+    Ndjson,
+    /// A Markdown table.
+    Markdown,
+    /// One value a line.
+    Line,
+}
+
+/// Prints the batches of one result.
+pub(crate) trait Printer {
+    /// Prints or keeps the rows of a batch.
+    fn batch(&mut self, batch: &RecordBatch, out: &mut dyn Write) -> Result<()>;
+    /// Prints what was kept and what closes the result.
+    fn finish(&mut self, out: &mut dyn Write) -> Result<()>;
+}
+
+impl Format {
+    /// A printer for a result with `schema`.
+    pub(crate) fn printer(self, schema: &Schema) -> Box<dyn Printer> {
+        match self {
+            Format::Table => Box::new(table::TablePrinter::new(schema, false)),
+            Format::Markdown => Box::new(table::TablePrinter::new(schema, true)),
+            Format::Csv => Box::new(csv::CsvPrinter::new(schema)),
+            Format::Json => Box::new(json::JsonPrinter::new(schema, true)),
+            Format::Ndjson => Box::new(json::JsonPrinter::new(schema, false)),
+            Format::Line => Box::new(line::LinePrinter::new(schema)),
+        }
+    }
+
+    /// Whether the format is read by people, who also want to see what statements without rows did.
+    pub(crate) fn is_for_people(self) -> bool {
+        matches!(self, Format::Table | Format::Markdown | Format::Line)
+    }
+}
+
+/// Writes text to the output.
+fn put(out: &mut dyn Write, text: &str) -> Result<()> {
+    out.write_all(text.as_bytes()).map_err(|error| Error::io("the output", &error))
+}
+
+/// The names of the columns.
+fn names(schema: &Schema) -> Vec<String> {
+    schema.fields().iter().map(|field| field.name().clone()).collect()
+}

@@ -1,0 +1,57 @@
+//! The progress bar of statements that take a while.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rowmill::{Progress, ProgressFn};
+
+/// A bar on the terminal's error output.
+#[derive(Clone, Debug)]
+pub(crate) struct Bar(ProgressBar);
+
+impl Bar {
+    pub(crate) fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Bar(bar)
+    }
+
+    /// What a connection tells: the bar appears when a statement has run for `after`.
+    pub(crate) fn reporter(&self, after: Duration) -> Option<ProgressFn> {
+        if !std::io::stderr().is_terminal() {
+            return None;
+        }
+        let bar = self.clone();
+        Some(Arc::new(move |progress| {
+            if progress.elapsed >= after {
+                bar.show(progress);
+            }
+        }))
+    }
+
+    fn show(&self, progress: Progress) {
+        let bar = &self.0;
+        if bar.is_hidden() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        let seconds = progress.elapsed.as_secs_f64();
+        let template = match progress.rows_total.filter(|total| *total > 0) {
+            Some(total) => {
+                bar.set_length(total);
+                "{bar:30} {percent:>3} %  {human_pos} rows  {msg}"
+            }
+            None => "{spinner} {human_pos} rows  {msg}",
+        };
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is well formed"));
+        bar.set_message(format!("{seconds:.0} s"));
+        bar.set_position(progress.rows_done);
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn clear(&self) {
+        self.0.finish_and_clear();
+        self.0.set_draw_target(ProgressDrawTarget::hidden());
+        self.0.reset();
+    }
+}

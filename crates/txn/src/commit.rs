@@ -14,7 +14,7 @@ use rowmill_storage::{Block, ColumnFile, OpenRun, TableDef};
 use crate::base::WriteBatch;
 use crate::catalog::Catalog;
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
-use crate::engine::Engine;
+use crate::engine::Core;
 use crate::manifest::{self, BLOCK, BlockEntry, DELETES, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key, row_key};
 use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::transaction::{TableChanges, Transaction, join_tail_collecting};
@@ -49,7 +49,7 @@ pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
 }
 
 /// Makes private blocks durable, so that a commit may name them.
-pub(crate) fn sync_blocks<'a>(engine: &Engine, blocks: impl Iterator<Item = &'a Arc<Block>>) -> Result<()> {
+pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Arc<Block>>) -> Result<()> {
     let mut files: BTreeMap<&str, &Arc<ColumnFile>> = BTreeMap::new();
     for chunk in blocks.flat_map(|block| block.chunks()) {
         files.insert(chunk.file().path(), chunk.file());
@@ -66,7 +66,7 @@ pub(crate) fn sync_blocks<'a>(engine: &Engine, blocks: impl Iterator<Item = &'a 
 /// Writes the difference between `current` and the next state, then lets readers see it. The caller holds the commit
 /// lock and has synced every new block.
 pub(crate) fn publish(
-    engine: &Engine,
+    engine: &Core,
     current: &Arc<Snapshot>,
     catalog: Arc<Catalog>,
     tables: Tables,

@@ -1,6 +1,7 @@
 //! The engine: one open directory (or one database in memory), its current snapshot, and what all connections share.
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -28,9 +29,18 @@ pub struct OpenOptions {
     pub settings: Settings,
 }
 
-/// One open database.
+/// One open database: the handle that connections and transactions share.
+///
+/// It ends the background merge when it goes, so that a directory that is closed can be opened again at once.
 #[derive(Debug)]
 pub struct Engine {
+    core: Arc<Core>,
+    merger: Merger,
+}
+
+/// Everything about an open database but its background work, which uses it too.
+#[derive(Debug)]
+pub struct Core {
     path: Option<PathBuf>,
     read_only: bool,
     disk: Arc<dyn Disk>,
@@ -42,7 +52,6 @@ pub struct Engine {
     freed: Arc<FreedExtents>,
     current: RwLock<Arc<Snapshot>>,
     committing: Mutex<()>,
-    merger: Merger,
     /// Held while the database is open; released last.
     _lock: Option<DirectoryLock>,
 }
@@ -105,7 +114,7 @@ impl Engine {
             0 => machine_memory_bytes() / 10 * 7,
             limit => limit,
         };
-        let engine = Arc::new(Engine {
+        let core = Arc::new(Core {
             path,
             read_only: options.read_only,
             disk,
@@ -117,15 +126,42 @@ impl Engine {
             freed,
             current: RwLock::new(Arc::new(snapshot)),
             committing: Mutex::new(()),
-            merger: Merger::default(),
             _lock: lock,
         });
-        if !engine.read_only {
-            engine.merger.start(&engine)?;
-        }
-        Ok(engine)
+        let merger = match core.read_only {
+            true => Merger::default(),
+            false => Merger::start(&core)?,
+        };
+        Ok(Arc::new(Engine { core, merger }))
     }
 
+    /// A transaction over the last committed state.
+    pub fn begin(self: &Arc<Self>) -> Result<Transaction> {
+        let base = self.snapshot()?;
+        Ok(Transaction::new(Arc::clone(self), base))
+    }
+
+    pub(crate) fn wake_merger(&self) {
+        self.merger.wake();
+    }
+}
+
+impl Deref for Engine {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.merger.stop();
+        self.core.reap();
+    }
+}
+
+impl Core {
     /// The directory, or `None` in memory.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
@@ -181,12 +217,6 @@ impl Engine {
         Ok(())
     }
 
-    /// A transaction over the last committed state.
-    pub fn begin(self: &Arc<Self>) -> Result<Transaction> {
-        let base = self.snapshot()?;
-        Ok(Transaction::new(Arc::clone(self), base))
-    }
-
     /// Gives back all space that no snapshot needs, and makes sure that everything committed is on disk.
     pub fn checkpoint(&self) -> Result<()> {
         self.check_writable()?;
@@ -230,10 +260,6 @@ impl Engine {
     pub(crate) fn show(&self, snapshot: Arc<Snapshot>) {
         *self.current.write() = snapshot;
         self.reap();
-    }
-
-    pub(crate) fn wake_merger(&self) {
-        self.merger.wake();
     }
 
     /// Gives back extents whose last reader is gone. What cannot be given back now is found at the next opening.
@@ -289,13 +315,6 @@ impl Engine {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads as usize,
         }
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        self.merger.stop();
-        self.reap();
     }
 }
 

@@ -18,7 +18,7 @@ mod snapshot;
 mod transaction;
 
 pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
-pub use engine::{Engine, OpenOptions};
+pub use engine::{Core, Engine, OpenOptions};
 pub use rowmill_storage::{Block, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource};
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use transaction::{Savepoint, Transaction};

@@ -16,7 +16,7 @@ use rowmill_base::{Cancel, Error, Result, RowNumber, SqlType, TableId};
 use rowmill_storage::{Block, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, repeat_missing, write_block};
 
 use crate::commit::{publish, sync_blocks};
-use crate::engine::Engine;
+use crate::engine::Core;
 use crate::snapshot::TableSnapshot;
 
 /// Time between a commit and the look for something to merge, so that a burst of commits is merged once.
@@ -42,19 +42,19 @@ struct BellState {
 }
 
 impl Merger {
-    pub(crate) fn start(&self, engine: &Arc<Engine>) -> Result<()> {
-        let bell = Arc::clone(&self.shared);
-        let engine = Arc::downgrade(engine);
+    pub(crate) fn start(engine: &Arc<Core>) -> Result<Merger> {
+        let merger = Merger::default();
+        let bell = Arc::clone(&merger.shared);
+        let engine = Arc::clone(engine);
         let work = move || {
             while bell.wait() {
-                let Some(engine) = engine.upgrade() else { return };
                 // A merge that fails leaves everything as it was; the next commit tries again.
                 let _ = merge_all(&engine, &bell.stop);
             }
         };
         let thread = std::thread::Builder::new().name("rowmill-merge".into()).spawn(work);
-        *self.thread.lock() = Some(thread.map_err(|error| Error::io("starting the merge thread", &error))?);
-        Ok(())
+        *merger.thread.lock() = Some(thread.map_err(|error| Error::io("starting the merge thread", &error))?);
+        Ok(merger)
     }
 
     pub(crate) fn wake(&self) {
@@ -64,13 +64,14 @@ impl Merger {
 
     /// Ends the thread; a merge that is under way is given up.
     pub(crate) fn stop(&self) {
-        self.shared.stop.cancel();
+        {
+            // Under the lock, so that the thread is not between its look at the flag and its sleep.
+            let _state = self.shared.state.lock();
+            self.shared.stop.cancel();
+        }
         self.shared.rung.notify_one();
         if let Some(thread) = self.thread.lock().take() {
-            // The last handle of the engine may be the thread's own.
-            if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join();
-            }
+            let _ = thread.join();
         }
     }
 }
@@ -92,7 +93,7 @@ impl Bell {
 }
 
 /// Merges until nothing is left to merge.
-pub(crate) fn merge_all(engine: &Arc<Engine>, stop: &Cancel) -> Result<()> {
+pub(crate) fn merge_all(engine: &Core, stop: &Cancel) -> Result<()> {
     let block_rows = engine.rows_per_block();
     let tables: Vec<TableId> = engine.current().tables.keys().copied().collect();
     for id in tables {
@@ -152,7 +153,7 @@ fn worthwhile(group: &[Arc<Block>], sparse: impl Fn(&Block) -> bool) -> bool {
 }
 
 /// Rewrites `group` as one block; `false` if another commit rewrote one of them meanwhile.
-fn merge_once(engine: &Arc<Engine>, table: &Arc<TableSnapshot>, group: &[Arc<Block>], stop: &Cancel) -> Result<bool> {
+fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], stop: &Cancel) -> Result<bool> {
     let def = &table.def;
     let parts = group.iter().map(|block| Part::new(def, block)).collect::<Result<Vec<_>>>()?;
     let numbers: Vec<u64> = parts.iter().flat_map(|part| part.numbers.iter().copied()).collect();

@@ -9,11 +9,11 @@ use rowmill_base::{Cancel, Error, Result, RowNumber, TableId};
 use rowmill_storage::{Block, BlockSource, OpenRun, TableDef, write_block};
 
 use crate::commit::{publish, sync_blocks};
-use crate::engine::Engine;
+use crate::engine::Core;
 use crate::snapshot::TableSnapshot;
 
 /// Seals the open runs of a table if they hold a block's rows.
-pub(crate) fn seal_full_table(engine: &Arc<Engine>, id: TableId) -> Result<()> {
+pub(crate) fn seal_full_table(engine: &Core, id: TableId) -> Result<()> {
     let block_rows = engine.rows_per_block();
     loop {
         let snapshot = engine.current();
@@ -26,7 +26,7 @@ pub(crate) fn seal_full_table(engine: &Arc<Engine>, id: TableId) -> Result<()> {
 }
 
 /// Seals one group of consecutive runs; `false` if another commit came in between and changed them.
-fn seal_once(engine: &Arc<Engine>, table: &Arc<TableSnapshot>, block_rows: usize) -> Result<bool> {
+fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Result<bool> {
     let group = first_group(&table.runs, block_rows);
     let rows: usize = group.iter().map(|run| run.rows()).sum();
     let first_row = group[0].first_row();

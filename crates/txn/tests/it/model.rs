@@ -1,0 +1,143 @@
+//! A random history against a list of rows: transactions that commit or not, deletes, savepoints, truncation, merges
+//! in the background, old snapshots and reopening.
+
+use std::sync::Arc;
+
+use rowmill_base::TableId;
+use rowmill_txn::{Engine, Snapshot};
+
+use crate::support::{TestRow, create, insert, open, read, settings, values};
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}
+
+struct World {
+    engine: Arc<Engine>,
+    table: TableId,
+    model: Vec<TestRow>,
+    /// Old snapshots with what they have to show.
+    held: Vec<(Arc<Snapshot>, Vec<TestRow>)>,
+    next: i64,
+}
+
+impl World {
+    fn rows(&mut self, count: u64, dice: &mut Dice) -> Vec<TestRow> {
+        (0..count)
+            .map(|_| {
+                self.next += 1;
+                (self.next, (dice.roll(4) > 0).then(|| format!("text {}", dice.roll(20))))
+            })
+            .collect()
+    }
+
+    fn step(&mut self, dice: &mut Dice) {
+        let mut transaction = self.engine.begin().expect("a transaction");
+        let mut model = self.model.clone();
+        for _ in 0..=dice.roll(3) {
+            let before = model.clone();
+            let savepoint = transaction.savepoint();
+            match dice.roll(10) {
+                0..=5 => {
+                    let count = [1, 1, 2, 7, 40, 130][dice.roll(6) as usize];
+                    let rows = self.rows(count, dice);
+                    insert(&mut transaction, self.table, &rows);
+                    model.extend(rows);
+                }
+                6..=8 => {
+                    let view = transaction.view().expect("a view");
+                    let share = dice.roll(5) + 1;
+                    let offset = dice.roll(7);
+                    let doomed: Vec<(u64, TestRow)> = read(&view, self.table)
+                        .expect("the table is read")
+                        .into_iter()
+                        .filter(|(row, _)| (row + offset) % share == 0)
+                        .collect();
+                    let numbers: Vec<u64> = doomed.iter().map(|(row, _)| *row).collect();
+                    let deleted = transaction.delete(self.table, &numbers).expect("deleted");
+                    assert_eq!(deleted as usize, numbers.len());
+                    assert_eq!(transaction.delete(self.table, &numbers).expect("deleted again"), 0);
+                    model.retain(|row| !doomed.iter().any(|(_, gone)| gone.0 == row.0));
+                }
+                _ => {
+                    let deleted = transaction.truncate(self.table).expect("truncated");
+                    assert_eq!(deleted as usize, model.len());
+                    model.clear();
+                }
+            }
+            if dice.roll(5) == 0 {
+                transaction.rollback_to(&savepoint);
+                model = before;
+            }
+            let mut seen = values(&transaction.view().expect("a view"), self.table);
+            seen.sort();
+            assert_eq!(seen, model, "a transaction sees its own changes");
+        }
+        if dice.roll(4) == 0 {
+            transaction.rollback();
+        } else {
+            transaction.commit().expect("committed");
+            self.model = model;
+        }
+    }
+
+    fn check(&self) {
+        let mut seen = values(&self.engine.snapshot().expect("a snapshot"), self.table);
+        seen.sort();
+        assert_eq!(seen, self.model);
+        for (snapshot, expected) in &self.held {
+            let mut seen = values(snapshot, self.table);
+            seen.sort();
+            assert_eq!(&seen, expected, "an old snapshot shows what it always did");
+        }
+    }
+}
+
+fn history(seed: u64, steps: usize, rows_per_block: usize, path: Option<&std::path::Path>) {
+    let mut dice = Dice(seed);
+    let engine = match path {
+        Some(path) => open(path, rows_per_block),
+        None => Engine::memory(settings(rows_per_block)).expect("a database in memory"),
+    };
+    let table = create(&engine, "T");
+    let mut world = World { engine, table, model: Vec::new(), held: Vec::new(), next: 0 };
+    for step in 0..steps {
+        world.step(&mut dice);
+        world.check();
+        match dice.roll(12) {
+            0 => world.held.push((world.engine.snapshot().expect("a snapshot"), world.model.clone())),
+            1 => world.held.clear(),
+            2 => world.engine.checkpoint().expect("a checkpoint"),
+            3 => {
+                if let Some(path) = path {
+                    world.held.clear();
+                    drop(std::mem::replace(&mut world.engine, Engine::memory(settings(3)).expect("a stand-in")));
+                    world.engine = open(path, rows_per_block);
+                    world.check();
+                }
+            }
+            _ if step % 10 == 9 => std::thread::sleep(std::time::Duration::from_millis(30)),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn histories_in_memory_agree_with_the_model() {
+    for (seed, rows_per_block) in [(1, 3), (2, 50), (3, 50), (4, 1000)] {
+        history(seed, 60, rows_per_block, None);
+    }
+}
+
+#[test]
+fn histories_on_disk_agree_with_the_model_through_reopenings() {
+    for (seed, rows_per_block) in [(5, 3), (6, 50), (7, 300)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        history(seed, 50, rows_per_block, Some(folder.path()));
+    }
+}

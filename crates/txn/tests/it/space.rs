@@ -1,0 +1,140 @@
+//! What is on disk is what the manifest names: after aborts, drops, merges and reopening.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rowmill_base::TableId;
+use rowmill_txn::{Engine, TableSource};
+
+use crate::support::{create, insert, open, values};
+
+/// Bytes of the extents that the current snapshot names.
+fn named_bytes(engine: &Engine) -> u64 {
+    let snapshot = engine.snapshot().expect("a snapshot");
+    let tables = snapshot.catalog().all_tables().map(|def| snapshot.table(def.id).expect("listed"));
+    tables
+        .flat_map(|table| table.blocks().to_vec())
+        .map(|block| block.chunks().iter().map(|chunk| chunk.extent().len).sum::<u64>())
+        .sum()
+}
+
+/// Bytes that the column files take on disk.
+fn disk_bytes(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let mut bytes = 0;
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    for entry in entries {
+        let entry = entry.expect("an entry");
+        let meta = entry.metadata().expect("its size");
+        bytes += if meta.is_dir() { disk_bytes(&entry.path()) } else { meta.blocks() * 512 };
+    }
+    bytes
+}
+
+fn rows(count: i64) -> Vec<(i64, Option<String>)> {
+    (0..count).map(|n| (n, Some(format!("a text that is somewhat longer {n}")))).collect()
+}
+
+fn fill(engine: &std::sync::Arc<Engine>, table: TableId, count: i64) {
+    let mut transaction = engine.begin().expect("a transaction");
+    insert(&mut transaction, table, &rows(count));
+    transaction.commit().expect("committed");
+}
+
+#[test]
+fn aborted_and_dropped_rows_leave_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let tables = folder.path().join("tables");
+    let engine = open(folder.path(), 1000);
+    let (kept, dropped) = (create(&engine, "Kept"), create(&engine, "Dropped"));
+    fill(&engine, kept, 5_000);
+    fill(&engine, dropped, 5_000);
+    let mut aborted = engine.begin().expect("a transaction");
+    insert(&mut aborted, kept, &rows(20_000));
+    assert!(disk_bytes(&tables) > named_bytes(&engine), "blocks of an open transaction are on disk already");
+    aborted.rollback();
+    engine.checkpoint().expect("a checkpoint");
+    assert_eq!(disk_bytes(&tables), named_bytes(&engine));
+
+    let reader = engine.snapshot().expect("a snapshot");
+    let mut drop_it = engine.begin().expect("a transaction");
+    drop_it.drop_table(dropped).expect("dropped");
+    drop_it.commit().expect("committed");
+    assert_eq!(values(&reader, dropped).len(), 5_000, "an old snapshot still reads a dropped table");
+    drop(reader);
+    engine.checkpoint().expect("a checkpoint");
+    assert_eq!(disk_bytes(&tables), named_bytes(&engine));
+}
+
+#[test]
+fn what_a_killed_process_left_is_gone_after_opening() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let tables = folder.path().join("tables");
+    let table;
+    {
+        let engine = open(folder.path(), 1000);
+        table = create(&engine, "T");
+        fill(&engine, table, 3_000);
+        let mut killed = engine.begin().expect("a transaction");
+        insert(&mut killed, table, &rows(10_000));
+        // A killed process runs no destructors.
+        std::mem::forget(killed);
+        engine.checkpoint().expect("a checkpoint");
+        assert!(disk_bytes(&tables) > named_bytes(&engine));
+        let _ = std::fs::write(tables.join("0/77.col"), b"left over");
+        let _ = std::fs::create_dir(tables.join("99"));
+        // The leaked transaction holds the engine and with it the directory's lock; a copy stands for the next process.
+        copy(folder.path(), &folder.path().join("../killed-copy"));
+    }
+    let copied = folder.path().join("../killed-copy");
+    let engine = open(&copied, 1000);
+    let tables = copied.join("tables");
+    assert_eq!(values(&engine.snapshot().expect("a snapshot"), table).len(), 3_000);
+    assert_eq!(disk_bytes(&tables), named_bytes(&engine));
+    drop(engine);
+    std::fs::remove_dir_all(copied).expect("the copy is removed");
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.metadata().expect("its kind").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("copied");
+        }
+    }
+}
+
+#[test]
+fn small_and_sparse_blocks_are_merged_in_the_background() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = open(folder.path(), 1000);
+    let table = create(&engine, "T");
+    for _ in 0..6 {
+        fill(&engine, table, 600);
+    }
+    let mut delete = engine.begin().expect("a transaction");
+    let doomed: Vec<u64> = (0..3_600).filter(|row| row % 2 == 0).collect();
+    delete.delete(table, &doomed).expect("deleted");
+    delete.commit().expect("committed");
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        let snapshot = engine.snapshot().expect("a snapshot");
+        let found = snapshot.table(table).expect("the table");
+        if found.blocks().len() <= 3 && found.blocks().iter().all(|block| block.deleted().is_none()) {
+            assert_eq!(found.row_count(), 1_800);
+            break;
+        }
+        assert!(Instant::now() < until, "{} blocks are left", found.blocks().len());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Rows keep their numbers: a delete by an old number finds its row.
+    let mut delete = engine.begin().expect("a transaction");
+    assert_eq!(delete.delete(table, &[1, 3_599]).expect("deleted"), 2);
+    delete.commit().expect("committed");
+    assert_eq!(values(&engine.snapshot().expect("a snapshot"), table).len(), 1_798);
+}

@@ -1,0 +1,85 @@
+//! A small table, and ways to write and read it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
+use arrow::datatypes::Int64Type;
+use rowmill_base::{Result, Settings, SqlType, TableId};
+use rowmill_storage::repeat_missing;
+use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA, OpenOptions, Snapshot, TableSource, Transaction};
+
+/// A row of the test table: a number and perhaps a text.
+pub(crate) type TestRow = (i64, Option<String>);
+
+pub(crate) fn settings(rows_per_block: usize) -> Settings {
+    let mut settings = Settings::default();
+    settings.set("rows_per_block", &rows_per_block.to_string()).expect("a valid number");
+    settings.set("small_block_rows", &(rows_per_block / 2).max(1).to_string()).expect("a valid number");
+    settings
+}
+
+pub(crate) fn open(path: &Path, rows_per_block: usize) -> Arc<Engine> {
+    Engine::open(path, OpenOptions { read_only: false, settings: settings(rows_per_block) })
+        .expect("the directory opens")
+}
+
+pub(crate) fn create(engine: &Arc<Engine>, name: &str) -> TableId {
+    let mut transaction = engine.begin().expect("a transaction");
+    let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
+    let mut number = ColumnSpec::new("Number", SqlType::Int64);
+    number.nullable = false;
+    let columns = vec![number, ColumnSpec::new("Text", SqlType::TEXT)];
+    let id = transaction.create_table(main, name, columns).expect("a new table");
+    transaction.commit().expect("committed");
+    id
+}
+
+pub(crate) fn batch(rows: &[TestRow]) -> RecordBatch {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0)));
+    let texts: ArrayRef = Arc::new(rows.iter().map(|row| row.1.clone()).collect::<StringViewArray>());
+    RecordBatch::try_from_iter([("Number", numbers), ("Text", texts)]).expect("two columns")
+}
+
+pub(crate) fn insert(transaction: &mut Transaction, table: TableId, rows: &[TestRow]) {
+    transaction.insert(table, &batch(rows)).expect("inserted");
+}
+
+/// All live rows with their numbers, in row-number order.
+pub(crate) fn read(snapshot: &Snapshot, table: TableId) -> Result<Vec<(u64, TestRow)>> {
+    let table = snapshot.table(table).expect("the table exists");
+    let def = Arc::clone(table.table());
+    let mut rows = Vec::new();
+    let mut add = |columns: [ArrayRef; 2], number: &dyn Fn(usize) -> u64, deleted: &dyn Fn(u32) -> bool| {
+        for row in 0..columns[0].len() {
+            if !deleted(row as u32) {
+                let texts = columns[1].as_string_view();
+                let text = texts.is_valid(row).then(|| texts.value(row).to_owned());
+                rows.push((number(row), (columns[0].as_primitive::<Int64Type>().value(row), text)));
+            }
+        }
+    };
+    for block in table.blocks() {
+        let column = |index: usize| match block.chunk(&def, index)? {
+            Some(chunk) => chunk.read(0..block.rows()),
+            None => repeat_missing(def.columns[index].missing.as_ref(), &def.columns[index].kind.arrow(), block.rows()),
+        };
+        let numbers = block.row_numbers(&def)?;
+        let deleted = block.deleted();
+        add([column(0)?, column(1)?], &|row| numbers.at(row), &|row| deleted.is_some_and(|gone| gone.contains(row)));
+    }
+    for run in table.runs() {
+        let deleted = run.deleted();
+        add([run.values(&def, 0)?, run.values(&def, 1)?], &|row| run.first_row().0 + row as u64, &|row| {
+            deleted.is_some_and(|gone| gone.contains(row))
+        });
+    }
+    assert_eq!(rows.len() as u64, table.row_count(), "the count of live rows is exact");
+    rows.sort();
+    Ok(rows)
+}
+
+/// The rows without their numbers.
+pub(crate) fn values(snapshot: &Snapshot, table: TableId) -> Vec<TestRow> {
+    read(snapshot, table).expect("the table is read").into_iter().map(|(_, row)| row).collect()
+}

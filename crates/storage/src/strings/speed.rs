@@ -10,14 +10,22 @@ use arrow::array::{Array, ArrayRef, StringViewArray};
 
 use super::*;
 
-/// The fastest of a few runs.
-fn fastest<T>(mut run: impl FnMut() -> T) -> Duration {
-    let time = |_| {
-        let start = Instant::now();
+/// Time that this thread has run, not waited for a processor; on a system that does not say, time.
+fn thread_time(start: Instant) -> Duration {
+    let said = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = said.and_then(|said| said.split(' ').next()?.parse().ok());
+    nanoseconds.map_or_else(|| start.elapsed(), Duration::from_nanos)
+}
+
+/// The time that one run takes, on average over many.
+fn time<T>(mut run: impl FnMut() -> T) -> f64 {
+    let start = Instant::now();
+    let (before, mut runs) = (thread_time(start), 0);
+    while runs < 5 || start.elapsed() < Duration::from_millis(200) {
         black_box(run());
-        start.elapsed()
-    };
-    (0..9).map(time).min().unwrap()
+        runs += 1;
+    }
+    (thread_time(start) - before).as_secs_f64() * 1e3 / f64::from(runs)
 }
 
 fn columns() -> Vec<(String, ArrayRef)> {
@@ -46,56 +54,43 @@ fn columns() -> Vec<(String, ArrayRef)> {
 fn every_layout() {
     for (name, array) in columns() {
         let strings = ByteStrings::new(&array).unwrap();
-        let raw: usize = (0..strings.len()).map(|row| strings.value(row).len()).sum();
-        let build = fastest(|| Dictionary::build(&strings));
         let dictionary = Dictionary::build(&strings);
-        let mut found = dictionary.values.clone();
-        found.sort_by_key(|value| rapidhash::v3::rapidhash_v3(value));
-        let shuffled = fastest(|| sort::order(&found));
+        let build = time(|| Dictionary::build(&strings));
         let values = &dictionary.values;
-        let bytes = dictionary.value_bytes();
-        println!(
-            "{name}: {} rows of {raw} bytes, {} values of {bytes} bytes; dictionary {:.1} ms, sorting random order {:.1} ms",
-            strings.len(),
-            values.len(),
-            build.as_secs_f64() * 1e3,
-            shuffled.as_secs_f64() * 1e3,
-        );
+        let (rows, bytes) = (strings.len(), dictionary.value_bytes());
+        println!("{name}: {rows} rows, {} values of {bytes} bytes; dictionary {build:.1} ms", values.len());
         let chosen = encode_list(values).unwrap();
-        println!("  chosen: {:?}", StringList::open(&chosen, values.len()).unwrap().layout());
+        let layout = StringList::open(&chosen, values.len()).unwrap().layout();
+        println!("  {layout:?} is chosen: {} bytes, {:.1} ms", chosen.len(), time(|| encode_list(values).unwrap()));
         for layout in ListLayout::ALL {
-            let encode = fastest(|| encode_list_as(values, layout).unwrap());
-            let stored = encode_list_as(values, layout).unwrap();
-            let list = StringList::open(&stored, values.len()).unwrap();
-            let binary = fastest(|| list.decode(StringKind::Binary).unwrap());
-            let decode = fastest(|| list.decode(StringKind::Text).unwrap());
-            let decoded = list.decode(StringKind::Text).unwrap();
-            assert!(values.iter().enumerate().all(|(index, &value)| decoded.value(index) == value));
-            let arrow = fastest(|| list.decode(StringKind::Text).unwrap().array().len()).saturating_sub(decode);
-            let gather = fastest(|| decoded.views(&dictionary.codes).unwrap());
-            let get = fastest(|| {
-                let mut out = Vec::new();
-                let numbers = (0..1000usize).map(|i| i * 7919 % values.len());
-                numbers.for_each(|index| list.get(index, &mut out).unwrap());
-                out
-            });
-            let find = fastest(|| {
-                let numbers = (0..1000usize).map(|i| i * 7919 % values.len());
-                numbers.map(|index| list.lower_bound(values[index]).unwrap()).sum::<usize>()
-            });
-            println!(
-                "  {layout:?}: {} bytes ({:.2}x) | encode {:.1} ms | decode {:.2} ms, as text {:.2} ms ({:.0} MB/s) | to Arrow {:.2} ms | views of all rows {:.2} ms | get {:.2} us | lower_bound {:.2} us",
-                stored.len(),
-                bytes as f64 / stored.len() as f64,
-                encode.as_secs_f64() * 1e3,
-                binary.as_secs_f64() * 1e3,
-                decode.as_secs_f64() * 1e3,
-                bytes as f64 / decode.as_secs_f64() / 1e6,
-                arrow.as_secs_f64() * 1e3,
-                gather.as_secs_f64() * 1e3,
-                get.as_secs_f64() * 1e3,
-                find.as_secs_f64() * 1e3,
-            );
+            measure(layout, values, &dictionary.codes);
         }
+        let stored = encode_rows(&strings).unwrap();
+        let open = StringRows::open(&stored, rows).unwrap();
+        let read = time(|| open.read(0..rows, StringKind::Text, None).unwrap());
+        let encode = time(|| encode_rows(&strings).unwrap());
+        let (is, raw) = (stored.len(), open.decoded_bytes());
+        println!("  in row order: {is} bytes of {raw}, encode {encode:.1} ms, read all {read:.1} ms");
     }
+}
+
+fn measure(layout: ListLayout, values: &[&[u8]], codes: &[u32]) {
+    let stored = encode_list_as(values, layout).unwrap();
+    let list = StringList::open(&stored, values.len()).unwrap();
+    let decoded = list.decode(StringKind::Text).unwrap();
+    assert!(values.iter().enumerate().all(|(index, &value)| decoded.value(index) == value));
+    let encode = time(|| encode_list_as(values, layout).unwrap());
+    let binary = time(|| list.decode(StringKind::Binary).unwrap());
+    let text = time(|| list.decode(StringKind::Text).unwrap());
+    let gather = time(|| decoded.views(codes).unwrap());
+    let some = || (0..1000usize).map(|number| number * 7919 % values.len());
+    let get = time(|| some().for_each(|index| list.get(index, &mut Vec::new()).unwrap()));
+    let find = time(|| some().map(|index| list.lower_bound(values[index]).unwrap()).sum::<usize>());
+    let times = decoded.bytes().len() as f64 / stored.len() as f64;
+    let speed = decoded.bytes().len() as f64 / text / 1e6;
+    println!(
+        "  {layout:?}: {} bytes ({times:.2}x) | encode {encode:.1} ms | decode {binary:.2} ms, text {text:.2} ms \
+         ({speed:.1} GB/s) | views of all rows {gather:.2} ms | get {get:.2} us | lower_bound {find:.2} us",
+        stored.len(),
+    );
 }

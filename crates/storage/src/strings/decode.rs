@@ -16,6 +16,9 @@ use super::{DecodedList, StringKind, StringList, front, fsst};
 const SLAB_VALUES_MAX: usize = 2048;
 const SLAB_PAYLOAD_MAX: usize = 64 << 10;
 
+/// Decoded bytes for a stored one that memory is made ready for in advance.
+const LIKELY_RATIO_MAX: usize = 64;
+
 /// What one slab needs, kept for the next.
 #[derive(Default)]
 struct Scratch {
@@ -32,7 +35,7 @@ struct Scratch {
 impl StringList<'_> {
     /// All values; text is verified to be UTF-8.
     pub fn decode(&self, kind: StringKind) -> Result<DecodedList> {
-        let mut sink = Sink::new(kind, self.len(), self.decoded_bytes());
+        let mut sink = Sink::new(kind, self.len(), self.likely_bytes(self.len()));
         self.decode_into(0..self.len(), None, &mut sink)?;
         match sink.bytes() == self.decoded_bytes() {
             true => Ok(DecodedList::new(sink)),
@@ -42,10 +45,16 @@ impl StringList<'_> {
 
     /// A range of the values, for work that is shared between threads. Panics if the list is shorter.
     pub fn decode_range(&self, values: Range<usize>, kind: StringKind) -> Result<DecodedList> {
-        let share = self.decoded_bytes() as u64 * values.len() as u64 / self.len().max(1) as u64;
-        let mut sink = Sink::new(kind, values.len(), share as usize);
+        let mut sink = Sink::new(kind, values.len(), self.likely_bytes(values.len()));
         self.decode_into(values, None, &mut sink)?;
         Ok(DecodedList::new(sink))
+    }
+
+    /// Bytes that so many of the values about decode to. Memory is not taken on the word of a header that says much
+    /// more than what is stored: then it grows with what is really there.
+    pub(super) fn likely_bytes(&self, values: usize) -> usize {
+        let share = self.decoded_bytes() as u64 * values as u64 / self.len().max(1) as u64;
+        (share as usize).min(self.payload_bytes() * LIKELY_RATIO_MAX)
     }
 
     /// Appends a range of the values to `sink`, NULL where `valid`, which is of the range, is false. Panics if the list

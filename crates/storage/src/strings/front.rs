@@ -31,7 +31,7 @@ pub(super) fn shared_lengths(values: &[&[u8]], group: usize) -> Vec<u32> {
 }
 
 /// Bytes that both begin with, as far as they are counted.
-fn common_prefix(left: &[u8], right: &[u8]) -> usize {
+pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     let len = left.len().min(right.len()).min(SHARED_BYTES_MAX);
     let (left, right) = (&left[..len], &right[..len]);
     for (index, (l, r)) in left.chunks_exact(8).zip(right.chunks_exact(8)).enumerate() {

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   layout u8 | log2 of the group size u8 | 0 u16 | values u32 | decoded bytes u32 | payload bytes u32
+//!   payload: the values' own bytes, one behind the other, as they are or as codes
 //!   symbol table                      (FSST)
-//!   length of each suffix, decoded    (packed)
+//!   length of each value's own bytes  (packed)
 //!   shared length of each value       (packed; front coding)
 //!   end of each group in the payload  u32..
-//!   payload: suffixes, one behind the other, as bytes or as codes
 //! ```
 //!
 //! A group starts with a whole value, so it decodes alone; [`super::cursor`] finds single values that way, and
@@ -95,6 +95,7 @@ impl<'a> StringList<'a> {
         if decoded_bytes > LIST_BYTES_MAX.min(expansion_max) {
             return Err(Error::corrupt(format!("{decoded_bytes} bytes of values from {payload_bytes} stored ones")));
         }
+        let payload = section.bytes(payload_bytes)?;
         let list = StringList {
             layout,
             group_log2,
@@ -104,12 +105,15 @@ impl<'a> StringList<'a> {
             lengths: PackedInts::read(&mut section, values)?,
             shared: layout.is_front_coded().then(|| PackedInts::read(&mut section, values)).transpose()?,
             group_ends: section.bytes(values.div_ceil(1 << group_log2) * 4)?,
-            payload: section.rest(),
+            payload,
         };
-        if list.payload.len() != payload_bytes || list.group_start(list.groups()) != payload_bytes {
-            return Err(Error::corrupt(format!("{} payload bytes where {payload_bytes} are said", list.payload.len())));
+        let (last, rest) = (list.group_start(list.groups()), section.rest().len());
+        match last == payload_bytes && rest == 0 {
+            true => Ok(list),
+            false => {
+                Err(Error::corrupt(format!("groups of {last} bytes in {payload_bytes}, {rest} bytes behind them")))
+            }
         }
-        Ok(list)
     }
 
     /// Values.
@@ -130,6 +134,11 @@ impl<'a> StringList<'a> {
     /// Bytes of all values once decoded, as the header says; memory can be asked for before decoding.
     pub fn decoded_bytes(&self) -> usize {
         self.decoded_bytes
+    }
+
+    /// Bytes that are stored of the values themselves.
+    pub(super) fn payload_bytes(&self) -> usize {
+        self.payload.len()
     }
 
     /// Values of a group.

@@ -18,6 +18,7 @@ mod dictionary;
 mod front;
 mod fsst;
 mod input;
+mod layout_choice;
 mod list;
 mod list_writer;
 mod packed;
@@ -40,6 +41,8 @@ pub use list_writer::{encode_list, encode_list_as};
 pub use rows::{StringRows, encode_rows};
 
 use arrow::datatypes::DataType;
+
+use layout_choice::Choice;
 
 /// Rows of a block at most, and so values of a list at most.
 pub const VALUES_MAX: usize = 1 << 19;
@@ -92,8 +95,8 @@ pub fn plan(strings: &ByteStrings) -> StringPlan<'_> {
         return StringPlan::List(dictionary);
     }
     let code_bits = (usize::BITS - values.leading_zeros()) as usize;
-    let as_list = list_writer::choose(&dictionary.values, true).bytes + strings.len() * code_bits / 8;
-    let as_rows = list_writer::choose(&strings.rows(), false).bytes;
+    let as_list = Choice::of(&dictionary.values, true).bytes + strings.len() * code_bits / 8;
+    let as_rows = Choice::of(&strings.rows(), false).bytes;
     match as_list < as_rows - as_rows / ROWS_PREFERRED {
         true => StringPlan::List(dictionary),
         false => StringPlan::Rows,

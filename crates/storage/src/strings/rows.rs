@@ -99,8 +99,7 @@ impl<'a> StringRows<'a> {
             if within.is_empty() {
                 continue;
             }
-            let share = part.decoded_bytes() as u64 * within.len() as u64 / part.len() as u64;
-            let mut sink = Sink::new(kind, within.len(), share as usize);
+            let mut sink = Sink::new(kind, within.len(), part.likely_bytes(within.len()));
             let nulls = nulls.map(|nulls| nulls.slice(within.start - rows.start, within.len()));
             part.decode_into(within.start - first..within.end - first, nulls.as_ref(), &mut sink)?;
             arrays.push(sink.finish().views());

@@ -132,23 +132,33 @@ proptest! {
         survives_rows(&bytes, values);
     }
 
-    /// Past the header, where random bytes seldom get.
+    /// Past the header and the symbol table, where random bytes seldom get.
     #[test]
     fn random_bytes_behind_a_good_header_do_no_harm(
-        mut bytes in prop::collection::vec(any::<u8>(), 16..400),
+        payload in prop::collection::vec(prop_oneof![3 => 0u8..3, 1 => any::<u8>()], 0..200),
+        behind in prop::collection::vec(prop_oneof![1 => Just(0u8), 1 => 0u8..40, 1 => any::<u8>()], 100..400),
         tag in 0u8..4,
-        group in 0u8..9,
-        decoded in 0u32..5000,
+        decoded in 0u32..1000,
         values in 0usize..70,
-        lengths in 0u8..9,
+        width in 0u8..6,
     ) {
-        let payload = bytes.len() as u32 / 2;
-        bytes[..4].copy_from_slice(&[tag, group, 0, 0]);
-        bytes[4..8].copy_from_slice(&(values as u32).to_le_bytes());
-        bytes[8..12].copy_from_slice(&decoded.to_le_bytes());
-        bytes[12..16].copy_from_slice(&payload.to_le_bytes());
-        if let Some(numbers) = bytes.get_mut(16..25) {
-            numbers.copy_from_slice(&[lengths, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let mut bytes = vec![tag, 5, 0, 0];
+        for number in [values as u32, decoded, payload.len() as u32] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&payload);
+        if tag >= 2 {
+            bytes.extend_from_slice(&[2, 1, 8, b'a', b'b', b'c', b'd', b'e', b'f', b'g', b'h', b'i']);
+        }
+        let low_bits = (values * usize::from(width)).div_ceil(8);
+        for _ in 0..1 + usize::from(tag % 2) {
+            bytes.extend_from_slice(&[width, 0, 0, 0, 0, 0, 0, 0, 0]);
+            bytes.extend_from_slice(&behind[..low_bits]);
+        }
+        let groups = values.div_ceil(32);
+        (1..groups).for_each(|group| bytes.extend_from_slice(&u32::from(behind[group]).to_le_bytes()));
+        if groups > 0 {
+            bytes.extend_from_slice(&(payload.len() as u32).to_le_bytes());
         }
         survives_list(&bytes, values);
     }

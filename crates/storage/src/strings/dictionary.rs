@@ -83,7 +83,7 @@ impl<'a> Distinct<'a> {
             values: Vec::new(),
             hashes: Vec::new(),
             table: HashTable::new(),
-            // No view has these bits: a length without a prefix.
+            // No view has these bits: it would lie in buffer number 2^32 - 1.
             recent: Box::new([(u128::MAX, NULL); RECENT]),
             secrets: RapidSecrets::random(),
         }
@@ -133,15 +133,17 @@ impl<'a> Distinct<'a> {
         let value = self.views.value(row);
         let hash = rapidhash_v3_seeded(value, &self.secrets);
         let next = self.values.len() as u32;
+        // The table places by the low bits: the high ones say more about who is there.
+        let high = (hash >> 32) as u32;
         let found = self.table.entry(
             hash,
-            |&(bits, code)| bits == hash as u32 && self.values[code as usize] == value,
+            |&(bits, code)| bits == high && self.values[code as usize] == value,
             |&(_, code)| self.hashes[code as usize],
         );
         match found {
             Entry::Occupied(entry) => entry.get().1,
             Entry::Vacant(entry) => {
-                entry.insert((hash as u32, next));
+                entry.insert((high, next));
                 self.values.push(value);
                 self.hashes.push(hash);
                 next

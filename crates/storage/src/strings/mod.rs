@@ -86,8 +86,8 @@ pub enum StringPlan<'a> {
 /// read without a jump per row.
 pub fn plan(strings: &ByteStrings) -> StringPlan<'_> {
     let dictionary = Dictionary::build(strings);
-    let (values, rows) =
-        (dictionary.values.len(), strings.len() - strings.nulls().map_or(0, |nulls| nulls.null_count()));
+    let values = dictionary.values.len();
+    let rows = strings.len() - strings.nulls().map_or(0, |nulls| nulls.null_count());
     if dictionary.value_bytes() > LIST_BYTES_MAX {
         return StringPlan::Rows;
     }

@@ -266,6 +266,28 @@ fn whole_slabs_read_back() {
     }
 }
 
+/// What symbol tables might stumble over: zeros within and behind symbols, the escape code, nothing that repeats.
+#[test]
+fn binary_values_read_back() {
+    let orders: [fn(u32) -> u32; 2] = [|number| number, |number| number.wrapping_mul(0x9e37_79b9) >> 8];
+    let kinds: [fn(u32) -> Vec<u8>; 6] = [
+        |number| number.to_be_bytes().to_vec(),
+        |number| u128::from(number).to_le_bytes().to_vec(),
+        |number| [&[0; 9][..], &number.wrapping_mul(256).to_be_bytes()].concat(),
+        |number| [&[255; 5][..], &(!number).to_be_bytes(), &[255; 3]].concat(),
+        |number| vec![0; number as usize % 700],
+        |number| (0..20).map(|bit| (number >> bit & 1) as u8).collect(),
+    ];
+    for kind in kinds {
+        for numbers in orders {
+            let values = sorted((0..10_000).map(|number| kind(numbers(number))).collect());
+            for layout in ListLayout::ALL {
+                reads_back(&encode_list_as(&slices(&values), layout).unwrap(), &slices(&values));
+            }
+        }
+    }
+}
+
 #[test]
 fn text_that_is_not_utf8_is_corrupt() {
     // The second starts within a character of the first: all bytes together are UTF-8.

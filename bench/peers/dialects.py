@@ -1,0 +1,20 @@
+"""Where engines understand the same SQL differently: small rewrites, all in one table.
+
+A rewrite may change how something is asked, not what is asked for.
+"""
+
+import re
+
+# engine: [(pattern, replacement, why)]
+REWRITES = {
+    "chdb": [
+        (r"\blength\(", "lengthUTF8(", "length counts bytes there and characters everywhere else"),
+    ],
+}
+
+
+def rewrite(engine, statement):
+    """The statement as `engine` understands it."""
+    for pattern, replacement, _ in REWRITES.get(engine, []):
+        statement = re.sub(pattern, replacement, statement, flags=re.IGNORECASE)
+    return statement

@@ -31,6 +31,8 @@ mod text;
 mod zone;
 
 #[cfg(test)]
+mod bench;
+#[cfg(test)]
 mod conformance;
 
 use std::ops::Range;

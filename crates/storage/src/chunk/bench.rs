@@ -1,0 +1,190 @@
+//! How fast and how small: columns of the shapes that event tables have, encoded and read back.
+//!
+//! `cargo test --release -p rowmill-storage chunk::bench -- --ignored --nocapture`
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::*;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use rowmill_base::TimeUnit;
+
+use super::*;
+
+const ROWS: usize = ROWS_MAX;
+/// Rows of a read, as a scan asks for them: not a multiple of a vector.
+const BATCH: usize = 60_000;
+
+/// Rows of one session share a value, which is one of `distinct`.
+fn sessions(rng: &mut SmallRng, rows: usize, distinct: u64) -> Vec<u64> {
+    let mut left = 0;
+    let mut value = 0;
+    (0..rows)
+        .map(|_| {
+            if left == 0 {
+                left = rng.random_range(1..12);
+                value = rng.random_range(0..distinct).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            }
+            left -= 1;
+            value
+        })
+        .collect()
+}
+
+fn columns(rows: usize) -> Vec<(&'static str, SqlType, ArrayRef)> {
+    let rng = &mut SmallRng::seed_from_u64(11);
+    let mut out: Vec<(&'static str, SqlType, ArrayRef)> = Vec::new();
+    let skewed = |rng: &mut SmallRng, most: f64| (most.powf(rng.random::<f64>()) - 1.0) as i64;
+
+    let few: Int16Array = (0..rows).map(|_| Some(skewed(rng, 20.0) as i16)).collect();
+    out.push(("i16, 20 values", SqlType::Int16, Arc::new(few)));
+    let zeros: Int16Array =
+        (0..rows).map(|_| Some(if rng.random_range(0..160) == 0 { rng.random_range(1..40) } else { 0 })).collect();
+    out.push(("i16, 99.4 % zero", SqlType::Int16, Arc::new(zeros)));
+    let zeros =
+        sessions(rng, rows, 64).into_iter().map(|value| Some(if value >> 60 == 0 { (value >> 32) as i16 } else { 0 }));
+    out.push(("i16, 94 % zero in runs", SqlType::Int16, Arc::new(zeros.collect::<Int16Array>())));
+    let many: Int16Array = (0..rows).map(|_| Some(skewed(rng, 2000.0) as i16)).collect();
+    out.push(("i16, 2000 values", SqlType::Int16, Arc::new(many)));
+    let nulls: Int16Array = (0..rows).map(|_| (rng.random_range(0..10) > 0).then(|| rng.random_range(0..50))).collect();
+    out.push(("i16, 10 % NULL", SqlType::Int16, Arc::new(nulls)));
+    let runs: Int32Array = (0..rows).map(|row| Some((row / 700 * 37 % 5000) as i32)).collect();
+    out.push(("i32, runs", SqlType::Int32, Arc::new(runs)));
+    let regions: Int32Array = sessions(rng, rows, 5000).into_iter().map(|value| Some((value >> 40) as i32)).collect();
+    out.push(("i32, 5000 values in sessions", SqlType::Int32, Arc::new(regions)));
+    let addresses: Int32Array =
+        sessions(rng, rows, 1 << 30).into_iter().map(|value| Some((value >> 32) as i32)).collect();
+    out.push(("i32, one per session", SqlType::Int32, Arc::new(addresses)));
+    let timings: Int32Array = (0..rows).map(|_| Some(skewed(rng, 60_000.0) as i32)).collect();
+    out.push(("i32, 60000 skewed", SqlType::Int32, Arc::new(timings)));
+    let users: Int64Array = sessions(rng, rows, 1 << 30).into_iter().map(|value| Some(value as i64)).collect();
+    out.push(("i64, one per session", SqlType::Int64, Arc::new(users)));
+    let unique: Int64Array = (0..rows).map(|_| Some(rng.random())).collect();
+    out.push(("i64, unique", SqlType::Int64, Arc::new(unique)));
+    let hashes: Int64Array =
+        (0..rows).map(|_| Some(rng.random_range(0u64..250_000).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64)).collect();
+    out.push(("i64, 40 % distinct", SqlType::Int64, Arc::new(hashes)));
+    let ids: Int64Array = (0..rows as i64).map(|row| Some(row + 1_000_000)).collect();
+    out.push(("i64, counting", SqlType::Int64, Arc::new(ids)));
+    let micros = SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false };
+    let seconds = (0..rows as i64).map(|row| {
+        Some(1_372_636_800_000_000 + 1_000_000 * (row / 20_000 * 86_400 + row * 4 % 86_000 + rng.random_range(0..600)))
+    });
+    out.push(("timestamp of seconds", micros.clone(), Arc::new(seconds.collect::<TimestampMicrosecondArray>())));
+    let events = (0..rows as i64).map(|row| Some(1_372_636_800_000_000 + row * 5_000 + rng.random_range(0..4_000)));
+    out.push(("timestamp, sorted", micros, Arc::new(events.collect::<TimestampMicrosecondArray>())));
+    let prices: Float64Array = (0..rows).map(|_| Some(f64::from(rng.random_range(1..1_000_000)) / 100.0)).collect();
+    out.push(("f64, cents", SqlType::Float64, Arc::new(prices)));
+    let noise: Float64Array = (0..rows).map(|_| Some(rng.random())).collect();
+    out.push(("f64, noise", SqlType::Float64, Arc::new(noise)));
+    let decimal = SqlType::Decimal { precision: 15, scale: 2 };
+    let amounts: Decimal128Array = (0..rows).map(|_| Some(i128::from(rng.random_range(90_000..10_500_000)))).collect();
+    out.push(("decimal(15,2)", decimal, Arc::new(amounts.with_precision_and_scale(15, 2).unwrap())));
+    let flags: BooleanArray = (0..rows).map(|_| Some(rng.random_range(0..10) == 0)).collect();
+    out.push(("boolean, 10 % true", SqlType::Boolean, Arc::new(flags)));
+    let uuids = (0..rows).map(|_| rng.random::<u128>().to_be_bytes());
+    out.push(("uuid", SqlType::Uuid, Arc::new(FixedSizeBinaryArray::try_from_iter(uuids).unwrap())));
+    let empty: StringViewArray = (0..rows)
+        .map(|_| {
+            Some(if rng.random_range(0..20) == 0 {
+                format!("phone {}", rng.random_range(0..166))
+            } else {
+                String::new()
+            })
+        })
+        .collect();
+    out.push(("text, 95 % empty", SqlType::TEXT, Arc::new(empty)));
+    let urls: StringViewArray = sessions(rng, rows, 200_000)
+        .into_iter()
+        .map(|value| Some(format!("http://example.com/section/{}/page/{}.html?id={value}", value % 50, value % 7919)))
+        .collect();
+    out.push(("text, URLs in sessions", SqlType::TEXT, Arc::new(urls)));
+    out
+}
+
+fn best_of<T>(times: usize, mut work: impl FnMut() -> T) -> (f64, T) {
+    let mut best = f64::INFINITY;
+    let mut result = None;
+    for _ in 0..times {
+        let start = Instant::now();
+        result = Some(work());
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    (best, result.unwrap())
+}
+
+fn measure(name: &str, kind: &SqlType, column: &ArrayRef, forced: Option<Encoding>, times: usize) {
+    let rows = column.len();
+    let (encode_s, bytes) = best_of(times, || encode_as(column, kind, forced).unwrap());
+    let Some(bytes) = bytes else { return };
+    let stored = bytes.len();
+    let chunk = Chunk::open(ChunkBytes::memory(bytes), kind).unwrap();
+    let (verify_s, ()) = best_of(1, || chunk.verify().unwrap());
+    let batches = || (0..rows).step_by(BATCH).map(|start| start..rows.min(start + BATCH));
+    let (list_s, _) = best_of(1, || chunk.values().unwrap());
+    let (read_s, ()) = best_of(times, || batches().for_each(|rows| drop(chunk.read(rows).unwrap())));
+    let mut codes = Vec::new();
+    let codes_s = chunk.has_values().then(|| {
+        best_of(times, || {
+            batches().for_each(|rows| {
+                codes.clear();
+                chunk.codes(rows, &mut codes).unwrap();
+            });
+        })
+        .0
+    });
+    let wanted: Vec<u32> = (0..rows as u32).step_by(100).collect();
+    let (take_s, _) = best_of(times, || chunk.take(&wanted).unwrap());
+    println!(
+        "{name:<30} {:<11} {:>6.2} {:>8.2} {:>7.2} {:>8.2} {:>8.0} {:>8} {:>8.1}",
+        chunk.encoding_name(),
+        8.0 * stored as f64 / rows as f64,
+        encode_s * 1e3,
+        verify_s * 1e3,
+        list_s * 1e3,
+        rows as f64 / read_s / 1e6,
+        codes_s.map_or("-".to_owned(), |seconds| format!("{:.0}", rows as f64 / seconds / 1e6)),
+        take_s * 1e9 / wanted.len() as f64,
+    );
+}
+
+fn head() {
+    println!(
+        "{:<30} {:<11} {:>6} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8}",
+        "column", "encoding", "bits", "encode", "verify", "list", "read", "codes", "take"
+    );
+    println!(
+        "{:<30} {:<11} {:>6} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8}",
+        "", "", "/row", "ms", "ms", "ms", "M/s", "M/s", "ns/row"
+    );
+}
+
+#[test]
+#[ignore = "takes seconds"]
+fn chosen_encodings() {
+    head();
+    for (name, kind, column) in columns(ROWS) {
+        measure(name, &kind, &column, None, 5);
+    }
+}
+
+#[test]
+#[ignore = "takes seconds"]
+fn every_encoding() {
+    head();
+    for (name, kind, column) in columns(ROWS) {
+        for encoding in Encoding::ALL {
+            measure(name, &kind, &column, Some(encoding), 3);
+        }
+    }
+}
+
+#[test]
+fn the_benchmark_runs() {
+    for (name, kind, column) in columns(2000) {
+        measure(name, &kind, &column, None, 1);
+    }
+}

@@ -21,10 +21,14 @@ use crate::encoding::{self, Ints, Layout, SortedCursor, Word, frame_bytes};
 
 /// Rows from which on equal neighbours are a run rather than single rows, where both can be stored.
 const RUN_ROWS_MIN: usize = 4;
-/// Runs and lists pay, and are worth measuring, from this many rows per entry on.
-const ROWS_PER_ENTRY_MIN: usize = 8;
+/// Bytes that an entry of a run or a row costs its readers, in the terms of the size: finding it again takes longer than
+/// unpacking a code.
+const ENTRY_PRICE: usize = 1;
 /// Rows that are expanded at a time.
 const PIECE_ROWS: usize = 16 << 10;
+/// Rows of a run that are written at once, whether it has as many or not: most runs are short, and a loop of unknown
+/// length costs more than writing what the next run overwrites.
+const RUN_STRIDE: usize = 16;
 
 /// Codes in one form, ready to be stored.
 pub(super) struct StoredCodes {
@@ -37,40 +41,43 @@ impl StoredCodes {
     fn bytes(&self) -> usize {
         self.sections.iter().map(|section| section.bytes.len()).sum()
     }
+
+    /// Runs and rows.
+    fn entries(&self) -> usize {
+        let is_code = |kind| matches!(kind, SectionKind::RunCodes | SectionKind::SingleCodes);
+        self.sections.iter().filter(|section| is_code(section.kind)).map(|section| section.count).sum()
+    }
 }
 
 fn section<W: Word>(kind: SectionKind, values: &[W]) -> NewSection {
     NewSection { kind, count: values.len(), bytes: encoding::encode(values) }
 }
 
-/// The size of the smallest form of `codes`, and what builds it. `forced` asks for one form.
+/// The smallest form of `codes`, measured. `forced` asks for one form.
 ///
 /// `counts` are the rows of each code, NULL's among them.
 pub(super) fn plan<C: Word>(codes: &[C], counts: &[u32], forced: Option<Encoding>) -> Option<PlannedCodes> {
     let tries = |encoding: Encoding| forced.is_none_or(|forced| forced == encoding);
     let runs = 1 + codes.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    let mut best: Option<PlannedCodes> = None;
-    let mut offer = |bytes: usize, built: Option<StoredCodes>| {
-        if best.as_ref().is_none_or(|best| bytes < best.bytes) {
-            best = Some(PlannedCodes { bytes, built });
-        }
-    };
+    let mut best = Cheapest { price: usize::MAX, planned: None };
     if tries(Encoding::ListCodes) {
-        offer(frame_bytes(codes).expect("a code has 32 bits at most"), None);
+        best.offer(frame_bytes(codes).expect("a code has 32 bits at most"), None);
     }
-    if tries(Encoding::ListRuns) && (forced.is_some() || runs * ROWS_PER_ENTRY_MIN <= codes.len()) {
+    if tries(Encoding::ListRuns) && best.may_be_beaten_with(runs, codes.len()) {
         let stored = as_runs(codes, runs);
-        offer(stored.bytes(), Some(stored));
+        best.offer(stored.bytes(), Some(stored));
     }
     if tries(Encoding::ListRows) {
-        let (common, &rows) = counts.iter().enumerate().max_by_key(|(_, rows)| **rows)?;
-        let listed = codes.len() - rows as usize;
-        if forced.is_some() || listed * ROWS_PER_ENTRY_MIN <= codes.len() {
+        let (common, common_rows) = counts.iter().enumerate().max_by_key(|(_, rows)| **rows)?;
+        // Every run of another code has an entry, and of two neighbouring runs one is of another code.
+        let entries_min = (runs / 2).max(runs.saturating_sub(*common_rows as usize));
+        let common_enough = forced.is_some() || *common_rows as usize * 2 >= codes.len();
+        if common_enough && best.may_be_beaten_with(entries_min, codes.len()) {
             let stored = as_rows(codes, C::truncate(common as u128));
-            offer(stored.bytes(), Some(stored));
+            best.offer(stored.bytes(), Some(stored));
         }
     }
-    best
+    best.planned
 }
 
 /// Codes whose form is chosen.
@@ -79,6 +86,28 @@ pub(super) struct PlannedCodes {
     pub(super) bytes: usize,
     /// Packed codes are measured without being built.
     built: Option<StoredCodes>,
+}
+
+/// The best form so far.
+struct Cheapest {
+    price: usize,
+    planned: Option<PlannedCodes>,
+}
+
+impl Cheapest {
+    fn offer(&mut self, bytes: usize, built: Option<StoredCodes>) {
+        let price = bytes + built.as_ref().map_or(0, |built| built.entries() * ENTRY_PRICE);
+        if price < self.price {
+            *self = Cheapest { price, planned: Some(PlannedCodes { bytes, built }) };
+        }
+    }
+
+    /// Whether so many entries are worth building. Each takes about as many bits for its code as a row does so far, and a
+    /// few more for its place.
+    fn may_be_beaten_with(&self, entries: usize, rows: usize) -> bool {
+        let codes = self.price as f64 / rows as f64 * entries as f64;
+        codes + (entries * ENTRY_PRICE) as f64 + entries as f64 / 4.0 < self.price as f64
+    }
 }
 
 impl PlannedCodes {
@@ -162,21 +191,21 @@ impl Codes<'_> {
         if let Codes::Packed(ints) = self {
             return ints.for_each(range, each);
         }
-        let mut buffer = Vec::with_capacity(PIECE_ROWS.min(range.len()));
+        let mut buffer = vec![0; PIECE_ROWS.min(range.len()) + RUN_STRIDE];
         for start in range.clone().step_by(PIECE_ROWS) {
             let piece = start..range.end.min(start + PIECE_ROWS);
-            buffer.clear();
             match self {
-                Codes::Constant => buffer.resize(piece.len(), 0),
+                Codes::Constant => {}
                 Codes::Packed(_) => unreachable!("returned above"),
-                Codes::Runs { ends, codes } => expand_runs(*ends, *codes, piece, &mut buffer)?,
+                Codes::Runs { ends, codes } => expand_runs(*ends, *codes, &piece, &mut buffer)?,
                 Codes::Rows { common, rows, row_codes, starts, lengths, run_codes } => {
-                    buffer.resize(piece.len(), *common);
-                    scatter_rows(*rows, *row_codes, &piece, &mut buffer)?;
-                    scatter_runs([*starts, *lengths, *run_codes], &piece, &mut buffer)?;
+                    let buffer = &mut buffer[..piece.len()];
+                    buffer.fill(*common);
+                    scatter_rows(*rows, *row_codes, &piece, buffer)?;
+                    scatter_runs([*starts, *lengths, *run_codes], &piece, buffer)?;
                 }
             }
-            each(&buffer);
+            each(&buffer[..piece.len()]);
         }
         Ok(())
     }
@@ -188,16 +217,8 @@ impl Codes<'_> {
             Codes::Packed(ints) => return ints.gather(rows, each),
             Codes::Runs { ends, codes } => {
                 let mut ends = SortedCursor::new(*ends);
-                let mut last = None;
-                for row in rows {
-                    let run = ends.at_most(*row)?.0;
-                    let code = match last {
-                        Some((last, code)) if last == run => code,
-                        _ => codes.get(run)?,
-                    };
-                    last = Some((run, code));
-                    each(code);
-                }
+                let runs = rows.iter().map(|row| Ok(ends.at_most(*row)?.0 as u32)).collect::<Result<Vec<u32>>>()?;
+                codes.gather(&runs, each)?;
             }
             Codes::Rows { common, rows: singles, row_codes, starts, lengths, run_codes } => {
                 let (mut singles, mut starts) = (SortedCursor::new(*singles), SortedCursor::new(*starts));
@@ -219,19 +240,25 @@ impl Codes<'_> {
     }
 }
 
-fn expand_runs(ends: Ints<'_>, codes: Ints<'_>, rows: Range<usize>, out: &mut Vec<u32>) -> Result<()> {
+/// Fills the front of `out`, which has room for [`RUN_STRIDE`] codes more than `rows`.
+fn expand_runs(ends: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
     let mut cursor = SortedCursor::new(ends);
     let first = cursor.at_most(rows.start as u32)?.0;
     // The run that holds the last row ends behind it.
     let behind = (cursor.at_most(rows.end as u32 - 1)?.0 + 1).clamp(first, ends.len().max(first));
     let (ends, codes) = (ends.read::<u32>(first..behind)?, codes.read::<u32>(first..behind)?);
+    let mut at = 0;
     for (end, code) in ends.iter().zip(&codes) {
-        let end = (*end as usize).min(rows.end).saturating_sub(rows.start);
-        out.resize(end.max(out.len()), *code);
+        let end = (*end as usize).min(rows.end).saturating_sub(rows.start).max(at);
+        out[at..at + RUN_STRIDE].fill(*code);
+        if end - at > RUN_STRIDE {
+            out[at + RUN_STRIDE..end].fill(*code);
+        }
+        at = end;
     }
-    match out.len() == rows.len() {
+    match at == rows.len() {
         true => Ok(()),
-        false => Err(Error::corrupt(format!("the runs of codes end at row {}", rows.start + out.len()))),
+        false => Err(Error::corrupt(format!("the runs of codes end at row {}", rows.start + at))),
     }
 }
 

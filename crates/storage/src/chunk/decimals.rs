@@ -17,8 +17,10 @@ use crate::encoding::{self, Layout, Word};
 /// Digits behind the point at most. 10^22 is the last power of ten that a double holds exactly; values that need more
 /// digits than this are no short decimals.
 pub(super) const DIGITS_MAX: u8 = 15;
-/// Larger integers are not exact in a double.
-const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
+/// Integers of up to 51 bits: adding 1.5 * 2^52 to such a number rounds it to the nearest integer, and taking it away
+/// again leaves that integer, which needs no call where the processor at hand has no instruction for rounding.
+const INTEGER_MAX: f64 = 2_251_799_813_685_248.0;
+const ROUNDER: f64 = 6_755_399_441_055_744.0;
 /// Values that are looked at to find the number of digits.
 const SAMPLE: usize = 512;
 /// A prime larger than a chunk has rows.
@@ -41,10 +43,11 @@ pub(super) struct Decimals {
 
 #[inline]
 fn to_integer<K: FloatKind>(value: K::Native, power: f64) -> Option<i64> {
-    let scaled = (K::double(value) * power).round_ties_even();
-    let integer = scaled as i64;
-    let same = scaled.abs() <= INTEGER_MAX && K::key(K::nearest(integer as f64 / power)) == K::key(value);
-    same.then_some(integer)
+    let scaled = K::double(value) * power;
+    let rounded = scaled + ROUNDER - ROUNDER;
+    let same = scaled.abs() <= INTEGER_MAX && K::key(K::nearest(rounded / power)) == K::key(value);
+    // -0.0 is told from 0.0 by its key, so that the integer zero is never it.
+    same.then_some(rounded as i64)
 }
 
 /// `array` as decimals, if most of its values are.

@@ -1,13 +1,15 @@
 //! The distinct values of a column of integers, and a code per row.
 //!
 //! Where the values span a small range, an array with a slot per possible value counts them. Elsewhere a hash table
-//! numbers them in the order of their appearance, and gives up once so many are distinct that a value list would not
-//! pay. Hashes are keyed by the process, so that no data can be made to collide in it.
+//! numbers them in the order of their appearance, and the distinct ones are sorted. That gives up where so many are
+//! distinct that a value list would not pay, and a sample tells of most such columns before the table is filled: among
+//! `n` of `N` rows drawn at random, `c` repeat an earlier one where about `n * n / 2c` values are equally frequent, and
+//! more repeat where they are not. The draw is scattered over all rows, since neighbours repeat more or less than others.
+//!
+//! Hashes are keyed by the process, so that no data can be made to collide in it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
-
-use arrow::buffer::NullBuffer;
 
 use crate::encoding::Word;
 
@@ -15,6 +17,20 @@ use crate::encoding::Word;
 const SLOTS_PER_ROW_MAX: usize = 2;
 /// Slots that may be counted in an array, however few rows there are.
 const SLOTS_ALWAYS: usize = 1 << 16;
+
+/// Rows of a sample.
+const SAMPLE: usize = 8192;
+/// Fewer rows are not sampled.
+const SAMPLED_ROWS_MIN: usize = 8 * SAMPLE;
+/// Below this, a sample has so few repeated values that there are about 1.3 times as many values as rows or more to draw
+/// from, of which three quarters of the rows then have one of their own.
+const REPEATED_MIN: usize = 48;
+/// A prime larger than a chunk has rows.
+const SCATTER: usize = 2_654_435_761;
+/// Fewer values are sorted by comparing.
+const RADIX_MIN: usize = 2048;
+/// Bits of a digit of the radix sort.
+const DIGIT_BITS: u32 = 8;
 
 /// The distinct values of a column.
 pub(super) struct Distinct<W> {
@@ -36,19 +52,16 @@ enum Numbers {
 impl<W: Word> Distinct<W> {
     /// The distinct values of `values`, the greatest of which is `high`, or `None` if there are more than `most`. A NULL
     /// row holds the value of some row that is not NULL.
-    pub(super) fn find(values: &[W], high: W, nulls: Option<&NullBuffer>, most: usize) -> Option<Distinct<W>> {
+    pub(super) fn find(values: &[W], high: W, null_rows: &[u32], most: usize) -> Option<Distinct<W>> {
         let slots_max = (values.len() * SLOTS_PER_ROW_MAX).max(SLOTS_ALWAYS.min(64 * values.len()));
         let mut found = match usize::try_from(high.widen()) {
             Ok(high) if high < slots_max => count_slots(values, high + 1, most)?,
+            _ if most < values.len() && hardly_repeats(values) => return None,
             _ => number_values(values, most)?,
         };
-        if let Some(nulls) = nulls {
-            for (row, value) in values.iter().enumerate() {
-                if nulls.is_null(row) {
-                    let code = found.code(*value, row);
-                    found.counts[code as usize] -= 1;
-                }
-            }
+        for row in null_rows {
+            let code = found.code(values[*row as usize], *row as usize);
+            found.counts[code as usize] -= 1;
         }
         Some(found)
     }
@@ -67,7 +80,7 @@ impl<W: Word> Distinct<W> {
     }
 
     /// The code of each row; that of a NULL row is the number of values. `C` has room for all codes.
-    pub(super) fn codes<C: Word>(&self, values: &[W], nulls: Option<&NullBuffer>) -> Vec<C> {
+    pub(super) fn codes<C: Word>(&self, values: &[W], null_rows: &[u32]) -> Vec<C> {
         let mut out: Vec<C> = match &self.numbers {
             Numbers::ByValue(codes) => {
                 let codes: Vec<C> = codes.iter().map(|code| C::from_u64(u64::from(*code))).collect();
@@ -78,14 +91,8 @@ impl<W: Word> Distinct<W> {
                 numbers.iter().map(|number| codes[*number as usize]).collect()
             }
         };
-        if let Some(nulls) = nulls {
-            let null = C::from_u64(self.values.len() as u64);
-            for (row, code) in out.iter_mut().enumerate() {
-                if nulls.is_null(row) {
-                    *code = null;
-                }
-            }
-        }
+        let null = C::from_u64(self.values.len() as u64);
+        null_rows.iter().for_each(|row| out[*row as usize] = null);
         out
     }
 }
@@ -121,49 +128,101 @@ fn count_slots<W: Word>(values: &[W], slots: usize, most: usize) -> Option<Disti
     Some(found)
 }
 
+/// Whether a sample has so few repeated values that nearly every row must have a value of its own.
+fn hardly_repeats<W: Word>(values: &[W]) -> bool {
+    if values.len() < SAMPLED_ROWS_MIN {
+        return false;
+    }
+    let mut table = Table::new();
+    (0..SAMPLE).for_each(|pick| {
+        table.number(values[pick * SCATTER % values.len()]);
+    });
+    SAMPLE - table.found.len() < REPEATED_MIN
+}
+
+/// Sorts by value: by comparing where there are few, else digit by digit from the lowest.
+fn sort<W: Word>(values: &mut Vec<(W, u32)>) {
+    if values.len() < RADIX_MIN {
+        return values.sort_unstable();
+    }
+    let mut other = values.clone();
+    let highest = values.iter().map(|(value, _)| *value).max().unwrap_or_default();
+    for shift in (0..highest.bits()).step_by(DIGIT_BITS as usize) {
+        let digit = |value: W| (value.shifted(shift).low() & ((1 << DIGIT_BITS) - 1)) as usize;
+        let mut starts = [0u32; 1 << DIGIT_BITS];
+        values.iter().for_each(|(value, _)| starts[digit(*value)] += 1);
+        let mut sum = 0;
+        for start in &mut starts {
+            sum += std::mem::replace(start, sum);
+        }
+        for entry in values.iter() {
+            let start = &mut starts[digit(entry.0)];
+            other[*start as usize] = *entry;
+            *start += 1;
+        }
+        std::mem::swap(values, &mut other);
+    }
+}
+
 static HASH_KEY: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0u8) | 1);
 
 /// An open-addressing table from value to number.
+///
+/// A slot holds a number and the bits of the hash that are left over, so that it has four bytes whatever the value: the
+/// table stays in a near cache, and a value itself is only looked at where those bits fit.
 struct Table<W> {
-    /// Value and number; [`EMPTY`] is no number.
-    slots: Vec<(W, u32)>,
+    slots: Vec<u32>,
+    /// The hash's bits that are no slot.
     shift: u32,
     key: u64,
+    /// By number.
     found: Vec<W>,
 }
 
 const EMPTY: u32 = u32::MAX;
 const SLOT_BITS_FIRST: u32 = 12;
+/// Bits of a number. The highest one is none, so that no entry is [`EMPTY`].
+const NUMBER_BITS: u32 = 20;
+const NUMBER_MASK: u32 = (1 << NUMBER_BITS) - 1;
+
+const _: () = assert!(super::ROWS_MAX < NUMBER_MASK as usize);
 
 impl<W: Word> Table<W> {
     fn new() -> Table<W> {
-        let slots = vec![(W::default(), EMPTY); 1 << SLOT_BITS_FIRST];
+        let slots = vec![EMPTY; 1 << SLOT_BITS_FIRST];
         Table { slots, shift: 64 - SLOT_BITS_FIRST, key: *HASH_KEY, found: Vec::new() }
     }
 
     #[inline]
-    fn slot(&self, value: W) -> usize {
+    fn hash(&self, value: W) -> u64 {
         let wide = value.widen();
         let folded = (wide as u64 ^ ((wide >> 64) as u64).rotate_left(32)) ^ self.key;
         let product = u128::from(folded) * u128::from(0x9e37_79b9_7f4a_7c15_u64 ^ (self.key << 1));
-        (((product >> 64) as u64 ^ product as u64) >> self.shift) as usize
+        (product >> 64) as u64 ^ product as u64
     }
 
     #[inline]
     fn number(&mut self, value: W) -> u32 {
-        let mut slot = self.slot(value);
+        let hash = self.hash(value);
+        let tag = (hash as u32) & !NUMBER_MASK;
+        let mask = self.slots.len() - 1;
+        let mut slot = (hash >> self.shift) as usize & mask;
         loop {
-            match self.slots[slot] {
-                (_, EMPTY) => return self.insert(slot, value),
-                (held, number) if held == value => return number,
-                _ => slot = (slot + 1) & (self.slots.len() - 1),
+            let entry = self.slots[slot];
+            if entry == EMPTY {
+                return self.insert(slot, tag, value);
             }
+            let number = entry & NUMBER_MASK;
+            if entry & !NUMBER_MASK == tag && self.found[number as usize] == value {
+                return number;
+            }
+            slot = (slot + 1) & mask;
         }
     }
 
-    fn insert(&mut self, slot: usize, value: W) -> u32 {
+    fn insert(&mut self, slot: usize, tag: u32, value: W) -> u32 {
         let number = self.found.len() as u32;
-        self.slots[slot] = (value, number);
+        self.slots[slot] = tag | number;
         self.found.push(value);
         if self.found.len() * 2 > self.slots.len() {
             self.grow();
@@ -173,13 +232,15 @@ impl<W: Word> Table<W> {
 
     fn grow(&mut self) {
         self.shift -= 2;
-        self.slots = vec![(W::default(), EMPTY); self.slots.len() * 4];
+        let mask = self.slots.len() * 4 - 1;
+        self.slots = vec![EMPTY; mask + 1];
         for (number, value) in self.found.iter().enumerate() {
-            let mut slot = self.slot(*value);
-            while self.slots[slot].1 != EMPTY {
-                slot = (slot + 1) & (self.slots.len() - 1);
+            let hash = self.hash(*value);
+            let mut slot = (hash >> self.shift) as usize & mask;
+            while self.slots[slot] != EMPTY {
+                slot = (slot + 1) & mask;
             }
-            self.slots[slot] = (*value, number as u32);
+            self.slots[slot] = (hash as u32) & !NUMBER_MASK | number as u32;
         }
     }
 }
@@ -201,7 +262,7 @@ fn number_values<W: Word>(values: &[W], most: usize) -> Option<Distinct<W>> {
     }
     let mut order: Vec<(W, u32)> =
         table.found.iter().enumerate().map(|(number, value)| (*value, number as u32)).collect();
-    order.sort_unstable();
+    sort(&mut order);
     let mut codes = vec![0; order.len()];
     for (code, (_, number)) in order.iter().enumerate() {
         codes[*number as usize] = code as u32;

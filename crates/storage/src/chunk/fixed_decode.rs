@@ -14,7 +14,7 @@ use super::decimals::{self, DIGITS_MAX};
 use super::head::SectionKind;
 use super::kinds::{FloatKind, Kind};
 use super::{Chunk, Encoding};
-use crate::encoding::{SortedCursor, Word};
+use crate::encoding::{SortedCursor, Word, pack_bits};
 
 /// Rows to decode: neighbours, or any.
 #[derive(Clone, Copy)]
@@ -131,7 +131,7 @@ fn patch<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>, natives: &mut [K::Native])
     Ok(())
 }
 
-/// The distinct values.
+/// The distinct values, and one more that stands for NULL: the look-up of a code then never leaves the list.
 pub(super) fn values<K: Kind>(chunk: &Chunk) -> Result<Buffer> {
     let facts = &chunk.head.facts;
     let mut natives = Vec::new();
@@ -141,10 +141,11 @@ pub(super) fn values<K: Kind>(chunk: &Chunk) -> Result<Buffer> {
         _ => {
             let values = chunk.ints(SectionKind::Values)?;
             let scale = Scale::of(chunk);
-            natives.reserve_exact(values.len());
+            natives.reserve_exact(values.len() + 1);
             values.for_each(0..values.len(), |keys| scale.apply(keys, &mut natives, K::native))?;
         }
     }
+    natives.push(K::Native::default());
     Ok(Buffer::from_vec(natives))
 }
 
@@ -169,7 +170,7 @@ fn from_list<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<(Vec<K::Native>, 
     let values = list.natives.typed_data::<K::Native>();
     let codes = chunk.row_codes()?;
     let mut natives = Vec::with_capacity(rows.len());
-    // NULL's code has no value, and hostile codes have none either.
+    // Hostile codes have no value.
     let value = |code: u32| values.get(code as usize).copied().unwrap_or_default();
     if chunk.head.facts.null_count == 0 {
         match rows {
@@ -182,7 +183,7 @@ fn from_list<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<(Vec<K::Native>, 
     }
     let codes = read_codes(&codes, rows)?;
     natives.extend(codes.iter().map(|code| value(*code)));
-    Ok((natives, nulls_of_codes(&codes, values.len())))
+    Ok((natives, nulls_of_codes(&codes, values.len() - 1)))
 }
 
 /// The code of each row.
@@ -197,6 +198,7 @@ pub(super) fn read_codes(codes: &Codes<'_>, rows: Rows<'_>) -> Result<Vec<u32>> 
 
 /// The rows whose code is that of NULL.
 pub(super) fn nulls_of_codes(codes: &[u32], null: usize) -> Option<NullBuffer> {
-    let nulls = NullBuffer::new(BooleanBuffer::collect_bool(codes.len(), |row| codes[row] as usize != null));
+    let valid = pack_bits(codes, |code| code as usize != null);
+    let nulls = NullBuffer::new(BooleanBuffer::new(valid.into(), 0, codes.len()));
     (nulls.null_count() > 0).then_some(nulls)
 }

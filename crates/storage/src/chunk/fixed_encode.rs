@@ -32,6 +32,7 @@ const FACTOR_SPAN_MIN: u128 = 1 << 12;
 #[derive(Clone, Copy)]
 struct Task<'a> {
     nulls: Option<&'a NullBuffer>,
+    null_rows: &'a [u32],
     forced: Option<Encoding>,
     ordered: bool,
 }
@@ -50,9 +51,8 @@ pub(super) fn encode<K: Kind>(
     if keys.len() != rows {
         return Err(Error::internal(format!("{} values in an array of {rows}", keys.len())));
     }
-    if let Some(nulls) = nulls {
-        fill_nulls(&mut keys, nulls);
-    }
+    let null_rows = nulls.map_or(Vec::new(), null_rows);
+    fill_nulls(&mut keys, &null_rows);
     let mut facts = Facts {
         encoding: Encoding::Constant,
         physical,
@@ -75,7 +75,7 @@ pub(super) fn encode<K: Kind>(
         facts.base = low.widen();
         return Ok(Some(assemble(&facts, Vec::new())));
     }
-    let task = Task { nulls, forced, ordered: K::ORDERED };
+    let task = Task { nulls, null_rows: &null_rows, forced, ordered: K::ORDERED };
     let floats = decimals.map(|decimals| {
         let (low, high) = bounds(&decimals.keys);
         (decimals.digits, Scaled::new(&decimals.keys, low, high), decimals.exceptions)
@@ -97,16 +97,18 @@ pub(super) fn encode_floats<K: FloatKind>(
     encode::<K>(array, physical, decimals, forced)
 }
 
+fn null_rows(nulls: &NullBuffer) -> Vec<u32> {
+    (!nulls.inner()).set_indices_u32().collect()
+}
+
 /// NULL rows repeat the row before, so that they cost nothing and add no value; those at the front, the first that has
 /// one.
-fn fill_nulls<W: Word>(keys: &mut [W], nulls: &NullBuffer) {
-    let mut last = nulls.valid_indices().next().map_or(W::default(), |row| keys[row]);
-    for (row, key) in keys.iter_mut().enumerate() {
-        if nulls.is_null(row) {
-            *key = last;
-        }
-        last = *key;
-    }
+fn fill_nulls<W: Word>(keys: &mut [W], null_rows: &[u32]) {
+    // The rows ascend, so a row that is not its own number is the first behind a value.
+    let front = null_rows.iter().enumerate().take_while(|(row, null)| *row as u32 == **null).count();
+    let (first, rest) = (keys.get(front).copied().unwrap_or_default(), &null_rows[front..]);
+    keys[..front].fill(first);
+    rest.iter().for_each(|row| keys[*row as usize] = keys[*row as usize - 1]);
 }
 
 fn bounds<W: Word>(keys: &[W]) -> (W, W) {
@@ -269,9 +271,8 @@ fn list<W: Word>(words: &[W], task: &Task<'_>, price: usize) -> Option<List> {
     }
     let most = if task.forced.is_some() { words.len() } else { choice::distinct_max(words.len()) };
     let high = words.iter().copied().max().unwrap_or_default();
-    let all_null = task.nulls.is_some_and(|nulls| nulls.null_count() == nulls.len());
-    let mut found = Distinct::find(words, high, task.nulls, most)?;
-    if all_null {
+    let mut found = Distinct::find(words, high, task.null_rows, most)?;
+    if task.null_rows.len() == words.len() {
         found.forget_values();
     }
     // One more code than values, for NULL.
@@ -283,11 +284,11 @@ fn list<W: Word>(words: &[W], task: &Task<'_>, price: usize) -> Option<List> {
 }
 
 fn list_of<W: Word, C: Word>(words: &[W], found: &Distinct<W>, task: &Task<'_>, price: usize) -> Option<List> {
-    let codes: Vec<C> = found.codes(words, task.nulls);
+    let codes: Vec<C> = found.codes(words, task.null_rows);
     let values = encoding::encode(&found.values);
     let counts = encoding::encode(&found.counts);
     let mut counts_of_codes = found.counts.clone();
-    counts_of_codes.push(task.nulls.map_or(0, |nulls| nulls.null_count() as u32));
+    counts_of_codes.push(task.null_rows.len() as u32);
     let planned = codes::plan(&codes, &counts_of_codes, task.forced)?;
     let bytes = planned.bytes + values.len() + counts.len();
     if choice::price(Encoding::ListCodes, bytes) >= price {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, Result, SqlType};
 
-use crate::encoding::Word;
+use crate::encoding::{Word, pack_bits};
 
 macro_rules! physicals {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
@@ -212,7 +212,7 @@ impl Kind for Boolean {
         array.as_boolean().values().iter().map(u8::from).collect()
     }
     fn array(natives: Buffer, nulls: Option<NullBuffer>, _: &DataType) -> Result<ArrayRef> {
-        let bits = BooleanBuffer::collect_bool(natives.len(), |row| natives[row] != 0);
+        let bits = BooleanBuffer::new(pack_bits(&natives, |native| native != 0).into(), 0, natives.len());
         Ok(Arc::new(BooleanArray::new(bits, nulls)))
     }
 }

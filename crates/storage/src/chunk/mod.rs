@@ -153,7 +153,7 @@ fn encode_as(column: &dyn Array, kind: &SqlType, forced: Option<Encoding>) -> Re
     }
 }
 
-/// A value list of fixed-size values: as natives and, over the same bytes, as an array.
+/// A value list of fixed-size values: as natives, with one more for NULL, and over the same bytes as an array without.
 #[derive(Debug)]
 struct FixedList {
     natives: Buffer,
@@ -340,7 +340,9 @@ impl Chunk {
         self.verify()?;
         let list = with_kind!(self.head.facts.physical, K => {
             let natives = fixed_decode::values::<K>(self)?;
-            let array = <K as kinds::Kind>::array(natives.clone(), None, &self.kind.arrow())?;
+            let native_bytes = size_of::<<K as kinds::Kind>::Native>();
+            let listed = natives.slice_with_length(0, natives.len() - native_bytes);
+            let array = <K as kinds::Kind>::array(listed, None, &self.kind.arrow())?;
             FixedList { natives, array }
         }, else return Err(self.unsuited()));
         self.check_list(list.array.len())?;

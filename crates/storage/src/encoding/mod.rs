@@ -5,11 +5,13 @@
 //! deltas, or the plain values where that is no longer. A vector is the unit of work: it is unpacked into a buffer on
 //! the stack, and nothing larger than it is ever made on the way.
 
+mod bits;
 mod ints;
 mod kernels;
 mod reader;
 mod word;
 
+pub(crate) use bits::pack_bits;
 pub(crate) use ints::{Layout, delta_bytes, encode, encode_as, frame_bytes, plain_bytes};
 pub(crate) use reader::{Ints, SortedCursor};
 pub(crate) use word::Word;

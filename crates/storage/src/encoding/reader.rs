@@ -234,10 +234,16 @@ impl<'a> SortedCursor<'a> {
 
     /// How many values are at most `target`, and the last of them.
     pub(crate) fn at_most(&mut self, target: u32) -> Result<(usize, Option<u32>)> {
-        let Some(vector) = self.vector_before(target) else { return Ok((0, None)) };
-        let count = match self.loaded {
-            Some((loaded, count)) if loaded == vector => count,
-            _ => self.ints.vector(vector, &mut self.buffer)?,
+        let (vector, count) = match self.loaded {
+            // Targets ascend, so that most lie in the vector of the last one.
+            Some((vector, count)) if self.buffer[0] <= target && target < self.buffer[count - 1] => (vector, count),
+            _ => {
+                let Some(vector) = self.vector_before(target) else { return Ok((0, None)) };
+                match self.loaded {
+                    Some((loaded, count)) if loaded == vector => (vector, count),
+                    _ => (vector, self.ints.vector(vector, &mut self.buffer)?),
+                }
+            }
         };
         self.loaded = Some((vector, count));
         let inside = self.buffer[..count].partition_point(|value| *value <= target);

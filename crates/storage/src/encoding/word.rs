@@ -27,6 +27,8 @@ pub(crate) trait Word: Copy + Ord + Default + Debug + Send + Sync + 'static {
     fn times(self, other: Self) -> Self;
     /// Only the bits that `mask` has too.
     fn masked(self, mask: Self) -> Self;
+    /// Without its lowest `bits` bits, of which it must have more.
+    fn shifted(self, bits: u32) -> Self;
     /// Bits up to the highest that is set; 0 for 0.
     fn bits(self) -> u32;
     /// The same bits with the highest one flipped: turns the order of signed integers into that of unsigned ones.
@@ -75,6 +77,10 @@ macro_rules! word {
             #[inline]
             fn masked(self, mask: Self) -> Self {
                 self & mask
+            }
+            #[inline]
+            fn shifted(self, bits: u32) -> Self {
+                self >> bits
             }
             #[inline]
             fn bits(self) -> u32 {

@@ -1,0 +1,35 @@
+//! Booleans as bits and as bytes, eight at a time.
+
+/// Multiplying eight bytes that are 0 or 1 by this gathers them in the highest byte, the first one lowest.
+const GATHER: u64 = 0x0102_0408_1020_4080;
+
+/// One bit per value, least significant first, set where `is_set` says so.
+pub(crate) fn pack_bits<T: Copy>(values: &[T], is_set: impl Fn(T) -> bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(values.len().div_ceil(8));
+    let (eights, rest) = values.as_chunks::<8>();
+    out.extend(eights.iter().map(|eight| {
+        let bytes = eight.map(|value| u8::from(is_set(value)));
+        (u64::from_le_bytes(bytes).wrapping_mul(GATHER) >> 56) as u8
+    }));
+    if !rest.is_empty() {
+        out.push(rest.iter().rev().fold(0, |byte, value| byte << 1 | u8::from(is_set(*value))));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_in_the_order_of_the_values() {
+        for len in 0..40 {
+            let values: Vec<usize> = (0..len).collect();
+            let bits = pack_bits(&values, |value| value % 3 == 1 || value > 29);
+            assert_eq!(bits.len(), len.div_ceil(8));
+            assert!(
+                values.iter().all(|value| (bits[value / 8] >> (value % 8) & 1 == 1) == (value % 3 == 1 || *value > 29))
+            );
+        }
+    }
+}

@@ -106,7 +106,9 @@ fn convert<K: FloatKind>(
 /// The value of a stored integer.
 #[inline]
 pub(super) fn value<K: FloatKind>(key: u64, power: f64) -> K::Native {
-    K::nearest(key.flip_sign() as i64 as f64 / power)
+    // An integer of up to 51 bits, added to the bits of a double of that size, is added to its value.
+    let integer = f64::from_bits(ROUNDER.to_bits().wrapping_add(key.flip_sign())) - ROUNDER;
+    K::nearest(integer / power)
 }
 
 #[cfg(test)]

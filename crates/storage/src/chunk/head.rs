@@ -323,7 +323,14 @@ fn parse_facts(fixed: &[u8], zone: Option<StoredZone>) -> Result<Facts> {
     let null_count = u32::read(&fixed[12..]) as usize;
     let distinct = u32::read(&fixed[16..]);
     let distinct = (distinct != DISTINCT_UNKNOWN).then_some(distinct as usize);
-    if rows > ROWS_MAX || null_count > rows || distinct.is_some_and(|distinct| distinct > rows - null_count) {
+    let fits = rows <= ROWS_MAX
+        && null_count <= rows
+        && match distinct {
+            Some(distinct) => distinct <= rows - null_count && (distinct == 0) == (null_count == rows),
+            None => !encoding.has_list() && encoding != Encoding::Constant,
+        }
+        && (encoding != Encoding::Constant || (distinct <= Some(1) && (null_count == 0 || null_count == rows)));
+    if !fits {
         return Err(damaged(8, "the numbers of rows, NULLs and values do not go together"));
     }
     Ok(Facts {

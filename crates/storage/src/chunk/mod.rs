@@ -37,7 +37,7 @@ mod conformance;
 
 use std::ops::Range;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::{Buffer, NullBuffer};
@@ -160,6 +160,27 @@ struct FixedList {
     array: ArrayRef,
 }
 
+/// Sees to it that no code is above the highest one: callers look codes up without asking again.
+struct CodeCheck {
+    highest: u32,
+    signs: u32,
+}
+
+impl CodeCheck {
+    fn see(&mut self, codes: &[u32]) {
+        // A code above the highest sets the sign of the difference, or has one itself.
+        let highest = self.highest;
+        self.signs |= codes.iter().fold(0, |signs, code| signs | (highest.wrapping_sub(*code) | *code));
+    }
+
+    fn finish(self) -> Result<()> {
+        match self.signs >> 31 {
+            0 => Ok(()),
+            _ => Err(Error::corrupt(format!("byte 16 of the chunk: a code above {}", self.highest))),
+        }
+    }
+}
+
 /// A stored column of a block, opened for reading.
 ///
 /// What it decodes of the value list it keeps until it is dropped; rows it does not keep.
@@ -171,6 +192,8 @@ pub struct Chunk {
     verified: AtomicBool,
     fixed: OnceLock<FixedList>,
     strings: OnceLock<DecodedList>,
+    /// Strings that were looked up one by one.
+    looked_up: AtomicUsize,
     inner: OnceLock<Vec<Chunk>>,
 }
 
@@ -189,6 +212,7 @@ impl Chunk {
             verified: AtomicBool::new(false),
             fixed: OnceLock::new(),
             strings: OnceLock::new(),
+            looked_up: AtomicUsize::new(0),
             inner: OnceLock::new(),
         })
     }
@@ -298,13 +322,25 @@ impl Chunk {
     /// no value list.
     pub fn codes(&self, rows: Range<usize>, out: &mut Vec<u32>) -> Result<()> {
         self.check_range(&rows)?;
-        self.row_codes()?.for_each(rows, |codes| out.extend_from_slice(codes))
+        out.reserve(rows.len());
+        let mut check = self.code_check();
+        self.row_codes()?.for_each(rows, |codes| {
+            check.see(codes);
+            out.extend_from_slice(codes);
+        })?;
+        check.finish()
     }
 
     /// As [`Chunk::codes`], of single rows, ascending.
     pub fn take_codes(&self, rows: &[u32], out: &mut Vec<u32>) -> Result<()> {
         self.check_rows(rows)?;
-        self.row_codes()?.gather(rows, |code| out.push(code))
+        out.reserve(rows.len());
+        let mut check = self.code_check();
+        self.row_codes()?.gather(rows, |code| {
+            check.see(&[code]);
+            out.push(code);
+        })?;
+        check.finish()
     }
 
     /// Whether [`Chunk::values`], [`Chunk::counts`] and [`Chunk::codes`] have an answer.
@@ -353,13 +389,25 @@ impl Chunk {
         if let Some(list) = self.strings.get() {
             return Ok(list);
         }
-        let (bytes, at) = self.section_bytes(SectionKind::Values)?;
+        let list = self.stored_strings()?.decode(text::kind_of(self.head.facts.physical));
+        let list = list.map_err(|error| self.in_section(SectionKind::Values, error))?;
+        Ok(self.strings.get_or_init(|| list))
+    }
+
+    /// The list of strings as it is stored.
+    fn stored_strings(&self) -> Result<StringList<'_>> {
+        let (bytes, _) = self.section_bytes(SectionKind::Values)?;
         let values = self.head.section(SectionKind::Values)?.count as usize;
         self.check_list(values)?;
-        let list = StringList::open(bytes, values)
-            .and_then(|list| list.decode(text::kind_of(self.head.facts.physical)))
-            .map_err(|error| error.context(format_args!("byte {at} of the chunk")))?;
-        Ok(self.strings.get_or_init(|| list))
+        StringList::open(bytes, values).map_err(|error| self.in_section(SectionKind::Values, error))
+    }
+
+    /// Says where in the chunk an error is.
+    fn in_section(&self, kind: SectionKind, error: Error) -> Error {
+        match self.head.find(kind) {
+            Some(section) => error.context(format_args!("byte {} of the chunk", section.offset)),
+            None => error,
+        }
     }
 
     fn check_list(&self, values: usize) -> Result<()> {
@@ -389,6 +437,12 @@ impl Chunk {
             },
             encoding => return Err(Error::internal(format!("a chunk stored as {} has no codes", encoding.name()))),
         })
+    }
+
+    fn code_check(&self) -> CodeCheck {
+        let values = self.head.facts.distinct.unwrap_or_default();
+        // Without NULLs their code does not occur.
+        CodeCheck { highest: if self.null_count() > 0 { values } else { values.saturating_sub(1) } as u32, signs: 0 }
     }
 
     fn nulls(&self, rows: Rows<'_>) -> Result<Option<NullBuffer>> {

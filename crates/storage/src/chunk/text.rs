@@ -1,7 +1,11 @@
 //! Storing and reading a column of strings: the glue between the bytes of strings and the codes of rows.
 
-use arrow::array::{Array, ArrayRef, new_null_array};
-use rowmill_base::Result;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{Array, ArrayRef, BinaryViewBuilder, StringViewBuilder, UInt32Array, new_null_array};
+use arrow::compute::take;
+use rowmill_base::{Error, Result};
 
 use super::fixed_decode::{Rows, read_codes};
 use super::head::{Facts, NewSection, SectionKind, StoredZone, assemble};
@@ -86,19 +90,61 @@ fn as_list(found: &Dictionary<'_>, mut facts: Facts, forced: Option<Encoding>) -
 pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     let facts = &chunk.head.facts;
     match facts.encoding {
-        Encoding::Constant if facts.null_count > 0 => Ok(new_null_array(&chunk.kind.arrow(), rows.len())),
-        Encoding::Rows => {
-            let section = chunk.head.section(SectionKind::Rows)?;
-            let stored = chunk
-                .section_bytes(SectionKind::Rows)
-                .and_then(|(bytes, _)| StringRows::open(bytes, facts.rows))
-                .map_err(|error| error.context(format_args!("byte {} of the chunk", section.offset)))?;
-            let (kind, nulls) = (kind_of(facts.physical), chunk.nulls(rows)?);
-            match rows {
-                Rows::Range(range) => stored.read(range.clone(), kind, nulls.as_ref()),
-                Rows::List(rows) => stored.take(rows, kind, nulls.as_ref()),
-            }
-        }
-        _ => chunk.string_list()?.views(&read_codes(&chunk.row_codes()?, rows)?),
+        Encoding::Constant if facts.null_count > 0 => return Ok(new_null_array(&chunk.kind.arrow(), rows.len())),
+        Encoding::Rows => return read_rows(chunk, rows),
+        _ => {}
     }
+    let codes = read_codes(&chunk.row_codes()?, rows)?;
+    if !is_list_wanted(chunk, rows.len()) {
+        return look_up(chunk, &codes).map_err(|error| chunk.in_section(SectionKind::Values, error));
+    }
+    chunk.string_list()?.views(&codes)
+}
+
+fn read_rows(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
+    let (bytes, _) = chunk.section_bytes(SectionKind::Rows)?;
+    let (kind, nulls) = (kind_of(chunk.head.facts.physical), chunk.nulls(rows)?);
+    let read = StringRows::open(bytes, chunk.rows()).and_then(|stored| match rows {
+        Rows::Range(range) => stored.read(range.clone(), kind, nulls.as_ref()),
+        Rows::List(rows) => stored.take(rows, kind, nulls.as_ref()),
+    });
+    read.map_err(|error| chunk.in_section(SectionKind::Rows, error))
+}
+
+/// Whether the whole list should be decoded to read so many rows, or is already.
+///
+/// Looking a string up takes a few times as long as decoding it with its neighbours. So the first rows are looked up, for
+/// a query that wants only those, and once so many were that decoding would have cost as much, the list is decoded.
+fn is_list_wanted(chunk: &Chunk, rows: usize) -> bool {
+    let looked_up = chunk.looked_up.fetch_add(rows, Ordering::Relaxed);
+    chunk.strings.get().is_some() || (looked_up + rows) * LOOK_UP_COST > chunk.distinct().unwrap_or_default()
+}
+
+/// Strings that are decoded with their neighbours in the time that one is looked up.
+const LOOK_UP_COST: usize = 4;
+
+fn look_up(chunk: &Chunk, codes: &[u32]) -> Result<ArrayRef> {
+    let list = chunk.stored_strings()?;
+    let mut wanted: Vec<u32> = codes.iter().copied().filter(|code| (*code as usize) < list.len()).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut text = StringViewBuilder::new();
+    let mut blob = BinaryViewBuilder::new();
+    let mut bytes = Vec::new();
+    for code in &wanted {
+        bytes.clear();
+        list.get(*code as usize, &mut bytes)?;
+        match kind_of(chunk.head.facts.physical) {
+            StringKind::Text => text.append_value(
+                std::str::from_utf8(&bytes).map_err(|_| Error::corrupt(format!("value {code} is not UTF-8")))?,
+            ),
+            StringKind::Binary => blob.append_value(&bytes),
+        }
+    }
+    let found: ArrayRef = match kind_of(chunk.head.facts.physical) {
+        StringKind::Text => Arc::new(text.finish()),
+        StringKind::Binary => Arc::new(blob.finish()),
+    };
+    let places = UInt32Array::from_iter(codes.iter().map(|code| Some(wanted.binary_search(code).ok()? as u32)));
+    take(&found, &places, None).map_err(|error| Error::internal(format!("rows of looked-up strings: {error}")))
 }

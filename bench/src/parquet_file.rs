@@ -31,27 +31,17 @@ pub trait RowGroups: Sync {
     /// How many rows it has, or about how many.
     fn rows(&self) -> u64;
     /// Hands the columns of one row group to `sink`, batch by batch.
-    fn generate(
-        &self,
-        group: usize,
-        sink: &mut dyn FnMut(Vec<ArrayRef>) -> Result<()>,
-    ) -> Result<()>;
+    fn generate(&self, group: usize, sink: &mut dyn FnMut(Vec<ArrayRef>) -> Result<()>) -> Result<()>;
 }
 
 /// Called with the number of rows of each batch that was encoded.
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Writes `table` to `path` with `threads` workers.
-pub fn write(
-    table: &dyn RowGroups,
-    path: &Path,
-    threads: usize,
-    progress: Progress<'_>,
-) -> Result<()> {
+pub fn write(table: &dyn RowGroups, path: &Path, threads: usize, progress: Progress<'_>) -> Result<()> {
     let unfinished = PathBuf::from(format!("{}.unfinished", path.display()));
-    let result = write_file(table, &unfinished, threads, progress).and_then(|()| {
-        fs::rename(&unfinished, path).map_err(|error| Error::io(path.display(), &error))
-    });
+    let result = write_file(table, &unfinished, threads, progress)
+        .and_then(|()| fs::rename(&unfinished, path).map_err(|error| Error::io(path.display(), &error)));
     if result.is_err() {
         // The first error says what went wrong; that the remains cannot be removed adds nothing.
         _ = fs::remove_file(&unfinished);
@@ -59,17 +49,11 @@ pub fn write(
     result
 }
 
-fn write_file(
-    table: &dyn RowGroups,
-    path: &Path,
-    threads: usize,
-    progress: Progress<'_>,
-) -> Result<()> {
+fn write_file(table: &dyn RowGroups, path: &Path, threads: usize, progress: Progress<'_>) -> Result<()> {
     let failed = |error: ParquetError| write_error(path, &error);
     let file = File::create(path).map_err(|error| Error::io(path.display(), &error))?;
     let schema = table.schema();
-    let writer =
-        ArrowWriter::try_new(file, schema.clone(), Some(properties(&schema))).map_err(failed)?;
+    let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties(&schema))).map_err(failed)?;
     let (mut file, encoders) = writer.into_serialized_writer().map_err(failed)?;
     let line = Line::new(table.count(), threads.max(1) + 1);
     std::thread::scope(|scope| {
@@ -86,8 +70,7 @@ fn write_file(
         appended
     })?;
     let file = file.into_inner().map_err(failed)?;
-    file.sync_all()
-        .map_err(|error| Error::io(path.display(), &error))
+    file.sync_all().map_err(|error| Error::io(path.display(), &error))
 }
 
 /// Snappy pages; a dictionary for all columns but those in which values hardly repeat.
@@ -98,10 +81,7 @@ fn properties(schema: &SchemaRef) -> WriterProperties {
         .set_max_row_group_row_count(None)
         .set_created_by(format!("rowmill-bench {}", env!("CARGO_PKG_VERSION")));
     for name in ["WatchID", "HID", "URLHash", "RefererHash"] {
-        if schema
-            .field_with_name(name)
-            .is_ok_and(|field| field.data_type() != &DataType::Utf8)
-        {
+        if schema.field_with_name(name).is_ok_and(|field| field.data_type() != &DataType::Utf8) {
             properties = properties.set_column_dictionary_enabled(name.into(), false);
         }
     }
@@ -130,10 +110,7 @@ fn encode(
         progress(rows as u64);
         Ok(())
     })?;
-    columns
-        .into_iter()
-        .map(|column| column.close().map_err(failed))
-        .collect()
+    columns.into_iter().map(|column| column.close().map_err(failed)).collect()
 }
 
 fn append_all(file: &mut SerializedFileWriter<File>, line: &Line, path: &Path) -> Result<()> {
@@ -174,12 +151,7 @@ struct State {
 
 impl Line {
     fn new(count: usize, ahead_max: usize) -> Line {
-        Line {
-            count,
-            ahead_max,
-            state: Mutex::default(),
-            changed: Condvar::new(),
-        }
+        Line { count, ahead_max, state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -188,15 +160,12 @@ impl Line {
     }
 
     fn wait_while(&self, condition: impl FnMut(&mut State) -> bool) -> MutexGuard<'_, State> {
-        self.changed
-            .wait_while(self.lock(), condition)
-            .unwrap_or_else(PoisonError::into_inner)
+        self.changed.wait_while(self.lock(), condition).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A group to encode, once it is not too far ahead of the file. None when there are no more.
     fn take(&self) -> Option<usize> {
-        let mut state =
-            self.wait_while(|state| !state.stopped && state.next >= state.wanted + self.ahead_max);
+        let mut state = self.wait_while(|state| !state.stopped && state.next >= state.wanted + self.ahead_max);
         let group = state.next;
         if state.stopped || group >= self.count {
             return None;
@@ -212,14 +181,10 @@ impl Line {
 
     /// The encoded group number `group`, which must be the next one to append.
     fn wait_for(&self, group: usize) -> Result<Encoded> {
-        let mut state =
-            self.wait_while(|state| !state.stopped && !state.encoded.contains_key(&group));
+        let mut state = self.wait_while(|state| !state.stopped && !state.encoded.contains_key(&group));
         state.wanted = group + 1;
         self.changed.notify_all();
-        state
-            .encoded
-            .remove(&group)
-            .unwrap_or_else(|| Err(Error::internal("a worker panicked while it made rows")))
+        state.encoded.remove(&group).unwrap_or_else(|| Err(Error::internal("a worker panicked while it made rows")))
     }
 
     /// Lets the workers end.

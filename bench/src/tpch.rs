@@ -51,28 +51,10 @@ static TABLES: [Table; 8] = [
     table!("nation", 25.0, false, NationGenerator, NationArrow),
     table!("supplier", 10_000.0, true, SupplierGenerator, SupplierArrow),
     table!("part", 200_000.0, true, PartGenerator, PartArrow),
-    table!(
-        "partsupp",
-        800_000.0,
-        true,
-        PartSuppGenerator,
-        PartSuppArrow
-    ),
-    table!(
-        "customer",
-        150_000.0,
-        true,
-        CustomerGenerator,
-        CustomerArrow
-    ),
+    table!("partsupp", 800_000.0, true, PartSuppGenerator, PartSuppArrow),
+    table!("customer", 150_000.0, true, CustomerGenerator, CustomerArrow),
     table!("orders", 1_500_000.0, true, OrderGenerator, OrderArrow),
-    table!(
-        "lineitem",
-        6_001_215.0,
-        true,
-        LineItemGenerator,
-        LineItemArrow
-    ),
+    table!("lineitem", 6_001_215.0, true, LineItemGenerator, LineItemArrow),
 ];
 
 /// Writes the tables of scale `scale` as `DIR/name.parquet`.
@@ -87,10 +69,7 @@ pub fn write(scale: f64, directory: &Path, threads: usize, progress: Progress<'_
 
 /// Rows of all tables at `scale`, about.
 pub fn rows(scale: f64) -> u64 {
-    TABLES
-        .iter()
-        .map(|table| Scaled { table, scale }.rows())
-        .sum()
+    TABLES.iter().map(|table| Scaled { table, scale }.rows()).sum()
 }
 
 struct Scaled {
@@ -111,14 +90,9 @@ impl RowGroups for Scaled {
         (self.table.rows_at_one * if self.table.scales { self.scale } else { 1.0 }) as u64
     }
 
-    fn generate(
-        &self,
-        group: usize,
-        sink: &mut dyn FnMut(Vec<ArrayRef>) -> Result<()>,
-    ) -> Result<()> {
+    fn generate(&self, group: usize, sink: &mut dyn FnMut(Vec<ArrayRef>) -> Result<()>) -> Result<()> {
         for batch in (self.table.batches)(self.scale, group as i32 + 1, self.count() as i32) {
-            let batch = batch
-                .map_err(|error| Error::internal(format!("TPC-H {}: {error}", self.table.name)))?;
+            let batch = batch.map_err(|error| Error::internal(format!("TPC-H {}: {error}", self.table.name)))?;
             sink(batch.columns().to_vec())?;
         }
         Ok(())

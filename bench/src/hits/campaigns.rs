@@ -35,37 +35,11 @@ pub(crate) static NONE: Campaign = Campaign {
 };
 
 static CAMPAIGNS: [Campaign; 7] = [
-    Campaign {
-        utm_source: "direct",
-        utm_medium: "cpc",
-        utm_campaign: "leto_2013",
-        utm_term: "otdyh",
-        ..NONE
-    },
-    Campaign {
-        utm_source: "direct",
-        utm_medium: "cpc",
-        utm_campaign: "rasprodazha",
-        utm_content: "banner_2",
-        ..NONE
-    },
-    Campaign {
-        utm_source: "mailing",
-        utm_medium: "email",
-        utm_campaign: "nedelya_28",
-        ..NONE
-    },
-    Campaign {
-        utm_source: "partner",
-        utm_medium: "banner",
-        utm_campaign: "brand",
-        utm_content: "240x400",
-        ..NONE
-    },
-    Campaign {
-        has_click_id: 1,
-        ..NONE
-    },
+    Campaign { utm_source: "direct", utm_medium: "cpc", utm_campaign: "leto_2013", utm_term: "otdyh", ..NONE },
+    Campaign { utm_source: "direct", utm_medium: "cpc", utm_campaign: "rasprodazha", utm_content: "banner_2", ..NONE },
+    Campaign { utm_source: "mailing", utm_medium: "email", utm_campaign: "nedelya_28", ..NONE },
+    Campaign { utm_source: "partner", utm_medium: "banner", utm_campaign: "brand", utm_content: "240x400", ..NONE },
+    Campaign { has_click_id: 1, ..NONE },
     Campaign {
         openstat_service: "direct",
         openstat_campaign: "4711",
@@ -73,11 +47,7 @@ static CAMPAIGNS: [Campaign; 7] = [
         openstat_source: "",
         ..NONE
     },
-    Campaign {
-        from_tag: "rss",
-        list: 100_007,
-        ..NONE
-    },
+    Campaign { from_tag: "rss", list: 100_007, ..NONE },
 ];
 
 impl Campaign {

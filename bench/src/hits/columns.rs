@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, Date32Array, Int16Array, Int32Array, Int64Array, StringBuilder,
-    TimestampMicrosecondArray,
+    ArrayRef, Date32Array, Int16Array, Int32Array, Int64Array, StringBuilder, TimestampMicrosecondArray,
 };
 
 use super::World;
@@ -57,11 +56,7 @@ impl<'a> Row<'a> {
 
     /// The campaign's marks are in the address on which the session began.
     fn campaign(&self) -> &'static Campaign {
-        if self.hit.is_landing {
-            self.visit.campaign
-        } else {
-            &NONE
-        }
+        if self.hit.is_landing { self.visit.campaign } else { &NONE }
     }
 
     /// True for one row in `n`, always the same ones.
@@ -105,76 +100,35 @@ const COLUMNS: [(&str, Value); 105] = [
     ("JavascriptEnable", Int16(|row| row.visitor.javascript)),
     ("IsMobile", Int16(|row| row.visitor.is_mobile)),
     ("MobilePhone", Int16(|row| row.visitor.phone_vendor)),
-    (
-        "MobilePhoneModel",
-        Text(|row| row.world.visitors.phone_name(row.visitor.phone_model)),
-    ),
-    (
-        "Params",
-        Text(|row| {
-            if row.one_in(900) {
-                "{\"goal\":\"order\"}"
-            } else {
-                ""
-            }
-        }),
-    ),
+    ("MobilePhoneModel", Text(|row| row.world.visitors.phone_name(row.visitor.phone_model))),
+    ("Params", Text(|row| if row.one_in(900) { "{\"goal\":\"order\"}" } else { "" })),
     ("IPNetworkID", Int32(|row| row.visitor.network)),
     ("TraficSourceID", Int16(|row| row.hit.source)),
     ("SearchEngineID", Int16(|row| row.hit.search_engine)),
-    (
-        "SearchPhrase",
-        Text(|row| row.batch.text(row.hit.search_phrase)),
-    ),
+    ("SearchPhrase", Text(|row| row.batch.text(row.hit.search_phrase))),
     ("AdvEngineID", Int16(|row| row.hit.advertisement)),
     ("IsArtifical", Int16(|row| i16::from(row.one_in(400)))),
     ("WindowClientWidth", Int16(|row| row.visit.window.0)),
     ("WindowClientHeight", Int16(|row| row.visit.window.1)),
     ("ClientTimeZone", Int16(|row| row.visitor.time_zone)),
-    (
-        "ClientEventTime",
-        Time(|row| row.local_time() + i64::from(row.visitor.clock_error)),
-    ),
-    (
-        "SilverlightVersion1",
-        Int16(|row| row.visitor.silverlight.0),
-    ),
-    (
-        "SilverlightVersion2",
-        Int16(|row| row.visitor.silverlight.1),
-    ),
-    (
-        "SilverlightVersion3",
-        Int32(|row| row.visitor.silverlight.2),
-    ),
-    (
-        "SilverlightVersion4",
-        Int16(|row| row.visitor.silverlight.3),
-    ),
+    ("ClientEventTime", Time(|row| row.local_time() + i64::from(row.visitor.clock_error))),
+    ("SilverlightVersion1", Int16(|row| row.visitor.silverlight.0)),
+    ("SilverlightVersion2", Int16(|row| row.visitor.silverlight.1)),
+    ("SilverlightVersion3", Int32(|row| row.visitor.silverlight.2)),
+    ("SilverlightVersion4", Int16(|row| row.visitor.silverlight.3)),
     ("PageCharset", Text(|row| row.site.charset)),
     ("CodeVersion", Int32(|row| row.site.code_version)),
     ("IsLink", Int16(|row| row.hit.is_link)),
     ("IsDownload", Int16(|row| row.hit.is_download)),
     ("IsNotBounce", Int16(|row| row.hit.is_not_bounce)),
     ("FUniqID", Int64(|row| row.visitor.cookie_id)),
-    (
-        "OriginalURL",
-        Text(|row| row.batch.text(row.hit.original_url)),
-    ),
+    ("OriginalURL", Text(|row| row.batch.text(row.hit.original_url))),
     ("HID", Int32(|row| row.hit.load)),
-    (
-        "IsOldCounter",
-        Int16(|row| i16::from(row.site.number % 500 == 499)),
-    ),
+    ("IsOldCounter", Int16(|row| i16::from(row.site.number % 500 == 499))),
     ("IsEvent", Int16(|row| row.hit.is_event)),
     ("IsParameter", Int16(|row| i16::from(row.one_in(3_000)))),
     ("DontCountHits", Int16(|row| row.hit.is_uncounted)),
-    (
-        "WithHash",
-        Int16(|row| {
-            i16::from(row.hit.is_link == 0 && row.site.style == super::sites::Style::Anchors)
-        }),
-    ),
+    ("WithHash", Int16(|row| i16::from(row.hit.is_link == 0 && row.site.style == super::sites::Style::Anchors))),
     ("HitColor", Text(|row| row.site.hit_color)),
     ("LocalEventTime", Time(|row| row.local_time())),
     ("Age", Int16(|row| row.visitor.age)),
@@ -188,70 +142,25 @@ const COLUMNS: [(&str, Value); 105] = [
     ("HistoryLength", Int16(|row| row.hit.history)),
     ("BrowserLanguage", Text(|row| row.visitor.language)),
     ("BrowserCountry", Text(|row| row.visitor.country)),
-    (
-        "SocialNetwork",
-        Text(|row| if row.one_in(20_000) { "vkontakte" } else { "" }),
-    ),
-    (
-        "SocialAction",
-        Text(|row| if row.one_in(20_000) { "like" } else { "" }),
-    ),
-    (
-        "HTTPError",
-        Int16(|row| if row.one_in(5_000) { 404 } else { 0 }),
-    ),
+    ("SocialNetwork", Text(|row| if row.one_in(20_000) { "vkontakte" } else { "" })),
+    ("SocialAction", Text(|row| if row.one_in(20_000) { "like" } else { "" })),
+    ("HTTPError", Int16(|row| if row.one_in(5_000) { 404 } else { 0 })),
     ("SendTiming", Int32(|row| row.hit.timings.send)),
     ("DNSTiming", Int32(|row| row.hit.timings.dns)),
     ("ConnectTiming", Int32(|row| row.hit.timings.connect)),
-    (
-        "ResponseStartTiming",
-        Int32(|row| row.hit.timings.response_start),
-    ),
-    (
-        "ResponseEndTiming",
-        Int32(|row| row.hit.timings.response_end),
-    ),
+    ("ResponseStartTiming", Int32(|row| row.hit.timings.response_start)),
+    ("ResponseEndTiming", Int32(|row| row.hit.timings.response_end)),
     ("FetchTiming", Int32(|row| row.hit.timings.fetch)),
     ("SocialSourceNetworkID", Int16(|row| row.hit.social_network)),
-    (
-        "SocialSourcePage",
-        Text(|row| {
-            if row.hit.social_network == 3 {
-                "/home.php"
-            } else {
-                ""
-            }
-        }),
-    ),
-    (
-        "ParamPrice",
-        Int64(|row| {
-            if row.one_in(9_000) {
-                row.hit.watch_id % 900_000
-            } else {
-                0
-            }
-        }),
-    ),
-    (
-        "ParamOrderID",
-        Text(|row| if row.one_in(9_000) { "order" } else { "" }),
-    ),
+    ("SocialSourcePage", Text(|row| if row.hit.social_network == 3 { "/home.php" } else { "" })),
+    ("ParamPrice", Int64(|row| if row.one_in(9_000) { row.hit.watch_id % 900_000 } else { 0 })),
+    ("ParamOrderID", Text(|row| if row.one_in(9_000) { "order" } else { "" })),
     ("ParamCurrency", Text(|_| "RUB")),
     ("ParamCurrencyID", Int16(|_| 0)),
-    (
-        "OpenstatServiceName",
-        Text(|row| row.campaign().openstat_service),
-    ),
-    (
-        "OpenstatCampaignID",
-        Text(|row| row.campaign().openstat_campaign),
-    ),
+    ("OpenstatServiceName", Text(|row| row.campaign().openstat_service)),
+    ("OpenstatCampaignID", Text(|row| row.campaign().openstat_campaign)),
     ("OpenstatAdID", Text(|row| row.campaign().openstat_ad)),
-    (
-        "OpenstatSourceID",
-        Text(|row| row.campaign().openstat_source),
-    ),
+    ("OpenstatSourceID", Text(|row| row.campaign().openstat_source)),
     ("UTMSource", Text(|row| row.campaign().utm_source)),
     ("UTMMedium", Text(|row| row.campaign().utm_medium)),
     ("UTMCampaign", Text(|row| row.campaign().utm_campaign)),
@@ -266,27 +175,13 @@ const COLUMNS: [(&str, Value); 105] = [
 
 /// The columns of a batch.
 pub(super) fn arrays(world: &World, batch: &Batch) -> Vec<ArrayRef> {
-    let rows: Vec<Row<'_>> = batch
-        .hits
-        .iter()
-        .map(|hit| row(world, batch, hit))
-        .collect();
-    COLUMNS
-        .iter()
-        .map(|(_, value)| array(&rows, value))
-        .collect()
+    let rows: Vec<Row<'_>> = batch.hits.iter().map(|hit| row(world, batch, hit)).collect();
+    COLUMNS.iter().map(|(_, value)| array(&rows, value)).collect()
 }
 
 fn row<'a>(world: &'a World, batch: &'a Batch, hit: &'a Hit) -> Row<'a> {
     let visit = &batch.visits[hit.visit as usize];
-    Row {
-        world,
-        batch,
-        hit,
-        visit,
-        visitor: &visit.visitor,
-        site: world.sites.get(visit.site as usize),
-    }
+    Row { world, batch, hit, visit, visitor: &visit.visitor, site: world.sites.get(visit.site as usize) }
 }
 
 fn array(rows: &[Row<'_>], value: &Value) -> ArrayRef {
@@ -295,9 +190,7 @@ fn array(rows: &[Row<'_>], value: &Value) -> ArrayRef {
         Int32(of) => Arc::new(Int32Array::from_iter_values(rows.iter().map(of))),
         Int64(of) => Arc::new(Int64Array::from_iter_values(rows.iter().map(of))),
         Date(of) => Arc::new(Date32Array::from_iter_values(rows.iter().map(of))),
-        Time(of) => Arc::new(TimestampMicrosecondArray::from_iter_values(
-            rows.iter().map(|row| of(row) * 1_000_000),
-        )),
+        Time(of) => Arc::new(TimestampMicrosecondArray::from_iter_values(rows.iter().map(|row| of(row) * 1_000_000))),
         Text(of) => {
             let mut builder = StringBuilder::with_capacity(rows.len(), rows.len() * 8);
             rows.iter().for_each(|row| builder.append_value(of(row)));

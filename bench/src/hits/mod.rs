@@ -89,11 +89,7 @@ impl RowGroups for World {
     }
 
     /// Produces one half of a run.
-    fn generate(
-        &self,
-        group: usize,
-        sink: &mut dyn FnMut(Vec<ArrayRef>) -> Result<()>,
-    ) -> Result<()> {
+    fn generate(&self, group: usize, sink: &mut dyn FnMut(Vec<ArrayRef>) -> Result<()>) -> Result<()> {
         let run = self.plan(group / GROUPS_PER_RUN);
         let range = self.runs.range(group / GROUPS_PER_RUN);
         let part = (group % GROUPS_PER_RUN) as u64;
@@ -104,8 +100,7 @@ impl RowGroups for World {
         for session in &run.sessions {
             let end = at + u64::from(session.rows);
             if end > wanted.start && at < wanted.end {
-                let rows =
-                    wanted.start.saturating_sub(at) as u32..(wanted.end.min(end) - at) as u32;
+                let rows = wanted.start.saturating_sub(at) as u32..(wanted.end.min(end) - at) as u32;
                 self.fill(session, run.first_row + at, rows, &mut batch);
             }
             if batch.hits.len() >= BATCH_ROWS {

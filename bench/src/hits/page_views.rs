@@ -136,38 +136,19 @@ impl Batch {
     fn write(&mut self, write: impl FnOnce(&mut String)) -> Span {
         let start = self.text.len() as u32;
         write(&mut self.text);
-        Span {
-            start,
-            end: self.text.len() as u32,
-        }
+        Span { start, end: self.text.len() as u32 }
     }
 }
 
 impl World {
     /// Appends the rows of `session`, of which the first has number `first_row` in the table, to `batch`: those at
     /// `wanted`, counted within the session.
-    pub(crate) fn fill(
-        &self,
-        session: &Session,
-        first_row: u64,
-        wanted: Range<u32>,
-        batch: &mut Batch,
-    ) {
+    pub(crate) fn fill(&self, session: &Session, first_row: u64, wanted: Range<u32>, batch: &mut Batch) {
         let mut random = Random::new(self.seed, Stream::Session, session.number);
         let site = self.sites.get(session.site as usize);
         let visit = self.visit(session, &mut random);
-        let mut walk = Walk {
-            world: self,
-            site,
-            batch,
-            visitor: visit.visitor,
-            page: 0,
-            random,
-        };
-        let mut hit = Hit {
-            visit: walk.batch.visits.len() as u32,
-            ..Hit::default()
-        };
+        let mut walk = Walk { world: self, site, batch, visitor: visit.visitor, page: 0, random };
+        let mut hit = Hit { visit: walk.batch.visits.len() as u32, ..Hit::default() };
         walk.batch.visits.push(visit);
         let mut second = session.start;
         for row in 0..session.rows.min(wanted.end) {
@@ -194,16 +175,8 @@ impl World {
             day: session.day,
             visitor,
             window: draw_window(random, &visitor),
-            window_name: if random.chance(0.22) {
-                random.below(1 << 30) as i32
-            } else {
-                -1
-            },
-            opener_name: if random.chance(0.09) {
-                random.below(1 << 30) as i32
-            } else {
-                -1
-            },
+            window_name: if random.chance(0.22) { random.below(1 << 30) as i32 } else { -1 },
+            opener_name: if random.chance(0.09) { random.below(1 << 30) as i32 } else { -1 },
             campaign: Campaign::draw(random),
         }
     }
@@ -223,11 +196,7 @@ impl Walk<'_> {
     /// The first row of a session.
     fn land(&mut self, hit: &mut Hit) {
         hit.is_landing = true;
-        hit.history = if self.random.chance(0.08) {
-            -1
-        } else {
-            1 + self.random.skewed(40) as i16
-        };
+        hit.history = if self.random.chance(0.08) { -1 } else { 1 + self.random.skewed(40) as i16 };
         self.open(hit);
         match self.random.below(1_000) {
             0..376 => self.come_by_search(hit),
@@ -262,18 +231,10 @@ impl Walk<'_> {
             _ => random.skewed(self.site.pages),
         };
         let (seed, site, page, words) = (self.world.seed, self.site, self.page, &self.world.words);
-        hit.url = self
-            .batch
-            .write(|out| write_address(out, seed, site, page, words));
-        hit.title = self
-            .batch
-            .write(|out| write_title(out, seed, site, page, words));
+        hit.url = self.batch.write(|out| write_address(out, seed, site, page, words));
+        hit.title = self.batch.write(|out| write_title(out, seed, site, page, words));
         hit.url_hash = page_hash(site, page, self.batch.text(hit.url));
-        hit.original_url = if site.rewrites {
-            hit.url
-        } else {
-            Span::default()
-        };
+        hit.original_url = if site.rewrites { hit.url } else { Span::default() };
         self.load(hit);
     }
 
@@ -323,9 +284,7 @@ impl Walk<'_> {
 
     fn show_address(&mut self, hit: &mut Hit) {
         let (seed, site, page, words) = (self.world.seed, self.site, self.page, &self.world.words);
-        hit.url = self
-            .batch
-            .write(|out| write_address(out, seed, site, page, words));
+        hit.url = self.batch.write(|out| write_address(out, seed, site, page, words));
         hit.url_hash = page_hash(site, page, self.batch.text(hit.url));
         hit.title = Span::default();
         hit.original_url = Span::default();
@@ -335,9 +294,7 @@ impl Walk<'_> {
     fn download(&mut self, hit: &mut Hit) {
         self.leave_page(hit);
         let (seed, site, page, words) = (self.world.seed, self.site, self.page, &self.world.words);
-        hit.url = self
-            .batch
-            .write(|out| write_download(out, seed, site, page, words));
+        hit.url = self.batch.write(|out| write_download(out, seed, site, page, words));
         hit.url_hash = address_hash(self.batch.text(hit.url));
         hit.title = Span::default();
         self.load(hit);
@@ -372,15 +329,11 @@ impl Walk<'_> {
         let number = self.random.skewed(phrase_count(world.rows));
         hit.source = source::SEARCH;
         hit.search_engine = draw_engine(&mut self.random, world.seed, number);
-        hit.search_phrase = self
-            .batch
-            .write(|out| write_phrase(out, world.seed, number, &world.words));
+        hit.search_phrase = self.batch.write(|out| write_phrase(out, world.seed, number, &world.words));
         // The address holds the phrase; it is copied because it is read from the text that the address is added to.
         let phrase = self.batch.text(hit.search_phrase).to_owned();
         let (random, engine, region) = (&mut self.random, hit.search_engine, self.visitor.region);
-        hit.referer = self
-            .batch
-            .write(|out| write_result_page(out, random, engine, &phrase, region));
+        hit.referer = self.batch.write(|out| write_result_page(out, random, engine, &phrase, region));
         hit.referer_hash = address_hash(self.batch.text(hit.referer));
     }
 
@@ -408,9 +361,7 @@ impl Walk<'_> {
     /// Makes a page the referer.
     fn refer_to(&mut self, hit: &mut Hit, there: &Site, page: u64) {
         let (seed, words) = (self.world.seed, &self.world.words);
-        hit.referer = self
-            .batch
-            .write(|out| write_address(out, seed, there, page, words));
+        hit.referer = self.batch.write(|out| write_address(out, seed, there, page, words));
         hit.referer_hash = page_hash(there, page, self.batch.text(hit.referer));
         hit.referer_category = there.category;
         hit.referer_region = there.region;
@@ -423,9 +374,7 @@ impl Walk<'_> {
         let host = ["vk.com", "odnoklassniki.ru", "facebook.com"][hit.social_network as usize - 1];
         let who = self.random.skewed(self.world.visitors.count / 20);
         // Writing to a String cannot fail.
-        hit.referer = self
-            .batch
-            .write(|out| _ = write!(out, "http://{host}/away.php?from=id{}", who + 10_000));
+        hit.referer = self.batch.write(|out| _ = write!(out, "http://{host}/away.php?from=id{}", who + 10_000));
         hit.referer_hash = address_hash(self.batch.text(hit.referer));
     }
 
@@ -460,21 +409,10 @@ fn draw_window(random: &mut Random, visitor: &Visitor) -> (i16, i16) {
 
 fn draw_timings(random: &mut Random, reported: bool) -> Timings {
     if !reported {
-        return Timings {
-            send: -1,
-            dns: -1,
-            connect: -1,
-            response_start: -1,
-            response_end: -1,
-            fetch: -1,
-        };
+        return Timings { send: -1, dns: -1, connect: -1, response_start: -1, response_end: -1, fetch: -1 };
     }
     let mut within = |max: u64, none: f64| {
-        if random.chance(none) {
-            0
-        } else {
-            random.skewed(max) as i32
-        }
+        if random.chance(none) { 0 } else { random.skewed(max) as i32 }
     };
     Timings {
         send: within(4_000, 0.3),

@@ -36,18 +36,9 @@ impl Topic {
     fn new(seed: u64, site: &Site, page: u64, words: &Words) -> Topic {
         let title = (page as f64 * TITLES_PER_PAGE) as u64;
         let mut random = Random::new(seed, Stream::Title, key(site, title));
-        let mut topic = Topic {
-            words: [0; 8],
-            len: 2 + random.below(4) as usize,
-            google: false,
-            random,
-        };
+        let mut topic = Topic { words: [0; 8], len: 2 + random.below(4) as usize, google: false, random };
         for at in 0..topic.len {
-            topic.words[at] = if at == 0 {
-                words.draw_noun(&mut topic.random)
-            } else {
-                words.draw(&mut topic.random)
-            };
+            topic.words[at] = if at == 0 { words.draw_noun(&mut topic.random) } else { words.draw(&mut topic.random) };
         }
         topic.google = topic.random.chance(GOOGLE_TITLES) && is_rare(site, page);
         topic
@@ -74,24 +65,14 @@ pub(crate) fn write_title(out: &mut String, seed: u64, site: &Site, page: u64, w
     let mut topic = Topic::new(seed, site, page, words);
     push_capital(out, words.cyrillic(topic.words[0]));
     for &word in &topic.words[1..topic.len] {
-        out.push_str(
-            topic
-                .random
-                .pick(&[(20, " "), (2, ", "), (1, " - "), (1, ": ")]),
-        );
+        out.push_str(topic.random.pick(&[(20, " "), (2, ", "), (1, " - "), (1, ": ")]));
         out.push_str(words.cyrillic(word));
     }
     if topic.google {
         out.push_str(" в Google");
     }
     match site.style {
-        Style::Shop => {
-            _ = write!(
-                out,
-                " - купить, цена {} руб.",
-                100 + topic.random.skewed(9_000) * 10
-            )
-        }
+        Style::Shop => _ = write!(out, " - купить, цена {} руб.", 100 + topic.random.skewed(9_000) * 10),
         Style::Search => _ = write!(out, ": {} объявлений", topic.random.skewed(20_000)),
         Style::Forum => _ = write!(out, " - Страница {}", 1 + topic.random.skewed(40)),
         Style::News | Style::Social | Style::Anchors => {}
@@ -107,11 +88,7 @@ pub(crate) fn write_address(out: &mut String, seed: u64, site: &Site, page: u64,
     let start = out.len();
     let google = random.chance(GOOGLE_ADDRESSES) && is_rare(site, page);
     let by_google = google && random.chance(0.5);
-    out.push_str(if by_google {
-        "http://translate.google.ru/translate?hl=ru&u=http://"
-    } else {
-        "http://"
-    });
+    out.push_str(if by_google { "http://translate.google.ru/translate?hl=ru&u=http://" } else { "http://" });
     out.push_str(&site.host);
     out.push('/');
     if page == 0 {
@@ -138,11 +115,7 @@ pub(crate) fn write_address(out: &mut String, seed: u64, site: &Site, page: u64,
             }
         }
         Style::Forum => {
-            _ = write!(
-                out,
-                "forum/viewtopic.php?f={}&t={number}",
-                random.skewed(80)
-            );
+            _ = write!(out, "forum/viewtopic.php?f={}&t={number}", random.skewed(80));
             match random.below(3) {
                 0 => Ok(()),
                 1 => write!(out, "&start={}", random.skewed(50) * 20),
@@ -171,11 +144,7 @@ pub(crate) fn write_address(out: &mut String, seed: u64, site: &Site, page: u64,
         _ = write!(out, "{sign}from=google");
     } else if random.chance(0.6) {
         let name = random.any(&["ref", "sid", "pid", "cat", "lot", "back", "v", "list_id"]);
-        _ = write!(
-            out,
-            "{sign}{name}={}",
-            1_000 + random.mildly_skewed(4_000_000_000)
-        );
+        _ = write!(out, "{sign}{name}={}", 1_000 + random.mildly_skewed(4_000_000_000));
     }
 }
 
@@ -189,25 +158,8 @@ fn write_slug(out: &mut String, seed: u64, site: &Site, page: u64, words: &Words
     }
 }
 
-fn write_search(
-    out: &mut String,
-    random: &mut Random,
-    section: &str,
-    number: u64,
-    words: &Words,
-) -> std::fmt::Result {
-    let names = [
-        "price_min",
-        "price_max",
-        "region",
-        "type",
-        "year",
-        "color",
-        "with_photo",
-        "state",
-        "period",
-        "brand",
-    ];
+fn write_search(out: &mut String, random: &mut Random, section: &str, number: u64, words: &Words) -> std::fmt::Result {
+    let names = ["price_min", "price_max", "region", "type", "year", "color", "with_photo", "state", "period", "brand"];
     write!(out, "{section}/search/?id={number}")?;
     for name in &names[random.below(4) as usize..3 + random.below(8) as usize] {
         match random.below(3) {

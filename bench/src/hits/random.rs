@@ -41,11 +41,7 @@ pub(crate) fn scramble(x: u64, bits: u32, key: u64) -> u64 {
     let mask = (1 << bits) - 1;
     let half = bits.div_ceil(2);
     let mut x = (x ^ key) & mask;
-    for factor in [
-        0xd6e8_feb8_6659_fd93,
-        0xa076_1d64_78bd_642f,
-        0xe703_7ed1_a0b4_28db,
-    ] {
+    for factor in [0xd6e8_feb8_6659_fd93, 0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db] {
         x = x.wrapping_mul(factor) & mask;
         x ^= x >> half;
     }
@@ -55,9 +51,7 @@ pub(crate) fn scramble(x: u64, bits: u32, key: u64) -> u64 {
 impl Random {
     /// The stream of thing number `number` of its kind.
     pub(crate) fn new(seed: u64, kind: Stream, number: u64) -> Random {
-        Random(mix(
-            mix(seed ^ ((kind as u64) << 56)) ^ number.wrapping_mul(GOLDEN)
-        ))
+        Random(mix(mix(seed ^ ((kind as u64) << 56)) ^ number.wrapping_mul(GOLDEN)))
     }
 
     /// 64 random bits.
@@ -139,17 +133,13 @@ impl Zipf {
             sum += weight;
             sum
         });
-        Zipf {
-            cumulative: cumulative.collect(),
-        }
+        Zipf { cumulative: cumulative.collect() }
     }
 
     pub(crate) fn draw(&self, random: &mut Random) -> usize {
         let total = self.cumulative.last().copied().unwrap_or(0.0);
         let at = random.unit() * total;
-        self.cumulative
-            .partition_point(|&sum| sum <= at)
-            .min(self.cumulative.len() - 1)
+        self.cumulative.partition_point(|&sum| sum <= at).min(self.cumulative.len() - 1)
     }
 }
 

@@ -42,16 +42,7 @@ pub(crate) fn draw_engine(random: &mut Random, seed: u64, phrase: u64) -> i16 {
 pub(crate) fn write_phrase(out: &mut String, seed: u64, number: u64, words: &Words) {
     let mut random = Random::new(seed, Stream::Phrase, number);
     let random = &mut random;
-    let more = random.pick(&[
-        (2, 0),
-        (6, 1),
-        (12, 2),
-        (16, 3),
-        (14, 4),
-        (8, 5),
-        (4, 6),
-        (2, 8),
-    ]);
+    let more = random.pick(&[(2, 0), (6, 1), (12, 2), (16, 3), (14, 4), (8, 5), (4, 6), (2, 8)]);
     let more = if number < 2_000 { more.min(2) } else { more };
     out.push_str(words.cyrillic(words.draw_noun(random)));
     for _ in 0..more {
@@ -65,13 +56,7 @@ pub(crate) fn write_phrase(out: &mut String, seed: u64, number: u64, words: &Wor
 }
 
 /// Appends the address of the result page for `phrase`, as `engine` writes it for a visitor of `region`.
-pub(crate) fn write_result_page(
-    out: &mut String,
-    random: &mut Random,
-    engine: i16,
-    phrase: &str,
-    region: i32,
-) {
+pub(crate) fn write_result_page(out: &mut String, random: &mut Random, engine: i16, phrase: &str, region: i32) {
     // Writing to a String cannot fail.
     _ = match engine {
         2 => {
@@ -106,11 +91,7 @@ pub(crate) fn write_result_page(
 }
 
 fn push_plus(out: &mut String, phrase: &str) {
-    out.extend(
-        phrase
-            .chars()
-            .map(|letter| if letter == ' ' { '+' } else { letter }),
-    );
+    out.extend(phrase.chars().map(|letter| if letter == ' ' { '+' } else { letter }));
 }
 
 /// Percent-encodes the phrase in windows-1251, as that engine did: one byte a letter.

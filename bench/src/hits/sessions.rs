@@ -28,9 +28,7 @@ pub(crate) const DAYS: u8 = 31;
 /// Weights of the days of a week that starts on the first of the month, a Monday.
 const WEEK: [u32; 7] = [108, 110, 109, 107, 101, 82, 83];
 /// Weights of the hours of a day.
-const HOURS: [u32; 24] = [
-    26, 17, 12, 9, 8, 10, 15, 25, 38, 50, 58, 61, 62, 62, 61, 60, 59, 58, 57, 58, 61, 62, 55, 41,
-];
+const HOURS: [u32; 24] = [26, 17, 12, 9, 8, 10, 15, 25, 38, 50, 58, 61, 62, 62, 61, 60, 59, 58, 57, 58, 61, 62, 55, 41];
 
 /// The rows of one visitor on one site on one day within a run.
 #[derive(Clone, Debug)]
@@ -73,11 +71,7 @@ impl Runs {
                 _ => even - spread / 2 + Random::new(seed, Stream::RunLength, run).below(spread),
             }
         };
-        Runs {
-            borders: (0..=count)
-                .map(|run| if rows == 0 { 0 } else { border(run) })
-                .collect(),
-        }
+        Runs { borders: (0..=count).map(|run| if rows == 0 { 0 } else { border(run) }).collect() }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -111,19 +105,14 @@ impl World {
         for (at, session) in sessions.iter_mut().enumerate() {
             session.number = (run as u64) << 32 | at as u64;
         }
-        Run {
-            first_row: range.start,
-            sessions,
-        }
+        Run { first_row: range.start, sessions }
     }
 
     fn draw_session(&self, random: &mut Random, rows_max: u64) -> Session {
         let visitor = random.mildly_skewed(self.visitors.count);
         // Half of the visits go to the visitor's favourite site.
         let site = match random.chance(0.5) {
-            true => self
-                .sites
-                .draw(&mut Random::new(self.seed, Stream::VisitorHome, visitor)),
+            true => self.sites.draw(&mut Random::new(self.seed, Stream::VisitorHome, visitor)),
             false => self.sites.draw(random),
         };
         let rows = draw_length(random).min(rows_max) as u32;
@@ -179,18 +168,10 @@ fn draw_second(random: &mut Random) -> u32 {
 /// Orders sessions by (counter, day, user) and joins those that are equal in all three.
 fn sort_and_join(world: &World, sessions: &mut Vec<Session>) {
     let counter = |session: &Session| world.sites.get(session.site as usize).counter_id;
-    sessions.sort_unstable_by_key(|session| {
-        (
-            counter(session),
-            session.day,
-            session.user_id,
-            session.start,
-            session.rows,
-        )
-    });
+    sessions
+        .sort_unstable_by_key(|session| (counter(session), session.day, session.user_id, session.start, session.rows));
     sessions.dedup_by(|later, earlier| {
-        let same =
-            (later.site, later.day, later.user_id) == (earlier.site, earlier.day, earlier.user_id);
+        let same = (later.site, later.day, later.user_id) == (earlier.site, earlier.day, earlier.user_id);
         if same {
             earlier.rows += later.rows;
         }
@@ -206,9 +187,7 @@ mod tests {
     fn runs_cover_the_table() {
         for rows in [0, 1, 999_999, 1_000_000, 1_000_001, 10_000_000] {
             let runs = Runs::new(1, rows);
-            let sum: u64 = (0..runs.count())
-                .map(|run| runs.range(run).count() as u64)
-                .sum();
+            let sum: u64 = (0..runs.count()).map(|run| runs.range(run).count() as u64).sum();
             assert_eq!(sum, rows);
             assert!((0..runs.count()).all(|run| runs.range(run).count() <= 1 << 20));
         }
@@ -218,28 +197,13 @@ mod tests {
     fn a_run_has_its_rows_in_order() {
         let world = World::new(5_000, 1);
         let run = world.plan(0);
-        assert_eq!(
-            run.sessions.iter().map(|session| session.rows).sum::<u32>(),
-            5_000
-        );
+        assert_eq!(run.sessions.iter().map(|session| session.rows).sum::<u32>(), 5_000);
         let keys: Vec<_> = run
             .sessions
             .iter()
-            .map(|session| {
-                (
-                    world.sites.get(session.site as usize).counter_id,
-                    session.day,
-                    session.user_id,
-                )
-            })
+            .map(|session| (world.sites.get(session.site as usize).counter_id, session.day, session.user_id))
             .collect();
         assert!(keys.is_sorted());
-        assert_eq!(
-            run.sessions
-                .iter()
-                .filter(|session| session.visitor == KNOWN_VISITOR)
-                .count(),
-            1
-        );
+        assert_eq!(run.sessions.iter().filter(|session| session.visitor == KNOWN_VISITOR).count(), 1);
     }
 }

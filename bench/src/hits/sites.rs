@@ -64,14 +64,8 @@ pub(crate) struct Sites {
 impl Sites {
     pub(crate) fn new(seed: u64, rows: u64, words: &Words) -> Sites {
         let shares = shares();
-        let all = shares
-            .iter()
-            .enumerate()
-            .map(|(number, share)| Site::new(seed, number, share * rows as f64, words));
-        Sites {
-            all: all.collect(),
-            shares: Zipf::of_weights(shares.iter().copied()),
-        }
+        let all = shares.iter().enumerate().map(|(number, share)| Site::new(seed, number, share * rows as f64, words));
+        Sites { all: all.collect(), shares: Zipf::of_weights(shares.iter().copied()) }
     }
 
     /// A site, by traffic.
@@ -94,9 +88,7 @@ fn shares() -> Vec<f64> {
         .collect();
     weights[KNOWN_SITE] = 0.0;
     let rest: f64 = weights.iter().sum();
-    weights
-        .iter_mut()
-        .for_each(|weight| *weight *= (1.0 - KNOWN_SHARE) / rest);
+    weights.iter_mut().for_each(|weight| *weight *= (1.0 - KNOWN_SHARE) / rest);
     weights[KNOWN_SITE] = KNOWN_SHARE;
     weights
 }
@@ -118,79 +110,34 @@ impl Site {
         Site {
             number,
             // The order of counters says nothing about their traffic.
-            counter_id: if known {
-                KNOWN_COUNTER
-            } else {
-                100 + scramble(number as u64, 18, seed) as i32
-            },
+            counter_id: if known { KNOWN_COUNTER } else { 100 + scramble(number as u64, 18, seed) as i32 },
             host: host(random, number, words),
             name: name(random, words),
             style: if known { Style::News } else { style },
-            sections: (0..6 + random.below(24))
-                .map(|_| words.draw_noun(random))
-                .collect(),
+            sections: (0..6 + random.below(24)).map(|_| words.draw_noun(random)).collect(),
             pages,
             page_bits: (u64::BITS - pages.leading_zeros() + 2).max(12),
-            home_share: if known {
-                0.36
-            } else {
-                random.any(&[0.01, 0.03, 0.05, 0.08, 0.12])
-            },
+            home_share: if known { 0.36 } else { random.any(&[0.01, 0.03, 0.05, 0.08, 0.12]) },
             has_titles: known || number < 3 || random.chance(0.94),
             rewrites: !known && number > 12 && random.chance(0.14),
             class: random.pick(&[(90, 0), (6, 1), (4, -1)]),
-            category: random.pick(&[
-                (55, 0),
-                (15, 9_911),
-                (10, 16_000),
-                (8, 15_014),
-                (7, 12_500),
-                (5, 10_813),
-            ]),
+            category: random.pick(&[(55, 0), (15, 9_911), (10, 16_000), (8, 15_014), (7, 12_500), (5, 10_813)]),
             region: random.pick(&[(60, 0), (20, 229), (12, 839), (8, 32)]),
-            charset: random.pick(&[
-                (55, "windows-1251;charset"),
-                (43, "utf-8"),
-                (1, "koi8-r"),
-                (1, ""),
-            ]),
-            code_version: random.pick(&[
-                (40, 1_601),
-                (25, 291),
-                (15, 158),
-                (10, 1_481),
-                (6, 105),
-                (4, 879),
-            ]),
+            charset: random.pick(&[(55, "windows-1251;charset"), (43, "utf-8"), (1, "koi8-r"), (1, "")]),
+            code_version: random.pick(&[(40, 1_601), (25, 291), (15, 158), (10, 1_481), (6, 105), (4, 879)]),
             hit_color: random.pick(&[(60, "5"), (20, "1"), (12, "E"), (5, "D"), (3, "g")]),
         }
     }
 }
 
 fn host(random: &mut Random, number: usize, words: &Words) -> String {
-    let top = random.pick(&[
-        (70, "ru"),
-        (8, "com"),
-        (7, "ua"),
-        (5, "net"),
-        (4, "by"),
-        (3, "kz"),
-        (3, "org"),
-    ]);
+    let top = random.pick(&[(70, "ru"), (8, "com"), (7, "ua"), (5, "net"), (4, "by"), (3, "kz"), (3, "org")]);
     let first = words.latin(words.draw_noun(random));
     let www = if random.chance(0.25) { "www." } else { "" };
     match random.below(3) {
         0 => format!("{www}{first}{number}.{top}"),
-        1 => format!(
-            "{www}{first}-{}{}.{top}",
-            words.latin(words.draw_noun(random)),
-            number % 100
-        ),
-        _ => format!(
-            "{}.{first}{}.{top}",
-            words.latin(words.draw_noun(random)),
-            number % 1_000
-        ),
+        1 => format!("{www}{first}-{}{}.{top}", words.latin(words.draw_noun(random)), number % 100),
+        _ => format!("{}.{first}{}.{top}", words.latin(words.draw_noun(random)), number % 1_000),
     }
 }
 

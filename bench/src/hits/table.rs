@@ -9,17 +9,9 @@ pub const CREATE: &str = include_str!("../../hits/create.sql");
 
 /// The Arrow schema of the statement's columns, with names as they are spelled there.
 pub fn schema() -> SchemaRef {
-    let open = CREATE
-        .find('(')
-        .expect("create.sql opens its list of columns");
-    let close = CREATE
-        .rfind(')')
-        .expect("create.sql closes its list of columns");
-    let fields = CREATE[open + 1..close]
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .map(field);
+    let open = CREATE.find('(').expect("create.sql opens its list of columns");
+    let close = CREATE.rfind(')').expect("create.sql closes its list of columns");
+    let fields = CREATE[open + 1..close].lines().map(str::trim).filter(|line| !line.is_empty()).map(field);
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
@@ -30,17 +22,8 @@ fn field(line: &str) -> Field {
         Some(definition) => (definition, false),
         None => (line, true),
     };
-    let (name, kind) = definition
-        .trim()
-        .split_once(' ')
-        .expect("a column has a name and a type");
-    let kind = match kind
-        .split('(')
-        .next()
-        .unwrap_or(kind)
-        .to_ascii_uppercase()
-        .as_str()
-    {
+    let (name, kind) = definition.trim().split_once(' ').expect("a column has a name and a type");
+    let kind = match kind.split('(').next().unwrap_or(kind).to_ascii_uppercase().as_str() {
         "SMALLINT" => DataType::Int16,
         "INTEGER" => DataType::Int32,
         "BIGINT" => DataType::Int64,
@@ -61,10 +44,7 @@ mod tests {
         let schema = schema();
         assert_eq!(schema.fields().len(), 105);
         assert_eq!(schema.field(2), &Field::new("Title", DataType::Utf8, true));
-        assert_eq!(
-            schema.field(29),
-            &Field::new("UserAgentMinor", DataType::Utf8, false)
-        );
+        assert_eq!(schema.field(29), &Field::new("UserAgentMinor", DataType::Utf8, false));
         assert_eq!(schema.field(104).name(), "CLID");
     }
 }

@@ -70,17 +70,10 @@ pub(crate) struct Visitor {
 impl Visitors {
     pub(crate) fn new(seed: u64, rows: u64) -> Visitors {
         let regions = Zipf::new(REGIONS, 2.5);
-        let network_regions = (0..NETWORKS)
-            .map(|network| regions.draw(&mut Random::new(seed, Stream::Network, network)))
-            .collect();
+        let network_regions =
+            (0..NETWORKS).map(|network| regions.draw(&mut Random::new(seed, Stream::Network, network))).collect();
         let count = ((rows as f64 * VISITORS_PER_ROW) as u64).max(4);
-        Visitors {
-            seed,
-            count,
-            regions,
-            network_regions,
-            phones: phones(),
-        }
+        Visitors { seed, count, regions, network_regions, phones: phones() }
     }
 
     /// The name of a phone model.
@@ -94,34 +87,16 @@ impl Visitors {
         let random = &mut random;
         let address = (number.min(self.count) as f64 * ADDRESSES_PER_VISITOR) as u64;
         let place = self.place(address);
-        let phone = random
-            .chance(0.0565)
-            .then(|| random.skewed(PHONE_MODELS as u64) as u16);
+        let phone = random.chance(0.0565).then(|| random.skewed(PHONE_MODELS as u64) as u16);
         let is_mobile = phone.is_some() || random.chance(0.006);
-        let (os, browser) = if is_mobile {
-            draw_mobile(random)
-        } else {
-            draw_desktop(random)
-        };
-        let (width, height, depth) = if is_mobile {
-            draw_small_screen(random)
-        } else {
-            draw_screen(random)
-        };
+        let (os, browser) = if is_mobile { draw_mobile(random) } else { draw_desktop(random) };
+        let (width, height, depth) = if is_mobile { draw_small_screen(random) } else { draw_screen(random) };
         let explorer = browser == 7;
         Visitor {
             user_id: user_id(self.seed, number),
-            cookie_id: if random.chance(0.45) {
-                0
-            } else {
-                (mix(number ^ self.seed ^ 0xc00c1e) >> 1) as i64
-            },
+            cookie_id: if random.chance(0.45) { 0 } else { (mix(number ^ self.seed ^ 0xc00c1e) >> 1) as i64 },
             client_ip: place.ip,
-            remote_ip: if random.chance(0.97) {
-                place.ip
-            } else {
-                place.ip ^ random.below(255) as i32
-            },
+            remote_ip: if random.chance(0.97) { place.ip } else { place.ip ^ random.below(255) as i32 },
             network: place.network,
             region: place.region,
             time_zone: place.time_zone,
@@ -129,11 +104,7 @@ impl Visitors {
             os,
             browser,
             browser_major: draw_browser_major(random, browser),
-            browser_minor: if explorer {
-                "0"
-            } else {
-                random.pick(BROWSER_MINORS)
-            },
+            browser_minor: if explorer { "0" } else { random.pick(BROWSER_MINORS) },
             java: i16::from(!is_mobile && random.chance(0.74)),
             cookies: i16::from(random.chance(0.998)),
             javascript: i16::from(random.chance(0.999)),
@@ -143,42 +114,16 @@ impl Visitors {
             width,
             height,
             depth,
-            flash: if is_mobile {
-                (0, 0, "")
-            } else {
-                random.pick(FLASH)
-            },
-            net: if explorer {
-                random.pick(&[(5, (3, 5)), (4, (2, 0)), (3, (4, 0)), (3, (0, 0))])
-            } else {
-                (0, 0)
-            },
-            silverlight: if is_mobile {
-                (0, 0, 0, 0)
-            } else {
-                random.pick(SILVERLIGHT)
-            },
+            flash: if is_mobile { (0, 0, "") } else { random.pick(FLASH) },
+            net: if explorer { random.pick(&[(5, (3, 5)), (4, (2, 0)), (3, (4, 0)), (3, (0, 0))]) } else { (0, 0) },
+            silverlight: if is_mobile { (0, 0, 0, 0) } else { random.pick(SILVERLIGHT) },
             age: random.pick(&[(38, 0), (9, 16), (17, 22), (20, 31), (11, 50), (5, 55)]),
             sex: random.pick(&[(36, 0), (33, 1), (31, 2)]),
             income: random.pick(&[(40, 0), (25, 1), (22, 2), (13, 3)]),
             interests: draw_interests(random),
             robotness: random.pick(&[(970, 0), (20, 1), (7, 2), (3, 4)]),
-            language: random.pick(&[
-                (84, "ru"),
-                (8, "en"),
-                (4, "uk"),
-                (2, "be"),
-                (1, "kk"),
-                (1, "de"),
-            ]),
-            country: random.pick(&[
-                (78, "RU"),
-                (9, "UA"),
-                (5, "US"),
-                (4, "BY"),
-                (3, "KZ"),
-                (1, "DE"),
-            ]),
+            language: random.pick(&[(84, "ru"), (8, "en"), (4, "uk"), (2, "be"), (1, "kk"), (1, "de")]),
+            country: random.pick(&[(78, "RU"), (9, "UA"), (5, "US"), (4, "BY"), (3, "KZ"), (1, "DE")]),
             reports_timings: random.chance(0.62),
             hides_referer: random.chance(0.09),
         }
@@ -221,11 +166,7 @@ struct Place {
 
 /// `UserID` of a visitor: distinct and without order.
 pub(crate) fn user_id(seed: u64, number: u64) -> i64 {
-    if number == KNOWN_VISITOR {
-        KNOWN_USER_ID
-    } else {
-        (mix(number ^ mix(seed)) >> 1) as i64
-    }
+    if number == KNOWN_VISITOR { KNOWN_USER_ID } else { (mix(number ^ mix(seed)) >> 1) as i64 }
 }
 
 fn phones() -> Vec<(i16, String)> {
@@ -252,38 +193,13 @@ fn phones() -> Vec<(i16, String)> {
 }
 
 fn draw_mobile(random: &mut Random) -> (i16, i16) {
-    (
-        random.pick(&[(50, 91), (30, 113), (12, 92), (8, 109)]),
-        random.pick(&[(45, 70), (30, 78), (15, 42), (10, 83)]),
-    )
+    (random.pick(&[(50, 91), (30, 113), (12, 92), (8, 109)]), random.pick(&[(45, 70), (30, 78), (15, 42), (10, 83)]))
 }
 
 fn draw_desktop(random: &mut Random) -> (i16, i16) {
-    let os = &[
-        (440, 44),
-        (270, 2),
-        (90, 159),
-        (60, 42),
-        (40, 107),
-        (30, 15),
-        (20, 62),
-        (10, 1),
-        (5, 33),
-        (3, 64),
-        (2, 7),
-    ];
-    let browser = &[
-        (300, 3),
-        (230, 5),
-        (160, 4),
-        (150, 7),
-        (90, 82),
-        (40, 6),
-        (20, 32),
-        (6, 55),
-        (4, 13),
-        (2, 9),
-    ];
+    let os =
+        &[(440, 44), (270, 2), (90, 159), (60, 42), (40, 107), (30, 15), (20, 62), (10, 1), (5, 33), (3, 64), (2, 7)];
+    let browser = &[(300, 3), (230, 5), (160, 4), (150, 7), (90, 82), (40, 6), (20, 32), (6, 55), (4, 13), (2, 9)];
     (random.pick(os), random.pick(browser))
 }
 
@@ -296,17 +212,8 @@ fn draw_browser_major(random: &mut Random, browser: i16) -> i16 {
     }
 }
 
-const BROWSER_MINORS: &[(u32, &str)] = &[
-    (60, "0"),
-    (12, "1"),
-    (9, "16"),
-    (7, "15"),
-    (5, "D"),
-    (3, "6"),
-    (2, "nA"),
-    (1, "64"),
-    (1, "10"),
-];
+const BROWSER_MINORS: &[(u32, &str)] =
+    &[(60, "0"), (12, "1"), (9, "16"), (7, "15"), (5, "D"), (3, "6"), (2, "nA"), (1, "64"), (1, "10")];
 
 const FLASH: &[(u32, (i16, i16, &str))] = &[
     (38, (11, 7, "700")),
@@ -366,10 +273,7 @@ const SMALL_SCREENS: &[(u32, (i16, i16))] = &[
 fn draw_screen(random: &mut Random) -> (i16, i16, i16) {
     let (width, height) = match random.chance(0.97) {
         true => random.pick(SCREENS),
-        false => (
-            800 + random.skewed(2_400) as i16,
-            600 + random.skewed(900) as i16,
-        ),
+        false => (800 + random.skewed(2_400) as i16, 600 + random.skewed(900) as i16),
     };
     (width, height, random.pick(&[(70, 24), (27, 32), (3, 16)]))
 }
@@ -385,11 +289,7 @@ fn draw_clock_error(random: &mut Random) -> i32 {
         12..18 => random.skewed(600),
         _ => random.skewed(90_000),
     };
-    if random.chance(0.5) {
-        size as i32
-    } else {
-        -(size as i32)
-    }
+    if random.chance(0.5) { size as i32 } else { -(size as i32) }
 }
 
 /// A set of interests, one bit each.
@@ -410,10 +310,7 @@ mod tests {
     fn a_visitor_stays_the_same() {
         let visitors = Visitors::new(1, 1_000_000);
         let (one, again) = (visitors.get(77), visitors.get(77));
-        assert_eq!(
-            (one.user_id, one.client_ip, one.width),
-            (again.user_id, again.client_ip, again.width)
-        );
+        assert_eq!((one.user_id, one.client_ip, one.width), (again.user_id, again.client_ip, again.width));
         assert_eq!(visitors.get(KNOWN_VISITOR).user_id, KNOWN_USER_ID);
     }
 
@@ -426,9 +323,7 @@ mod tests {
     #[test]
     fn addresses_do_not_collide() {
         let visitors = Visitors::new(1, 1_000_000);
-        let ips: HashSet<i32> = (0..50_000)
-            .map(|address| visitors.place(address).ip)
-            .collect();
+        let ips: HashSet<i32> = (0..50_000).map(|address| visitors.place(address).ip).collect();
         assert_eq!(ips.len(), 50_000);
     }
 }

@@ -11,8 +11,8 @@ use super::random::{Random, scramble};
 const WORDS: usize = 1 << 14;
 
 const PARTICLES: &[&str] = &[
-    "и", "в", "на", "для", "с", "как", "по", "не", "от", "из", "без", "о", "за", "что", "до",
-    "или", "под", "все", "где", "при",
+    "и", "в", "на", "для", "с", "как", "по", "не", "от", "из", "без", "о", "за", "что", "до", "или", "под", "все",
+    "где", "при",
 ];
 
 const PREFIXES: &[&str] = &[
@@ -385,10 +385,7 @@ impl Words {
             }
             number += 1;
         }
-        let latin = cyrillic
-            .iter()
-            .map(|word| word.chars().map(latin_letter).collect())
-            .collect();
+        let latin = cyrillic.iter().map(|word| word.chars().map(latin_letter).collect()).collect();
         Words { cyrillic, latin }
     }
 
@@ -465,12 +462,7 @@ mod tests {
         let words = Words::new();
         let all: std::collections::HashSet<_> = words.cyrillic.iter().collect();
         assert!(all.len() > WORDS);
-        assert!(
-            words
-                .latin
-                .iter()
-                .all(|word| !word.is_empty() && word.is_ascii())
-        );
+        assert!(words.latin.iter().all(|word| !word.is_empty() && word.is_ascii()));
         assert!(!words.latin.iter().any(|word| word.contains("google")));
     }
 

@@ -54,16 +54,9 @@ fn tpch_tables_have_their_rows_and_types() {
         ("orders", 15_000),
         ("lineitem", 60_175),
     ] {
-        assert_eq!(
-            Table::read(&folder.path().join(format!("{name}.parquet"))).rows(),
-            rows,
-            "{name}"
-        );
+        assert_eq!(Table::read(&folder.path().join(format!("{name}.parquet"))).rows(), rows, "{name}");
     }
     let lineitem = Table::read(&folder.path().join("lineitem.parquet"));
-    assert_eq!(
-        lineitem.column("l_extendedprice").data_type(),
-        &DataType::Decimal128(15, 2)
-    );
+    assert_eq!(lineitem.column("l_extendedprice").data_type(), &DataType::Decimal128(15, 2));
     assert_eq!(lineitem.column("l_shipdate").data_type(), &DataType::Date32);
 }

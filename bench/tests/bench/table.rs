@@ -18,9 +18,7 @@ impl Table {
         let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
         let schema = reader.schema().clone();
         let batches: Vec<RecordBatch> = reader.build().unwrap().map(Result::unwrap).collect();
-        Table {
-            batch: concat_batches(&schema, &batches).unwrap(),
-        }
+        Table { batch: concat_batches(&schema, &batches).unwrap() }
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -33,11 +31,7 @@ impl Table {
 
     pub(crate) fn text(&self, name: &str) -> Vec<String> {
         let column = cast(self.column(name), &DataType::Utf8).unwrap();
-        column
-            .as_string::<i32>()
-            .iter()
-            .map(|value| value.unwrap().to_owned())
-            .collect()
+        column.as_string::<i32>().iter().map(|value| value.unwrap().to_owned()).collect()
     }
 
     pub(crate) fn numbers(&self, name: &str) -> Vec<i64> {
@@ -53,18 +47,12 @@ impl Table {
     /// Distinct values of a column.
     pub(crate) fn distinct(&self, name: &str) -> usize {
         match self.column(name).data_type() {
-            DataType::Utf8 | DataType::Utf8View => {
-                self.text(name).into_iter().collect::<HashSet<_>>().len()
-            }
+            DataType::Utf8 | DataType::Utf8View => self.text(name).into_iter().collect::<HashSet<_>>().len(),
             _ => self.numbers(name).into_iter().collect::<HashSet<_>>().len(),
         }
     }
 
     pub(crate) fn nulls(&self) -> usize {
-        self.batch
-            .columns()
-            .iter()
-            .map(|column| column.null_count())
-            .sum()
+        self.batch.columns().iter().map(|column| column.null_count()).sum()
     }
 }

@@ -135,10 +135,10 @@ fn time_of<T>(long: f64, mut work: impl FnMut() -> T) -> (f64, T) {
     ((now - start) / f64::from(times.max(1)), result)
 }
 
-fn measure(name: &str, kind: &SqlType, column: &ArrayRef, forced: Option<Encoding>, long: f64) {
+fn measure(name: &str, kind: &SqlType, column: &ArrayRef, forced: Option<Encoding>, long: f64) -> Option<(f64, usize)> {
     let rows = column.len();
     let (encode_s, bytes) = time_of(long, || encode_as(column, kind, forced).unwrap());
-    let Some(bytes) = bytes else { return };
+    let bytes = bytes?;
     let stored = bytes.len();
     let chunk = Chunk::open(ChunkBytes::memory(bytes), kind).unwrap();
     let (verify_s, ()) = time_of(0.0, || chunk.verify().unwrap());
@@ -168,12 +168,27 @@ fn measure(name: &str, kind: &SqlType, column: &ArrayRef, forced: Option<Encodin
         codes_s.map_or("-".to_owned(), |seconds| format!("{:.0}", rows as f64 / seconds / 1e6)),
         take_s * 1e9 / wanted.len() as f64,
     );
+    Some((encode_s, stored))
 }
 
 /// The columns that are asked for.
 fn chosen() -> impl Iterator<Item = (&'static str, SqlType, ArrayRef)> {
     let wanted = std::env::var("COLUMN").unwrap_or_default();
     columns(ROWS).into_iter().filter(move |(name, ..)| name.contains(&wanted))
+}
+
+/// The columns of the first batch of the Arrow file that `ARROW_FILE` names, as `COPY` would make them.
+fn columns_of_file(path: &str) -> Vec<(String, SqlType, ArrayRef)> {
+    let file = std::fs::File::open(path).unwrap();
+    let batch = arrow::ipc::reader::FileReader::try_new(file, None).unwrap().next().unwrap().unwrap();
+    let schema = batch.schema();
+    let columns = schema.fields().iter().zip(batch.columns());
+    columns
+        .map(|(field, column)| {
+            let kind = SqlType::from_arrow(field.data_type()).unwrap();
+            (field.name().clone(), kind.clone(), arrow::compute::cast(column, &kind.arrow()).unwrap())
+        })
+        .collect()
 }
 
 fn head() {
@@ -205,6 +220,19 @@ fn every_encoding() {
             measure(name, &kind, &column, Some(encoding), 0.05);
         }
     }
+}
+
+#[test]
+#[ignore = "needs a file"]
+fn an_arrow_file() {
+    head();
+    let (mut stored, mut encode_s) = (0, 0.0);
+    for (name, kind, column) in columns_of_file(&std::env::var("ARROW_FILE").unwrap()) {
+        let (seconds, bytes) = measure(&name, &kind, &column, None, 0.03).unwrap();
+        stored += bytes;
+        encode_s += seconds;
+    }
+    println!("{stored} bytes, encoded in {encode_s:.3} s");
 }
 
 #[test]

@@ -15,17 +15,17 @@
 //! | delta | 1.10 | a row needs all rows of its vector before it |
 //!
 //! A column with one value, or with NULLs only, is constant and not measured. A value list is not tried where more than
-//! half of the rows have a value of their own: finding and sorting the values would take longer than all else, and the
-//! list would hardly be shorter than the rows.
+//! three quarters of the rows have a value of their own: finding and sorting the values would take longer than all else,
+//! and the list would hardly be shorter than the rows.
 
 use super::Encoding;
 
-/// Rows from which on a list that has a value for every second row is not tried.
+/// So few values are always tried.
 const DISTINCT_ALWAYS: usize = 256;
 
 /// The most distinct values that a list may have.
 pub(super) fn distinct_max(rows: usize) -> usize {
-    (rows / 2).max(DISTINCT_ALWAYS)
+    (rows / 4 * 3).max(DISTINCT_ALWAYS)
 }
 
 /// The size that counts when `encoding` takes `bytes`.

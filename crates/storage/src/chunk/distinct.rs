@@ -22,9 +22,9 @@ const SLOTS_ALWAYS: usize = 1 << 16;
 const SAMPLE: usize = 8192;
 /// Fewer rows are not sampled.
 const SAMPLED_ROWS_MIN: usize = 8 * SAMPLE;
-/// Below this, a sample has so few repeated values that there are about 1.3 times as many values as rows or more to draw
-/// from, of which three quarters of the rows then have one of their own.
-const REPEATED_MIN: usize = 48;
+/// Below this, a sample has so few repeated values that there are twice as many values as rows to draw from, and more than
+/// three quarters of the rows then have one of their own.
+const REPEATED_MIN: usize = 32;
 /// A prime larger than a chunk has rows.
 const SCATTER: usize = 2_654_435_761;
 /// Fewer values are sorted by comparing.

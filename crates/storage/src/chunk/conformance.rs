@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use arrow::array::make_comparator;
 use arrow::array::*;
+use arrow::buffer::NullBuffer;
 use arrow::compute::take;
 use arrow::datatypes::{IntervalMonthDayNano, IntervalMonthDayNanoType};
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{ErrorKind, TimeUnit};
+use rowmill_io::{Disk, MemoryDisk, OpenMode};
 
 use super::head::{FIXED_BYTES, PIECE_BYTES};
 use super::*;
@@ -518,4 +520,26 @@ fn columns_of_another_type_or_too_many_rows_are_refused() {
     assert!(encode(&column.slice(0, 5), &SqlType::Int64).is_err());
     let bytes = encode(&column.slice(0, 5), &SqlType::Int32).unwrap();
     assert_eq!(open(bytes, &SqlType::Int64).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_chunk_in_a_file_reads_the_same_until_the_file_is_cut() {
+    let kind = SqlType::Int32;
+    let values: Vec<Option<i128>> = (0..20_000).map(|row| Some(row % 777)).collect();
+    let column = column(&kind, &values);
+    let mut bytes = encode(&column, &kind).unwrap();
+    bytes.resize(bytes.len().next_multiple_of(4096), 0);
+
+    let disk = MemoryDisk::new();
+    let file = disk.open("column", OpenMode::Create).unwrap();
+    file.write_all_at(&bytes, 8192).unwrap();
+    let mapping = disk.map("column", 1 << 20).unwrap();
+    let open = || Chunk::open(ChunkBytes::mapped(Arc::clone(&mapping), 8192, bytes.len()), &kind);
+    assert_eq!(&open().unwrap().read(0..20_000).unwrap(), &column);
+
+    let before = open().unwrap();
+    file.set_len(8192 + bytes.len() as u64 - 1).unwrap();
+    assert_eq!(before.read(0..1).unwrap_err().kind(), ErrorKind::Corrupt);
+    file.set_len(8192 + 10).unwrap();
+    assert_eq!(open().unwrap_err().kind(), ErrorKind::Corrupt);
 }

@@ -131,8 +131,17 @@ fn patch<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>, natives: &mut [K::Native])
     Ok(())
 }
 
-/// The distinct values, and one more that stands for NULL: the look-up of a code then never leaves the list.
-pub(super) fn values<K: Kind>(chunk: &Chunk) -> Result<Buffer> {
+/// A value list, decoded.
+#[derive(Debug)]
+pub(super) struct FixedList {
+    /// The values, and one more that stands for NULL: the look-up of a code then never leaves the list.
+    natives: Buffer,
+    /// The values, over the same bytes.
+    pub(super) array: ArrayRef,
+}
+
+/// The distinct values.
+pub(super) fn list<K: Kind>(chunk: &Chunk) -> Result<FixedList> {
     let facts = &chunk.head.facts;
     let mut natives = Vec::new();
     match facts.encoding {
@@ -145,8 +154,11 @@ pub(super) fn values<K: Kind>(chunk: &Chunk) -> Result<Buffer> {
             values.for_each(0..values.len(), |keys| scale.apply(keys, &mut natives, K::native))?;
         }
     }
+    let value_bytes = natives.len() * size_of::<K::Native>();
     natives.push(K::Native::default());
-    Ok(Buffer::from_vec(natives))
+    let natives = Buffer::from_vec(natives);
+    let array = K::array(natives.slice_with_length(0, value_bytes), None, &chunk.kind.arrow())?;
+    Ok(FixedList { natives, array })
 }
 
 fn constant<K: Kind>(chunk: &Chunk) -> K::Native {

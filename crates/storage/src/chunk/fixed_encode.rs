@@ -23,7 +23,7 @@ use super::distinct::Distinct;
 use super::head::{Facts, NewSection, SectionKind, assemble};
 use super::kinds::{FloatKind, Kind, Physical};
 use super::{Encoding, nulls as null_section, zone};
-use crate::encoding::{self, Layout, Word, delta_bytes, frame_bytes, plain_bytes};
+use crate::encoding::{self, Layout, Word, bounds, delta_bytes, frame_bytes, plain_bytes};
 
 /// A common divisor pays only where the keys are wider than this.
 const FACTOR_SPAN_MIN: u128 = 1 << 12;
@@ -53,18 +53,7 @@ pub(super) fn encode<K: Kind>(
     }
     let null_rows = nulls.map_or(Vec::new(), null_rows);
     fill_nulls(&mut keys, &null_rows);
-    let mut facts = Facts {
-        encoding: Encoding::Constant,
-        physical,
-        rows,
-        null_count,
-        distinct: None,
-        common: 0,
-        base: 0,
-        factor: 1,
-        digits: 0,
-        zone: None,
-    };
+    let mut facts = Facts::new(physical, rows, null_count);
     let (low, high) = if null_count == rows { Default::default() } else { bounds(&keys) };
     if null_count < rows {
         facts.zone = zone::of_keys::<K>(low, high);
@@ -109,10 +98,6 @@ fn fill_nulls<W: Word>(keys: &mut [W], null_rows: &[u32]) {
     let (first, rest) = (keys.get(front).copied().unwrap_or_default(), &null_rows[front..]);
     keys[..front].fill(first);
     rest.iter().for_each(|row| keys[*row as usize] = keys[*row as usize - 1]);
-}
-
-fn bounds<W: Word>(keys: &[W]) -> (W, W) {
-    keys.iter().fold((W::MAX, W::default()), |(low, high), &key| (low.min(key), high.max(key)))
 }
 
 /// Keys as `(key - base) / factor`.

@@ -140,6 +140,24 @@ pub(super) struct Facts {
     pub(super) zone: Option<StoredZone>,
 }
 
+impl Facts {
+    /// What is known before an encoding is chosen.
+    pub(super) fn new(physical: Physical, rows: usize, null_count: usize) -> Facts {
+        Facts {
+            encoding: Encoding::Constant,
+            physical,
+            rows,
+            null_count,
+            distinct: None,
+            common: 0,
+            base: 0,
+            factor: 1,
+            digits: 0,
+            zone: None,
+        }
+    }
+}
+
 /// A parsed head.
 #[derive(Clone, Debug)]
 pub(super) struct Head {

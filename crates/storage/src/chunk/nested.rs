@@ -53,18 +53,8 @@ pub(super) fn encode(array: &dyn Array, kind: &SqlType) -> Result<Vec<u8>> {
     if sections.len() > usize::from(u16::MAX) {
         return Err(Error::internal(format!("{} sections in a chunk of {kind}", sections.len())));
     }
-    let facts = Facts {
-        encoding: Encoding::Nested,
-        physical: Physical::Nested,
-        rows: array.len(),
-        null_count: array.null_count(),
-        distinct: None,
-        common: 0,
-        base: 0,
-        factor: 1,
-        digits: 0,
-        zone: None,
-    };
+    let mut facts = Facts::new(Physical::Nested, array.len(), array.null_count());
+    facts.encoding = Encoding::Nested;
     Ok(assemble(&facts, sections))
 }
 

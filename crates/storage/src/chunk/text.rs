@@ -22,18 +22,8 @@ pub(super) fn kind_of(physical: Physical) -> StringKind {
 /// The chunk of `array`, or `None` if the forced encoding does not suit it.
 pub(super) fn encode(array: &dyn Array, physical: Physical, forced: Option<Encoding>) -> Result<Option<Vec<u8>>> {
     let strings = ByteStrings::new(array)?;
-    let facts = Facts {
-        encoding: Encoding::Constant,
-        physical,
-        rows: strings.len(),
-        null_count: strings.nulls().map_or(0, |nulls| nulls.null_count()),
-        distinct: None,
-        common: 0,
-        base: 0,
-        factor: 1,
-        digits: 0,
-        zone: None,
-    };
+    let null_count = strings.nulls().map_or(0, |nulls| nulls.null_count());
+    let facts = Facts::new(physical, strings.len(), null_count);
     let planned = match forced {
         None => plan(&strings),
         Some(Encoding::Rows) => StringPlan::Rows,

@@ -12,7 +12,7 @@ mod reader;
 mod word;
 
 pub(crate) use bits::pack_bits;
-pub(crate) use ints::{Layout, delta_bytes, encode, encode_as, frame_bytes, plain_bytes};
+pub(crate) use ints::{Layout, bounds, delta_bytes, encode, encode_as, frame_bytes, plain_bytes};
 pub(crate) use reader::{Ints, SortedCursor};
 pub(crate) use word::Word;
 

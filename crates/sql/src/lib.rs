@@ -7,12 +7,14 @@
 //!
 //! Everything outside is synchronous; DataFusion's asynchronous operators run on a pool of threads in here.
 
+mod calendar;
 mod catalog;
 mod deep;
 mod dialect;
 mod dispatch;
 pub mod errors;
 mod explain;
+pub mod files;
 pub mod guards;
 mod information_schema;
 mod names;
@@ -26,6 +28,8 @@ mod session;
 mod settings;
 mod storage_function;
 mod table_scan;
+pub mod text_format;
+mod text_parse;
 mod view;
 
 pub use datafusion::common::ScalarValue;

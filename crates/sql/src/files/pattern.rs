@@ -1,0 +1,277 @@
+//! From the path or pattern in a statement to files.
+//!
+//! `*` and `?` stand for any characters and one character of a name, `[a-c]` and `[!a-c]` for one of a set, and `**` for
+//! any number of folders. A pattern's files come in the order of their paths, so that the same statement reads the
+//! same rows in the same order. Names that start with a dot are found only by patterns that do. A path that exists as
+//! it is written is never taken for a pattern.
+
+use std::fs;
+use std::io::ErrorKind as IoKind;
+use std::path::{Path, PathBuf};
+
+use rowmill_base::{Error, ErrorKind, Result, nearest};
+
+/// Folders between the pattern's fixed part and a file that `**` looks through.
+const DEPTH_MAX: usize = 64;
+/// Names of a folder that are looked at for one that may have been meant.
+const NAMES_MAX: usize = 10_000;
+
+/// The files that `pattern` names: at least one, in order.
+pub(crate) fn expand(pattern: &str) -> Result<Vec<PathBuf>> {
+    let pattern = pattern.strip_prefix("file://").unwrap_or(pattern);
+    if let Some((scheme, _)) = pattern.split_once("://") {
+        return Err(Error::new(ErrorKind::Unsupported, format!("files are not read over {scheme}"))
+            .hint("copy the file to this machine and name its path"));
+    }
+    let path = Path::new(pattern);
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => Err(folder(pattern, path)),
+        Ok(_) => Ok(vec![path.to_owned()]),
+        Err(error) if error.kind() != IoKind::NotFound && error.kind() != IoKind::NotADirectory => {
+            Err(unreadable(pattern, &error))
+        }
+        Err(_) if has_wildcard(pattern) => matching(pattern),
+        Err(_) => Err(missing(pattern, path)),
+    }
+}
+
+/// The error for a file that is there and cannot be read, or is not there any more.
+pub(crate) fn unreadable(path: &str, source: &std::io::Error) -> Error {
+    match source.kind() {
+        IoKind::NotFound | IoKind::PermissionDenied => {
+            Error::new(ErrorKind::UndefinedFile, format!("the file '{path}' cannot be read: {source}"))
+        }
+        _ => Error::io(format!("reading '{path}'"), source),
+    }
+}
+
+fn folder(pattern: &str, path: &Path) -> Error {
+    let error = Error::new(ErrorKind::UndefinedFile, format!("'{pattern}' is a folder"));
+    let ending = file_names(path).iter().find_map(|name| name.rsplit_once('.').map(|(_, ending)| ending.to_owned()));
+    let separator = if pattern.ends_with('/') { "" } else { "/" };
+    let ending = ending.map(|ending| format!(".{ending}")).unwrap_or_default();
+    error.hint(format!("name its files with a pattern: '{pattern}{separator}*{ending}'"))
+}
+
+fn missing(pattern: &str, path: &Path) -> Error {
+    let error = Error::new(ErrorKind::UndefinedFile, format!("there is no file '{pattern}'"));
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let shown = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    if !shown.is_dir() {
+        return error.hint(format!("there is no folder '{}'", shown.display()));
+    }
+    let names = file_names(shown);
+    let asked = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let near = nearest(&asked, names.iter().map(String::as_str));
+    if near.is_empty() {
+        let folder = fs::canonicalize(shown).unwrap_or_else(|_| shown.to_owned());
+        return error.hint(format!("the folder '{}' has no file of a similar name", folder.display()));
+    }
+    let near: Vec<String> = near.iter().map(|name| format!("'{}'", folder.join(name).display())).collect();
+    error.hint(format!("did you mean {}?", near.join(" or ")))
+}
+
+/// Names of the files and folders in `folder`, in order; none if it cannot be read.
+fn file_names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(NAMES_MAX);
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn has_wildcard(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
+    let mut parts: Vec<&str> = pattern.split('/').collect();
+    let fixed = parts.iter().take_while(|part| !has_wildcard(part)).count();
+    let mut root: PathBuf = parts.drain(..fixed).map(|part| if part.is_empty() { "/" } else { part }).collect();
+    if fixed == 0 {
+        root = PathBuf::new();
+    }
+    let mut found = Vec::new();
+    descend(&root, &parts, DEPTH_MAX, &mut found)?;
+    found.sort();
+    found.dedup();
+    if found.is_empty() {
+        return Err(Error::new(ErrorKind::UndefinedFile, format!("no file matches '{pattern}'")).hint(
+            if root.as_os_str().is_empty() || root.is_dir() {
+                "* and ? match within one name, ** matches any number of folders".to_owned()
+            } else {
+                format!("there is no folder '{}'", root.display())
+            },
+        ));
+    }
+    Ok(found)
+}
+
+/// Adds the files under `folder` that `parts` match.
+fn descend(folder: &Path, parts: &[&str], depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
+    let Some((part, rest)) = parts.split_first() else { return Ok(()) };
+    if *part == "**" {
+        descend(folder, if rest.is_empty() { &["*"] } else { rest }, depth, found)?;
+    }
+    let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let entries = match fs::read_dir(listed) {
+        Ok(entries) => entries,
+        Err(error) if matches!(error.kind(), IoKind::NotFound | IoKind::NotADirectory) => return Ok(()),
+        Err(error) => return Err(unreadable(&listed.display().to_string(), &error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(|error| unreadable(&listed.display().to_string(), &error))?;
+        let path = folder.join(entry.file_name());
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if *part == "**" {
+            // Links to folders are not followed, so that the walk ends.
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_folder && !name.starts_with('.') && depth > 0 {
+                descend(&path, parts, depth - 1, found)?;
+            }
+        } else if matches(part, &name) {
+            match rest {
+                [] if path.is_file() => found.push(path),
+                [] => {}
+                _ => descend(&path, rest, depth, found)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether `name` matches one part of a pattern. Linear but for the last star, which alone is tried again.
+fn matches(pattern: &str, name: &str) -> bool {
+    if name.starts_with('.') && !pattern.starts_with('.') {
+        return false;
+    }
+    let pattern: Vec<char> = pattern.chars().collect();
+    let name: Vec<char> = name.chars().collect();
+    let (mut p, mut n) = (0, 0);
+    let mut last_star = None;
+    while n < name.len() {
+        if pattern.get(p) == Some(&'*') {
+            last_star = Some((p, n));
+            p += 1;
+        } else if let Some(length) = matches_one(&pattern[p..], name[n]) {
+            p += length;
+            n += 1;
+        } else if let Some((star, from)) = last_star {
+            // The star takes one character more.
+            last_star = Some((star, from + 1));
+            p = star + 1;
+            n = from + 1;
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// The length of the pattern's first element, if that matches `c`.
+fn matches_one(pattern: &[char], c: char) -> Option<usize> {
+    match pattern.first()? {
+        '?' => Some(1),
+        '[' => match matches_set(&pattern[1..], c) {
+            Some((length, true)) => Some(length + 1),
+            Some((_, false)) => None,
+            // A bracket that nothing closes stands for itself.
+            None => (c == '[').then_some(1),
+        },
+        own => (*own == c).then_some(1),
+    }
+}
+
+/// The length of the set up to its closing bracket and whether `c` is in it; `None` if no bracket closes it.
+fn matches_set(set: &[char], c: char) -> Option<(usize, bool)> {
+    let negated = matches!(set.first(), Some('!' | '^'));
+    let start = usize::from(negated);
+    // A closing bracket that comes first is a member.
+    let end = (start + 1..set.len()).find(|at| set[*at] == ']')?;
+    let mut members = &set[start..end];
+    let mut inside = false;
+    while let Some(first) = members.first() {
+        if let [low, '-', high, ..] = members {
+            inside |= (*low..=*high).contains(&c);
+            members = &members[3..];
+        } else {
+            inside |= *first == c;
+            members = &members[1..];
+        }
+    }
+    Some((end + 1, inside != negated))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_match_patterns() {
+        for (pattern, name, expected) in [
+            ("*", "a.csv", true),
+            ("*", ".hidden", false),
+            (".*", ".hidden", true),
+            ("*.csv", "a.csv", true),
+            ("*.csv", "a.csv.gz", false),
+            ("a*b*c", "axxbyybzc", true),
+            ("a*b*c", "axxbyy", false),
+            ("part-?.csv", "part-7.csv", true),
+            ("part-?.csv", "part-17.csv", false),
+            ("part-[0-4].csv", "part-3.csv", true),
+            ("part-[0-4].csv", "part-5.csv", false),
+            ("part-[!0-4].csv", "part-5.csv", true),
+            ("[]x]", "]", true),
+            ("[abc", "[abc", true),
+            ("[abc", "a", false),
+            ("é?", "éü", true),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} against {name}");
+        }
+    }
+
+    fn folder_with(names: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for name in names {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, "x").expect("written");
+        }
+        folder
+    }
+
+    fn expanded(folder: &tempfile::TempDir, pattern: &str) -> Vec<String> {
+        let root = folder.path();
+        let found = expand(&format!("{}/{pattern}", root.display())).expect("files");
+        found.iter().map(|path| path.strip_prefix(root).expect("inside").display().to_string()).collect()
+    }
+
+    #[test]
+    fn patterns_find_files_in_order() {
+        let folder =
+            folder_with(&["b.csv", "a.csv", "sub/c.csv", "sub/deep/d.csv", "sub/e.json", ".x/f.csv", "x[1].csv"]);
+        assert_eq!(expanded(&folder, "*.csv"), ["a.csv", "b.csv", "x[1].csv"]);
+        assert_eq!(expanded(&folder, "*/*.csv"), ["sub/c.csv"]);
+        assert_eq!(expanded(&folder, "**/*.csv"), ["a.csv", "b.csv", "sub/c.csv", "sub/deep/d.csv", "x[1].csv"]);
+        assert_eq!(expanded(&folder, "sub/**"), ["sub/c.csv", "sub/deep/d.csv", "sub/e.json"]);
+        assert_eq!(expanded(&folder, "x[1].csv"), ["x[1].csv"], "a path that exists is no pattern");
+        assert_eq!(expanded(&folder, "[ab].csv"), ["a.csv", "b.csv"]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_an_error_that_helps() {
+        let folder = folder_with(&["events.csv", "sub/a.parquet"]);
+        let root = folder.path().display();
+        let error = expand(&format!("{root}/evnts.csv")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UndefinedFile);
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("events.csv")), "{error}");
+        let error = expand(&format!("{root}/sub")).unwrap_err();
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("sub/*.parquet")), "{error}");
+        let error = expand(&format!("{root}/nowhere/*.csv")).unwrap_err();
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("no folder")), "{error}");
+        let error = expand(&format!("{root}/nowhere/a.csv")).unwrap_err();
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("no folder")), "{error}");
+        assert_eq!(expand("s3://bucket/a.csv").unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(expand(&format!("{root}/*.xml")).unwrap_err().kind(), ErrorKind::UndefinedFile);
+    }
+}

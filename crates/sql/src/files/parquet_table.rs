@@ -50,7 +50,11 @@ pub(crate) struct ParquetTable {
 
 impl ParquetTable {
     /// `None` if the source cannot tell the columns apart because two have the same name.
-    pub(crate) fn new(files: &[Arc<ParquetFile>], columns: &[TargetColumn], planned: SchemaRef) -> Option<ParquetTable> {
+    pub(crate) fn new(
+        files: &[Arc<ParquetFile>],
+        columns: &[TargetColumn],
+        planned: SchemaRef,
+    ) -> Option<ParquetTable> {
         let names: Vec<&str> = files.first()?.columns.iter().map(|column| column.name.as_str()).collect();
         let distinct: std::collections::HashSet<&str> = names.iter().copied().collect();
         if distinct.len() < names.len() {

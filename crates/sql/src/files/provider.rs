@@ -160,8 +160,7 @@ impl FileScanExec {
 impl DisplayAs for FileScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FileScan: {}, {}", self.files.describe(), self.files.format().name())?;
-        let names: Vec<&str> =
-            self.wanted.iter().map(|column| self.files.columns()[*column].name.as_str()).collect();
+        let names: Vec<&str> = self.wanted.iter().map(|column| self.files.columns()[*column].name.as_str()).collect();
         write!(f, ", columns [{}]", super::mapping::listed(names.into_iter()))
     }
 }

@@ -178,7 +178,8 @@ fn encoder(format: FileFormat, out: Counted, schema: &SchemaRef, options: &Write
 
 /// The schema with the names that users see, which the files need to be unique.
 fn spelled(schema: &SchemaRef) -> SchemaRef {
-    let names = schema.fields().iter().map(|field| carried_spelling(field).unwrap_or(field.name()).to_owned()).collect();
+    let names =
+        schema.fields().iter().map(|field| carried_spelling(field).unwrap_or(field.name()).to_owned()).collect();
     let (names, _) = unique_names(names);
     let fields = schema.fields().iter().zip(names);
     let fields = fields.map(|(field, name)| Field::new(name, field.data_type().clone(), field.is_nullable()));

@@ -48,14 +48,20 @@ fn every_format_answers_queries() {
         let rows = |sql: &str| query(&pattern, sql).unwrap_or_else(|error| panic!("{ending}: {sql}: {error}"));
         assert_eq!(rows("SELECT count(*) FROM t"), ["100000"], "{ending}");
         assert_eq!(rows("SELECT count(name), sum(id), max(id) FROM t"), ["80000499995000099999"], "{ending}");
-        assert_eq!(rows("SELECT id FROM t WHERE name = 'n1' AND id > 99990 ORDER BY id DESC"), ["99997", "99994", "99991"]);
-        assert_eq!(rows("SELECT name, count(*) FROM t WHERE id >= 50000 GROUP BY name ORDER BY 1"), [
-            "n013334", "n113333", "n213333", "10000"
-        ]);
+        assert_eq!(
+            rows("SELECT id FROM t WHERE name = 'n1' AND id > 99990 ORDER BY id DESC"),
+            ["99997", "99994", "99991"]
+        );
+        assert_eq!(
+            rows("SELECT name, count(*) FROM t WHERE id >= 50000 GROUP BY name ORDER BY 1"),
+            ["n013334", "n113333", "n213333", "10000"]
+        );
         assert_eq!(rows("SELECT a.id FROM t a JOIN t b ON a.id = b.id + 99999"), ["99999"], "{ending}");
         assert_eq!(rows("SELECT count(*) FROM (SELECT * FROM t LIMIT 7)"), ["7"]);
         assert_eq!(
-            rows("WITH RECURSIVE r AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM r JOIN t ON t.id = r.n WHERE n < 3) SELECT count(*) FROM r"),
+            rows(
+                "WITH RECURSIVE r AS (SELECT 0 AS n UNION ALL SELECT n + 1 FROM r JOIN t ON t.id = r.n WHERE n < 3) SELECT count(*) FROM r"
+            ),
             ["4"]
         );
     }

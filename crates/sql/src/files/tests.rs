@@ -617,7 +617,7 @@ fn damaged_files_are_errors() {
             fs::write(&path, &sound[..cut]).expect("written");
             assert!(try_reading(&path).is_err(), "{name} cut at {cut}");
         }
-        for _ in 0..400 {
+        for _ in 0..200 {
             let mut bytes = sound.clone();
             for _ in 0..1 + random() % 3 {
                 let at = random() as usize % bytes.len();

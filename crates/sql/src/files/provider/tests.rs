@@ -115,11 +115,11 @@ fn errors_of_files_come_through() {
     let folder = folder();
     let path = folder.path().join("a.csv");
     let mut text = String::from("a\n");
-    (0..30_000).for_each(|i| text.push_str(&format!("{i}\n")));
+    (0..900_000).for_each(|i| text.push_str(&format!("{:09}\n", 100_000_000 + i)));
     text.push_str("x\n");
     std::fs::write(&path, text).expect("written");
     let error = query(&path.display().to_string(), "SELECT sum(a) FROM t").unwrap_err();
     let error = crate::errors::from_datafusion(error, &crate::errors::NoCandidates);
     assert_eq!(error.kind(), ErrorKind::InvalidText);
-    assert!(error.message().contains("line 30002, column a: 'x'"), "{error}");
+    assert!(error.message().contains("line 900002, column a: 'x'"), "{error}");
 }

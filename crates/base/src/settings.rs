@@ -224,6 +224,14 @@ impl Settings {
         }
     }
 
+    /// Threads that one statement works with: the setting, or one per core.
+    pub fn threads(&self) -> usize {
+        match self.number("threads") {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads as usize,
+        }
+    }
+
     /// A switch by the name in the table.
     pub fn flag(&self, name: &'static str) -> bool {
         match self.values[Self::index(name).expect("the code names settings of the table")] {

@@ -18,8 +18,11 @@ use rowmill_base::{Cancel, Error, ErrorKind, Result, SchemaId, Settings, ViewId}
 use rowmill_txn::{Snapshot, ViewDef};
 
 use crate::errors::to_datafusion;
+use crate::files::provider::provider_of;
+use crate::files::{FileSet, ReadOptions};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::{CATALOG, lower};
+use crate::planner::Planner;
 use crate::table_scan::{ScanProgress, SnapshotTable};
 use crate::view;
 
@@ -44,13 +47,20 @@ pub(crate) struct StatementContext {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) cancel: Cancel,
     pub(crate) settings: Settings,
+    /// What planning has to say beside the result.
+    pub(crate) notices: Arc<Mutex<Vec<String>>>,
     /// The scans of the statement, for its progress.
     pub(crate) scans: Mutex<Vec<Arc<ScanProgress>>>,
 }
 
 impl StatementContext {
-    pub(crate) fn new(snapshot: Arc<Snapshot>, cancel: Cancel, settings: Settings) -> Arc<Self> {
-        Arc::new(StatementContext { snapshot, cancel, settings, scans: Mutex::default() })
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        cancel: Cancel,
+        settings: Settings,
+        notices: Arc<Mutex<Vec<String>>>,
+    ) -> Arc<Self> {
+        Arc::new(StatementContext { snapshot, cancel, settings, notices, scans: Mutex::default() })
     }
 }
 
@@ -58,20 +68,20 @@ impl StatementContext {
 #[derive(Clone, Debug)]
 pub(crate) struct StatementCatalog {
     context: Arc<StatementContext>,
-    /// Plans the views; it has no catalog of its own.
-    planner: Arc<SessionState>,
+    /// Plans the views.
+    planner: Arc<Planner>,
     /// The views that are being planned, outermost first.
     views: Vec<ViewId>,
 }
 
 impl StatementCatalog {
-    pub(crate) fn new(context: Arc<StatementContext>, planner: Arc<SessionState>) -> Self {
+    pub(crate) fn new(context: Arc<StatementContext>, planner: Arc<Planner>) -> Self {
         StatementCatalog { context, planner, views: Vec::new() }
     }
 
     /// A session state whose tables are those of this catalog.
     pub(crate) fn state(&self) -> SessionState {
-        let mut state = (*self.planner).clone();
+        let mut state = self.planner.configured(&self.context);
         state.register_catalog_list(Arc::new(self.clone()));
         state
     }
@@ -149,6 +159,18 @@ impl SnapshotSchema {
     }
 }
 
+impl SnapshotSchema {
+    /// `SELECT ... FROM 'file'`: a name that is no table's but looks like a path is a file's.
+    fn file_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if !name.contains(['.', '/', '*', '?', '[']) {
+            return Ok(None);
+        }
+        let files = FileSet::open(name, &ReadOptions::default())?;
+        self.catalog.context.notices.lock().extend(files.notices().iter().cloned());
+        provider_of(files).map(Some)
+    }
+}
+
 #[async_trait]
 impl SchemaProvider for SnapshotSchema {
     fn table_names(&self) -> Vec<String> {
@@ -161,7 +183,9 @@ impl SchemaProvider for SnapshotSchema {
         if let Some(table) = self.stored_table(name) {
             return Ok(Some(table));
         }
-        let Some(view) = self.snapshot().catalog().view(self.schema, name) else { return Ok(None) };
+        let Some(view) = self.snapshot().catalog().view(self.schema, name) else {
+            return self.file_table(name).map_err(to_datafusion);
+        };
         let inside = self.catalog.inside(view).map_err(to_datafusion)?;
         view::plan(view, &inside.state()).await.map(Some).map_err(to_datafusion)
     }

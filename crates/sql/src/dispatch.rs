@@ -1,12 +1,15 @@
 //! Which code runs a statement.
 
+use datafusion::sql::sqlparser::ast::{DescribeAlias, Statement as Sql};
 use rowmill_base::{Error, ErrorKind, Result};
-
-use datafusion::sql::sqlparser::ast::Statement as Sql;
 
 use crate::outcome::Outcome;
 use crate::parse::Body;
 use crate::session::Work;
+use crate::statement::{
+    alter_table, copy, create_table, delete, describe, drop, insert, maintenance, schema, show, transaction, truncate,
+    update, view,
+};
 use crate::{explain, settings};
 
 pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
@@ -15,7 +18,7 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
             work.engine().checkpoint()?;
             Ok(Outcome::Done { tag: "CHECKPOINT" })
         }
-        Body::Copy(_) => Err(unsupported("COPY")),
+        Body::Copy(statement) => copy::run(work, statement),
         Body::Sql(sql) => run_sql(work, sql),
     }
 }
@@ -26,10 +29,33 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
             let view = work.view()?;
             Ok(Outcome::Rows(work.rows(view, query)?))
         }
+        Sql::Insert(insert) => insert::run(work, insert),
+        Sql::Update(update) => update::run(work, update),
+        Sql::Delete(delete) => delete::run(work, delete),
+        Sql::Truncate(truncate) => truncate::run(work, truncate),
+        Sql::CreateTable(create) => create_table::run(work, create),
+        Sql::CreateView(create) => view::run(work, create),
+        Sql::CreateSchema { .. } => schema::run(work, sql),
+        Sql::AlterTable(alter) => alter_table::run(work, alter),
+        Sql::Drop { .. } => drop::run(work, sql),
+        Sql::StartTransaction { .. }
+        | Sql::Commit { .. }
+        | Sql::Rollback { .. }
+        | Sql::Savepoint { .. }
+        | Sql::ReleaseSavepoint { .. } => transaction::run(work, sql),
+        Sql::Explain { describe_alias: DescribeAlias::Describe | DescribeAlias::Desc, .. }
+        | Sql::ExplainTable { .. } => describe::run(work, sql),
         Sql::Explain { .. } => explain::run(work, sql),
         Sql::Set(set) => settings::set(work, set),
-        Sql::ShowVariable { variable } => settings::show(work, variable),
         Sql::Reset(reset) => settings::reset(work, &reset.reset),
+        Sql::ShowVariable { variable } => settings::show(work, variable),
+        Sql::ShowTables { .. }
+        | Sql::ShowViews { .. }
+        | Sql::ShowSchemas { .. }
+        | Sql::ShowColumns { .. }
+        | Sql::ShowCreate { .. } => show::run(work, sql),
+        Sql::Vacuum(vacuum) => Err(maintenance::vacuum(vacuum)),
+        Sql::Analyze(analyze) => Err(maintenance::analyze(analyze)),
         other => Err(unsupported(&first_words(&other.to_string()))),
     }
 }

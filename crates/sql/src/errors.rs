@@ -63,11 +63,6 @@ pub fn to_datafusion(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// Like [`to_datafusion`], for code inside Arrow's kernels.
-pub(crate) fn to_arrow(error: Error) -> ArrowError {
-    ArrowError::ExternalError(Box::new(error))
-}
-
 /// The error of a statement that DataFusion parsed, planned or ran.
 pub fn from_datafusion(error: DataFusionError, names: &dyn NameCandidates) -> Error {
     translate(&error, names)

@@ -1,10 +1,10 @@
 //! `EXPLAIN` and `EXPLAIN ANALYZE`: the plan of a query as a tree, one row per operator.
 //!
 //! ```text
-//! Merge sorted: c DESC, fetch=10                                    datafusion
-//! └─ Top rows: fetch=10, by c DESC                                  datafusion
-//!    └─ Group: by url, count(*)                                     datafusion
-//!       └─ Scan: hits, columns [URL], 20 blocks, 10000000 rows      native
+//! Merge sorted: [c DESC], fetch=10  [datafusion]
+//! └─ Top rows: fetch=10, expr=[c DESC]  [datafusion]
+//!    └─ Group: mode=Single, gby=[url], aggr=[count(*)]  [datafusion]
+//!       └─ Scan: hits, columns [URL], where URL <> '', 20 blocks, 10000000 rows  [native]
 //! ```
 //!
 //! The last word says who runs the operator: the engine itself, or DataFusion over the engine's scan.
@@ -90,6 +90,7 @@ fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
 
 /// One line per operator, each below the one that it feeds.
 fn tree(plan: &Arc<dyn ExecutionPlan>, branch: &str, stem: &str, measured: bool, lines: &mut Vec<String>) {
+    let plan = operator::telling(plan);
     let operator = operator::describe(&**plan, measured);
     lines.push(format!("{branch}{}  [{}]", operator.text, operator.engine));
     let children = plan.children();

@@ -6,6 +6,8 @@
 //! operators' memory from the one broker ([`pool`]), the rounds of a recursive query and the frames between two looks
 //! at the cancel flag ([`plan`], [`stream`]). Every refusal names what was asked, the limit and the setting.
 
+mod expansion;
+mod functions;
 mod lexer;
 mod options;
 mod plan;
@@ -14,9 +16,14 @@ mod stack;
 mod statement;
 mod stream;
 
+pub use expansion::check_expansion;
+pub(crate) use functions::{bound_aggregates, bound_scalars};
 pub use options::GuardOptions;
 pub use plan::{guard_joins, guard_plan, without_checkpoint};
 pub use pool::BrokerPool;
 pub use stack::{STACK_BYTES, catch_panics, quiet_panics, run_on_large_stack};
 pub use statement::{StatementLimits, check_statement, flatten_chains};
 pub use stream::guarded_stream;
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@
 //!
 //! Everything outside is synchronous; DataFusion's asynchronous operators run on a pool of threads in here.
 
+mod assign;
 mod calendar;
 mod catalog;
 mod deep;
@@ -18,22 +19,30 @@ pub mod files;
 pub mod guards;
 mod information_schema;
 mod names;
+mod open_transaction;
 mod outcome;
 mod parse;
 mod planner;
 mod predicate;
+mod prepared;
 mod query;
 mod runtime;
+pub mod semantics;
 mod session;
 mod settings;
+mod statement;
 mod storage_function;
 mod table_scan;
+#[cfg(test)]
+mod testing;
 pub mod text_format;
 mod text_parse;
+pub mod types;
 mod view;
 
 pub use datafusion::common::ScalarValue;
 pub use names::SPELLING_KEY;
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
 pub use parse::Statement;
+pub use prepared::Prepared;
 pub use session::{CancelHandle, Session};

@@ -22,8 +22,9 @@ use rowmill_base::{Cancel, Error, ErrorKind, Result, Settings};
 
 use crate::deep::{room_bytes, with_room};
 use crate::dialect::RowmillDialect;
-use crate::guards::{StatementLimits, check_statement, flatten_chains, run_on_large_stack};
+use crate::guards::{StatementLimits, check_expansion, check_statement, flatten_chains, run_on_large_stack};
 use crate::names::{Spellings, lower};
+use crate::semantics;
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use position::Cursor;
 
@@ -152,7 +153,12 @@ impl<'t> Section<'t> {
         let mut parser = Parser::new(&dialect)
             .with_recursion_limit(PARSER_DEPTH_PER_LEVEL * settings.number("expression_depth_max") as usize)
             .with_tokens_with_locations(tokens);
-        let body = parse_body(&mut parser).map_err(|error| parser_error(sql, error))?;
+        let mut body = parse_body(&mut parser).map_err(|error| parser_error(sql, error))?;
+        if let Body::Sql(statement) = &mut body {
+            semantics::prepare(statement)?;
+            flatten_chains(statement);
+            check_expansion(statement, &StatementLimits::from(settings))?;
+        }
         let text = sql[self.range.clone()].to_string();
         Ok(Statement {
             body: Arc::new(body),
@@ -173,11 +179,7 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {
             parser.next_token();
             Body::Checkpoint
         }
-        _ => {
-            let mut statement = parser.parse_statement()?;
-            flatten_chains(&mut statement);
-            Body::Sql(Box::new(statement))
-        }
+        _ => Body::Sql(Box::new(parser.parse_statement()?)),
     };
     match parser.peek_token_ref().token {
         Token::EOF => Ok(body),

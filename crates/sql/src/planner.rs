@@ -13,7 +13,7 @@ use crate::catalog::{StatementCatalog, StatementContext};
 use crate::errors::{NameCandidates, from_datafusion};
 use crate::guards::{BrokerPool, GuardOptions};
 use crate::names::{CATALOG, DEFAULT_SCHEMA};
-use crate::storage_function;
+use crate::{semantics, storage_function};
 
 /// Makes session states for statements.
 #[derive(Debug)]
@@ -23,25 +23,28 @@ pub(crate) struct Planner {
 
 impl Planner {
     pub(crate) fn new(engine: &Engine) -> Result<Self> {
-        let state = SessionStateBuilder::new()
-            .with_config(config())
+        let builder = SessionStateBuilder::new()
+            .with_config(semantics::configure(config()))
             .with_runtime_env(runtime_env(engine)?)
-            .with_default_features()
-            .build();
-        Ok(Planner { base: state })
+            .with_default_features();
+        Ok(Planner { base: semantics::install(builder).build() })
     }
 
     /// The state in which a statement is planned and run.
-    pub(crate) fn state(&self, context: &Arc<StatementContext>) -> SessionState {
+    pub(crate) fn state(self: &Arc<Self>, context: &Arc<StatementContext>) -> SessionState {
+        StatementCatalog::new(Arc::clone(context), Arc::clone(self)).state()
+    }
+
+    /// The state of a statement, still without its catalog.
+    pub(crate) fn configured(&self, context: &Arc<StatementContext>) -> SessionState {
         let mut state = self.base.clone();
         let settings = &context.settings;
         let config = std::mem::take(state.config_mut());
-        *state.config_mut() = config
-            .with_target_partitions(settings.number("threads").max(1) as usize)
-            .with_batch_size(settings.number("batch_rows") as usize);
+        *state.config_mut() =
+            config.with_target_partitions(settings.threads()).with_batch_size(settings.number("batch_rows") as usize);
         GuardOptions::from(settings).install(state.config_mut().options_mut());
         storage_function::register(&mut state, context);
-        StatementCatalog::new(Arc::clone(context), Arc::new(state)).state()
+        state
     }
 
     /// DataFusion's error in our words, with the names that the statement could have meant.

@@ -8,8 +8,10 @@
 //! operators run on the shared pool; whoever pulls the batches waits on a channel that holds a few of them.
 
 mod result_names;
+mod rewrite;
 mod running;
 mod select_list;
+mod unsupported;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,6 +27,7 @@ use rowmill_base::Result;
 use rowmill_txn::Snapshot;
 
 use crate::catalog::StatementContext;
+use crate::errors::to_datafusion;
 use crate::guards::{guard_joins, guard_plan, run_on_large_stack};
 use crate::names::Spellings;
 use crate::outcome::{ProgressFn, RowStream};
@@ -43,6 +46,30 @@ pub(crate) struct ReadyQuery {
     pub(crate) schema: SchemaRef,
 }
 
+/// A query after binding: what it means is settled, how it runs is not.
+pub(crate) struct BoundQuery {
+    pub(crate) plan: LogicalPlan,
+    /// The names of the result's columns, as spelled.
+    pub(crate) names: Vec<String>,
+}
+
+/// Binds `statement`, a query, to the tables of `context`.
+pub(crate) fn bind(
+    planner: &Arc<Planner>,
+    context: Arc<StatementContext>,
+    statement: ast::Statement,
+    spellings: &Spellings,
+) -> Result<BoundQuery> {
+    let (planner, spellings, cancel) = (Arc::clone(planner), spellings.clone(), context.cancel.clone());
+    run_on_large_stack(&cancel, move || {
+        let state = planner.state(&context);
+        runtime::handle()
+            .block_on(plan_named(&state, statement, &spellings))
+            .map(|(plan, names)| BoundQuery { plan, names })
+            .map_err(|error| planner.translate(error, &context))
+    })
+}
+
 /// What a query is planned from. It goes to the planning thread whole.
 pub(crate) struct Draft {
     pub(crate) planner: Arc<Planner>,
@@ -57,6 +84,19 @@ impl Draft {
     pub(crate) fn ready(self) -> Result<ReadyQuery> {
         let cancel = self.context.cancel.clone();
         run_on_large_stack(&cancel, move || self.ready_here())
+    }
+
+    /// Binds the query on a thread with a large stack: what it means is settled, and nothing is optimised.
+    pub(crate) fn bound(self) -> Result<LogicalPlan> {
+        let cancel = self.context.cancel.clone();
+        run_on_large_stack(&cancel, move || {
+            let state = self.planner.state(&self.context);
+            let statement = ast::Statement::Query(self.query);
+            runtime::handle()
+                .block_on(plan_named(&state, statement, &self.spellings))
+                .map(|(plan, _)| plan)
+                .map_err(|error| self.planner.translate(error, &self.context))
+        })
     }
 
     fn ready_here(self) -> Result<ReadyQuery> {
@@ -83,6 +123,8 @@ pub(crate) async fn plan_named(
     mut statement: ast::Statement,
     spellings: &Spellings,
 ) -> PlanResult<(LogicalPlan, Vec<String>)> {
+    unsupported::refuse(&statement).map_err(to_datafusion)?;
+    rewrite::rewrite(&mut statement);
     select_list::make_distinct(&mut statement);
     let aliases = Aliases::of(&statement, spellings);
     let plan = state.statement_to_plan(DataFusionStatement::Statement(Box::new(statement))).await?;
@@ -113,7 +155,8 @@ impl ReadyQuery {
 impl Work<'_> {
     /// What a query of this statement works with.
     pub(crate) fn context(&self, snapshot: Arc<Snapshot>) -> Arc<StatementContext> {
-        StatementContext::new(snapshot, self.cancel.clone(), self.settings().clone())
+        let notices = Arc::clone(self.notices());
+        StatementContext::new(snapshot, self.cancel.clone(), self.settings().clone(), notices)
     }
 
     /// Plans a query of this statement over `snapshot`, with the statement's parameters.

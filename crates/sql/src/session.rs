@@ -15,6 +15,7 @@ use rowmill_txn::{Engine, Snapshot, Transaction};
 use crate::deep::with_room;
 use crate::dispatch;
 use crate::guards::catch_panics;
+use crate::open_transaction::OpenTransaction;
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::planner::Planner;
@@ -23,11 +24,11 @@ use crate::planner::Planner;
 pub struct Session {
     engine: Arc<Engine>,
     settings: Settings,
-    transaction: Option<Transaction>,
+    transaction: Option<OpenTransaction>,
     planner: Arc<Planner>,
     running: Arc<Mutex<Cancel>>,
     progress: Option<ProgressFn>,
-    notices: Vec<String>,
+    notices: Arc<Mutex<Vec<String>>>,
 }
 
 /// Cancels the statement that its session runs at that moment. Any thread may hold one.
@@ -53,7 +54,7 @@ impl Session {
             planner,
             running: Arc::default(),
             progress: None,
-            notices: Vec::new(),
+            notices: Arc::default(),
         })
     }
 
@@ -65,9 +66,20 @@ impl Session {
     /// Runs `statement` with values for its parameters. A result with rows is worked out while it is pulled.
     pub fn run(&mut self, statement: &Statement, params: &[ScalarValue]) -> Result<Outcome> {
         check_parameters(statement.parameter_count(), params)?;
+        self.work_on(statement, params, dispatch::run)
+    }
+
+    /// Runs `work` as this session's work on `statement`: with a cancel flag and deadline of its own, with room on the
+    /// stack for its syntax tree, and with panics turned into errors.
+    pub(crate) fn work_on<T>(
+        &mut self,
+        statement: &Statement,
+        params: &[ScalarValue],
+        work: impl FnOnce(&mut Work<'_>) -> Result<T>,
+    ) -> Result<T> {
         let cancel = self.begin_statement();
-        let mut work = Work { session: self, statement, params, cancel, started: Instant::now() };
-        with_room(statement.room_bytes(), || catch_panics(|| dispatch::run(&mut work)))
+        let mut this = Work { session: self, statement, params, cancel, started: Instant::now() };
+        with_room(statement.room_bytes(), || catch_panics(|| work(&mut this)))
     }
 
     /// A handle for other threads that cancels the statement running at that moment.
@@ -87,7 +99,7 @@ impl Session {
 
     /// What statements since the last call had to say beside their results.
     pub fn take_notices(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.notices)
+        std::mem::take(&mut self.notices.lock())
     }
 
     /// The database behind the connection.
@@ -153,19 +165,23 @@ impl Work<'_> {
         &self.session.settings
     }
 
+    pub(crate) fn notices(&self) -> &Arc<Mutex<Vec<String>>> {
+        &self.session.notices
+    }
+
     pub(crate) fn progress(&self) -> Option<&ProgressFn> {
         self.session.progress.as_ref()
     }
 
     /// Something the user should know beside the result.
     pub(crate) fn notice(&mut self, text: impl Into<String>) {
-        self.session.notices.push(text.into());
+        self.session.notices.lock().push(text.into());
     }
 
     /// What a reading statement sees: the last commit, or the transaction's own view.
     pub(crate) fn view(&mut self) -> Result<Arc<Snapshot>> {
         match &mut self.session.transaction {
-            Some(transaction) => transaction.view(),
+            Some(open) => open.transaction.view(),
             None => self.session.engine.snapshot(),
         }
     }
@@ -177,15 +193,20 @@ impl Work<'_> {
             return Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only")
                 .hint("open it without --read-only"));
         }
+        if self.session.transaction.as_ref().is_some_and(|open| open.read_only) {
+            return Err(Error::new(ErrorKind::ReadOnly, "the transaction is READ ONLY")
+                .hint("end it, and begin the next one without READ ONLY"));
+        }
         match self.session.transaction.take() {
-            Some(mut transaction) => {
-                transaction.set_cancel(self.cancel.clone());
-                let savepoint = transaction.savepoint();
-                let result = change(self, &mut transaction);
+            Some(mut open) => {
+                open.transaction.set_cancel(self.cancel.clone());
+                let savepoint = open.transaction.savepoint();
+                // A panic must not take the transaction with it: statements behind it would each commit on their own.
+                let result = catch_panics(|| change(self, &mut open.transaction));
                 if result.is_err() {
-                    transaction.rollback_to(&savepoint);
+                    open.transaction.rollback_to(&savepoint);
                 }
-                self.session.transaction = Some(transaction);
+                self.session.transaction = Some(open);
                 result
             }
             None => {
@@ -198,32 +219,34 @@ impl Work<'_> {
         }
     }
 
-    /// `BEGIN`
-    pub(crate) fn begin(&mut self) -> Result<()> {
+    /// `BEGIN`, or `BEGIN READ ONLY`
+    pub(crate) fn begin(&mut self, read_only: bool) -> Result<()> {
         if self.session.transaction.is_some() {
             return Err(Error::new(ErrorKind::ActiveTransaction, "a transaction is open already")
                 .hint("end it with COMMIT or ROLLBACK"));
         }
-        self.session.transaction = Some(self.session.engine.begin()?);
+        self.session.transaction = Some(OpenTransaction::new(self.session.engine.begin()?, read_only));
         Ok(())
     }
 
     /// `COMMIT`
     pub(crate) fn commit(&mut self) -> Result<()> {
-        self.take_transaction("COMMIT")?.commit().map(|_| ())
+        self.take_transaction("COMMIT")?.transaction.commit().map(|_| ())
     }
 
     /// `ROLLBACK`
     pub(crate) fn rollback(&mut self) -> Result<()> {
-        self.take_transaction("ROLLBACK")?.rollback();
+        self.take_transaction("ROLLBACK")?.transaction.rollback();
         Ok(())
     }
 
-    fn take_transaction(&mut self, what: &str) -> Result<Transaction> {
-        self.session.transaction.take().ok_or_else(|| {
-            Error::new(ErrorKind::NoActiveTransaction, format!("{what} without an open transaction"))
-                .hint("a transaction starts with BEGIN")
-        })
+    fn take_transaction(&mut self, what: &str) -> Result<OpenTransaction> {
+        self.session.transaction.take().ok_or_else(|| no_transaction(what))
+    }
+
+    /// The transaction that `what` needs to be inside of.
+    pub(crate) fn open_transaction(&mut self, what: &str) -> Result<&mut OpenTransaction> {
+        self.session.transaction.as_mut().ok_or_else(|| no_transaction(what))
     }
 
     /// Gives a setting the value that `text` says.
@@ -249,4 +272,9 @@ impl Work<'_> {
         let opened = self.session.engine.settings();
         self.session.settings.copy(name, &opened)
     }
+}
+
+fn no_transaction(what: &str) -> Error {
+    Error::new(ErrorKind::NoActiveTransaction, format!("{what} without an open transaction"))
+        .hint("a transaction starts with BEGIN")
 }

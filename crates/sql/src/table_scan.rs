@@ -8,7 +8,7 @@ mod estimate;
 mod zones;
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -56,10 +56,6 @@ impl SnapshotTable {
         let number = row_numbers.then(|| Field::new(ROW_NUMBER_COLUMN, DataType::UInt64, false));
         let schema = Arc::new(Schema::new(columns.chain(number).collect::<Vec<_>>()));
         SnapshotTable { source, context, schema, row_numbers }
-    }
-
-    pub(crate) fn source(&self) -> &Arc<dyn TableSource> {
-        &self.source
     }
 }
 
@@ -175,7 +171,7 @@ struct Run {
 impl ScanExec {
     fn new(source: Arc<dyn TableSource>, context: Arc<StatementContext>, schema: SchemaRef, shape: ScanShape) -> Self {
         let rows_total = source.row_count();
-        let threads = context.settings.number("threads").max(1);
+        let threads = context.settings.threads() as u64;
         let partitions = (rows_total / ROWS_PER_PARTITION_MIN).clamp(1, threads) as usize;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
@@ -242,6 +238,19 @@ impl ScanExec {
             Some(limit) => zones::limited(statistics, limit),
             None => statistics,
         }
+    }
+
+    /// What the last pass over the table did, in words.
+    pub(crate) fn measures(&self) -> Option<String> {
+        let run = self.run.lock();
+        let metrics = run.scan.as_ref()?.metrics();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Some(format!(
+            "{} rows read, {} blocks read, {} skipped",
+            count(&metrics.rows_read),
+            count(&metrics.blocks_read),
+            count(&metrics.blocks_skipped)
+        ))
     }
 
     fn names(&self, columns: &[usize]) -> String {

@@ -8,14 +8,14 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BinaryViewBuilder, BooleanBufferBuilder, RecordBatch, StringViewBuilder,
-    make_array,
+    Array, ArrayData, ArrayRef, AsArray, BinaryViewBuilder, BooleanBufferBuilder, StringViewBuilder, make_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
-use arrow::datatypes::{DataType, Field, Schema};
-use arrow::ipc::{reader::StreamReader, writer::StreamWriter};
+use arrow::datatypes::DataType;
 
 use rowmill_base::{ColumnId, Error, Result, SqlType};
+
+use crate::chunk::{self, Chunk, ChunkBytes};
 
 /// The most rows a run may claim, so that damaged bytes cannot ask for unbounded memory.
 const ROWS_MAX: usize = 1 << 24;
@@ -63,7 +63,7 @@ fn encode_values(values: &ArrayRef, out: &mut Vec<u8>) -> Result<()> {
             let values = values.as_binary_view();
             push_strings((0..values.len()).map(|i| if values.is_null(i) { &[] } else { values.value(i) }), out);
         }
-        DataType::List(_) | DataType::Struct(_) => push_ipc(values, out)?,
+        DataType::List(_) | DataType::Struct(_) => push_nested(values, out)?,
         kind => {
             let width = fixed_width(kind);
             let data = values.to_data();
@@ -98,15 +98,12 @@ fn push_strings<'a>(values: impl Iterator<Item = &'a [u8]> + Clone, out: &mut Ve
     }
 }
 
-fn push_ipc(values: &ArrayRef, out: &mut Vec<u8>) -> Result<()> {
-    let schema = Arc::new(Schema::new(vec![Field::new("v", values.data_type().clone(), true)]));
-    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::clone(values)]).map_err(broken)?;
-    let mut writer = StreamWriter::try_new(out, &schema).map_err(broken)?;
-    writer.write(&batch).and_then(|()| writer.finish()).map_err(broken)
-}
-
-fn broken(error: arrow::error::ArrowError) -> Error {
-    Error::internal(format!("an open run cannot be written: {error}"))
+/// Nested values are a chunk, which checks itself. The reader of Arrow's own format trusts its bytes too much.
+fn push_nested(values: &ArrayRef, out: &mut Vec<u8>) -> Result<()> {
+    let kind = SqlType::from_arrow(values.data_type())
+        .ok_or_else(|| Error::internal(format!("no SQL type is kept as {}", values.data_type())))?;
+    out.extend(chunk::encode(values, &kind)?);
+    Ok(())
 }
 
 /// The rows and columns of a run. `kind` tells a column's type, or `None` for a column that exists no more.
@@ -159,7 +156,7 @@ fn decode_values(mut input: Input<'_>, rows: usize, kind: &DataType) -> Result<A
         }
         DataType::List(_) | DataType::Struct(_) => {
             let rest = input.take(input.bytes.len() - input.at)?;
-            input.ipc(rest, rows, kind)?
+            input.nested(rest, rows, kind)?
         }
         kind => {
             let bytes = input.take(rows * fixed_width(kind))?;
@@ -218,13 +215,12 @@ impl<'a> Input<'a> {
             .collect()
     }
 
-    fn ipc(&self, bytes: &[u8], rows: usize, kind: &DataType) -> Result<ArrayRef> {
-        let wrong = |error: arrow::error::ArrowError| self.damaged(&error.to_string());
-        let mut reader = StreamReader::try_new(bytes, None).map_err(wrong)?;
-        let batch = reader.next().ok_or_else(|| self.damaged("no batch"))?.map_err(wrong)?;
-        match batch.columns() {
-            [values] if values.len() == rows && values.data_type() == kind => Ok(Arc::clone(values)),
-            _ => Err(self.damaged("a nested column of another shape than its table's")),
+    fn nested(&self, bytes: &[u8], rows: usize, kind: &DataType) -> Result<ArrayRef> {
+        let kind = SqlType::from_arrow(kind).ok_or_else(|| self.damaged("a column of an unknown type"))?;
+        let chunk = Chunk::open(ChunkBytes::memory(bytes.to_vec()), &kind)?;
+        match chunk.rows() == rows {
+            true => chunk.read(0..rows),
+            false => Err(self.damaged("a nested column of another length than its run's")),
         }
     }
 

@@ -311,10 +311,7 @@ impl Core {
 
     /// Threads that one statement works with.
     pub fn threads(&self) -> usize {
-        match self.settings.read().number("threads") {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            threads => threads as usize,
-        }
+        self.settings.read().threads()
     }
 }
 

@@ -126,7 +126,7 @@ async fn mistakes_are_named_in_our_words() {
 #[test]
 fn our_own_errors_come_back_unchanged() {
     let ours = Error::new(ErrorKind::ResultTooLarge, "repeat asked for too much").hint("SET");
-    let wrapped = DataFusionError::from(to_arrow(ours.clone())).context("while running");
+    let wrapped = DataFusionError::from(ArrowError::ExternalError(Box::new(ours.clone()))).context("while running");
     let shared = DataFusionError::Shared(std::sync::Arc::new(wrapped));
     assert_eq!(from_datafusion(shared, &NoCandidates), ours);
     assert_eq!(from_datafusion(to_datafusion(ours.clone()), &NoCandidates), ours);

@@ -24,7 +24,7 @@
 //! `COPY ... TO` leaves nothing behind.
 
 mod column_builder;
-mod convert;
+pub(crate) mod convert;
 mod csv_dialect;
 mod csv_reader;
 mod csv_scan;
@@ -42,7 +42,7 @@ mod parquet_file;
 mod parquet_table;
 mod pattern;
 pub mod provider;
-mod report;
+pub(crate) mod report;
 mod source_file;
 mod text_source;
 mod type_guess;
@@ -53,6 +53,7 @@ mod write_text;
 pub use file_set::{FileColumn, FileSet};
 pub use jobs::{Batches, Progress};
 pub use mapping::TargetColumn;
+pub(crate) use options::unknown_option;
 pub use options::{Compression, FileFormat, OnError, ReadOptions};
 pub use parquet_blocks::{ParquetBlock, ParquetBlocks};
 pub use report::{Reject, RejectSink};

@@ -86,11 +86,21 @@ impl Complaint {
         self.placed(format!("{file}, row {row}"))
     }
 
+    /// The error for a value of a statement.
+    pub(crate) fn into_value_error(self) -> Error {
+        let place = self.column.as_ref().map(|column| format!("column \"{column}\""));
+        self.at(place.unwrap_or_default())
+    }
+
     fn placed(self, place: String) -> Error {
         let place = match &self.column {
             Some(column) => format!("{place}, column {column}"),
             None => place,
         };
+        self.at(place)
+    }
+
+    fn at(self, place: String) -> Error {
         let error = Error::new(self.kind, format!("{place}: {}", self.message));
         match self.hint {
             Some(hint) => error.hint(hint),

@@ -59,13 +59,15 @@ pub(super) fn parse_copy(parser: &mut Parser<'_>) -> Result<CopyStatement, Parse
     }
     let path = parser.parse_literal_string()?;
     let _ = parser.parse_keyword(Keyword::WITH);
-    let options = if parser.consume_token(&Token::LParen) {
-        let options = parser.parse_comma_separated(parse_option)?;
+    let mut options = Vec::new();
+    if parser.consume_token(&Token::LParen) {
+        options = parser.parse_comma_separated(parse_option)?;
         parser.expect_token(&Token::RParen)?;
-        options
     } else {
-        Vec::new()
-    };
+        while matches!(parser.peek_token_ref().token, Token::Word(_)) {
+            options.push(parse_bare_option(parser)?);
+        }
+    }
     Ok(CopyStatement { source, from, path, options })
 }
 
@@ -100,6 +102,23 @@ fn parse_option(parser: &mut Parser<'_>) -> Result<CopyOption, ParserError> {
         }
         _ => CopyValue::Text(parse_text(parser)?),
     };
+    Ok(CopyOption { name, value })
+}
+
+/// An option without parentheses around the list. Nothing marks where its value ends, so only what cannot be the name of
+/// the next option is one: no word, but for the words of switches, and what stands behind FORMAT.
+fn parse_bare_option(parser: &mut Parser<'_>) -> Result<CopyOption, ParserError> {
+    let name = parser.parse_identifier()?.value.to_lowercase();
+    let marked = parser.consume_token(&Token::Eq) || parser.parse_keyword(Keyword::AS);
+    let is_value = match &parser.peek_token_ref().token {
+        Token::EOF => false,
+        Token::Word(word) => {
+            let switch = matches!(word.keyword, Keyword::TRUE | Keyword::FALSE | Keyword::ON | Keyword::OFF);
+            switch || marked || name == "format"
+        }
+        _ => true,
+    };
+    let value = if is_value { CopyValue::Text(parse_text(parser)?) } else { CopyValue::Absent };
     Ok(CopyOption { name, value })
 }
 
@@ -146,5 +165,17 @@ mod tests {
         assert!(!to.from && matches!(to.source, CopySource::Query(_)));
         assert_eq!(to.options[1].value, CopyValue::List(vec!["a".into(), "b".into()]));
         assert!(parse("COPY (SELECT 1) FROM 'x'", &Settings::default()).is_err());
+    }
+
+    #[test]
+    fn options_may_stand_without_parentheses() {
+        let names = |sql: &str| -> Vec<String> {
+            let text =
+                |value: CopyValue| if let CopyValue::Text(text) = value { format!("={text}") } else { "".into() };
+            copy(sql).options.into_iter().map(|option| option.name + &text(option.value)).collect()
+        };
+        assert_eq!(names("COPY t FROM 'x' CSV HEADER DELIMITER AS ';'"), ["csv", "header", "delimiter=;"]);
+        assert_eq!(names("COPY t FROM 'x' WITH FORMAT csv HEADER false"), ["format=csv", "header=false"]);
+        assert!(parse("COPY t FROM 'x' 'y'", &Settings::default()).is_err());
     }
 }

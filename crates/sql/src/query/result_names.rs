@@ -40,9 +40,10 @@ impl Aliases {
     }
 }
 
+/// The alias that the user wrote, which is one with a place in the text.
 fn alias_of(item: &SelectItem) -> Option<&Ident> {
     match item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(alias),
+        SelectItem::ExprWithAlias { alias, .. } if alias.span.start.line > 0 => Some(alias),
         _ => None,
     }
 }
@@ -161,6 +162,10 @@ fn respell(text: &str, spellings: &HashMap<String, String>) -> String {
             _ if is_name && !after.starts_with('(') => out.push_str(spellings.get(piece).map_or(piece, String::as_str)),
             _ => out.push_str(piece),
         }
+    }
+    let of_several_words = |name: &&String| name.contains(|ch: char| !ch.is_alphanumeric() && ch != '_');
+    for name in spellings.keys().filter(of_several_words) {
+        out = out.replace(name.as_str(), &spellings[name]);
     }
     out
 }

@@ -43,6 +43,8 @@ pub(crate) struct Running {
     context: Arc<StatementContext>,
     task: AbortHandle,
     report: Option<Report>,
+    /// All batches were taken: there is no work left to end.
+    finished: bool,
 }
 
 impl Running {
@@ -59,7 +61,7 @@ impl Running {
             }
         });
         let report = progress.map(|tell| Report { tell, started, last: started });
-        Running { batches, room, schema, context, task: task.abort_handle(), report }
+        Running { batches, room, schema, context, task: task.abort_handle(), report, finished: false }
     }
 
     fn cancel(&self) -> &Cancel {
@@ -80,7 +82,10 @@ impl Running {
                         return Some(Err(error));
                     }
                 }
-                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.finished = true;
+                    return None;
+                }
             }
             self.report_progress();
         }
@@ -118,6 +123,9 @@ impl Iterator for Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
         self.task.abort();
         // Work that the task handed to other threads of the pool ends at its next frame.
         self.cancel().cancel();

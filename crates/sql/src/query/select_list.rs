@@ -62,10 +62,10 @@ struct Taken {
 impl Taken {
     fn tell_apart(&mut self, item: &mut SelectItem, position: usize) {
         match item {
-            SelectItem::ExprWithAlias { alias, .. } => {
-                if self.last_parts.contains(&alias.value) || !self.bare.insert(alias.value.clone()) {
-                    alias.value = marked(&alias.value, position);
-                }
+            SelectItem::ExprWithAlias { alias, .. }
+                if self.last_parts.contains(&alias.value) || !self.bare.insert(alias.value.clone()) =>
+            {
+                alias.value = marked(&alias.value, position);
             }
             SelectItem::UnnamedExpr(expr) => {
                 let (name, again) = self.unnamed(expr);

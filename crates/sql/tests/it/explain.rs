@@ -23,7 +23,7 @@ fn an_analysed_plan_counts_rows() {
     let (_, mut session) = small();
     let plan = rows(&mut session, "EXPLAIN ANALYZE SELECT * FROM t WHERE a > 1");
     assert!(plan[1].starts_with("3 rows in "), "{plan:#?}");
-    assert!(plan.iter().any(|line| line.contains("Scan: T") && line.contains("(3 rows")), "{plan:#?}");
+    assert!(plan.iter().any(|line| line.contains("Scan: T") && line.contains("(3 rows,")), "{plan:#?}");
     assert_eq!(rows(&mut session, "EXPLAIN (ANALYZE) SELECT 1")[0], "plan");
 }
 

@@ -5,7 +5,9 @@
 mod cancel;
 mod explain;
 mod names;
+mod prepared;
 mod queries;
+mod refused;
 mod settings;
 mod support;
 mod views;

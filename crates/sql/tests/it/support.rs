@@ -9,17 +9,17 @@ use rowmill_sql::{Outcome, Session};
 use rowmill_txn::{ColumnSpec, Engine};
 
 /// An empty database in memory.
-pub fn engine() -> Arc<Engine> {
+pub(crate) fn engine() -> Arc<Engine> {
     Engine::memory(Settings::default()).unwrap()
 }
 
 /// The schema `main`.
-pub fn main_schema(engine: &Engine) -> SchemaId {
+pub(crate) fn main_schema(engine: &Engine) -> SchemaId {
     engine.snapshot().unwrap().catalog().schema("main").unwrap().id
 }
 
 /// A table with columns of a name, a type and values.
-pub fn table(engine: &Arc<Engine>, name: &str, columns: Vec<(&str, SqlType, ArrayRef)>) {
+pub(crate) fn table(engine: &Arc<Engine>, name: &str, columns: Vec<(&str, SqlType, ArrayRef)>) {
     let mut transaction = engine.begin().unwrap();
     let specs = columns.iter().map(|(name, kind, _)| ColumnSpec::new(*name, kind.clone())).collect();
     let id = transaction.create_table(main_schema(engine), name, specs).unwrap();
@@ -30,7 +30,7 @@ pub fn table(engine: &Arc<Engine>, name: &str, columns: Vec<(&str, SqlType, Arra
 }
 
 /// `t (A INTEGER, "B b" TEXT)` with five rows, one of them with NULLs.
-pub fn small() -> (Arc<Engine>, Session) {
+pub(crate) fn small() -> (Arc<Engine>, Session) {
     use arrow::array::{Int32Array, StringViewArray};
     let engine = engine();
     let a = Arc::new(Int32Array::from(vec![Some(1), Some(2), Some(3), None, Some(2)]));
@@ -41,13 +41,13 @@ pub fn small() -> (Arc<Engine>, Session) {
 }
 
 /// Runs one statement.
-pub fn run(session: &mut Session, sql: &str) -> rowmill_base::Result<Outcome> {
+pub(crate) fn run(session: &mut Session, sql: &str) -> rowmill_base::Result<Outcome> {
     let statement = session.parse(sql)?.remove(0);
     session.run(&statement, &[])
 }
 
 /// The header and the rows of a result, cells separated by `|`.
-pub fn rows(session: &mut Session, sql: &str) -> Vec<String> {
+pub(crate) fn rows(session: &mut Session, sql: &str) -> Vec<String> {
     match run(session, sql) {
         Ok(outcome) => text(outcome),
         Err(error) => panic!("{sql}: {error:?}"),
@@ -55,7 +55,7 @@ pub fn rows(session: &mut Session, sql: &str) -> Vec<String> {
 }
 
 /// As [`rows`], without the header and in order of the text.
-pub fn sorted(session: &mut Session, sql: &str) -> Vec<String> {
+pub(crate) fn sorted(session: &mut Session, sql: &str) -> Vec<String> {
     let mut rows = rows(session, sql);
     rows.remove(0);
     rows.sort();
@@ -63,7 +63,7 @@ pub fn sorted(session: &mut Session, sql: &str) -> Vec<String> {
 }
 
 /// The error of a statement, whether it comes at once or while its rows are pulled.
-pub fn error(session: &mut Session, sql: &str) -> rowmill_base::Error {
+pub(crate) fn error(session: &mut Session, sql: &str) -> rowmill_base::Error {
     match run(session, sql) {
         Err(error) => error,
         Ok(Outcome::Rows(mut stream)) => match stream.find_map(Result::err) {
@@ -74,11 +74,11 @@ pub fn error(session: &mut Session, sql: &str) -> rowmill_base::Error {
     }
 }
 
-pub fn error_kind(session: &mut Session, sql: &str) -> ErrorKind {
+pub(crate) fn error_kind(session: &mut Session, sql: &str) -> ErrorKind {
     error(session, sql).kind()
 }
 
-pub fn text(outcome: Outcome) -> Vec<String> {
+pub(crate) fn text(outcome: Outcome) -> Vec<String> {
     let Outcome::Rows(stream) = outcome else { panic!("rows were expected, not {outcome:?}") };
     let names: Vec<String> = stream.schema().fields().iter().map(|field| field.name().clone()).collect();
     let mut lines = vec![names.join("|")];

@@ -56,7 +56,7 @@ impl World {
                     let doomed: Vec<(u64, TestRow)> = read(&view, self.table)
                         .expect("the table is read")
                         .into_iter()
-                        .filter(|(row, _)| (row + offset) % share == 0)
+                        .filter(|(row, _)| (row + offset).is_multiple_of(share))
                         .collect();
                     let numbers: Vec<u64> = doomed.iter().map(|(row, _)| *row).collect();
                     let deleted = transaction.delete(self.table, &numbers).expect("deleted");

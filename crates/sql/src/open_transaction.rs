@@ -1,0 +1,48 @@
+//! The transaction between `BEGIN` and `COMMIT`: what it may do and the points it can go back to.
+
+use rowmill_base::{Error, ErrorKind, Result, nearest};
+use rowmill_txn::{Savepoint, Transaction};
+
+/// The open transaction of a session.
+#[derive(Debug)]
+pub(crate) struct OpenTransaction {
+    pub(crate) transaction: Transaction,
+    /// It began with `READ ONLY`.
+    pub(crate) read_only: bool,
+    /// Oldest first. A name may be used again; the latest of that name counts.
+    savepoints: Vec<(String, Savepoint)>,
+}
+
+impl OpenTransaction {
+    pub(crate) fn new(transaction: Transaction, read_only: bool) -> Self {
+        OpenTransaction { transaction, read_only, savepoints: Vec::new() }
+    }
+
+    /// `SAVEPOINT name`
+    pub(crate) fn set_savepoint(&mut self, name: &str) {
+        self.savepoints.push((name.to_string(), self.transaction.savepoint()));
+    }
+
+    /// `ROLLBACK TO name`: the savepoint stays, later ones are gone.
+    pub(crate) fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let position = self.savepoint(name)?;
+        self.savepoints.truncate(position + 1);
+        self.transaction.rollback_to(&self.savepoints[position].1);
+        Ok(())
+    }
+
+    /// `RELEASE name`: the savepoint and later ones are gone, what was done since stays.
+    pub(crate) fn release(&mut self, name: &str) -> Result<()> {
+        let position = self.savepoint(name)?;
+        self.savepoints.truncate(position);
+        Ok(())
+    }
+
+    fn savepoint(&self, name: &str) -> Result<usize> {
+        self.savepoints.iter().rposition(|(known, _)| known == name).ok_or_else(|| {
+            let error = Error::new(ErrorKind::UndefinedObject, format!("there is no savepoint \"{name}\""));
+            let near = nearest(name, self.savepoints.iter().map(|(known, _)| known.as_str()));
+            if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) }
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! The rules by which statements are answered, where they are not DataFusion's own.
+//!
+//! docs/sql-semantics.md states them; the files under tests/slt/semantics hold one test for each. They come in at five
+//! places of a statement's life:
+//!
+//! 1. the parsed statement ([`prepare`]): number literals, clauses that would otherwise be ignored;
+//! 2. names of types ([`SqlTypes`]);
+//! 3. operators as they are bound ([`typing`]): which types go together and what they make;
+//! 4. the analysed plan ([`rules`]): operators and casts that need a check become functions that check;
+//! 5. functions and aggregates of the same name as DataFusion's ([`functions`], [`aggregates`]).
+//!
+//! [`install`] puts 2 to 5 into a session; 1 is called between the parser and the planner.
+
+mod aggregates;
+mod arithmetic;
+mod functions;
+mod rules;
+mod statement;
+mod typing;
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigNonZeroUsize;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::optimizer::Analyzer;
+use datafusion::prelude::SessionConfig;
+
+pub use arithmetic::{arithmetic_operator, canonical as canonical_floats};
+pub use statement::prepare;
+
+use crate::guards::{bound_aggregates, bound_scalars};
+use crate::types::SqlTypes;
+
+/// How deep the parser may recurse: deeper than any statement that passes the limits, which are checked before.
+const PARSER_DEPTH_MAX: usize = 1_000_000;
+
+/// Sets the options of DataFusion that our rules stand on.
+pub fn configure(mut config: SessionConfig) -> SessionConfig {
+    let options = config.options_mut();
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.map_string_types_to_utf8view = true;
+    options.sql_parser.collect_spans = true;
+    options.sql_parser.recursion_limit =
+        ConfigNonZeroUsize::try_new(PARSER_DEPTH_MAX).expect("a constant other than zero");
+    options.execution.time_zone = Some("UTC".into());
+    config
+}
+
+/// A session with our rules, for a builder that has DataFusion's default features and a [`configure`]d config.
+pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let mut rules = vec![rules::typing()];
+    rules.extend(Analyzer::new().rules);
+    rules.push(rules::checking());
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(typing::Operators));
+    let scalars = builder.scalar_functions().get_or_insert_default();
+    functions::register(scalars);
+    bound_scalars(scalars);
+    let aggregates = builder.aggregate_functions().get_or_insert_default();
+    aggregates.retain(|function| !["sum", "avg"].contains(&function.name()));
+    aggregates.extend(aggregates::functions());
+    bound_aggregates(aggregates);
+    builder.with_analyzer_rules(rules).with_type_planner(Arc::new(SqlTypes))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

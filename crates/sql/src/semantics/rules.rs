@@ -1,0 +1,342 @@
+//! The two passes over a plan: types before DataFusion brings operands together, checks after.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, Cast, InList, Like, TryCast};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+use rowmill_base::{Error, ErrorKind};
+
+use super::arithmetic::checked;
+use super::functions;
+use super::typing::{Retyped, cast, is_uuid, retype};
+use crate::errors::{to_datafusion, type_name};
+use crate::types::{CHARS_MAX_KEY, is_text};
+
+/// The pass before types are brought together.
+pub(super) fn typing() -> Arc<dyn AnalyzerRule + Send + Sync> {
+    Arc::new(Rule { name: "rowmill_typing", rewrite: give_types })
+}
+
+/// The pass after.
+pub(super) fn checking() -> Arc<dyn AnalyzerRule + Send + Sync> {
+    Arc::new(Rule { name: "rowmill_checking", rewrite: give_checks })
+}
+
+/// A rewrite of one expression whose parts are rewritten already.
+type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
+
+struct Rule {
+    name: &'static str,
+    rewrite: Rewrite,
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl AnalyzerRule for Rule {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(|plan| rewrite_node(plan, self.rewrite))?.data)
+    }
+}
+
+/// Rewrites the expressions of one node, which keep their names, and its schema after them.
+fn rewrite_node(plan: LogicalPlan, rewrite: Rewrite) -> Result<Transformed<LogicalPlan>> {
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
+    }
+    let names = NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let rewritten = expr.transform_up(|expr| rewrite(expr, &schema))?;
+        Ok(rewritten.update_data(|expr| name.restore(expr)))
+    })?;
+    if rewritten.transformed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
+}
+
+fn give_types(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => Ok(match retype(*left, op, *right, schema) {
+            Retyped::Yes(expr) => Transformed::yes(expr),
+            Retyped::No(left, right) => {
+                Transformed::no(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+            }
+        }),
+        Expr::Like(like) => escape(like),
+        Expr::InList(InList { expr, list, negated }) if is_uuid_expr(&expr, schema) => {
+            let list = list.into_iter().map(|item| uuid_operand(item, schema)).collect();
+            Ok(Transformed::yes(Expr::InList(InList { expr, list, negated })))
+        }
+        Expr::Between(Between { expr, negated, low, high }) if is_uuid_expr(&expr, schema) => {
+            let (low, high) = (uuid_operand(*low, schema), uuid_operand(*high, schema));
+            Ok(Transformed::yes(Expr::Between(Between::new(expr, negated, Box::new(low), Box::new(high)))))
+        }
+        Expr::ScalarFunction(mut call) if call.func.name() == "date_trunc" && call.args.len() == 2 => {
+            // Truncating a date gives a timestamp, of the unit that timestamps have.
+            let is_date = call.args[1].get_type(schema).is_ok_and(|kind| kind == DataType::Date32);
+            if is_date && let Some(date) = call.args.pop() {
+                call.args.push(cast(date, DataType::Timestamp(TimeUnit::Microsecond, None)));
+            }
+            Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_date))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn is_uuid_expr(expr: &Expr, schema: &dyn ExprSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|kind| is_uuid(&kind))
+}
+
+fn uuid_operand(expr: Expr, schema: &dyn ExprSchema) -> Expr {
+    if expr.get_type(schema).is_ok_and(|kind| is_text(&kind)) {
+        return cast(expr, DataType::FixedSizeBinary(16));
+    }
+    expr
+}
+
+/// `LIKE ... ESCAPE '!'` with the backslash instead, which is the escape that the operators know.
+fn escape(mut like: Like) -> Result<Transformed<Expr>> {
+    let Some(escape) = like.escape_char.take() else { return Ok(Transformed::no(Expr::Like(like))) };
+    if escape == '\\' {
+        return Ok(Transformed::yes(Expr::Like(like)));
+    }
+    let Expr::Literal(pattern, metadata) = like.pattern.as_ref() else {
+        let error = Error::new(ErrorKind::Unsupported, "ESCAPE needs a pattern that is written out");
+        return Err(to_datafusion(error));
+    };
+    let Some(Some(text)) = pattern.try_as_str() else { return Ok(Transformed::yes(Expr::Like(like))) };
+    let mut escaped = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(next) = chars.next() {
+        match next {
+            next if next == escape => match chars.next() {
+                Some(literal) => escaped.extend(['\\', literal]),
+                None => {
+                    let error = Error::new(ErrorKind::InvalidParameter, "a LIKE pattern cannot end with its escape");
+                    return Err(to_datafusion(error));
+                }
+            },
+            '\\' => escaped.push_str("\\\\"),
+            next => escaped.push(next),
+        }
+    }
+    let kind = pattern.data_type();
+    let pattern = ScalarValue::try_from_string(escaped, &kind)?;
+    like.pattern = Box::new(Expr::Literal(pattern, metadata.clone()));
+    Ok(Transformed::yes(Expr::Like(like)))
+}
+
+fn give_checks(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => Ok(check_operator(*left, op, *right, schema)),
+        Expr::Negative(inner) if inner.get_type(schema)?.is_floating() => {
+            Ok(Transformed::yes(functions::canonical(Expr::Negative(inner))))
+        }
+        Expr::Cast(inner) => check_cast(inner, schema),
+        Expr::TryCast(inner) => check_try_cast(inner, schema),
+        Expr::ScalarFunction(call) if FLOAT_FUNCTIONS.contains(&call.func.name()) => {
+            let expr = Expr::ScalarFunction(call);
+            if expr.get_type(schema)?.is_floating() {
+                return Ok(Transformed::yes(functions::canonical(expr)));
+            }
+            Ok(Transformed::no(expr))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Functions whose result can be a NaN of either sign, or -0.0.
+const FLOAT_FUNCTIONS: &[&str] = &[
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "cos", "cosh", "cot", "degrees",
+    "exp", "floor", "ln", "log", "log10", "log2", "nanvl", "power", "radians", "round", "signum", "sin", "sinh",
+    "sqrt", "tan", "tanh", "trunc",
+];
+
+fn check_operator(left: Expr, op: Operator, right: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let same = |left, right| Transformed::no(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))));
+    let (Ok(first), Ok(second)) = (left.get_type(schema), right.get_type(schema)) else {
+        return same(left, right);
+    };
+    let is_sum = matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply);
+    let is_arithmetic = is_sum || matches!(op, Operator::Divide | Operator::Modulo);
+    if first != second || !is_arithmetic {
+        return same(left, right);
+    }
+    if first.is_floating() && first != DataType::Float16 {
+        return Transformed::yes(checked(left, op, right));
+    }
+    // Division of integers is checked by the operator itself.
+    if is_sum && first.is_integer() && !fits(&left, op, &right, &first, schema) {
+        return Transformed::yes(checked(left, op, right));
+    }
+    same(left, right)
+}
+
+/// Whether no values of the operands lead out of `kind`.
+fn fits(left: &Expr, op: Operator, right: &Expr, kind: &DataType, schema: &DFSchema) -> bool {
+    let (Some(left), Some(right)) = (bounds(left, schema, DEPTH_MAX), bounds(right, schema, DEPTH_MAX)) else {
+        return false;
+    };
+    let (Some(all), Some(result)) = (bounds_of(kind), bounds_of_result(left, op, right)) else { return false };
+    all.0 <= result.0 && result.1 <= all.1
+}
+
+/// How far down the bounds of an expression are looked for; a longer chain is checked at run time.
+const DEPTH_MAX: usize = 6;
+
+/// The smallest and the largest value that an integer expression can have.
+fn bounds(expr: &Expr, schema: &DFSchema, depth: usize) -> Option<(i128, i128)> {
+    let kind = expr.get_type(schema).ok()?;
+    let all = bounds_of(&kind)?;
+    if depth == 0 {
+        return Some(all);
+    }
+    Some(match expr {
+        Expr::Literal(value, _) => match value.cast_to(&DataType::Decimal128(38, 0)) {
+            Ok(ScalarValue::Decimal128(Some(value), ..)) => (value, value),
+            _ => all,
+        },
+        Expr::Cast(Cast { expr, .. }) => match bounds(expr, schema, depth - 1) {
+            Some(inner) if all.0 <= inner.0 && inner.1 <= all.1 => inner,
+            _ => all,
+        },
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let result = bounds(left, schema, depth - 1)
+                .zip(bounds(right, schema, depth - 1))
+                .and_then(|(left, right)| bounds_of_result(left, *op, right));
+            result.filter(|result| all.0 <= result.0 && result.1 <= all.1).unwrap_or(all)
+        }
+        _ => all,
+    })
+}
+
+fn bounds_of(kind: &DataType) -> Option<(i128, i128)> {
+    Some(match kind {
+        DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
+        DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
+        DataType::UInt8 => (0, u8::MAX.into()),
+        DataType::UInt16 => (0, u16::MAX.into()),
+        DataType::UInt32 => (0, u32::MAX.into()),
+        DataType::UInt64 => (0, u64::MAX.into()),
+        _ => return None,
+    })
+}
+
+fn bounds_of_result(left: (i128, i128), op: Operator, right: (i128, i128)) -> Option<(i128, i128)> {
+    let corners = match op {
+        Operator::Plus => [left.0.checked_add(right.0)?, left.1.checked_add(right.1)?].to_vec(),
+        Operator::Minus => [left.0.checked_sub(right.1)?, left.1.checked_sub(right.0)?].to_vec(),
+        Operator::Multiply => [
+            left.0.checked_mul(right.0)?,
+            left.0.checked_mul(right.1)?,
+            left.1.checked_mul(right.0)?,
+            left.1.checked_mul(right.1)?,
+        ]
+        .to_vec(),
+        _ => return None,
+    };
+    Some((*corners.iter().min()?, *corners.iter().max()?))
+}
+
+fn check_cast(Cast { expr, field }: Cast, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let from = expr.get_type(schema)?;
+    let to = field.data_type().clone();
+    if let Some(function) = uuid_cast(&from, &to) {
+        return Ok(Transformed::yes(function(*expr)));
+    }
+    refuse_cast(&from, &to)?;
+    if let Some(chars_max) = chars_max(&field) {
+        return Ok(Transformed::yes(functions::first_chars(cast(*expr, to), chars_max)));
+    }
+    if is_text(&from) && to.is_floating() {
+        return Ok(Transformed::yes(functions::canonical(cast(*expr, to))));
+    }
+    if from == DataType::Float64 && to == DataType::Float32 {
+        return Ok(Transformed::yes(functions::real(*expr)));
+    }
+    match rounded(expr.as_ref(), &from, &to) {
+        Some(rounded) => Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(Box::new(rounded), field)))),
+        None => Ok(Transformed::no(Expr::Cast(Cast::new_from_field(expr, field)))),
+    }
+}
+
+fn check_try_cast(TryCast { expr, field }: TryCast, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let from = expr.get_type(schema)?;
+    let to = field.data_type().clone();
+    if is_text(&from) && is_uuid(&to) {
+        return Ok(Transformed::yes(functions::try_uuid_of_text(*expr)));
+    }
+    if let Some(function) = uuid_cast(&from, &to) {
+        return Ok(Transformed::yes(function(*expr)));
+    }
+    refuse_cast(&from, &to)?;
+    let try_cast = |expr: Expr, kind| Expr::TryCast(TryCast::new(Box::new(expr), kind));
+    if let Some(chars_max) = chars_max(&field) {
+        return Ok(Transformed::yes(functions::first_chars(try_cast(*expr, to), chars_max)));
+    }
+    if is_text(&from) && to.is_floating() {
+        return Ok(Transformed::yes(functions::canonical(try_cast(*expr, to))));
+    }
+    match rounded(expr.as_ref(), &from, &to) {
+        Some(rounded) => Ok(Transformed::yes(try_cast(rounded, to))),
+        None => Ok(Transformed::no(Expr::TryCast(TryCast::new_from_field(expr, field)))),
+    }
+}
+
+fn uuid_cast(from: &DataType, to: &DataType) -> Option<fn(Expr) -> Expr> {
+    match (from, to) {
+        (from, to) if is_text(from) && is_uuid(to) => Some(functions::uuid_of_text),
+        (from, to) if is_uuid(from) && is_text(to) => Some(functions::text_of_uuid),
+        _ => None,
+    }
+}
+
+/// A number is no point in time: only its reader knows from when and in what unit it counts.
+fn refuse_cast(from: &DataType, to: &DataType) -> Result<()> {
+    let is_time = |kind: &DataType| {
+        matches!(kind, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 | DataType::Time64(_))
+    };
+    let hint = if from.is_numeric() && is_time(to) {
+        "to_timestamp_seconds(n), to_timestamp_millis(n) and DATE '1970-01-01' + n make one of a number"
+    } else if is_time(from) && to.is_numeric() {
+        "extract(epoch FROM t) and d - DATE '1970-01-01' make a number of it"
+    } else {
+        return Ok(());
+    };
+    let message = format!("{} cannot be cast to {}", type_name(from), type_name(to));
+    Err(to_datafusion(Error::new(ErrorKind::DatatypeMismatch, message).hint(hint)))
+}
+
+fn chars_max(field: &Field) -> Option<u32> {
+    field.metadata().get(CHARS_MAX_KEY)?.parse().ok()
+}
+
+/// The number to cast to an integer, rounded: floats to the nearest, ties to even; decimals with ties away from zero.
+fn rounded(expr: &Expr, from: &DataType, to: &DataType) -> Option<Expr> {
+    match from {
+        _ if !to.is_integer() => None,
+        DataType::Float32 | DataType::Float64 => Some(functions::round_even(expr.clone())),
+        DataType::Decimal128(digits, scale) if *scale > 0 => {
+            let whole = (i16::from(*digits) - i16::from(*scale) + 1).clamp(1, 38) as u8;
+            Some(cast(expr.clone(), DataType::Decimal128(whole, 0)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,289 @@
+//! `ALTER TABLE`.
+//!
+//! No operation rewrites the table. A column that is added reads, in rows that are older than it, as the one value that
+//! its default had when it was added; a column that is dropped is forgotten by the definition and its bytes go when
+//! their blocks are next rewritten. The operations of one statement happen in order and together.
+//!
+//! Views over the table are planned again at the end: an operation that breaks one is refused.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::sql::sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, Ident, ObjectName,
+    RenameTableNameKind,
+};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_storage::{TableDef, TableSource};
+use rowmill_txn::{ColumnSpec, Transaction};
+
+use super::clause::{refuse, unsupported};
+use super::column_spec::{check_name, column_spec};
+use super::default_value::{self, DefaultValue};
+use super::dependents::Dependents;
+use super::relation::{self, RelationId};
+use super::sql_text::quoted;
+use crate::names::{QualifiedName, identifiers, lower, qualified};
+use crate::outcome::Outcome;
+use crate::session::Work;
+
+const STATEMENT: &str = "ALTER TABLE";
+
+pub(crate) fn run(work: &mut Work<'_>, alter: &AlterTable) -> Result<Outcome> {
+    let AlterTable { name, if_exists, only, operations, location, on_cluster, table_type, end_token: _ } = alter;
+    let clauses = [
+        (*only, "ONLY"),
+        (location.is_some(), "LOCATION"),
+        (on_cluster.is_some(), "ON CLUSTER"),
+        (table_type.is_some(), "a kind of table"),
+    ];
+    refuse(STATEMENT, clauses)?;
+    let name = qualified(name, work.statement.spellings())?;
+    let done = Outcome::Done { tag: STATEMENT };
+    work.write(|work, transaction| {
+        let before = transaction.view()?;
+        let table = match relation::table(before.catalog(), &name) {
+            Ok(table) => table,
+            Err(error) if *if_exists && error.kind() == ErrorKind::UndefinedTable => {
+                work.notice(error.message());
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let dependents = Dependents::of(before.catalog(), [RelationId::Table(table.id)]);
+        for operation in operations {
+            let view = transaction.view()?;
+            let table = view.catalog().table_by_id(table.id).expect("the table is altered, not dropped");
+            alter_once(work, transaction, table, &name, operation)?;
+        }
+        dependents.check(work, &transaction.view()?)
+    })?;
+    Ok(done)
+}
+
+fn alter_once(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    table: &Arc<TableDef>,
+    name: &QualifiedName,
+    operation: &AlterTableOperation,
+) -> Result<()> {
+    match operation {
+        AlterTableOperation::AddColumn { column_keyword: _, if_not_exists, column_def, column_position } => {
+            refuse("ALTER TABLE ADD COLUMN", [(column_position.is_some(), "FIRST or AFTER")])?;
+            add_column(work, transaction, table, column_def, *if_not_exists)
+        }
+        AlterTableOperation::DropColumn { has_column_keyword: _, column_names, if_exists, drop_behavior } => {
+            let cascade = matches!(drop_behavior, Some(DropBehavior::Cascade));
+            refuse("ALTER TABLE DROP COLUMN", [(cascade, "CASCADE")])?;
+            drop_columns(work, transaction, table, column_names, *if_exists)
+        }
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            rename_column(work, transaction, table, old_column_name, new_column_name)
+        }
+        AlterTableOperation::RenameTable { table_name: RenameTableNameKind::To(new_name) } => {
+            rename_table(work, transaction, table, name, new_name)
+        }
+        AlterTableOperation::AlterColumn { column_name, op } => alter_column(work, transaction, table, column_name, op),
+        other => {
+            let text = other.to_string();
+            let clause: Vec<&str> = text.split_whitespace().take(3).collect();
+            Err(unsupported(STATEMENT, &clause.join(" ")).hint(
+                "there are ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO and ALTER COLUMN SET or DROP DEFAULT or NOT NULL",
+            ))
+        }
+    }
+}
+
+fn add_column(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    table: &TableDef,
+    column: &ColumnDef,
+    if_not_exists: bool,
+) -> Result<()> {
+    let mut spec = column_spec(work, "ALTER TABLE ADD COLUMN", column)?;
+    if let Err(error) = check_free(table, &spec.name) {
+        if if_not_exists {
+            work.notice(error.message());
+            return Ok(());
+        }
+        return Err(error);
+    }
+    let empty = transaction.view()?.table(table.id).is_none_or(|table| table.row_count() == 0);
+    if !empty {
+        spec.missing = missing_value(work, table, &spec)?;
+    }
+    transaction.add_column(table.id, spec).map(|_| ())
+}
+
+/// The value of the new column in the rows that are there already.
+fn missing_value(work: &Work<'_>, table: &TableDef, spec: &ColumnSpec) -> Result<Option<ArrayRef>> {
+    let value = match &spec.default {
+        None => None,
+        Some(text) => {
+            let default = DefaultValue::of(work, text, &spec.name, &spec.kind)?;
+            if default.is_volatile() {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!(
+                        "column \"{}\" cannot be added with DEFAULT {text}: the rows of table \"{}\" would share one value",
+                        spec.name, table.name
+                    ),
+                )
+                .hint("add the column without a default, UPDATE the table, then ALTER COLUMN ... SET DEFAULT"));
+            }
+            let value = default.rows(work, 1)?;
+            (!value.is_null(0)).then_some(value)
+        }
+    };
+    if value.is_none() && !spec.nullable {
+        return Err(Error::new(
+            ErrorKind::NotNullViolation,
+            format!(
+                "column \"{}\" cannot be added as NOT NULL: table \"{}\" has rows, and they would hold NULL there",
+                spec.name, table.name
+            ),
+        )
+        .hint("give the column a DEFAULT"));
+    }
+    Ok(value)
+}
+
+/// An error if `table` has a column that `name` means already.
+fn check_free(table: &TableDef, name: &str) -> Result<()> {
+    match table.column_index(name) {
+        None => Ok(()),
+        Some(index) => Err(Error::new(
+            ErrorKind::DuplicateColumn,
+            format!("table \"{}\" has a column \"{}\" already", table.name, table.columns[index].name),
+        )),
+    }
+}
+
+fn drop_columns(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    table: &TableDef,
+    names: &[Ident],
+    if_exists: bool,
+) -> Result<()> {
+    let mut left = table.columns.len();
+    let mut dropped = Vec::new();
+    for name in names {
+        let index = match relation::column(table, work.statement.spell(name)) {
+            Ok(index) => index,
+            Err(error) if if_exists => {
+                work.notice(error.message());
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        let id = table.columns[index].id;
+        if dropped.contains(&id) {
+            continue;
+        }
+        left -= 1;
+        if left == 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidDefinition,
+                format!("column \"{}\" is the last one of table \"{}\"", table.columns[index].name, table.name),
+            )
+            .hint("a table needs a column; DROP TABLE drops it whole"));
+        }
+        transaction.drop_column(table.id, id)?;
+        dropped.push(id);
+    }
+    Ok(())
+}
+
+fn rename_column(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    table: &TableDef,
+    old: &Ident,
+    new: &Ident,
+) -> Result<()> {
+    let index = relation::column(table, work.statement.spell(old))?;
+    let new = work.statement.spell(new);
+    check_name(new)?;
+    // A change of the spelling alone meets only itself.
+    if lower(&table.columns[index].name) != lower(new) {
+        check_free(table, new)?;
+    }
+    transaction.rename_column(table.id, table.columns[index].id, new).map(|_| ())
+}
+
+fn rename_table(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    table: &TableDef,
+    name: &QualifiedName,
+    new: &ObjectName,
+) -> Result<()> {
+    let schema = match identifiers(new)?.len() {
+        1 => name.schema.clone(),
+        _ => qualified(new, work.statement.spellings())?.schema,
+    };
+    let new = QualifiedName { schema, ..qualified(new, work.statement.spellings())? };
+    if new.schema != name.schema {
+        return Err(unsupported("ALTER TABLE RENAME TO", "moving a table to another schema"));
+    }
+    check_name(&new.spelled)?;
+    let view = transaction.view()?;
+    match relation::find(view.catalog(), &new) {
+        Some(found) if RelationId::from(&found) != RelationId::Table(table.id) => Err(Error::new(
+            ErrorKind::DuplicateTable,
+            format!("there is a {} \"{}\" already", found.kind().name(), found.name()),
+        )),
+        _ => transaction.rename_table(table.id, &new.spelled).map(|_| ()),
+    }
+}
+
+fn alter_column(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    table: &TableDef,
+    name: &Ident,
+    operation: &AlterColumnOperation,
+) -> Result<()> {
+    let column = &table.columns[relation::column(table, work.statement.spell(name))?];
+    let changed = match operation {
+        AlterColumnOperation::SetDefault { value } => {
+            let text = default_value::check(work, value, &column.name, &column.kind)?;
+            transaction.set_default(table.id, column.id, Some(text))
+        }
+        AlterColumnOperation::DropDefault => transaction.set_default(table.id, column.id, None),
+        AlterColumnOperation::DropNotNull => transaction.set_nullable(table.id, column.id, true),
+        AlterColumnOperation::SetNotNull => {
+            check_no_nulls(work, transaction, table, &column.name)?;
+            transaction.set_nullable(table.id, column.id, false)
+        }
+        AlterColumnOperation::SetDataType { .. } => {
+            return Err(unsupported("ALTER TABLE ALTER COLUMN", "SET DATA TYPE").hint(
+                "add a column of the new type, UPDATE it from the old one, drop the old one, rename the new one",
+            ));
+        }
+        AlterColumnOperation::AddGenerated { .. } => {
+            return Err(unsupported("ALTER TABLE ALTER COLUMN", "ADD GENERATED"));
+        }
+    };
+    changed.map(|_| ())
+}
+
+fn check_no_nulls(work: &Work<'_>, transaction: &mut Transaction, table: &TableDef, column: &str) -> Result<()> {
+    let view = transaction.view()?;
+    let schema = view.catalog().schema_by_id(table.schema).expect("a table lives in a schema");
+    let column_text = quoted(column);
+    let sql =
+        format!("SELECT count(*) FROM {}.{} WHERE {column_text} IS NULL", quoted(&schema.name), quoted(&table.name));
+    let nulls = work.number(Arc::clone(&view), &sql)?;
+    if nulls == 0 {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::NotNullViolation,
+        format!("column \"{column}\" of table \"{}\" holds NULL in {nulls} rows", table.name),
+    )
+    .hint(format!("UPDATE {} SET {column_text} = ... WHERE {column_text} IS NULL first", table.name)))
+}

@@ -1,0 +1,158 @@
+//! Columns of `CREATE TABLE` and `ALTER TABLE ADD COLUMN`: from the syntax tree to what the catalog stores.
+
+use std::collections::BTreeMap;
+
+use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, ColumnOptionDef};
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_txn::ColumnSpec;
+
+use super::clause::unsupported;
+use super::default_value;
+use crate::names::lower;
+use crate::session::Work;
+use crate::types::sql_type;
+
+/// The column that `column` defines, for `statement`. Its default is checked: it can be evaluated and fits the type.
+pub(super) fn column_spec(work: &Work<'_>, statement: &str, column: &ColumnDef) -> Result<ColumnSpec> {
+    let ColumnDef { name, data_type, options } = column;
+    let name = work.statement.spell(name);
+    let kind = sql_type(data_type).map_err(|error| error.context(format!("column \"{name}\"")))?;
+    spec_with_options(work, statement, name, kind, options)
+}
+
+/// A column called `name` of type `kind` with the options behind its type.
+pub(super) fn spec_with_options(
+    work: &Work<'_>,
+    statement: &str,
+    name: &str,
+    kind: SqlType,
+    options: &[ColumnOptionDef],
+) -> Result<ColumnSpec> {
+    check_name(name)?;
+    let mut nullable = None;
+    let mut default = None;
+    for ColumnOptionDef { name: constraint, option } in options {
+        if constraint.is_some() {
+            return Err(unsupported(statement, &format!("the name of a constraint on column \"{name}\"")));
+        }
+        match option {
+            ColumnOption::Null => once(&mut nullable, true, name, "NULL or NOT NULL")?,
+            ColumnOption::NotNull => once(&mut nullable, false, name, "NULL or NOT NULL")?,
+            ColumnOption::Default(expr) => {
+                let text = default_value::check(work, expr, name, &kind)?;
+                once(&mut default, text, name, "DEFAULT")?;
+            }
+            other => {
+                let clause = format!("{} on column \"{name}\"", option_name(other));
+                let error = unsupported(statement, &clause);
+                return Err(match other {
+                    ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) => error.hint(KEY_HINT),
+                    _ => error,
+                });
+            }
+        }
+    }
+    Ok(ColumnSpec { name: name.into(), kind, nullable: nullable.unwrap_or(true), default, missing: None })
+}
+
+/// What helps against a key that cannot be declared.
+pub(super) const KEY_HINT: &str = "leave it out: tables have no keys in this version, so nothing would enforce it";
+
+/// A second option of one kind contradicts or repeats the first.
+fn once<T>(slot: &mut Option<T>, value: T, column: &str, what: &str) -> Result<()> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Error::new(
+            ErrorKind::InvalidDefinition,
+            format!("{what} is written more than once on column \"{column}\""),
+        )),
+    }
+}
+
+/// The clause as it is written. Exhaustive, so that a new option of the parser is looked at.
+fn option_name(option: &ColumnOption) -> &'static str {
+    match option {
+        ColumnOption::Null => "NULL",
+        ColumnOption::NotNull => "NOT NULL",
+        ColumnOption::Default(_) => "DEFAULT",
+        ColumnOption::Materialized(_) => "MATERIALIZED",
+        ColumnOption::Ephemeral(_) => "EPHEMERAL",
+        ColumnOption::Alias(_) => "ALIAS",
+        ColumnOption::PrimaryKey(_) => "PRIMARY KEY",
+        ColumnOption::Unique(_) => "UNIQUE",
+        ColumnOption::ForeignKey(_) => "REFERENCES",
+        ColumnOption::Check(_) => "CHECK",
+        ColumnOption::DialectSpecific(_) => "an option of another database",
+        ColumnOption::CharacterSet(_) => "CHARACTER SET",
+        ColumnOption::Collation(_) => "COLLATE",
+        ColumnOption::Comment(_) => "COMMENT",
+        ColumnOption::OnUpdate(_) => "ON UPDATE",
+        ColumnOption::Generated { .. } => "GENERATED",
+        ColumnOption::Options(_) => "OPTIONS",
+        ColumnOption::Identity(_) => "IDENTITY",
+        ColumnOption::OnConflict(_) => "ON CONFLICT",
+        ColumnOption::Policy(_) => "POLICY",
+        ColumnOption::Tags(_) => "TAG",
+        ColumnOption::Srid(_) => "SRID",
+        ColumnOption::Invisible => "INVISIBLE",
+    }
+}
+
+/// Refuses a name that nobody could write or see. Names with control characters are the engine's own.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidDefinition, "a name cannot be empty"));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Error::new(
+            ErrorKind::InvalidDefinition,
+            format!("{name:?} cannot be a name: it holds control characters"),
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses columns whose names differ only by case, which would be one column to every statement.
+pub(super) fn check_distinct(columns: &[ColumnSpec]) -> Result<()> {
+    check_names_distinct(columns.iter().map(|column| column.name.as_str()))
+}
+
+/// As [`check_distinct`], for names.
+pub(super) fn check_names_distinct<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<()> {
+    let mut seen: BTreeMap<String, &str> = BTreeMap::new();
+    for name in names {
+        let Some(first) = seen.insert(lower(name), name) else { continue };
+        let message = if first == name {
+            format!("there are two columns \"{name}\"")
+        } else {
+            format!("columns \"{first}\" and \"{name}\" differ only by case, and names are compared without case")
+        };
+        return Err(Error::new(ErrorKind::DuplicateColumn, message).hint("give one of them another name"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(names: &[&str]) -> Vec<ColumnSpec> {
+        names.iter().map(|name| ColumnSpec::new(*name, SqlType::Int64)).collect()
+    }
+
+    #[test]
+    fn names_that_differ_by_case_are_one_name() {
+        assert!(check_distinct(&columns(&["a", "b"])).is_ok());
+        let error = check_distinct(&columns(&["a", "B", "A"])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DuplicateColumn);
+        assert!(error.message().contains("\"a\" and \"A\" differ only by case"), "{error}");
+        assert!(check_distinct(&columns(&["Ä", "ä"])).is_err());
+    }
+
+    #[test]
+    fn names_that_cannot_be_seen_are_refused() {
+        assert!(check_name("").is_err());
+        assert!(check_name("a\u{1}b").is_err());
+        assert!(check_name("a b").is_ok());
+    }
+}

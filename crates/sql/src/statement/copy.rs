@@ -1,0 +1,44 @@
+//! `COPY`: files into tables, tables and queries into files.
+
+use rowmill_base::{Error, ErrorKind, Result};
+
+use super::{copy_from, copy_to};
+use crate::files::FileFormat;
+use crate::outcome::Outcome;
+use crate::parse::{CopyOption, CopyStatement, CopyValue};
+use crate::session::Work;
+
+pub(super) const STATEMENT: &str = "COPY";
+
+pub(crate) fn run(work: &mut Work<'_>, copy: &CopyStatement) -> Result<Outcome> {
+    let CopyStatement { source, from, path, options } = copy;
+    let rows = match from {
+        true => copy_from::run(work, source, path, options)?,
+        false => copy_to::run(work, source, path, options)?,
+    };
+    Ok(Outcome::Changed { tag: STATEMENT, rows })
+}
+
+/// An option as a name and a text, where a switch that stands alone has the empty text. The name of a format alone, as
+/// in `COPY t FROM 'x' CSV`, is that format.
+pub(super) fn option_text(option: &CopyOption) -> Result<(&str, &str)> {
+    match &option.value {
+        CopyValue::Absent if FileFormat::from_name(&option.name).is_ok() => Ok(("format", option.name.as_str())),
+        CopyValue::Absent => Ok((option.name.as_str(), "")),
+        CopyValue::Text(text) => Ok((option.name.as_str(), text.as_str())),
+        CopyValue::List(_) => Err(Error::new(
+            ErrorKind::InvalidParameter,
+            format!("the option {} takes one value, not a list", option.name),
+        )),
+    }
+}
+
+/// Refuses an option that is written twice.
+pub(super) fn check_once(options: &[CopyOption]) -> Result<()> {
+    for (position, option) in options.iter().enumerate() {
+        if options[..position].iter().any(|earlier| earlier.name == option.name) {
+            return Err(Error::new(ErrorKind::Syntax, format!("the option {} is written twice", option.name)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! `COPY ... FROM`: the rows of files into a table.
+//!
+//! Files of text and Arrow arrive as batches, decoded ahead by other threads. Parquet arrives block by block: the
+//! encoder's threads decode the column that they are about to encode, so a load holds a few columns of a block rather
+//! than blocks. A last block that is too small to be stored on its own goes the way of the batches.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::ArrayRef;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_storage::{BlockSource, TableDef};
+use rowmill_txn::Transaction;
+
+use super::copy::{check_once, option_text};
+use super::default_value::DefaultValue;
+use super::reject_table::{self, RejectTable};
+use super::relation;
+use super::row_sink::{ColumnSource, RowSink, default_of, targets};
+use crate::files::{FileSet, OnError, ParquetBlock, ParquetBlocks, ReadOptions, TargetColumn, unknown_option};
+use crate::names::qualified;
+use crate::outcome::{Progress, ProgressFn};
+use crate::parse::{CopyOption, CopySource};
+use crate::session::Work;
+
+/// Loads the files and tells how many rows they gave.
+pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options: &[CopyOption]) -> Result<u64> {
+    let CopySource::Table { name, columns } = source else {
+        return Err(Error::internal("the parser reads a query only in front of TO"));
+    };
+    let options = Options::read(options)?;
+    let name = qualified(name, work.statement.spellings())?;
+    work.write(|work, transaction| {
+        let view = transaction.view()?;
+        let table = relation::table(view.catalog(), &name)?;
+        let targets = match columns.as_slice() {
+            [] => (0..table.columns.len()).collect(),
+            names => targets(&table, names.iter().map(|name| work.statement.spell(name)))?,
+        };
+        let rejects = match &options.reject_table {
+            Some(name) => Some(reject_table::open(work, transaction, name)?),
+            None => None,
+        };
+        let files = FileSet::open(path, &options.read)?;
+        for notice in files.notices() {
+            work.notice(notice);
+        }
+        let load = Load::new(work, &table, &targets, &files)?;
+        load.run(work, transaction, rejects, &options)
+    })
+}
+
+/// The options of `COPY ... FROM`.
+struct Options {
+    read: ReadOptions,
+    reject_table: Option<String>,
+}
+
+impl Options {
+    fn read(options: &[CopyOption]) -> Result<Options> {
+        check_once(options)?;
+        let mut read = ReadOptions::default();
+        let mut reject_table = None;
+        for option in options {
+            match option_text(option)? {
+                ("reject_table", "") => {
+                    return Err(Error::new(
+                        ErrorKind::InvalidParameter,
+                        "the option reject_table takes the name of a table",
+                    ));
+                }
+                ("reject_table", name) => reject_table = Some(name.to_string()),
+                (name, value) => read.set(name, value).map_err(|error| with_reject_table(name, error))?,
+            }
+        }
+        if reject_table.is_some() && read.on_error != OnError::Skip {
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                "the option reject_table has no use where the first bad line ends the statement",
+            )
+            .hint("add on_error 'skip'"));
+        }
+        Ok(Options { read, reject_table })
+    }
+}
+
+/// The reader does not know of the option that is read here, so it is added to the candidates.
+fn with_reject_table(name: &str, error: Error) -> Error {
+    if error.kind() != ErrorKind::UndefinedObject {
+        return error;
+    }
+    let known: Vec<&str> = ReadOptions::NAMES.iter().copied().chain(["reject_table"]).collect();
+    unknown_option(name, &known)
+}
+
+/// A table, the files that are loaded into it, and where each of its columns comes from.
+struct Load<'a> {
+    table: &'a Arc<TableDef>,
+    files: &'a FileSet,
+    /// The columns that the files are read into.
+    columns: Vec<TargetColumn>,
+    sources: Vec<ColumnSource>,
+}
+
+impl<'a> Load<'a> {
+    fn new(work: &Work<'_>, table: &'a Arc<TableDef>, targets: &[usize], files: &'a FileSet) -> Result<Self> {
+        let mut load = Load { table, files, columns: Vec::new(), sources: Vec::new() };
+        let mut inputs = vec![None; table.columns.len()];
+        for target in targets {
+            let column = &table.columns[*target];
+            let default = default_of(work, column)?;
+            // What a file leaves out gets one value here; an expression that gives each row its own is asked later.
+            if default.is_volatile() && !load.has(&column.name) {
+                continue;
+            }
+            inputs[*target] = Some(load.columns.len());
+            load.columns.push(target_column(work, column, &default)?);
+        }
+        for (column, input) in table.columns.iter().zip(inputs) {
+            load.sources.push(match input {
+                Some(input) => ColumnSource::Input(input),
+                None => ColumnSource::Default(default_of(work, column)?),
+            });
+        }
+        Ok(load)
+    }
+
+    /// Whether the files have a column of that name.
+    fn has(&self, name: &str) -> bool {
+        let name = name.to_lowercase();
+        self.files.columns().iter().any(|column| column.name.to_lowercase() == name)
+    }
+
+    fn run(
+        self,
+        work: &mut Work<'_>,
+        transaction: &mut Transaction,
+        rejects: Option<RejectTable>,
+        options: &Options,
+    ) -> Result<u64> {
+        match self.files.parquet_blocks(&self.columns)? {
+            Some(blocks) => self.run_blocks(work, transaction, blocks),
+            None => self.run_batches(work, transaction, rejects, options),
+        }
+    }
+
+    fn run_batches(
+        self,
+        work: &mut Work<'_>,
+        transaction: &mut Transaction,
+        mut rejects: Option<RejectTable>,
+        options: &Options,
+    ) -> Result<u64> {
+        let threads = work.settings().number("threads") as usize;
+        let skipped = reject_table::Skipped::new(rejects.is_some());
+        let sink = (options.read.on_error == OnError::Skip).then(|| skipped.sink());
+        let batches = self.files.batches(&self.columns, threads, sink)?;
+        let read = batches.progress();
+        let mut report = Report::new(work);
+        let mut rows = RowSink::new(Arc::clone(self.table), self.sources);
+        for batch in batches {
+            work.cancel.check()?;
+            rows.write(work, transaction, &batch?)?;
+            if let Some(table) = &mut rejects {
+                table.write(work, transaction, skipped.take())?;
+            }
+            let (done, total) = (read.bytes_read(), self.files.bytes());
+            report.make(rows.rows(), self.files.rows().or_else(|| rows_total(rows.rows(), done, total)));
+        }
+        if let Some(table) = &mut rejects {
+            table.write(work, transaction, skipped.take())?;
+        }
+        if let Some(notice) = skipped.notice(options.reject_table.as_deref()) {
+            work.notice(notice);
+        }
+        Ok(rows.rows())
+    }
+
+    fn run_blocks(self, work: &mut Work<'_>, transaction: &mut Transaction, mut blocks: ParquetBlocks) -> Result<u64> {
+        let settings = work.engine().settings();
+        let rows_per_block = settings.number("rows_per_block") as usize;
+        let small_block_rows = settings.number("small_block_rows") as usize;
+        let mut report = Report::new(work);
+        let total = blocks.rows();
+        let mut rows_done = 0;
+        let mut rest = None;
+        while let Some(block) = blocks.next_block(rows_per_block) {
+            work.cancel.check()?;
+            if block.rows() < rows_per_block && block.rows() <= small_block_rows {
+                rest = Some(block);
+                break;
+            }
+            rows_done += block.rows() as u64;
+            transaction.insert_block(self.table.id, &TableBlock { work, block, sources: &self.sources })?;
+            report.make(rows_done, Some(total));
+        }
+        let mut sink = RowSink::new(Arc::clone(self.table), self.sources);
+        if let Some(block) = rest {
+            sink.write(work, transaction, &block.batch()?)?;
+        }
+        Ok(rows_done + sink.rows())
+    }
+}
+
+fn target_column(work: &Work<'_>, column: &rowmill_storage::ColumnDef, default: &DefaultValue) -> Result<TargetColumn> {
+    // A volatile default is not asked for here: the files have the column, and where a JSON object leaves it out, the
+    // rows of the statement share one value.
+    let missing = column.default.is_some().then(|| default.rows(work, 1)).transpose()?;
+    Ok(TargetColumn { name: column.name.clone(), kind: column.kind.clone(), nullable: column.nullable, missing })
+}
+
+/// A block of files as a block of the table: its columns in the table's order, with the defaults between them.
+struct TableBlock<'a, 'w> {
+    work: &'a Work<'w>,
+    block: ParquetBlock,
+    sources: &'a [ColumnSource],
+}
+
+impl BlockSource for TableBlock<'_, '_> {
+    fn rows(&self) -> usize {
+        self.block.rows()
+    }
+
+    fn column(&self, index: usize) -> Result<ArrayRef> {
+        match &self.sources[index] {
+            ColumnSource::Input(input) => self.block.column(*input),
+            ColumnSource::Default(default) => default.rows(self.work, self.block.rows()),
+        }
+    }
+}
+
+/// The rows of files of text are not known before they are read; their bytes are.
+fn rows_total(rows_done: u64, bytes_read: u64, bytes_total: u64) -> Option<u64> {
+    let share = bytes_read as f64 / bytes_total as f64;
+    (bytes_read > 0 && share.is_finite()).then(|| (rows_done as f64 / share) as u64)
+}
+
+/// The least time between two reports of progress.
+const REPORT: Duration = Duration::from_millis(100);
+
+/// Tells of the progress of a load.
+struct Report {
+    tell: Option<ProgressFn>,
+    started: Instant,
+    last: Instant,
+}
+
+impl Report {
+    fn new(work: &Work<'_>) -> Self {
+        Report { tell: work.progress().cloned(), started: work.started, last: work.started }
+    }
+
+    fn make(&mut self, rows_done: u64, rows_total: Option<u64>) {
+        let Some(tell) = &self.tell else { return };
+        if self.last.elapsed() < REPORT {
+            return;
+        }
+        self.last = Instant::now();
+        tell(Progress { rows_done, rows_total, elapsed: self.started.elapsed() });
+    }
+}

@@ -1,0 +1,55 @@
+//! `COPY ... TO`: the rows of a table or query as a file. The file appears when it is whole.
+
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
+use rowmill_base::Result;
+use rowmill_storage::TableDef;
+
+use super::copy::{check_once, option_text};
+use super::relation::{self, Relation};
+use super::sql_text::{self, quoted};
+use crate::files::{WriteOptions, writer};
+use crate::names::qualified;
+use crate::parse::{CopyOption, CopySource};
+use crate::session::Work;
+
+/// Writes the file and tells how many rows it has.
+pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options: &[CopyOption]) -> Result<u64> {
+    check_once(options)?;
+    let mut write = WriteOptions::default();
+    for option in options {
+        let (name, value) = option_text(option)?;
+        write.set(name, value)?;
+    }
+    let view = work.view()?;
+    let rows = match source {
+        CopySource::Query(query) => work.rows(view, query)?,
+        CopySource::Table { name, columns } => {
+            let query = query_of(work, name, columns)?;
+            work.rows(view, &query)?
+        }
+    };
+    let mut file = writer(path, &rows.schema(), &write)?;
+    for batch in rows {
+        work.cancel.check()?;
+        file.write(&batch?)?;
+    }
+    Ok(file.finish()?.rows)
+}
+
+/// `SELECT columns FROM name`
+fn query_of(work: &mut Work<'_>, name: &ObjectName, columns: &[Ident]) -> Result<Query> {
+    let name = qualified(name, work.statement.spellings())?;
+    let view = work.view()?;
+    if let Relation::Table(table) = relation::relation(view.catalog(), &name)? {
+        check_columns(&table, columns)?;
+    }
+    let columns: Vec<String> = columns.iter().map(|column| quoted(&column.value)).collect();
+    let columns = if columns.is_empty() { "*".to_string() } else { columns.join(", ") };
+    let sql = format!("SELECT {columns} FROM {}.{}", quoted(&name.schema), quoted(&name.name));
+    sql_text::query(&sql, work.settings())
+}
+
+/// The same words about an unknown column as in `COPY ... FROM`.
+fn check_columns(table: &TableDef, columns: &[Ident]) -> Result<()> {
+    columns.iter().try_for_each(|column| relation::column(table, &column.value).map(|_| ()))
+}

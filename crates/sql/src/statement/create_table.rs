@@ -1,0 +1,338 @@
+//! `CREATE TABLE`, with columns or `AS` a query.
+//!
+//! A table without a key is a columnar table: append, delete, update. Whatever else other databases let one say about
+//! a table is refused by name, because a clause that is accepted and not executed is a promise broken in silence.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, Query, TableConstraint,
+};
+use rowmill_base::{Error, ErrorKind, Result, SchemaId, SqlType};
+use rowmill_storage::TableDef;
+use rowmill_txn::{ColumnSpec, Transaction};
+
+use super::clause::{refuse, unsupported};
+use super::column_spec::{KEY_HINT, check_distinct, check_name, column_spec, spec_with_options};
+use super::dependents::Dependents;
+use super::relation::{self, Relation, RelationId, RelationKind, written};
+use super::row_sink::{ColumnSource, RowSink};
+use crate::names::{QualifiedName, qualified};
+use crate::outcome::{Outcome, RowStream};
+use crate::session::Work;
+
+const STATEMENT: &str = "CREATE TABLE";
+
+/// What is left of the syntax tree when everything that is not executed has been refused.
+struct Definition<'a> {
+    name: QualifiedName,
+    or_replace: bool,
+    if_not_exists: bool,
+    columns: &'a [ColumnDef],
+    query: Option<&'a Query>,
+}
+
+pub(crate) fn run(work: &mut Work<'_>, create: &CreateTable) -> Result<Outcome> {
+    let definition = definition(work, create)?;
+    work.write(|work, transaction| match definition.query {
+        None => create_empty(work, transaction, &definition),
+        Some(query) => create_from(work, transaction, &definition, query),
+    })
+}
+
+fn create_empty(work: &mut Work<'_>, transaction: &mut Transaction, definition: &Definition<'_>) -> Result<Outcome> {
+    let Some(place) = Place::find(work, transaction, definition)? else { return Ok(Outcome::Done { tag: STATEMENT }) };
+    if definition.columns.is_empty() {
+        return Err(no_columns(&definition.name));
+    }
+    let columns =
+        definition.columns.iter().map(|column| column_spec(work, STATEMENT, column)).collect::<Result<Vec<_>>>()?;
+    place.create(work, transaction, columns)?;
+    Ok(Outcome::Done { tag: STATEMENT })
+}
+
+fn create_from(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    definition: &Definition<'_>,
+    query: &Query,
+) -> Result<Outcome> {
+    let Some(place) = Place::find(work, transaction, definition)? else { return Ok(Outcome::Done { tag: STATEMENT }) };
+    // The query may read the table that OR REPLACE drops, so it is planned over the view before that.
+    let rows = work.rows(transaction.view()?, query)?;
+    let columns = columns_of_query(work, definition, &rows)?;
+    let sources = (0..columns.len()).map(ColumnSource::Input).collect();
+    let table = place.create(work, transaction, columns)?;
+    let mut sink = RowSink::new(table, sources);
+    sink.write_all(work, transaction, rows)?;
+    Ok(Outcome::Changed { tag: STATEMENT, rows: sink.rows() })
+}
+
+/// Where the new table goes.
+struct Place<'a> {
+    name: &'a QualifiedName,
+    schema: SchemaId,
+    /// The table that `OR REPLACE` replaces.
+    replaced: Option<Arc<TableDef>>,
+    /// The views that read it.
+    dependents: Dependents,
+}
+
+impl<'a> Place<'a> {
+    /// The place for `definition`; none if `IF NOT EXISTS` is content with what is there.
+    fn find(
+        work: &mut Work<'_>,
+        transaction: &mut Transaction,
+        definition: &'a Definition<'_>,
+    ) -> Result<Option<Self>> {
+        let Definition { name, or_replace, if_not_exists, .. } = definition;
+        let view = transaction.view()?;
+        let catalog = view.catalog();
+        let schema = relation::schema(catalog, &name.schema)?.id;
+        let mut place = Place { name, schema, replaced: None, dependents: Dependents::default() };
+        let Some(found) = relation::find(catalog, name) else { return Ok(Some(place)) };
+        let exists = format!("there is a {} \"{}\" already", found.kind().name(), found.name());
+        match &found {
+            Relation::Table(table) if *or_replace => {
+                place.dependents = Dependents::of(catalog, [RelationId::Table(table.id)]);
+                place.replaced = Some(Arc::clone(table));
+                Ok(Some(place))
+            }
+            Relation::View(view) if *or_replace => {
+                Err(relation::wrong_kind(&view.name, RelationKind::View, RelationKind::Table)
+                    .hint(format!("DROP VIEW {} makes room for the table", written(name))))
+            }
+            _ if *if_not_exists => {
+                work.notice(exists);
+                Ok(None)
+            }
+            _ => Err(Error::new(ErrorKind::DuplicateTable, exists)
+                .hint("CREATE TABLE IF NOT EXISTS keeps it, CREATE OR REPLACE TABLE replaces it")),
+        }
+    }
+
+    /// Makes the table. Views that read the one it replaces have to make sense over the new one.
+    fn create(
+        &self,
+        work: &Work<'_>,
+        transaction: &mut Transaction,
+        columns: Vec<ColumnSpec>,
+    ) -> Result<Arc<TableDef>> {
+        check_name(&self.name.spelled)?;
+        check_distinct(&columns)?;
+        if let Some(replaced) = &self.replaced {
+            transaction.drop_table(replaced.id)?;
+        }
+        let id = transaction.create_table(self.schema, &self.name.spelled, columns)?;
+        let view = transaction.view()?;
+        self.dependents.check(work, &view)?;
+        let table = view.catalog().table_by_id(id).expect("the table was created in this transaction");
+        Ok(Arc::clone(table))
+    }
+}
+
+/// The columns of `CREATE TABLE name [(columns)] AS query`: named and typed by the list where there is one, otherwise by
+/// the query.
+fn columns_of_query(work: &Work<'_>, definition: &Definition<'_>, rows: &RowStream) -> Result<Vec<ColumnSpec>> {
+    let schema = rows.schema();
+    let listed = definition.columns;
+    if !listed.is_empty() && listed.len() != schema.fields().len() {
+        return Err(Error::new(
+            ErrorKind::CardinalityViolation,
+            format!(
+                "table \"{}\" is given {} columns, but the query has {}",
+                definition.name.spelled,
+                listed.len(),
+                schema.fields().len()
+            ),
+        ));
+    }
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for (index, field) in schema.fields().iter().enumerate() {
+        let spec = match listed.get(index) {
+            Some(column) if column.data_type != DataType::Unspecified => column_spec(work, STATEMENT, column)?,
+            Some(column) => {
+                let kind = type_of_field(field.name(), field.data_type())?;
+                spec_with_options(work, STATEMENT, work.statement.spell(&column.name), kind, &column.options)?
+            }
+            None => {
+                check_name(field.name())?;
+                ColumnSpec::new(field.name(), type_of_field(field.name(), field.data_type())?)
+            }
+        };
+        columns.push(spec);
+    }
+    if columns.is_empty() {
+        return Err(no_columns(&definition.name));
+    }
+    Ok(columns)
+}
+
+fn type_of_field(name: &str, kind: &datafusion::arrow::datatypes::DataType) -> Result<SqlType> {
+    SqlType::from_arrow(kind).ok_or_else(|| {
+        Error::new(
+            ErrorKind::Unsupported,
+            format!("column \"{name}\" of the query has the type {kind}, which no column of a table can have"),
+        )
+        .hint(format!("convert it: CAST(\"{name}\" AS TEXT)"))
+    })
+}
+
+fn no_columns(name: &QualifiedName) -> Error {
+    Error::new(ErrorKind::InvalidDefinition, format!("table \"{}\" has no columns", name.spelled))
+        .hint("a table needs at least one: CREATE TABLE t (a BIGINT)")
+}
+
+/// Takes the syntax tree apart and refuses what is not executed.
+fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<Definition<'a>> {
+    let CreateTable {
+        or_replace,
+        temporary,
+        external,
+        dynamic,
+        global,
+        if_not_exists,
+        transient,
+        volatile,
+        iceberg,
+        snapshot,
+        name,
+        columns,
+        constraints,
+        hive_distribution,
+        hive_formats,
+        table_options,
+        file_format,
+        location,
+        query,
+        without_rowid,
+        like,
+        clone,
+        version,
+        comment,
+        on_commit,
+        on_cluster,
+        primary_key,
+        order_by,
+        partition_by,
+        cluster_by,
+        clustered_by,
+        inherits,
+        partition_of,
+        for_values,
+        strict,
+        copy_grants,
+        enable_schema_evolution,
+        change_tracking,
+        data_retention_time_in_days,
+        max_data_extension_time_in_days,
+        default_ddl_collation,
+        with_aggregation_policy,
+        with_row_access_policy,
+        with_storage_lifecycle_policy,
+        with_tags,
+        external_volume,
+        base_location,
+        catalog,
+        catalog_sync,
+        storage_serialization_policy,
+        target_lag,
+        warehouse,
+        refresh_mode,
+        initialize,
+        require_user,
+        diststyle,
+        distkey,
+        sortkey,
+        backup,
+    } = create;
+    if let Some(constraint) = constraints.first() {
+        return Err(refused_constraint(constraint));
+    }
+    if *external {
+        return Err(unsupported(STATEMENT, "EXTERNAL")
+            .hint("SELECT ... FROM 'file.parquet' reads a file in place, COPY table FROM 'file' loads it"));
+    }
+    if primary_key.is_some() {
+        return Err(unsupported(STATEMENT, "PRIMARY KEY").hint(KEY_HINT));
+    }
+    let hive_format = hive_formats.as_ref().is_some_and(|format| *format != Default::default());
+    refuse(
+        STATEMENT,
+        [
+            (*temporary, "TEMPORARY"),
+            (*dynamic, "DYNAMIC"),
+            (*global == Some(true), "GLOBAL"),
+            (*global == Some(false), "LOCAL"),
+            (*transient, "TRANSIENT"),
+            (*volatile, "VOLATILE"),
+            (*iceberg, "ICEBERG"),
+            (*snapshot, "SNAPSHOT"),
+            (*hive_distribution != HiveDistributionStyle::NONE, "PARTITIONED BY"),
+            (hive_format, "ROW FORMAT or STORED AS"),
+            (*table_options != CreateTableOptions::None, "WITH or another list of options"),
+            (file_format.is_some(), "STORED AS"),
+            (location.is_some(), "LOCATION"),
+            (*without_rowid, "WITHOUT ROWID"),
+            (like.is_some(), "LIKE"),
+            (clone.is_some(), "CLONE"),
+            (version.is_some(), "a table version"),
+            (comment.is_some(), "COMMENT"),
+            (on_commit.is_some(), "ON COMMIT"),
+            (on_cluster.is_some(), "ON CLUSTER"),
+            (order_by.is_some(), "ORDER BY"),
+            (partition_by.is_some(), "PARTITION BY"),
+            (cluster_by.is_some(), "CLUSTER BY"),
+            (clustered_by.is_some(), "CLUSTERED BY"),
+            (inherits.is_some(), "INHERITS"),
+            (partition_of.is_some(), "PARTITION OF"),
+            (for_values.is_some(), "FOR VALUES"),
+            (*strict, "STRICT"),
+            (*copy_grants, "COPY GRANTS"),
+            (enable_schema_evolution.is_some(), "ENABLE_SCHEMA_EVOLUTION"),
+            (change_tracking.is_some(), "CHANGE_TRACKING"),
+            (data_retention_time_in_days.is_some(), "DATA_RETENTION_TIME_IN_DAYS"),
+            (max_data_extension_time_in_days.is_some(), "MAX_DATA_EXTENSION_TIME_IN_DAYS"),
+            (default_ddl_collation.is_some(), "DEFAULT_DDL_COLLATION"),
+            (with_aggregation_policy.is_some(), "WITH AGGREGATION POLICY"),
+            (with_row_access_policy.is_some(), "WITH ROW ACCESS POLICY"),
+            (with_storage_lifecycle_policy.is_some(), "WITH STORAGE LIFECYCLE POLICY"),
+            (with_tags.is_some(), "WITH TAG"),
+            (external_volume.is_some(), "EXTERNAL_VOLUME"),
+            (base_location.is_some(), "BASE_LOCATION"),
+            (catalog.is_some(), "CATALOG"),
+            (catalog_sync.is_some(), "CATALOG_SYNC"),
+            (storage_serialization_policy.is_some(), "STORAGE_SERIALIZATION_POLICY"),
+            (target_lag.is_some(), "TARGET_LAG"),
+            (warehouse.is_some(), "WAREHOUSE"),
+            (refresh_mode.is_some(), "REFRESH_MODE"),
+            (initialize.is_some(), "INITIALIZE"),
+            (*require_user, "REQUIRE USER"),
+            (diststyle.is_some(), "DISTSTYLE"),
+            (distkey.is_some(), "DISTKEY"),
+            (sortkey.is_some(), "SORTKEY"),
+            (backup.is_some(), "BACKUP"),
+            (*or_replace && *if_not_exists, "OR REPLACE together with IF NOT EXISTS"),
+        ],
+    )?;
+    Ok(Definition {
+        name: qualified(name, work.statement.spellings())?,
+        or_replace: *or_replace,
+        if_not_exists: *if_not_exists,
+        columns,
+        query: query.as_deref(),
+    })
+}
+
+fn refused_constraint(constraint: &TableConstraint) -> Error {
+    let (clause, is_key) = match constraint {
+        TableConstraint::Unique(_) | TableConstraint::UniqueUsingIndex(_) => ("UNIQUE", true),
+        TableConstraint::PrimaryKey(_) | TableConstraint::PrimaryKeyUsingIndex(_) => ("PRIMARY KEY", true),
+        TableConstraint::ForeignKey(_) => ("FOREIGN KEY", false),
+        TableConstraint::Check(_) => ("CHECK", false),
+        TableConstraint::Index(_) => ("INDEX", false),
+        TableConstraint::FulltextOrSpatial(_) => ("FULLTEXT or SPATIAL", false),
+    };
+    let error = unsupported(STATEMENT, clause);
+    if is_key { error.hint(KEY_HINT) } else { error }
+}

@@ -1,0 +1,163 @@
+//! `DROP TABLE`, `DROP VIEW` and `DROP SCHEMA`.
+//!
+//! What is left must make sense: something that views read, or a schema that holds something, is only dropped with
+//! `CASCADE`, which drops those too. All names of one statement are dropped together or not at all.
+
+use std::collections::BTreeSet;
+
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType, Statement};
+use rowmill_base::{Error, ErrorKind, Result, SchemaId};
+use rowmill_txn::{Catalog, Transaction};
+
+use super::clause::{refuse, unsupported};
+use super::dependents::Dependents;
+use super::relation::{self, RelationId, RelationKind, written};
+use crate::names::{DEFAULT_SCHEMA, QualifiedName, identifiers, qualified};
+use crate::outcome::Outcome;
+use crate::session::Work;
+
+/// Runs a [`Statement::Drop`].
+pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome> {
+    let Statement::Drop { object_type, if_exists, names, cascade, restrict, purge, temporary, table } = statement
+    else {
+        return Err(Error::internal("the dispatch hands DROP statements to drop"));
+    };
+    let (tag, kind) = match object_type {
+        ObjectType::Table => ("DROP TABLE", Some(RelationKind::Table)),
+        ObjectType::View => ("DROP VIEW", Some(RelationKind::View)),
+        ObjectType::Schema => ("DROP SCHEMA", None),
+        other => {
+            return Err(unsupported("DROP", &other.to_string()).hint("there are tables, views and schemas to drop"));
+        }
+    };
+    let clauses = [
+        (*purge, "PURGE"),
+        (*temporary, "TEMPORARY"),
+        (table.is_some(), "ON"),
+        (*cascade && *restrict, "CASCADE together with RESTRICT"),
+    ];
+    refuse(tag, clauses)?;
+    work.write(|work, transaction| match kind {
+        Some(kind) => drop_relations(work, transaction, kind, names, *if_exists, *cascade),
+        None => drop_schemas(work, transaction, names, *if_exists, *cascade),
+    })?;
+    Ok(Outcome::Done { tag })
+}
+
+fn drop_relations(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    kind: RelationKind,
+    names: &[ObjectName],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
+    let view = transaction.view()?;
+    let catalog = view.catalog();
+    let mut targets = BTreeSet::new();
+    let mut first = None;
+    for name in names {
+        let name = qualified(name, work.statement.spellings())?;
+        match target(catalog, &name, kind) {
+            Ok(id) => {
+                targets.insert(id);
+                first.get_or_insert(name.spelled);
+            }
+            Err(error) if if_exists && is_absent(&error) => work.notice(error.message()),
+            Err(error) => return Err(error),
+        }
+    }
+    let Some(first) = first else { return Ok(()) };
+    let dependents = Dependents::of(catalog, targets.iter().copied());
+    if !cascade {
+        let what = format!("{} \"{first}\" cannot be dropped", kind.name());
+        dependents.refuse(&what, &format!("DROP {} ... CASCADE drops them as well", kind.name().to_uppercase()))?;
+    }
+    drop_all(transaction, targets.into_iter().chain(dependents.ids().map(RelationId::View)))
+}
+
+fn target(catalog: &Catalog, name: &QualifiedName, kind: RelationKind) -> Result<RelationId> {
+    relation::schema(catalog, &name.schema)?;
+    let Some(found) = relation::find(catalog, name) else { return Err(relation::unknown(catalog, name, &[kind])) };
+    if found.kind() != kind {
+        let right = format!("DROP {} {}", found.kind().name().to_uppercase(), written(name));
+        return Err(relation::wrong_kind(found.name(), found.kind(), kind).hint(right));
+    }
+    Ok(RelationId::from(&found))
+}
+
+/// Whether the error says that there is no such thing, which is all that `IF EXISTS` excuses.
+fn is_absent(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::UndefinedTable | ErrorKind::UndefinedSchema)
+}
+
+fn drop_all(transaction: &mut Transaction, ids: impl Iterator<Item = RelationId>) -> Result<()> {
+    for id in ids {
+        match id {
+            RelationId::Table(id) => transaction.drop_table(id)?,
+            RelationId::View(id) => transaction.drop_view(id)?,
+        }
+    }
+    Ok(())
+}
+
+fn drop_schemas(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    names: &[ObjectName],
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
+    for name in names {
+        let name = schema_name(name)?;
+        let view = transaction.view()?;
+        let catalog = view.catalog();
+        match relation::schema(catalog, name) {
+            Err(error) if if_exists => work.notice(error.message()),
+            Err(error) => return Err(error),
+            Ok(schema) if schema.name == DEFAULT_SCHEMA => {
+                return Err(Error::new(
+                    ErrorKind::DependentObjects,
+                    format!("schema \"{DEFAULT_SCHEMA}\" cannot be dropped: names without a schema live in it"),
+                ));
+            }
+            Ok(schema) => drop_schema(transaction, catalog, schema.id, &schema.name, cascade)?,
+        }
+    }
+    Ok(())
+}
+
+fn drop_schema(
+    transaction: &mut Transaction,
+    catalog: &Catalog,
+    schema: SchemaId,
+    name: &str,
+    cascade: bool,
+) -> Result<()> {
+    let tables = catalog.tables(schema).map(|table| RelationId::Table(table.id));
+    let views = catalog.views(schema).map(|view| RelationId::View(view.id));
+    let held: BTreeSet<RelationId> = tables.chain(views).collect();
+    if !cascade && !held.is_empty() {
+        let mut names: Vec<&str> = catalog.tables(schema).map(|table| table.name.as_str()).collect();
+        names.extend(catalog.views(schema).map(|view| view.name.as_str()));
+        let shown = names.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+        let rest = if names.len() > 5 { ", ..." } else { "" };
+        return Err(Error::new(
+            ErrorKind::DependentObjects,
+            format!("schema \"{name}\" cannot be dropped: it holds {shown}{rest}"),
+        )
+        .hint("DROP SCHEMA ... CASCADE drops what it holds as well"));
+    }
+    let dependents = Dependents::of(catalog, held.iter().copied());
+    drop_all(transaction, held.into_iter().chain(dependents.ids().map(RelationId::View)))?;
+    transaction.drop_schema(schema)
+}
+
+/// The one identifier that names a schema.
+pub(super) fn schema_name(name: &ObjectName) -> Result<&str> {
+    match identifiers(name)?.as_slice() {
+        [schema] => Ok(&schema.value),
+        [catalog, schema] if catalog.value == crate::names::CATALOG => Ok(&schema.value),
+        _ => Err(Error::new(ErrorKind::UndefinedSchema, format!("\"{name}\" is not the name of a schema"))),
+    }
+}

@@ -1,0 +1,183 @@
+//! `INSERT`.
+//!
+//! A query is planned and its batches are written as they come; it reads the table as it was before the statement. A
+//! `VALUES` list never sees the planner unless a value has to be computed: its literals and parameters are read column
+//! by column as the column's type. That is also the way of a prepared `INSERT ... VALUES ($1, $2)`.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{Ident, Insert, ObjectName, Query, SetExpr, TableObject, Values};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_storage::TableDef;
+use rowmill_txn::Transaction;
+
+use super::clause::{refuse, unsupported};
+use super::relation;
+use super::row_sink::{RowSink, targets};
+use super::value_rows;
+use crate::names::{QualifiedName, identifiers, qualified};
+use crate::outcome::Outcome;
+use crate::session::Work;
+
+const STATEMENT: &str = "INSERT";
+
+/// What is left of the syntax tree when everything that is not executed has been refused.
+struct Definition<'a> {
+    table: QualifiedName,
+    columns: Vec<&'a Ident>,
+    source: Source<'a>,
+}
+
+enum Source<'a> {
+    Values(&'a Values),
+    Query(&'a Query),
+    /// `DEFAULT VALUES`
+    Defaults,
+}
+
+pub(crate) fn run(work: &mut Work<'_>, insert: &Insert) -> Result<Outcome> {
+    let definition = definition(work, insert)?;
+    let rows = work.write(|work, transaction| {
+        let view = transaction.view()?;
+        let table = relation::table(view.catalog(), &definition.table)?;
+        let targets = match definition.columns.as_slice() {
+            [] => (0..table.columns.len()).collect(),
+            names => targets(&table, names.iter().map(|name| work.statement.spell(name)))?,
+        };
+        match definition.source {
+            Source::Defaults => value_rows::insert_defaults(work, transaction, &table),
+            Source::Values(values) => {
+                for row in &values.rows {
+                    check_width(&table, &targets, row.content.len())?;
+                }
+                value_rows::insert(work, transaction, &table, &targets, values)
+            }
+            Source::Query(query) => insert_query(work, transaction, &table, &targets, query),
+        }
+    })?;
+    Ok(Outcome::Changed { tag: STATEMENT, rows })
+}
+
+fn insert_query(
+    work: &Work<'_>,
+    transaction: &mut Transaction,
+    table: &Arc<TableDef>,
+    targets: &[usize],
+    query: &Query,
+) -> Result<u64> {
+    let rows = work.rows(transaction.view()?, query)?;
+    check_width(table, targets, rows.schema().fields().len())?;
+    let mut sink = RowSink::for_targets(work, table, targets)?;
+    sink.write_all(work, transaction, rows)?;
+    Ok(sink.rows())
+}
+
+/// The number of values has to be the number of columns.
+fn check_width(table: &TableDef, targets: &[usize], found: usize) -> Result<()> {
+    if found == targets.len() {
+        return Ok(());
+    }
+    let error = Error::new(
+        ErrorKind::CardinalityViolation,
+        format!("INSERT INTO \"{}\" has {} columns, but {found} values", table.name, targets.len()),
+    );
+    let names: Vec<&str> = targets.iter().map(|target| table.columns[*target].name.as_str()).collect();
+    Err(if names.len() <= 20 { error.hint(format!("the columns are {}", names.join(", "))) } else { error })
+}
+
+/// Takes the syntax tree apart and refuses what is not executed.
+fn definition<'a>(work: &Work<'_>, insert: &'a Insert) -> Result<Definition<'a>> {
+    let Insert {
+        insert_token: _,
+        optimizer_hints,
+        or,
+        ignore,
+        // Both words are noise.
+        into: _,
+        has_table_keyword: _,
+        table,
+        table_alias,
+        columns,
+        overwrite,
+        source,
+        assignments,
+        partitioned,
+        after_columns,
+        on,
+        returning,
+        output,
+        replace_into,
+        priority,
+        insert_alias,
+        settings,
+        format_clause,
+        multi_table_insert_type,
+        multi_table_into_clauses,
+        multi_table_when_clauses,
+        multi_table_else_clause,
+    } = insert;
+    let multi_table = multi_table_insert_type.is_some()
+        || !multi_table_into_clauses.is_empty()
+        || !multi_table_when_clauses.is_empty()
+        || multi_table_else_clause.is_some();
+    let clauses = [
+        (!optimizer_hints.is_empty(), "an optimizer hint"),
+        (or.is_some(), "OR"),
+        (*ignore, "IGNORE"),
+        (table_alias.is_some(), "an alias of the table"),
+        (*overwrite, "OVERWRITE"),
+        (!assignments.is_empty(), "SET"),
+        (partitioned.is_some() || !after_columns.is_empty(), "PARTITION"),
+        (on.is_some(), "ON CONFLICT"),
+        (returning.is_some(), "RETURNING"),
+        (output.is_some(), "OUTPUT"),
+        (*replace_into, "REPLACE"),
+        (priority.is_some(), "a priority"),
+        (insert_alias.is_some(), "an alias of the row"),
+        (settings.is_some(), "SETTINGS"),
+        (format_clause.is_some(), "FORMAT"),
+        (multi_table, "several tables"),
+    ];
+    refuse(STATEMENT, clauses)?;
+    let TableObject::TableName(name) = table else {
+        return Err(unsupported(STATEMENT, "a target that is not a table"));
+    };
+    Ok(Definition {
+        table: qualified(name, work.statement.spellings())?,
+        columns: columns.iter().map(column_name).collect::<Result<_>>()?,
+        source: match source.as_deref() {
+            None => Source::Defaults,
+            Some(query) => plain_values(query).map_or(Source::Query(query), Source::Values),
+        },
+    })
+}
+
+fn column_name(name: &ObjectName) -> Result<&Ident> {
+    match identifiers(name)?.as_slice() {
+        [only] => Ok(only),
+        _ => Err(unsupported(STATEMENT, &format!("\"{name}\" as a target, a part of a column,"))),
+    }
+}
+
+/// The `VALUES` list of a query that is nothing else.
+fn plain_values(query: &Query) -> Option<&Values> {
+    let Query {
+        with: None,
+        body,
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks,
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators,
+    } = query
+    else {
+        return None;
+    };
+    match &**body {
+        SetExpr::Values(values) if locks.is_empty() && pipe_operators.is_empty() => Some(values),
+        _ => None,
+    }
+}

@@ -1,0 +1,31 @@
+//! The statements, one family per file. Each takes its syntax tree apart completely: what it does not execute it refuses.
+
+pub(crate) mod alter_table;
+mod cell;
+mod clause;
+mod column_spec;
+pub(crate) mod copy;
+mod copy_from;
+mod copy_to;
+pub(crate) mod create_table;
+mod default_value;
+pub(crate) mod delete;
+mod dependents;
+pub(crate) mod describe;
+pub(crate) mod drop;
+pub(crate) mod insert;
+pub(crate) mod maintenance;
+mod planning;
+mod reject_table;
+mod relation;
+mod row_query;
+mod row_sink;
+pub(crate) mod schema;
+pub(crate) mod show;
+mod sql_text;
+mod text_rows;
+pub(crate) mod transaction;
+pub(crate) mod truncate;
+pub(crate) mod update;
+mod value_rows;
+pub(crate) mod view;

@@ -1,0 +1,45 @@
+//! Plans that statements make beside their own query.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::Int64Type;
+use datafusion::sql::sqlparser::ast::Query;
+use rowmill_base::{Error, Result};
+use rowmill_txn::{Snapshot, ViewDef};
+
+use super::sql_text::{self, quoted};
+use crate::names::Spellings;
+use crate::query::Draft;
+use crate::session::Work;
+
+impl Work<'_> {
+    /// A query that has no parameters and was not written in this statement.
+    pub(super) fn draft(&self, snapshot: Arc<Snapshot>, query: &Query) -> Draft {
+        Draft {
+            planner: Arc::clone(self.planner()),
+            context: self.context(snapshot),
+            query: Box::new(query.clone()),
+            spellings: Spellings::default(),
+            params: Vec::new(),
+        }
+    }
+
+    /// Plans `view` over `snapshot` as its readers do, and gives the names of its columns.
+    pub(super) fn plan_view(&self, view: &ViewDef, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
+        let schema = snapshot.catalog().schema_by_id(view.schema).expect("a view lives in a schema");
+        let sql = format!("SELECT * FROM {}.{}", quoted(&schema.name), quoted(&view.name));
+        let schema = self.draft(Arc::clone(snapshot), &sql_text::query(&sql, self.settings())?).ready()?.schema;
+        Ok(schema.fields().iter().map(|field| field.name().clone()).collect())
+    }
+
+    /// The one number that a query gives.
+    pub(super) fn number(&self, snapshot: Arc<Snapshot>, sql: &str) -> Result<i64> {
+        let mut number = None;
+        for batch in self.rows(snapshot, &sql_text::query(sql, self.settings())?)? {
+            let batch = batch?;
+            number = batch.column(0).as_primitive_opt::<Int64Type>().and_then(|column| column.iter().next().flatten());
+        }
+        number.ok_or_else(|| Error::internal(format!("a number was expected from: {sql}")))
+    }
+}

@@ -1,0 +1,177 @@
+//! Finding what a statement names in the catalog, with the candidates when it is not there.
+
+use std::sync::Arc;
+
+use rowmill_base::{Error, ErrorKind, Result, SchemaId, TableId, ViewId, nearest};
+use rowmill_storage::TableDef;
+use rowmill_txn::{Catalog, SchemaDef, ViewDef};
+
+use crate::names::{DEFAULT_SCHEMA, QualifiedName};
+
+/// What the name of a relation stands for.
+#[derive(Clone, Debug)]
+pub(super) enum Relation {
+    Table(Arc<TableDef>),
+    View(Arc<ViewDef>),
+}
+
+/// Which of the two a statement works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RelationKind {
+    Table,
+    View,
+}
+
+impl RelationKind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            RelationKind::Table => "table",
+            RelationKind::View => "view",
+        }
+    }
+}
+
+impl Relation {
+    pub(super) fn kind(&self) -> RelationKind {
+        match self {
+            Relation::Table(_) => RelationKind::Table,
+            Relation::View(_) => RelationKind::View,
+        }
+    }
+
+    pub(super) fn schema(&self) -> SchemaId {
+        match self {
+            Relation::Table(table) => table.schema,
+            Relation::View(view) => view.schema,
+        }
+    }
+
+    /// The name as spelled.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Relation::Table(table) => &table.name,
+            Relation::View(view) => &view.name,
+        }
+    }
+}
+
+/// Identifies a relation whatever happens to its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum RelationId {
+    Table(TableId),
+    View(ViewId),
+}
+
+impl From<&Relation> for RelationId {
+    fn from(relation: &Relation) -> Self {
+        match relation {
+            Relation::Table(table) => RelationId::Table(table.id),
+            Relation::View(view) => RelationId::View(view.id),
+        }
+    }
+}
+
+/// The schema called `name`.
+pub(super) fn schema<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c Arc<SchemaDef>> {
+    catalog.schema(name).ok_or_else(|| {
+        let error = Error::new(ErrorKind::UndefinedSchema, format!("there is no schema \"{name}\""));
+        let near = nearest(name, catalog.schemas().map(|schema| schema.name.as_str()));
+        if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) }
+    })
+}
+
+/// The table or view called `name`, if there is one.
+pub(super) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<Relation> {
+    let schema = catalog.schema(&name.schema)?.id;
+    match catalog.table(schema, &name.name) {
+        Some(table) => Some(Relation::Table(Arc::clone(table))),
+        None => catalog.view(schema, &name.name).map(|view| Relation::View(Arc::clone(view))),
+    }
+}
+
+/// The table or view called `name`.
+pub(super) fn relation(catalog: &Catalog, name: &QualifiedName) -> Result<Relation> {
+    schema(catalog, &name.schema)?;
+    find(catalog, name).ok_or_else(|| unknown(catalog, name, &[RelationKind::Table, RelationKind::View]))
+}
+
+/// The table called `name`.
+pub(super) fn table(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<TableDef>> {
+    schema(catalog, &name.schema)?;
+    match find(catalog, name) {
+        Some(Relation::Table(table)) => Ok(table),
+        Some(Relation::View(view)) => Err(wrong_kind(&view.name, RelationKind::View, RelationKind::Table)),
+        None => Err(unknown(catalog, name, &[RelationKind::Table])),
+    }
+}
+
+/// `name` is of one kind where the other is needed.
+pub(super) fn wrong_kind(name: &str, found: RelationKind, wanted: RelationKind) -> Error {
+    Error::new(ErrorKind::WrongObject, format!("\"{name}\" is a {}, not a {}", found.name(), wanted.name()))
+}
+
+/// There is nothing called `name`; relations of `kinds` are candidates.
+pub(super) fn unknown(catalog: &Catalog, name: &QualifiedName, kinds: &[RelationKind]) -> Error {
+    let what = match kinds {
+        [kind] => kind.name(),
+        _ => "table or view",
+    };
+    let error = Error::new(ErrorKind::UndefinedTable, format!("there is no {what} \"{}\"", written(name)));
+    let known = qualified_names(catalog, kinds);
+    let near = nearest(&name.name, known.iter().map(|(bare, _)| bare.as_str()));
+    let near: Vec<&str> = near
+        .iter()
+        .flat_map(|bare| known.iter().filter(move |known| known.0 == **bare).map(|known| known.1.as_str()))
+        .collect();
+    match (near.is_empty(), known.len()) {
+        (false, _) => error.hint(format!("did you mean {}?", near.join(", "))),
+        (true, 0) => error.hint("there are none yet"),
+        (true, 1..=20) => {
+            let known: Vec<&str> = known.iter().map(|known| known.1.as_str()).collect();
+            error.hint(format!("there are {}", known.join(", ")))
+        }
+        (true, _) => error.hint("SHOW TABLES lists them"),
+    }
+}
+
+/// The name as the user would write it: the default schema goes without saying.
+pub(super) fn written(name: &QualifiedName) -> String {
+    if name.schema == DEFAULT_SCHEMA { name.spelled.clone() } else { format!("{}.{}", name.schema, name.spelled) }
+}
+
+/// Bare and written names of everything of `kinds`.
+fn qualified_names(catalog: &Catalog, kinds: &[RelationKind]) -> Vec<(String, String)> {
+    let mut names = Vec::new();
+    for schema in catalog.schemas() {
+        let mut push = |name: &String| {
+            let written = if schema.name == DEFAULT_SCHEMA { name.clone() } else { format!("{}.{name}", schema.name) };
+            names.push((name.clone(), written));
+        };
+        if kinds.contains(&RelationKind::Table) {
+            catalog.tables(schema.id).for_each(|table| push(&table.name));
+        }
+        if kinds.contains(&RelationKind::View) {
+            catalog.views(schema.id).for_each(|view| push(&view.name));
+        }
+    }
+    names
+}
+
+/// The position of the column called `name` in `table`.
+pub(super) fn column(table: &TableDef, name: &str) -> Result<usize> {
+    table.column_index(name).ok_or_else(|| {
+        let error = Error::new(
+            ErrorKind::UndefinedColumn,
+            format!("there is no column \"{name}\" in table \"{}\"", table.name),
+        );
+        let near = nearest(name, table.columns.iter().map(|column| column.name.as_str()));
+        match (near.is_empty(), table.columns.len()) {
+            (false, _) => error.hint(format!("did you mean {}?", near.join(", "))),
+            (true, 1..=20) => {
+                let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+                error.hint(format!("the columns are {}", names.join(", ")))
+            }
+            (true, _) => error.hint(format!("DESCRIBE {} lists the columns", table.name)),
+        }
+    })
+}

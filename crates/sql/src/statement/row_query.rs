@@ -1,0 +1,119 @@
+//! The query behind `UPDATE` and `DELETE`: which rows, and what is computed from each.
+//!
+//! A stored table has a twin whose rows carry their number. The query runs over the twin under the table's own name, so
+//! that every expression of the statement means what it says, and everything that a `WHERE` can hold (subqueries too)
+//! is planned as for `SELECT`:
+//!
+//! ```text
+//! UPDATE t SET b = b + 1 WHERE a > 5   ->   SELECT row number, b + 1 FROM twin of t AS t WHERE a > 5
+//! ```
+
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::datatypes::UInt64Type;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins,
+};
+use rowmill_base::{Error, Result};
+
+use super::clause::{refuse, unsupported};
+use super::sql_text;
+use crate::catalog::{ROW_NUMBER_COLUMN, row_number_twin};
+use crate::names::{CATALOG, QualifiedName, qualified};
+use crate::session::Work;
+
+/// The table that an `UPDATE` or `DELETE` changes.
+pub(super) struct Target {
+    pub(super) name: QualifiedName,
+    /// The name that its columns can be qualified with.
+    alias: Ident,
+}
+
+impl Target {
+    /// Reads the target, which is one table with or without an alias.
+    pub(super) fn of(work: &Work<'_>, statement: &str, table: &TableWithJoins) -> Result<Target> {
+        let TableWithJoins { relation, joins } = table;
+        refuse(statement, [(!joins.is_empty(), "JOIN")])?;
+        let TableFactor::Table {
+            name,
+            alias,
+            args,
+            with_hints,
+            version,
+            with_ordinality,
+            partitions,
+            json_path,
+            sample,
+            index_hints,
+        } = relation
+        else {
+            return Err(unsupported(statement, "a target that is not a table"));
+        };
+        let clauses = [
+            (args.is_some(), "a function as the target"),
+            (!with_hints.is_empty() || !index_hints.is_empty(), "a hint"),
+            (version.is_some(), "a table version"),
+            (*with_ordinality, "WITH ORDINALITY"),
+            (!partitions.is_empty(), "PARTITION"),
+            (json_path.is_some(), "a JSON path"),
+            (sample.is_some(), "TABLESAMPLE"),
+        ];
+        refuse(statement, clauses)?;
+        let name = qualified(name, work.statement.spellings())?;
+        let alias = match alias {
+            None => Ident::with_quote('"', &name.name),
+            Some(TableAlias { explicit: _, name, columns, at }) => {
+                let clauses = [(!columns.is_empty(), "an alias for columns"), (at.is_some(), "AT")];
+                refuse(statement, clauses)?;
+                name.clone()
+            }
+        };
+        Ok(Target { name, alias })
+    }
+
+    /// `SELECT row number, items FROM target, others WHERE selection`
+    pub(super) fn query(
+        &self,
+        work: &Work<'_>,
+        items: impl IntoIterator<Item = Expr>,
+        others: &[TableWithJoins],
+        selection: Option<&Expr>,
+    ) -> Result<Query> {
+        let mut query = sql_text::query("SELECT 1 FROM t AS t", work.settings())?;
+        let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
+        let number = [self.alias.clone(), Ident::with_quote('"', ROW_NUMBER_COLUMN)];
+        let items = items.into_iter().enumerate().map(|(position, expr)| SelectItem::ExprWithAlias {
+            expr,
+            // Names that no column has, so that none is taken for a repetition of another.
+            alias: Ident::with_quote('"', format!("\u{1}value{position}")),
+        });
+        select.projection =
+            std::iter::once(SelectItem::UnnamedExpr(Expr::CompoundIdentifier(number.to_vec()))).chain(items).collect();
+        let [TableWithJoins { relation: TableFactor::Table { name, alias: Some(alias), .. }, .. }] =
+            select.from.as_mut_slice()
+        else {
+            return Err(Error::internal("the query has one table with an alias"));
+        };
+        let twin = [CATALOG, &self.name.schema, &row_number_twin(&self.name.name)];
+        *name = ObjectName(twin.map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).to_vec());
+        alias.name = self.alias.clone();
+        select.from.extend(others.iter().cloned());
+        select.selection = selection.cloned();
+        Ok(query)
+    }
+
+    /// Whether `qualifier` in front of a column means the target.
+    pub(super) fn is_called(&self, qualifier: &Ident) -> bool {
+        qualifier.value == self.alias.value
+    }
+
+    /// A column of the target.
+    pub(super) fn column(&self, lower_name: &str) -> Expr {
+        Expr::CompoundIdentifier(vec![self.alias.clone(), Ident::with_quote('"', lower_name)])
+    }
+}
+
+/// The row numbers and the computed columns of a batch of a [`Target::query`].
+pub(super) fn numbered(batch: &RecordBatch) -> (&[u64], &[ArrayRef]) {
+    let (numbers, values) = batch.columns().split_first().expect("the query selects the row number first");
+    (numbers.as_primitive::<UInt64Type>().values(), values)
+}

@@ -1,0 +1,129 @@
+//! Rows on their way into a table: columns put in the table's order, defaults filled in, values assigned.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_storage::{ColumnDef, TableDef};
+use rowmill_txn::Transaction;
+
+use super::default_value::DefaultValue;
+use super::relation;
+use crate::assign::{assign, check_pair};
+use crate::outcome::RowStream;
+use crate::session::Work;
+
+/// Where the values of one column of the table come from.
+#[derive(Debug)]
+pub(super) enum ColumnSource {
+    /// The column with this position in the rows that arrive.
+    Input(usize),
+    /// The default.
+    Default(DefaultValue),
+}
+
+/// A table that rows are written to.
+pub(super) struct RowSink {
+    table: Arc<TableDef>,
+    schema: SchemaRef,
+    sources: Vec<ColumnSource>,
+    rows: u64,
+}
+
+impl RowSink {
+    /// A sink for `table` with one source per column.
+    pub(super) fn new(table: Arc<TableDef>, sources: Vec<ColumnSource>) -> Self {
+        assert_eq!(table.columns.len(), sources.len(), "every column has a source");
+        // NOT NULL is checked by the transaction, whose error names the column.
+        let fields = table.columns.iter().map(|column| Field::new(&column.name, column.kind.arrow(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        RowSink { table, schema, sources, rows: 0 }
+    }
+
+    /// The columns of the table at `targets` come from the input in that order, the others from their defaults.
+    pub(super) fn for_targets(work: &Work<'_>, table: &Arc<TableDef>, targets: &[usize]) -> Result<Self> {
+        let sources = table.columns.iter().enumerate().map(|(index, column)| {
+            match targets.iter().position(|target| *target == index) {
+                Some(input) => Ok(ColumnSource::Input(input)),
+                None => default_of(work, column).map(ColumnSource::Default),
+            }
+        });
+        Ok(RowSink::new(Arc::clone(table), sources.collect::<Result<_>>()?))
+    }
+
+    /// An error if values of the types of `input` could not be assigned whatever they are.
+    pub(super) fn check_types(&self, input: &[FieldRef]) -> Result<()> {
+        for (column, source) in self.table.columns.iter().zip(&self.sources) {
+            if let ColumnSource::Input(index) = source {
+                check_pair(input[*index].data_type(), &column.kind, &column.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows written so far.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Assigns and writes the rows of `input`.
+    pub(super) fn write(&mut self, work: &Work<'_>, transaction: &mut Transaction, input: &RecordBatch) -> Result<()> {
+        self.write_columns(work, transaction, input.columns(), input.num_rows())
+    }
+
+    /// Assigns and writes `rows` rows, whose columns are `input`.
+    pub(super) fn write_columns(
+        &mut self,
+        work: &Work<'_>,
+        transaction: &mut Transaction,
+        input: &[ArrayRef],
+        rows: usize,
+    ) -> Result<()> {
+        let columns = self.table.columns.iter().zip(&self.sources).map(|(column, source)| match source {
+            ColumnSource::Input(index) => assign(&input[*index], &column.kind, &column.name),
+            ColumnSource::Default(default) => default.rows(work, rows),
+        });
+        let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| Error::internal(format!("assignment gives the columns of the table: {error}")))?;
+        transaction.insert(self.table.id, &batch)?;
+        self.rows += rows as u64;
+        Ok(())
+    }
+
+    /// Writes everything that `input` gives.
+    pub(super) fn write_all(&mut self, work: &Work<'_>, transaction: &mut Transaction, input: RowStream) -> Result<()> {
+        self.check_types(input.schema().fields())?;
+        for batch in input {
+            work.cancel.check()?;
+            self.write(work, transaction, &batch?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The default of a column, NULL where it has none.
+pub(super) fn default_of(work: &Work<'_>, column: &ColumnDef) -> Result<DefaultValue> {
+    match &column.default {
+        Some(text) => DefaultValue::of(work, text, &column.name, &column.kind),
+        None => Ok(DefaultValue::null(&column.name, &column.kind)),
+    }
+}
+
+/// The positions of the columns called `names`, each at most once.
+pub(super) fn targets<'n>(table: &TableDef, names: impl IntoIterator<Item = &'n str>) -> Result<Vec<usize>> {
+    let mut targets = Vec::new();
+    for name in names {
+        let index = relation::column(table, name)?;
+        if targets.contains(&index) {
+            return Err(Error::new(
+                ErrorKind::DuplicateColumn,
+                format!("column \"{}\" is named twice", table.columns[index].name),
+            ));
+        }
+        targets.push(index);
+    }
+    Ok(targets)
+}

@@ -1,0 +1,221 @@
+//! `SHOW`: what is there, and how it was defined.
+
+use datafusion::sql::sqlparser::ast::{
+    ObjectName, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementIn,
+    ShowStatementOptions, Statement,
+};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_storage::TableDef;
+use rowmill_txn::{Catalog, SchemaDef};
+
+use super::clause::{refuse, unsupported};
+use super::describe;
+use super::drop::schema_name;
+use super::relation::{self, Relation, RelationKind};
+use super::sql_text::name_text;
+use super::text_rows::TextRows;
+use crate::names::{DEFAULT_SCHEMA, qualified};
+use crate::outcome::Outcome;
+use crate::session::Work;
+
+/// Runs every kind of `SHOW` but that of settings.
+pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome> {
+    match statement {
+        Statement::ShowTables { terse, history, extended, full, external, show_options } => {
+            let clauses = [
+                (*terse, "TERSE"),
+                (*history, "HISTORY"),
+                (*extended, "EXTENDED"),
+                (*full, "FULL"),
+                (*external, "EXTERNAL"),
+            ];
+            refuse("SHOW TABLES", clauses)?;
+            relations(work, "SHOW TABLES", show_options, &[RelationKind::Table, RelationKind::View])
+        }
+        Statement::ShowViews { terse, materialized, show_options } => {
+            refuse("SHOW VIEWS", [(*terse, "TERSE"), (*materialized, "MATERIALIZED")])?;
+            relations(work, "SHOW VIEWS", show_options, &[RelationKind::View])
+        }
+        Statement::ShowSchemas { terse, history, show_options } => {
+            refuse("SHOW SCHEMAS", [(*terse, "TERSE"), (*history, "HISTORY")])?;
+            schemas(work, show_options)
+        }
+        Statement::ShowColumns { extended, full, show_options } => {
+            refuse("SHOW COLUMNS", [(*extended, "EXTENDED"), (*full, "FULL")])?;
+            let Options { within, like } = options("SHOW COLUMNS", show_options)?;
+            refuse("SHOW COLUMNS", [(like.is_some(), "LIKE")])?;
+            match within {
+                Some(name) => describe::relation(work, name),
+                None => Err(unsupported("SHOW COLUMNS", "anything but FROM a table")),
+            }
+        }
+        Statement::ShowCreate { obj_type, obj_name } => show_create(work, obj_type, obj_name),
+        other => {
+            let text = other.to_string();
+            let words: Vec<&str> = text.split_whitespace().take(2).collect();
+            Err(Error::new(ErrorKind::Unsupported, format!("{} is not supported", words.join(" "))).hint(
+                "there are SHOW TABLES, VIEWS, SCHEMAS, COLUMNS FROM t, CREATE TABLE t, ALL and SHOW of a setting",
+            ))
+        }
+    }
+}
+
+/// What is left of the options of a `SHOW`.
+struct Options<'a> {
+    /// `FROM` or `IN`
+    within: Option<&'a ObjectName>,
+    like: Option<&'a ShowStatementFilter>,
+}
+
+fn options<'a>(statement: &str, options: &'a ShowStatementOptions) -> Result<Options<'a>> {
+    let ShowStatementOptions { show_in, starts_with, limit, limit_from, filter_position } = options;
+    let clauses =
+        [(starts_with.is_some(), "STARTS WITH"), (limit.is_some(), "LIMIT"), (limit_from.is_some(), "LIMIT ... FROM")];
+    refuse(statement, clauses)?;
+    let within = match show_in {
+        None => None,
+        Some(ShowStatementIn { clause: _, parent_type, parent_name }) => {
+            refuse(statement, [(parent_type.is_some(), "the kind of what it is IN")])?;
+            parent_name.as_ref()
+        }
+    };
+    let like = match filter_position {
+        None => None,
+        Some(ShowStatementFilterPosition::Infix(filter) | ShowStatementFilterPosition::Suffix(filter)) => {
+            refuse(statement, [(matches!(filter, ShowStatementFilter::Where(_)), "WHERE")])?;
+            Some(filter)
+        }
+    };
+    Ok(Options { within, like })
+}
+
+fn relations(
+    work: &mut Work<'_>,
+    statement: &str,
+    show_options: &ShowStatementOptions,
+    kinds: &[RelationKind],
+) -> Result<Outcome> {
+    let Options { within, like } = options(statement, show_options)?;
+    let view = work.view()?;
+    let catalog = view.catalog();
+    let only = match within {
+        None => None,
+        Some(name) => Some(relation::schema(catalog, schema_name(name)?)?.id),
+    };
+    let mut rows = TextRows::new(["schema", "name", "kind"]);
+    for schema in catalog.schemas().filter(|schema| only.is_none_or(|only| only == schema.id)) {
+        for (name, kind) in names_in(catalog, schema, kinds) {
+            if matches(like, name) {
+                rows.push([schema.name.as_str(), name, kind.name()].map(|text| Some(text.to_string())));
+            }
+        }
+    }
+    rows.outcome()
+}
+
+/// Tables and views of a schema by name.
+fn names_in<'c>(catalog: &'c Catalog, schema: &SchemaDef, kinds: &[RelationKind]) -> Vec<(&'c str, RelationKind)> {
+    let tables = catalog.tables(schema.id).map(|table| (table.name.as_str(), RelationKind::Table));
+    let views = catalog.views(schema.id).map(|view| (view.name.as_str(), RelationKind::View));
+    let mut names: Vec<(&str, RelationKind)> = tables.chain(views).filter(|(_, kind)| kinds.contains(kind)).collect();
+    names.sort_by_key(|(name, _)| name.to_lowercase());
+    names
+}
+
+fn schemas(work: &mut Work<'_>, show_options: &ShowStatementOptions) -> Result<Outcome> {
+    let Options { within, like } = options("SHOW SCHEMAS", show_options)?;
+    refuse("SHOW SCHEMAS", [(within.is_some(), "IN")])?;
+    let mut rows = TextRows::new(["schema"]);
+    for schema in work.view()?.catalog().schemas().filter(|schema| matches(like, &schema.name)) {
+        rows.push([Some(schema.name.clone())]);
+    }
+    rows.outcome()
+}
+
+/// Whether a name is asked for. Names are compared without case.
+fn matches(like: Option<&ShowStatementFilter>, name: &str) -> bool {
+    match like {
+        None => true,
+        Some(
+            ShowStatementFilter::Like(pattern)
+            | ShowStatementFilter::ILike(pattern)
+            | ShowStatementFilter::NoKeyword(pattern),
+        ) => like_matches(&pattern.to_lowercase(), &name.to_lowercase()),
+        Some(ShowStatementFilter::Where(_)) => false,
+    }
+}
+
+/// `LIKE` over short names: `%` is any run of characters, `_` is one.
+fn like_matches(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.chars();
+    match parts.next() {
+        None => name.is_empty(),
+        Some('%') => name
+            .char_indices()
+            .map(|(at, _)| at)
+            .chain([name.len()])
+            .any(|at| like_matches(parts.as_str(), &name[at..])),
+        Some(wanted) => {
+            let mut rest = name.chars();
+            rest.next().is_some_and(|found| wanted == '_' || wanted == found)
+                && like_matches(parts.as_str(), rest.as_str())
+        }
+    }
+}
+
+fn show_create(work: &mut Work<'_>, kind: &ShowCreateObject, name: &ObjectName) -> Result<Outcome> {
+    let wanted = match kind {
+        ShowCreateObject::Table => RelationKind::Table,
+        ShowCreateObject::View => RelationKind::View,
+        other => return Err(unsupported("SHOW CREATE", &other.to_string())),
+    };
+    let name = qualified(name, work.statement.spellings())?;
+    let view = work.view()?;
+    let found = relation::relation(view.catalog(), &name)?;
+    if found.kind() != wanted {
+        return Err(relation::wrong_kind(found.name(), found.kind(), wanted));
+    }
+    let schema = view.catalog().schema_by_id(found.schema()).expect("a relation lives in a schema");
+    let qualifier = if schema.name == DEFAULT_SCHEMA { String::new() } else { format!("{}.", name_text(&schema.name)) };
+    let text = match &found {
+        Relation::Table(table) => create_table(table, &qualifier),
+        Relation::View(view) => {
+            let columns: Vec<String> = view.column_names.iter().map(|name| name_text(name)).collect();
+            let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
+            format!("CREATE VIEW {qualifier}{}{columns} AS {}", name_text(&view.name), view.sql)
+        }
+    };
+    let mut rows = TextRows::new(["name", "sql"]);
+    rows.push([Some(found.name().to_string()), Some(text)]);
+    rows.outcome()
+}
+
+/// The statement that makes a table like this one.
+fn create_table(table: &TableDef, qualifier: &str) -> String {
+    let columns: Vec<String> = table
+        .columns
+        .iter()
+        .map(|column| {
+            let not_null = if column.nullable { "" } else { " NOT NULL" };
+            let default = column.default.as_ref().map_or(String::new(), |text| format!(" DEFAULT {text}"));
+            format!("{} {}{not_null}{default}", name_text(&column.name), column.kind)
+        })
+        .collect();
+    format!("CREATE TABLE {qualifier}{} ({})", name_text(&table.name), columns.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn like_knows_its_two_signs() {
+        assert!(like_matches("%", ""));
+        assert!(like_matches("h%s", "hits"));
+        assert!(like_matches("_its", "hits"));
+        assert!(like_matches("%t%", "hits"));
+        assert!(!like_matches("h_s", "hits"));
+        assert!(!like_matches("hit", "hits"));
+        assert!(like_matches("ä_%", "äöü"));
+    }
+}

@@ -1,0 +1,54 @@
+//! Queries that statements make for themselves, from text.
+
+use datafusion::sql::sqlparser::ast::{Query, Statement as Sql};
+use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
+use rowmill_base::{Error, Result, Settings};
+
+use crate::parse::{self, Body};
+
+/// `name` so that it is read as this name whatever it holds.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The syntax tree of a query whose text is our own or was checked when it was stored.
+pub(super) fn query(sql: &str, settings: &Settings) -> Result<Query> {
+    let mut statements = parse::parse(sql, settings)?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(statement), true) => match statement.body() {
+            Body::Sql(body) => match &**body {
+                Sql::Query(query) => Ok((**query).clone()),
+                _ => Err(not_a_query(sql)),
+            },
+            _ => Err(not_a_query(sql)),
+        },
+        _ => Err(not_a_query(sql)),
+    }
+}
+
+fn not_a_query(sql: &str) -> Error {
+    Error::internal(format!("one query was expected, not: {sql}"))
+}
+
+/// `name` as one would write it: in quotes only where it needs them.
+pub(crate) fn name_text(name: &str) -> String {
+    let mut chars = name.chars();
+    let first = chars.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
+    let plain = first && chars.all(|ch| ch.is_ascii_alphanumeric() || ch == '_');
+    let keyword = ALL_KEYWORDS.binary_search(&name.to_uppercase().as_str()).is_ok();
+    if plain && !keyword { name.to_string() } else { quoted(name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_they_have_to_be() {
+        assert_eq!(name_text("UserID"), "UserID");
+        assert_eq!(name_text("select"), "\"select\"");
+        assert_eq!(name_text("a b"), "\"a b\"");
+        assert_eq!(name_text("1st"), "\"1st\"");
+        assert_eq!(name_text("say \"x\""), "\"say \"\"x\"\"\"");
+    }
+}

@@ -1,0 +1,203 @@
+//! `UPDATE`: the old row is deleted and the new one appended.
+//!
+//! The rows stream: a batch of row numbers and values is read from the state before the statement, its numbers go into
+//! the delete vectors and its values into the open block, which is sealed as it fills. So an update of every row of a
+//! large table holds a few batches and the blocks in flight. Columns that are not assigned pass through as they are.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, Expr, Ident, ObjectName, TableWithJoins, Update, UpdateTableFromKind,
+};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_storage::TableDef;
+use rowmill_txn::Transaction;
+
+use super::clause::{refuse, unsupported};
+use super::relation;
+use super::row_query::{Target, numbered};
+use super::row_sink::{ColumnSource, RowSink, default_of};
+use crate::names::{identifiers, lower};
+use crate::outcome::Outcome;
+use crate::session::Work;
+
+const STATEMENT: &str = "UPDATE";
+
+/// What is left of the syntax tree when everything that is not executed has been refused.
+struct Definition<'a> {
+    target: Target,
+    assignments: Vec<(&'a ObjectName, &'a Expr)>,
+    others: &'a [TableWithJoins],
+    selection: Option<&'a Expr>,
+}
+
+pub(crate) fn run(work: &mut Work<'_>, update: &Update) -> Result<Outcome> {
+    let definition = definition(work, update)?;
+    let rows = work.write(|work, transaction| {
+        let view = transaction.view()?;
+        let table = relation::table(view.catalog(), &definition.target.name)?;
+        let new_row = NewRow::of(work, &definition, &table)?;
+        let query = definition.target.query(work, new_row.items, definition.others, definition.selection)?;
+        let batches = work.rows(view, &query)?;
+        let mut change = Change {
+            once: OncePerRow::new(!definition.others.is_empty()),
+            sink: RowSink::new(Arc::clone(&table), new_row.sources),
+            table: &table,
+        };
+        change.sink.check_types(&batches.schema().fields()[1..])?;
+        for batch in batches {
+            work.cancel.check()?;
+            change.apply(work, transaction, &batch?)?;
+        }
+        Ok(change.sink.rows())
+    })?;
+    Ok(Outcome::Changed { tag: STATEMENT, rows })
+}
+
+/// The columns of the new row: what is computed by the query, and where each column of the table comes from.
+struct NewRow {
+    items: Vec<Expr>,
+    sources: Vec<ColumnSource>,
+}
+
+impl NewRow {
+    fn of(work: &Work<'_>, definition: &Definition<'_>, table: &TableDef) -> Result<NewRow> {
+        let mut assigned: Vec<Option<&Expr>> = vec![None; table.columns.len()];
+        for (name, value) in &definition.assignments {
+            let index = relation::column(table, work.statement.spell(column_name(definition, name)?))?;
+            if assigned[index].replace(value).is_some() {
+                return Err(Error::new(
+                    ErrorKind::DuplicateColumn,
+                    format!("column \"{}\" is set twice", table.columns[index].name),
+                ));
+            }
+        }
+        let mut row = NewRow { items: Vec::new(), sources: Vec::new() };
+        for (column, value) in table.columns.iter().zip(assigned) {
+            let item = match value {
+                Some(value) if is_default(value) => {
+                    row.sources.push(ColumnSource::Default(default_of(work, column)?));
+                    continue;
+                }
+                Some(value) => value.clone(),
+                None => definition.target.column(&lower(&column.name)),
+            };
+            row.sources.push(ColumnSource::Input(row.items.len()));
+            row.items.push(item);
+        }
+        Ok(row)
+    }
+}
+
+/// `column`, or `table.column` with the name or alias of the target.
+fn column_name<'n>(definition: &Definition<'_>, name: &'n ObjectName) -> Result<&'n Ident> {
+    match identifiers(name)?.as_slice() {
+        [column] => Ok(column),
+        [table, column] if definition.target.is_called(table) => Ok(column),
+        _ => Err(unsupported(STATEMENT, &format!("SET {name}, which is not a column of the table,"))),
+    }
+}
+
+fn is_default(value: &Expr) -> bool {
+    matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value == "default")
+}
+
+/// The change of one batch after the other.
+struct Change<'a> {
+    once: OncePerRow,
+    sink: RowSink,
+    table: &'a TableDef,
+}
+
+impl Change<'_> {
+    fn apply(&mut self, work: &Work<'_>, transaction: &mut Transaction, batch: &RecordBatch) -> Result<()> {
+        let (numbers, values): (&[u64], &[ArrayRef]) = numbered(batch);
+        self.once.check(numbers, self.table)?;
+        transaction.delete(self.table.id, numbers)?;
+        self.sink.write_columns(work, transaction, values, numbers.len())
+    }
+}
+
+/// With `FROM` a row of the target can meet several rows of the other tables; which of them should count is anyone's
+/// guess, so it is an error.
+struct OncePerRow(Option<HashSet<u64>>);
+
+impl OncePerRow {
+    fn new(can_repeat: bool) -> Self {
+        OncePerRow(can_repeat.then(HashSet::new))
+    }
+
+    fn check(&mut self, numbers: &[u64], table: &TableDef) -> Result<()> {
+        let Some(seen) = &mut self.0 else { return Ok(()) };
+        if numbers.iter().all(|number| seen.insert(*number)) {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::CardinalityViolation,
+            format!("a row of table \"{}\" meets several rows of the FROM clause", table.name),
+        )
+        .hint("narrow WHERE down, or aggregate in a subquery, so that each row meets one"))
+    }
+}
+
+/// Takes the syntax tree apart and refuses what is not executed.
+fn definition<'a>(work: &Work<'_>, update: &'a Update) -> Result<Definition<'a>> {
+    let Update {
+        update_token: _,
+        optimizer_hints,
+        table,
+        assignments,
+        from,
+        selection,
+        returning,
+        output,
+        or,
+        order_by,
+        limit,
+    } = update;
+    let clauses = [
+        (!optimizer_hints.is_empty(), "an optimizer hint"),
+        (returning.is_some(), "RETURNING"),
+        (output.is_some(), "OUTPUT"),
+        (or.is_some(), "OR"),
+        (!order_by.is_empty(), "ORDER BY"),
+        (limit.is_some(), "LIMIT"),
+    ];
+    refuse(STATEMENT, clauses)?;
+    let others = match from {
+        None => &[],
+        Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) => tables.as_slice(),
+    };
+    let mut pairs = Vec::with_capacity(assignments.len());
+    for Assignment { target, value } in assignments {
+        pair_up(target, value, &mut pairs)?;
+    }
+    let target = Target::of(work, STATEMENT, table)?;
+    Ok(Definition { target, assignments: pairs, others, selection: selection.as_ref() })
+}
+
+/// `a = 1`, or `(a, b) = (1, 2)` pair by pair.
+fn pair_up<'a>(
+    target: &'a AssignmentTarget,
+    value: &'a Expr,
+    pairs: &mut Vec<(&'a ObjectName, &'a Expr)>,
+) -> Result<()> {
+    match (target, value) {
+        (AssignmentTarget::ColumnName(name), value) => pairs.push((name, value)),
+        (AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
+            pairs.extend(names.iter().zip(values));
+        }
+        (AssignmentTarget::Tuple(names), Expr::Tuple(values)) => {
+            return Err(Error::new(
+                ErrorKind::CardinalityViolation,
+                format!("SET has {} columns, but {} values", names.len(), values.len()),
+            ));
+        }
+        (AssignmentTarget::Tuple(_), _) => {
+            return Err(unsupported(STATEMENT, "SET (...) = anything but a list of values"));
+        }
+    }
+    Ok(())
+}

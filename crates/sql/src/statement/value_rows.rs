@@ -1,0 +1,177 @@
+//! The rows of `INSERT ... VALUES`, turned into columns.
+//!
+//! ```text
+//! (1, 'a', now())        column 1   texts "1", "2"       -> one pass of the text parser
+//! (2, $1,  DEFAULT)  ->  column 2   text "a", value $1   -> one value each, joined
+//!                        column 3   computed, default    -> one value each, joined
+//! ```
+//!
+//! Values that have to be computed become the columns of a query of one row, so each keeps a type of its own: in
+//! `VALUES (1), ('2')` or `(DEFAULT), (now())` the rows need not agree on one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, StringViewBuilder};
+use datafusion::arrow::compute::concat;
+use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SetExpr, Values};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_storage::{ColumnDef, TableDef};
+use rowmill_txn::Transaction;
+
+use super::cell::{Cell, parameter};
+use super::default_value::DefaultValue;
+use super::row_sink::{RowSink, default_of};
+use super::sql_text;
+use crate::assign::assign;
+use crate::session::Work;
+
+/// Rows that are turned into columns at once: bounds the memory beside the syntax tree.
+const ROWS_AT_ONCE: usize = 8192;
+
+/// Values that one query computes: its columns.
+const COMPUTED_AT_ONCE: usize = 512;
+
+/// Writes the rows of `values`, whose columns are `targets` of `table`.
+pub(super) fn insert(
+    work: &Work<'_>,
+    transaction: &mut Transaction,
+    table: &Arc<TableDef>,
+    targets: &[usize],
+    values: &Values,
+) -> Result<u64> {
+    let Values { explicit_row: _, value_keyword: _, rows } = values;
+    let rows: Vec<&[Expr]> = rows.iter().map(|row| row.content.as_slice()).collect();
+    let mut sink = RowSink::for_targets(work, table, targets)?;
+    let mut defaults = Defaults::default();
+    for rows in rows.chunks(ROWS_AT_ONCE) {
+        work.cancel.check()?;
+        let computed = Computed::of(work, transaction, table, targets, rows)?;
+        let columns = targets.iter().enumerate().map(|(position, target)| {
+            let column = &table.columns[*target];
+            let cells = rows.iter().map(|row| Cell::of(&row[position], &column.kind)).collect();
+            column_of(work, column, cells, &computed, &mut defaults)
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        sink.write_columns(work, transaction, &columns, rows.len())?;
+    }
+    Ok(sink.rows())
+}
+
+/// Writes one row of defaults.
+pub(super) fn insert_defaults(work: &Work<'_>, transaction: &mut Transaction, table: &Arc<TableDef>) -> Result<u64> {
+    let mut sink = RowSink::for_targets(work, table, &[])?;
+    sink.write_columns(work, transaction, &[], 1)?;
+    Ok(sink.rows())
+}
+
+/// The defaults that rows ask for by the word `DEFAULT`, by column, evaluated when first asked for.
+#[derive(Default)]
+struct Defaults(HashMap<String, DefaultValue>);
+
+impl Defaults {
+    fn value(&mut self, work: &Work<'_>, column: &ColumnDef) -> Result<ArrayRef> {
+        if !self.0.contains_key(&column.name) {
+            self.0.insert(column.name.clone(), default_of(work, column)?);
+        }
+        self.0[&column.name].rows(work, 1)
+    }
+}
+
+/// One column of some rows.
+fn column_of(
+    work: &Work<'_>,
+    column: &ColumnDef,
+    cells: Vec<Cell<'_>>,
+    computed: &Computed,
+    defaults: &mut Defaults,
+) -> Result<ArrayRef> {
+    if let Some(texts) = all_texts(&cells) {
+        return assign(&texts, &column.kind, &column.name);
+    }
+    let values = cells.iter().map(|cell| match cell {
+        Cell::Default => defaults.value(work, column),
+        Cell::Parameter(index) => match work.params.get(*index) {
+            Some(value) => parameter(value, &column.kind, &column.name),
+            None => Err(missing_parameter(*index)),
+        },
+        Cell::Computed(expr) => assign(computed.value(expr), &column.kind, &column.name),
+        Cell::Null | Cell::Text(_) => cell.value(&column.kind, &column.name),
+    });
+    let values = values.collect::<Result<Vec<ArrayRef>>>()?;
+    if let [only] = values.as_slice() {
+        return Ok(Arc::clone(only));
+    }
+    let values: Vec<&dyn Array> = values.iter().map(|value| &**value).collect();
+    concat(&values).map_err(|error| Error::internal(format!("assigned values have one type: {error}")))
+}
+
+/// The texts of a column that holds nothing else.
+fn all_texts(cells: &[Cell<'_>]) -> Option<ArrayRef> {
+    let mut texts = StringViewBuilder::with_capacity(cells.len());
+    for cell in cells {
+        match cell {
+            Cell::Null => texts.append_null(),
+            Cell::Text(text) => texts.append_value(text),
+            Cell::Parameter(_) | Cell::Default | Cell::Computed(_) => return None,
+        }
+    }
+    Some(Arc::new(texts.finish()))
+}
+
+fn missing_parameter(index: usize) -> Error {
+    Error::new(ErrorKind::CardinalityViolation, format!("the statement has no value for its parameter ${}", index + 1))
+}
+
+/// The values that had to be computed, by the address of their expression in the syntax tree.
+struct Computed(HashMap<*const Expr, ArrayRef>);
+
+impl Computed {
+    fn of(
+        work: &Work<'_>,
+        transaction: &mut Transaction,
+        table: &TableDef,
+        targets: &[usize],
+        rows: &[&[Expr]],
+    ) -> Result<Computed> {
+        let mut exprs: Vec<&Expr> = Vec::new();
+        for row in rows {
+            for (expr, target) in row.iter().zip(targets) {
+                if matches!(Cell::of(expr, &table.columns[*target].kind), Cell::Computed(_)) {
+                    exprs.push(expr);
+                }
+            }
+        }
+        let mut values = HashMap::with_capacity(exprs.len());
+        for exprs in exprs.chunks(COMPUTED_AT_ONCE) {
+            let row = evaluate(work, transaction, exprs)?;
+            values.extend(exprs.iter().map(|expr| std::ptr::from_ref(*expr)).zip(row));
+        }
+        Ok(Computed(values))
+    }
+
+    fn value(&self, expr: &Expr) -> &ArrayRef {
+        self.0.get(&std::ptr::from_ref(expr)).expect("every computed value was computed")
+    }
+}
+
+/// The values of `exprs`, one row each.
+fn evaluate(work: &Work<'_>, transaction: &mut Transaction, exprs: &[&Expr]) -> Result<Vec<ArrayRef>> {
+    let mut query = sql_text::query("SELECT 1", work.settings())?;
+    let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("SELECT 1 is a SELECT")) };
+    select.projection = exprs
+        .iter()
+        .enumerate()
+        .map(|(position, expr)| SelectItem::ExprWithAlias {
+            expr: (*expr).clone(),
+            alias: format!("value{position}").as_str().into(),
+        })
+        .collect();
+    let mut rows = work.rows(transaction.view()?, &query)?;
+    let batch = rows.next().transpose()?;
+    match batch {
+        Some(batch) if batch.num_rows() == 1 && rows.next().transpose()?.is_none() => Ok(batch.columns().to_vec()),
+        _ => Err(Error::new(ErrorKind::CardinalityViolation, "a value of the VALUES list is not one value")
+            .hint("INSERT INTO ... SELECT inserts the rows of a query")),
+    }
+}

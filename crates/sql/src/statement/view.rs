@@ -1,0 +1,141 @@
+//! `CREATE VIEW`.
+//!
+//! A view is kept as the text of its query and planned anew wherever it is used. It is planned once here, so that a
+//! view that cannot work is not created.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{CreateTableOptions, CreateView, ViewColumnDef};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_txn::{Transaction, ViewDef};
+
+use super::clause::refuse;
+use super::column_spec::{check_name, check_names_distinct};
+use super::dependents::Dependents;
+use super::relation::{self, Relation, RelationId, RelationKind, written};
+use crate::names::{QualifiedName, qualified};
+use crate::outcome::Outcome;
+use crate::session::Work;
+
+const STATEMENT: &str = "CREATE VIEW";
+
+/// What is left of the syntax tree when everything that is not executed has been refused.
+struct Definition {
+    name: QualifiedName,
+    or_replace: bool,
+    if_not_exists: bool,
+    column_names: Vec<String>,
+    sql: String,
+}
+
+pub(crate) fn run(work: &mut Work<'_>, create: &CreateView) -> Result<Outcome> {
+    let definition = definition(work, create)?;
+    work.write(|work, transaction| create_view(work, transaction, definition))?;
+    Ok(Outcome::Done { tag: STATEMENT })
+}
+
+fn create_view(work: &mut Work<'_>, transaction: &mut Transaction, definition: Definition) -> Result<()> {
+    let Definition { name, or_replace, if_not_exists, column_names, sql } = definition;
+    let before = transaction.view()?;
+    let schema = relation::schema(before.catalog(), &name.schema)?.id;
+    let found = relation::find(before.catalog(), &name);
+    if let Some(found) = &found {
+        let exists = format!("there is a {} \"{}\" already", found.kind().name(), found.name());
+        match found {
+            Relation::View(_) if or_replace => {}
+            Relation::Table(_) if or_replace => {
+                return Err(relation::wrong_kind(found.name(), RelationKind::Table, RelationKind::View)
+                    .hint(format!("DROP TABLE {} makes room for the view", written(&name))));
+            }
+            _ if if_not_exists => {
+                work.notice(exists);
+                return Ok(());
+            }
+            _ => {
+                return Err(Error::new(ErrorKind::DuplicateTable, exists)
+                    .hint("CREATE VIEW IF NOT EXISTS keeps it, CREATE OR REPLACE VIEW replaces a view"));
+            }
+        }
+    }
+    let dependents = match &found {
+        Some(found) => Dependents::of(before.catalog(), [RelationId::from(found)]),
+        None => Dependents::default(),
+    };
+    let id = transaction.create_view(schema, &name.spelled, &sql, column_names, or_replace)?;
+    let after = transaction.view()?;
+    let view = after.catalog().view_by_id(id).expect("the view was created in this transaction");
+    check_planned(work, &after, view)?;
+    dependents.check(work, &after)
+}
+
+/// Plans the view as its readers will, and checks that its columns have names that can be told apart.
+fn check_planned(work: &Work<'_>, after: &Arc<rowmill_txn::Snapshot>, view: &Arc<ViewDef>) -> Result<()> {
+    let names = work.plan_view(view, after)?;
+    if !view.column_names.is_empty() && view.column_names.len() != names.len() {
+        return Err(Error::new(
+            ErrorKind::CardinalityViolation,
+            format!(
+                "view \"{}\" is given {} column names, but its query has {} columns",
+                view.name,
+                view.column_names.len(),
+                names.len()
+            ),
+        ));
+    }
+    check_names_distinct(names.iter().map(String::as_str))
+}
+
+/// Takes the syntax tree apart and refuses what is not executed.
+fn definition(work: &Work<'_>, create: &CreateView) -> Result<Definition> {
+    let CreateView {
+        or_alter,
+        or_replace,
+        materialized,
+        secure,
+        name,
+        name_before_not_exists: _,
+        columns,
+        query: _,
+        options,
+        cluster_by,
+        comment,
+        with_no_schema_binding,
+        if_not_exists,
+        temporary,
+        copy_grants,
+        to,
+        params,
+    } = create;
+    refuse(
+        STATEMENT,
+        [
+            (*or_alter, "OR ALTER"),
+            (*materialized, "MATERIALIZED"),
+            (*secure, "SECURE"),
+            (*options != CreateTableOptions::None, "WITH or another list of options"),
+            (!cluster_by.is_empty(), "CLUSTER BY"),
+            (comment.is_some(), "COMMENT"),
+            (*with_no_schema_binding, "WITH NO SCHEMA BINDING"),
+            (*temporary, "TEMPORARY"),
+            (*copy_grants, "COPY GRANTS"),
+            (to.is_some(), "TO"),
+            (params.is_some(), "ALGORITHM, DEFINER or SQL SECURITY"),
+            (*or_replace && *if_not_exists, "OR REPLACE together with IF NOT EXISTS"),
+            (work.statement.parameter_count() > 0, "a parameter in its query"),
+        ],
+    )?;
+    let name = qualified(name, work.statement.spellings())?;
+    check_name(&name.spelled)?;
+    let mut column_names = Vec::with_capacity(columns.len());
+    for ViewColumnDef { name, data_type, options } in columns {
+        refuse(
+            STATEMENT,
+            [(data_type.is_some(), "the type of a column"), (options.is_some(), "the options of a column")],
+        )?;
+        let name = work.statement.spell(name);
+        check_name(name)?;
+        column_names.push(name.to_string());
+    }
+    let sql = work.statement.query_text().ok_or_else(|| Error::internal("a CREATE VIEW has a query behind AS"))?;
+    Ok(Definition { name, or_replace: *or_replace, if_not_exists: *if_not_exists, column_names, sql: sql.to_string() })
+}

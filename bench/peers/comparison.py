@@ -65,8 +65,8 @@ def show(time):
 def print_rest(results):
     """What is known once per engine: the load, the size, the memory, failures."""
     print()
-    print_row(["engine", "version", "load s", "GB on disk", "peak MB", "peak MB loading", "failed queries"])
-    print_row(["---", "---"] + ["---:"] * 5)
+    print_row(["engine", "version", "load s", "load CPU s", "GB on disk", "peak MB", "peak MB loading", "failed queries"])
+    print_row(["---", "---"] + ["---:"] * 6)
     for result in results:
         failed = [str(at) for at, times in enumerate(result.get("times", []), 1) if not isinstance(times, list)]
         print_row(
@@ -74,6 +74,7 @@ def print_rest(results):
                 result["engine"],
                 result.get("version", ""),
                 number(result.get("load_s"), 1, 1),
+                number(result.get("load_cpu_s"), 1, 1),
                 number(result.get("bytes"), 1e9, 3),
                 number(result.get("peak_rss_mb"), 1, 0),
                 number(result.get("load_peak_rss_mb"), 1, 0),

@@ -7,7 +7,7 @@
 `run` loads Parquet into the engine's own storage (DataFusion reads the file itself), runs every line of the file of
 queries some times, and writes
 
-    {"engine", "version", "threads", "load_s", "bytes", "times": [[s, ...] | {"error": ...}, ...],
+    {"engine", "version", "threads", "load_s", "load_cpu_s", "bytes", "times": [[s, ...] | {"error": ...}, ...],
      "peak_rss_mb", "load_peak_rss_mb"}
 
 `--data` is one file, which becomes the table `hits` (or `--table`), or a folder, of which every file `NAME.parquet`
@@ -25,7 +25,7 @@ import time
 import comparison
 import dialects
 import engines
-import memory
+import processes
 
 
 def main():
@@ -57,9 +57,9 @@ def run(arguments):
         engine = engines.start(arguments.engine, directory, arguments.threads)
         result = {"engine": engine.name, "version": engine.version(), "threads": arguments.threads}
         result |= load(engine, arguments, directory / "loaded.json")
-        memory.forget_peak()
+        processes.forget_peak()
         result["times"] = [times(engine, statement, arguments.runs) for statement in statements(arguments.queries)]
-        result["peak_rss_mb"] = memory.peak_mb()
+        result["peak_rss_mb"] = processes.peak_mb()
         engine.close()
     finally:
         if not arguments.directory:
@@ -76,15 +76,16 @@ def load(engine, arguments, done):
     if done.exists() and engine.keeps_data:
         engine.attach()
         return json.loads(done.read_text())
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), processes.cpu_s()
     for table, file in tables(arguments).items():
         say(f"{engine.name}: loading {table}")
         engine.load(table, file.resolve(), arguments.create.read_text() if arguments.create else None)
     engine.finish_load()
     loaded = {
         "load_s": round(time.perf_counter() - start, 3),
+        "load_cpu_s": round(processes.cpu_s() - cpu, 3),
         "bytes": engine.bytes(),
-        "load_peak_rss_mb": memory.peak_mb(),
+        "load_peak_rss_mb": processes.peak_mb(),
     }
     done.write_text(json.dumps(loaded))
     return loaded

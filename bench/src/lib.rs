@@ -1,9 +1,13 @@
 //! Data for Rowmill's measurements, and the measurements.
 //!
 //! [`hits`] generates a web-analytics table of any size and [`tpch`] the tables of TPC-H; both are written as Parquet by
-//! [`parquet_file`]. The binary `rowmill-bench` is the way to all of it.
+//! [`parquet_file`]. [`load`] and [`run`] measure Rowmill on such data and report in the form of the Python program in
+//! `peers`, which measures other engines and compares. The binary `rowmill-bench` is the way to all of it.
 
-pub mod arguments;
+pub mod counting_allocator;
 pub mod hits;
+pub mod load;
 pub mod parquet_file;
+pub mod process;
+pub mod run;
 pub mod tpch;

@@ -1,153 +1,282 @@
-//! `rowmill-bench`: makes data, measures, compares. `rowmill-bench help` lists the commands.
+//! `rowmill-bench`: makes data, measures, compares.
 
+#![allow(clippy::print_stdout, clippy::print_stderr)] // It talks to its terminal.
+
+use std::ffi::OsString;
+use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 
+use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use rowmill::ProgressFn;
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_bench::arguments::{Arguments, usage};
+use rowmill_bench::counting_allocator::CountingAllocator;
 use rowmill_bench::hits::World;
-use rowmill_bench::{parquet_file, tpch};
+use rowmill_bench::{load, parquet_file, run, tpch};
+use serde_json::Value;
 
-const HELP: &str = "\
-rowmill-bench makes data, measures, and compares.
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-  rowmill-bench hits --rows N [--seed S] --out FILE.parquet
-      A web-analytics table with 105 columns, the same for the same N and S. N may end in k, m or g.
-  rowmill-bench tpch [--scale S] --out DIR
-      The eight tables of TPC-H, one Parquet file each.
-  rowmill-bench peers run --engine duckdb|hyper|chdb|datafusion --data FILE.parquet|DIR [--create FILE.sql]
-      [--queries FILE] [--runs 3] [--threads 2] [--out times.json]
-      The same queries on another engine; needs Python and `pip install -r bench/peers/requirements.txt`.
-  rowmill-bench compare OURS.json PEER.json ...
-      Times of several runs side by side.
+/// Makes data, measures Rowmill and other engines on it, and compares.
+#[derive(Parser)]
+#[command(name = "rowmill-bench", version)]
+enum Bench {
+    /// Writes a web-analytics table with 105 columns, the same for the same rows and seed.
+    Hits(HitsArgs),
+    /// Writes the eight tables of TPC-H, one Parquet file each.
+    Tpch(TpchArgs),
+    /// Loads Parquet into a Rowmill database.
+    Load(LoadArgs),
+    /// Runs the statements of a file on a Rowmill database.
+    Run(RunArgs),
+    #[command(flatten)]
+    Python(Python),
+}
 
-Every command that makes data takes --threads N; without it, it uses all cores.";
+/// What the Python program in `bench/peers` does.
+#[derive(Subcommand)]
+enum Python {
+    /// Loads and runs on another engine: `peers run --help`.
+    #[command(disable_help_flag = true)]
+    Peers(Passed),
+    /// Prints the times of several runs side by side: `compare OURS.json PEER.json ...`
+    #[command(disable_help_flag = true)]
+    Compare(Passed),
+}
+
+/// Arguments that are passed on as they are.
+#[derive(Args)]
+struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+#[derive(Args)]
+struct HitsArgs {
+    /// Rows of the table: 10000000, 10_000_000 or 10m.
+    #[arg(long, value_parser = count)]
+    rows: u64,
+    /// Another seed makes another table.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The Parquet file to write.
+    #[arg(long)]
+    out: PathBuf,
+    /// Threads to work with; by default one per core.
+    #[arg(long)]
+    threads: Option<usize>,
+}
+
+#[derive(Args)]
+struct TpchArgs {
+    /// The scale factor, from 0.0001 to 1000.
+    #[arg(long, default_value_t = 1.0, value_parser = scale)]
+    scale: f64,
+    /// The folder to write to.
+    #[arg(long)]
+    out: PathBuf,
+    /// Threads to work with; by default one per core.
+    #[arg(long)]
+    threads: Option<usize>,
+}
+
+#[derive(Args)]
+struct LoadArgs {
+    /// The directory of the database, made if absent.
+    directory: PathBuf,
+    /// A Parquet file, or a folder of which every file NAME.parquet becomes the table NAME.
+    data: PathBuf,
+    /// The table's name where the data are one file.
+    #[arg(long, default_value = "hits")]
+    table: String,
+    /// A file with the CREATE TABLE statement; without it, the table gets the columns of the file.
+    #[arg(long)]
+    create: Option<PathBuf>,
+    /// Threads to work with.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// The file for the report; by default it is printed.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct RunArgs {
+    /// The directory of the database.
+    directory: PathBuf,
+    /// The statements, one a line.
+    #[arg(long)]
+    queries: PathBuf,
+    /// How often each statement runs.
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+    /// Threads to work with.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// The report of `load`, to be taken over into this one.
+    #[arg(long)]
+    load: Option<PathBuf>,
+    /// The file for the report; by default it is printed.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
 
 fn main() -> ExitCode {
-    match run(std::env::args().skip(1)) {
+    let done = match Bench::parse() {
+        Bench::Hits(args) => hits(&args),
+        Bench::Tpch(args) => tpch(&args),
+        Bench::Load(args) => load(&args),
+        Bench::Run(args) => run(&args),
+        Bench::Python(Python::Peers(passed)) => python(None, &passed),
+        Bench::Python(Python::Compare(passed)) => python(Some("compare"), &passed),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            report(&error);
+            eprintln!("ERROR {}: {error}", error.sqlstate());
             ExitCode::FAILURE
         }
     }
 }
 
-#[allow(
-    clippy::print_stderr,
-    reason = "this is where the program speaks to its user"
-)]
-fn report(error: &Error) {
-    eprintln!("ERROR: {error}");
-}
-
-#[allow(
-    clippy::print_stdout,
-    reason = "this is where the program speaks to its user"
-)]
-fn help() {
-    println!("{HELP}");
-}
-
-fn run(mut given: impl Iterator<Item = String>) -> Result<()> {
-    match given.next().as_deref() {
-        Some("hits") => hits(&Arguments::parse(
-            "hits",
-            &[],
-            &["rows", "seed", "out", "threads"],
-            given,
-        )?),
-        Some("tpch") => tpch(&Arguments::parse(
-            "tpch",
-            &[],
-            &["scale", "out", "threads"],
-            given,
-        )?),
-        Some("peers") => python(given.collect()),
-        Some("compare") => python(std::iter::once("compare".to_owned()).chain(given).collect()),
-        None | Some("help" | "--help" | "-h") => {
-            help();
-            Ok(())
-        }
-        Some(other) => Err(usage(other, "there is no such command")),
-    }
-}
-
-fn hits(arguments: &Arguments) -> Result<()> {
-    let rows = arguments.count("rows", None)?;
-    let world = World::new(rows, arguments.count("seed", Some(1))?);
-    let bar = progress_bar(rows);
-    parquet_file::write(
-        &world,
-        arguments.required("out")?.as_ref(),
-        arguments.threads()?,
-        &|rows| bar.inc(rows),
-    )?;
+fn hits(args: &HitsArgs) -> Result<()> {
+    let bar = bar(args.rows, "rows");
+    let world = World::new(args.rows, args.seed);
+    parquet_file::write(&world, &args.out, threads(args.threads), &|rows| bar.inc(rows))?;
     bar.finish();
     Ok(())
 }
 
-fn tpch(arguments: &Arguments) -> Result<()> {
-    let scale = arguments.optional("scale").unwrap_or("1");
-    let scale = scale
-        .parse::<f64>()
-        .ok()
-        .filter(|scale| (0.0001..=1_000.0).contains(scale))
-        .ok_or_else(|| {
-            usage(
-                "tpch",
-                format!("--scale {scale}: not a number from 0.0001 to 1000"),
-            )
-        })?;
-    let bar = progress_bar(tpch::rows(scale));
-    tpch::write(
-        scale,
-        arguments.required("out")?.as_ref(),
-        arguments.threads()?,
-        &|rows| bar.inc(rows),
-    )?;
+fn tpch(args: &TpchArgs) -> Result<()> {
+    let bar = bar(tpch::rows(args.scale), "rows");
+    tpch::write(args.scale, &args.out, threads(args.threads), &|rows| bar.inc(rows))?;
     bar.finish();
     Ok(())
 }
 
-/// A bar on standard error if that is a terminal, nothing otherwise.
-fn progress_bar(rows: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "{wide_bar} {human_pos} of {human_len} rows, {elapsed}, {eta} to go",
-    )
-    .expect("the template is a constant that parses");
-    ProgressBar::new(rows).with_style(style)
+fn load(args: &LoadArgs) -> Result<()> {
+    let create = args.create.as_deref().map(read).transpose()?;
+    let bar = bar(0, "rows");
+    let shown = bar.clone();
+    let progress: ProgressFn = Arc::new(move |progress| {
+        shown.set_length(progress.rows_total.unwrap_or(progress.rows_done));
+        shown.set_position(progress.rows_done);
+    });
+    let load = load::Load {
+        directory: &args.directory,
+        data: &args.data,
+        table: &args.table,
+        create: create.as_deref(),
+        threads: args.threads,
+    };
+    let report = load::load(&load, Some(progress))?;
+    bar.finish_and_clear();
+    write(args.out.as_deref(), &report)
+}
+
+fn run(args: &RunArgs) -> Result<()> {
+    let statements = read(&args.queries)?;
+    let bar = bar(run::statements(&statements).count() as u64, "statements");
+    let load = args.load.as_deref().map(read_report).transpose()?;
+    let run = run::Run {
+        directory: &args.directory,
+        statements: &statements,
+        runs: args.runs,
+        threads: args.threads,
+        load: load.and_then(|report| report.as_object().cloned()),
+    };
+    let report = run::run(&run, || bar.inc(1))?;
+    bar.finish_and_clear();
+    write(args.out.as_deref(), &report)
 }
 
 /// Becomes the Python program in `bench/peers`.
-fn python(arguments: Vec<String>) -> Result<()> {
+fn python(command: Option<&str>, passed: &Passed) -> Result<()> {
     let script = script()?;
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let error = Command::new(&python).arg(script).args(arguments).exec();
-    Err(Error::new(
-        ErrorKind::UndefinedFile,
-        format!("{python} cannot be started: {error}"),
-    )
-    .hint("Install Python 3.10 or newer, or set PYTHON to its path."))
+    let error = Command::new(&python).arg(script).args(command).args(&passed.arguments).exec();
+    Err(Error::new(ErrorKind::UndefinedFile, format!("{python} cannot be started: {error}"))
+        .hint("Install Python 3.10 or newer, or set PYTHON to its path."))
 }
 
-/// The script lies in the source tree: where this program was built, or under the current folder.
+/// The program lies in the source tree: where this one was built, or under the current folder.
 fn script() -> Result<PathBuf> {
-    let places = [
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/peers.py"),
-        PathBuf::from("bench/peers/peers.py"),
-    ];
-    places
-        .iter()
-        .find(|path| path.exists())
-        .cloned()
-        .ok_or_else(|| {
-            Error::new(
-                ErrorKind::UndefinedFile,
-                format!("{} is not there", places[1].display()),
-            )
+    let places = [Path::new(env!("CARGO_MANIFEST_DIR")).join("peers/peers.py"), PathBuf::from("bench/peers/peers.py")];
+    places.iter().find(|path| path.exists()).cloned().ok_or_else(|| {
+        Error::new(ErrorKind::UndefinedFile, format!("{} is not there", places[1].display()))
             .hint("Run rowmill-bench from the root of the source tree.")
-        })
+    })
+}
+
+/// A bar on standard error if that is a terminal, nothing otherwise.
+fn bar(length: u64, of: &str) -> ProgressBar {
+    let template = format!("{{wide_bar}} {{human_pos}} of {{human_len}} {of}, {{elapsed}}, {{eta}} to go");
+    let style = ProgressStyle::with_template(&template).expect("the template is well formed");
+    ProgressBar::new(length).with_style(style)
+}
+
+fn threads(given: Option<usize>) -> usize {
+    given.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
+}
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path)
+        .map_err(|error| Error::new(ErrorKind::UndefinedFile, format!("{}: {error}", path.display())))
+}
+
+fn read_report(path: &Path) -> Result<Value> {
+    serde_json::from_str(&read(path)?)
+        .map_err(|error| Error::new(ErrorKind::BadFileFormat, format!("{}: {error}", path.display())))
+}
+
+fn write(path: Option<&Path>, report: &Value) -> Result<()> {
+    match path {
+        Some(path) => fs::write(path, format!("{report:#}\n")).map_err(|error| Error::io(path.display(), &error)),
+        None => {
+            println!("{report:#}");
+            Ok(())
+        }
+    }
+}
+
+/// A number, with `k`, `m` or `g` for thousands, millions and thousands of millions.
+fn count(text: &str) -> Result<u64, String> {
+    let text = text.replace('_', "").to_ascii_lowercase();
+    let (digits, factor) = match text.strip_suffix(['k', 'm', 'g']) {
+        Some(digits) if text.ends_with('k') => (digits, 1_000),
+        Some(digits) if text.ends_with('m') => (digits, 1_000_000),
+        Some(digits) => (digits, 1_000_000_000),
+        None => (text.as_str(), 1),
+    };
+    let number = digits.parse::<u64>().map_err(|error| error.to_string())?;
+    number.checked_mul(factor).ok_or_else(|| "too many".to_owned())
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.0001..=1_000.0).contains(&scale) { Ok(scale) } else { Err("not from 0.0001 to 1000".to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Bench::command().debug_assert();
+    }
+
+    #[test]
+    fn counts_take_units() {
+        assert_eq!(count("10m"), Ok(10_000_000));
+        assert_eq!(count("5_000"), Ok(5_000));
+        assert!(count("ten").is_err());
+        assert!(count("99999999999g").is_err());
+    }
 }

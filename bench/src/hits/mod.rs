@@ -17,7 +17,7 @@
 //!
 //! Shares of distinct values (17.6 % for `UserID`, 18.3 % for `URL` and so on) come from pools whose size is in
 //! proportion to the rows and from draws by a power law, for which the share of distinct values depends only on that
-//! proportion. `tests/hits_facts.rs` holds the facts and their bounds.
+//! proportion. `tests/bench/hits_facts.rs` holds the facts and their bounds.
 
 mod campaigns;
 mod columns;

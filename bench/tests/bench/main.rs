@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod files;
+mod hits_answers;
 mod hits_facts;
 mod table;

@@ -1,0 +1,88 @@
+//! Runs the statements of a file on a Rowmill database and reports times, memory and allocations.
+
+use std::path::Path;
+use std::time::Instant;
+
+use rowmill::{Connection, Database};
+use rowmill_base::Result;
+use serde_json::{Map, Value, json};
+
+use crate::counting_allocator::allocations;
+use crate::load::megabytes;
+use crate::process::{disk_bytes, peak_rss_mb};
+
+/// What to run.
+pub struct Run<'a> {
+    /// The directory of the database.
+    pub directory: &'a Path,
+    /// The statements, one a line.
+    pub statements: &'a str,
+    /// How often each one runs.
+    pub runs: usize,
+    /// Threads that a statement works with.
+    pub threads: usize,
+    /// The report of the load, whose entries are taken over.
+    pub load: Option<Map<String, Value>>,
+}
+
+/// Runs every statement and reports. A statement that fails is reported with its error and the next one runs.
+pub fn run(run: &Run<'_>, done: impl Fn()) -> Result<Value> {
+    let database = Database::open(run.directory)?;
+    let mut connection = database.connect()?;
+    connection.execute(&format!("SET threads = {}", run.threads))?;
+    let (mut times, mut counts) = (Vec::new(), Vec::new());
+    for statement in statements(run.statements) {
+        let (seconds, count) = match measure(&mut connection, statement, run.runs) {
+            Ok((seconds, count)) => (json!(seconds), json!(count)),
+            Err(error) => (json!({ "error": error.to_string() }), Value::Null),
+        };
+        times.push(seconds);
+        counts.push(count);
+        done();
+    }
+    let mut report = run.load.clone().unwrap_or_default();
+    let entries = json!({
+        "engine": "rowmill",
+        "version": env!("CARGO_PKG_VERSION"),
+        "threads": run.threads,
+        "bytes": disk_bytes(run.directory)?,
+        "times": times,
+        "allocs": counts,
+        "peak_rss_mb": peak_rss_mb(),
+        "peak_granted_mb": megabytes(database.memory_peak_bytes()),
+    });
+    report.extend(entries.as_object().cloned().unwrap_or_default());
+    Ok(Value::Object(report))
+}
+
+/// The statements of a text, one a line.
+pub fn statements(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(|line| line.trim().trim_end_matches(';')).filter(|line| !line.is_empty())
+}
+
+/// Seconds of each run, and the allocations of the last one.
+fn measure(connection: &mut Connection, statement: &str, runs: usize) -> Result<(Vec<f64>, u64)> {
+    let mut seconds = Vec::with_capacity(runs);
+    let mut count = 0;
+    for _ in 0..runs {
+        let before = allocations();
+        let started = Instant::now();
+        for batch in connection.query(statement)? {
+            batch?;
+        }
+        seconds.push((started.elapsed().as_secs_f64() * 1e6).round() / 1e6);
+        count = allocations() - before;
+    }
+    Ok((seconds, count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_statement_a_line() {
+        let all: Vec<&str> = statements("SELECT 1;\n\n  SELECT 2 ;\nSELECT 3\n").collect();
+        assert_eq!(all, ["SELECT 1", "SELECT 2 ", "SELECT 3"]);
+    }
+}

@@ -93,7 +93,7 @@ impl Words {
 
     /// Names of tables and columns of now; none where they cannot be read.
     fn names(&self) -> Vec<String> {
-        let read = || {
+        let read = || -> rowmill::Result<Vec<String>> {
             let mut connection = self.database.connect()?;
             let rows = connection
                 .query("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema <> 'information_schema'")?
@@ -103,7 +103,7 @@ impl Words {
                 names.push(row.get::<String>(0)?);
                 names.push(row.get::<String>(1)?);
             }
-            rowmill::Result::Ok(names)
+            Ok(names)
         };
         read().unwrap_or_default()
     }

@@ -99,6 +99,12 @@ impl Database {
         self.engine.is_read_only()
     }
 
+    /// The engine behind it, for tests that look beneath SQL.
+    #[doc(hidden)]
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
     /// The most bytes of memory that statements held at once.
     pub fn memory_peak_bytes(&self) -> u64 {
         self.engine.broker().peak_bytes()

@@ -1,0 +1,86 @@
+//! Damaged column files: an error that says where, never a wrong answer, and the other tables stay usable.
+
+use std::path::{Path, PathBuf};
+
+use rowmill::{Database, ErrorKind, Options};
+
+fn make(path: &Path) {
+    let database =
+        Database::open_with(path, Options::new().set("rows_per_block", "700").expect("valid")).expect("opens");
+    let mut connection = database.connect().expect("connects");
+    connection
+        .execute(
+            "CREATE TABLE facts (n BIGINT, small SMALLINT, word TEXT, amount DECIMAL(12,2), ratio DOUBLE, flag BOOLEAN);
+             INSERT INTO facts SELECT value, value % 7, 'word number ' || (value % 300), value * 1.25, value / 3.0,
+                    CASE WHEN value % 5 = 0 THEN NULL ELSE value % 2 = 0 END FROM generate_series(1, 1400);
+             CREATE TABLE other (x INTEGER);
+             INSERT INTO other SELECT value FROM generate_series(1, 700)",
+        )
+        .expect("filled");
+}
+
+fn column_files(path: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(path.join("tables/0"))
+        .expect("the first table's folder")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    files
+}
+
+const SUM: &str = "SELECT count(n), sum(n), sum(small), min(word), max(word), count(distinct word), sum(amount), sum(ratio), \
+                   count(flag), sum(CASE WHEN flag THEN 1 ELSE 0 END) FROM facts";
+
+fn answer(path: &Path, sql: &str) -> rowmill::Result<String> {
+    let database = Database::open_with(path, Options::new().read_only(true))?;
+    let rows = database.connect()?.query(sql)?.batches()?;
+    Ok(rowmill::arrow::util::pretty::pretty_format_batches(&rows).expect("printable").to_string())
+}
+
+#[test]
+fn a_flipped_byte_is_an_error_that_says_where() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    make(folder.path());
+    let expected = answer(folder.path(), SUM).expect("undamaged");
+    let step = if std::env::var_os("ROWMILL_LONG").is_some() { 1 } else { 97 };
+    for file in column_files(folder.path()) {
+        let whole = std::fs::read(&file).expect("a column file");
+        for at in (0..whole.len()).step_by(step) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            std::fs::write(&file, &damaged).expect("damaged");
+            let error = answer(folder.path(), SUM).expect_err(&format!("{}: byte {at} is wrong", file.display()));
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            for part in ["facts", "column", "block", "offset"] {
+                assert!(error.message().contains(part), "no {part} in: {error}");
+            }
+            assert_eq!(answer(folder.path(), "SELECT sum(x) FROM other").expect("the other table"), answer_of_other());
+        }
+        std::fs::write(&file, &whole).expect("mended");
+    }
+    assert_eq!(answer(folder.path(), SUM).expect("mended"), expected);
+}
+
+fn answer_of_other() -> String {
+    let column = std::sync::Arc::new(rowmill::arrow::array::Int64Array::from(vec![245_350]));
+    let batch = rowmill::arrow::array::RecordBatch::try_from_iter([("sum(x)", column as _)]).expect("one column");
+    rowmill::arrow::util::pretty::pretty_format_batches(&[batch]).expect("printable").to_string()
+}
+
+#[test]
+fn a_truncated_file_is_an_error_that_says_where() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    make(folder.path());
+    for file in column_files(folder.path()) {
+        let whole = std::fs::read(&file).expect("a column file");
+        for len in [0, 1, 100, 4096, whole.len() - 1] {
+            std::fs::write(&file, &whole[..len.min(whole.len() - 1)]).expect("cut");
+            let error = answer(folder.path(), SUM).expect_err(&format!("{}: cut to {len} bytes", file.display()));
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            assert!(error.message().contains("facts") && error.message().contains("block"), "{error}");
+        }
+        std::fs::remove_file(&file).expect("removed");
+        assert!(answer(folder.path(), SUM).is_err());
+        std::fs::write(&file, &whole).expect("mended");
+    }
+}

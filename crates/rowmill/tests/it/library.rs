@@ -1,0 +1,51 @@
+//! The library beyond what its examples show.
+
+use std::time::{Duration, Instant};
+
+use rowmill::{Database, ErrorKind};
+
+#[test]
+fn a_statement_sees_one_state_and_readers_do_not_wait() {
+    let database = Database::memory().expect("opens");
+    let mut writer = database.connect().expect("connects");
+    let mut reader = database.connect().expect("connects");
+    writer.execute("CREATE TABLE t (x BIGINT); INSERT INTO t VALUES (1), (2)").expect("filled");
+    writer.execute("BEGIN; INSERT INTO t VALUES (3)").expect("open");
+    let count = |connection: &mut rowmill::Connection| -> i64 {
+        connection.query("SELECT count(*) FROM t").and_then(|rows| rows.rows()).expect("counted")[0]
+            .get(0)
+            .expect("a count")
+    };
+    assert_eq!((count(&mut writer), count(&mut reader)), (3, 2));
+    writer.execute("COMMIT").expect("committed");
+    assert_eq!(count(&mut reader), 3);
+}
+
+#[test]
+fn a_cancelled_statement_ends_at_once_and_the_next_one_runs() {
+    let database = Database::memory().expect("opens");
+    let mut connection = database.connect().expect("connects");
+    let handle = connection.cancel_handle();
+    let canceller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        handle.cancel();
+        Instant::now()
+    });
+    let sql =
+        "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b WHERE a.value + b.value = 7";
+    let error = connection.query(sql).and_then(|rows| rows.rows()).expect_err("it would run for hours");
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    let cancelled = canceller.join().expect("the canceller ran");
+    assert!(cancelled.elapsed() < Duration::from_secs(2), "{:?}", cancelled.elapsed());
+    assert_eq!(connection.query("SELECT 1").and_then(|rows| rows.rows()).expect("runs").len(), 1);
+}
+
+#[test]
+fn a_second_writer_learns_who_the_first_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let first = Database::open(folder.path()).expect("opens");
+    let error = Database::open(folder.path()).expect_err("one writer at a time");
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    drop(first);
+    Database::open(folder.path()).expect("opens again");
+}

@@ -1,0 +1,196 @@
+//! Runs the files of `tests/slt`, each over a database of its own.
+
+use std::path::{Path, PathBuf};
+
+use rowmill::text::format_value;
+use rowmill::{Connection, Database, Error, Options, Outcome, Result, TransactionState};
+use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
+
+use crate::hostile_settings::{Hostility, plain, selection};
+
+/// All files of the suite, by name.
+fn files() -> Vec<PathBuf> {
+    fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).expect("the folder of the SQL suite") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                collect(&path, files);
+            } else if path.extension().is_some_and(|extension| extension == "slt") {
+                files.push(path);
+            }
+        }
+    }
+    let mut files = Vec::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt"), &mut files);
+    files.sort();
+    assert!(!files.is_empty(), "the SQL suite is there");
+    files
+}
+
+/// A database that is run under hostile settings.
+struct Suite {
+    hostility: Hostility,
+    folder: tempfile::TempDir,
+    database: Option<Database>,
+    connection: Option<Connection>,
+    /// Older snapshots that are held open.
+    held: Vec<std::sync::Arc<rowmill_txn::Snapshot>>,
+}
+
+impl Suite {
+    fn new(hostility: &Hostility) -> Result<Self> {
+        let mut suite = Suite {
+            hostility: hostility.clone(),
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            database: None,
+            connection: None,
+            held: Vec::new(),
+        };
+        suite.open()?;
+        if suite.hostility.in_transaction {
+            suite.connection().execute("BEGIN")?;
+        }
+        Ok(suite)
+    }
+
+    fn open(&mut self) -> Result<()> {
+        self.connection = None;
+        self.database = None;
+        let mut options = Options::new().set("rows_per_block", &self.hostility.rows_per_block.to_string())?;
+        options = options.set("small_block_rows", &(self.hostility.rows_per_block / 2).max(1).to_string())?;
+        options = options.set("threads", &self.hostility.threads.to_string())?;
+        let database = match self.hostility.reopen {
+            true => Database::open_with(self.folder.path(), options)?,
+            false => Database::memory_with(options)?,
+        };
+        self.connection = Some(database.connect()?);
+        self.database = Some(database);
+        Ok(())
+    }
+
+    fn connection(&mut self) -> &mut Connection {
+        self.connection.as_mut().expect("the suite is open")
+    }
+
+    /// What makes the settings hostile, after every statement.
+    fn after_statement(&mut self, sql: &str) -> Result<()> {
+        let idle = self.connection().transaction_state() == TransactionState::Idle;
+        let database = self.database.as_ref().expect("the suite is open");
+        if self.hostility.old_snapshots {
+            self.held.push(database.engine().snapshot()?);
+            if self.held.len() > 8 {
+                self.held.remove(0);
+            }
+        }
+        let writes = ["insert", "update", "copy", "create table"].iter().any(|word| sql.to_lowercase().contains(word));
+        if self.hostility.deleted_rows && idle && writes {
+            self.hostility.scatter_deleted_rows(database.engine())?;
+        }
+        if self.hostility.reopen && idle {
+            self.open()?;
+        }
+        Ok(())
+    }
+}
+
+impl DB for Suite {
+    type Error = Error;
+    type ColumnType = DefaultColumnType;
+
+    fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Error> {
+        let output = output(self.connection(), sql);
+        self.after_statement(sql)?;
+        output
+    }
+}
+
+/// The outcome of the last statement of `sql` as the suite compares it.
+fn output(connection: &mut Connection, sql: &str) -> Result<DBOutput<DefaultColumnType>> {
+    let mut last = DBOutput::StatementComplete(0);
+    connection.run(sql, |outcome| {
+        last = match outcome {
+            Outcome::Changed { rows, .. } => DBOutput::StatementComplete(rows),
+            Outcome::Done { .. } => DBOutput::StatementComplete(0),
+            Outcome::Rows(stream) => {
+                let columns = stream.schema().fields().len();
+                let mut rows = Vec::new();
+                for batch in stream {
+                    let batch = batch?;
+                    for row in 0..batch.num_rows() {
+                        let texts = batch.columns().iter().map(|values| {
+                            Ok(match format_value(values, row)? {
+                                None => "NULL".to_owned(),
+                                Some(text) if text.is_empty() => "(empty)".to_owned(),
+                                Some(text) => text,
+                            })
+                        });
+                        rows.push(texts.collect::<Result<Vec<String>>>()?);
+                    }
+                }
+                DBOutput::Rows { types: vec![DefaultColumnType::Text; columns], rows }
+            }
+        };
+        Ok(())
+    })?;
+    Ok(last)
+}
+
+/// Runs every file under `hostility` and gives what failed.
+fn run_all(hostility: &Hostility) -> Vec<String> {
+    let mut failures = Vec::new();
+    for file in files() {
+        let text = std::fs::read_to_string(&file).expect("a file of the SQL suite");
+        if hostility.passes_over(&text) {
+            continue;
+        }
+        let mut runner = Runner::new(|| async { Suite::new(hostility) });
+        if let Err(error) = runner.run_file(&file) {
+            failures.push(format!("{} under {hostility}: {}", file.display(), error.display(false)));
+        }
+    }
+    failures
+}
+
+/// Writes the answers of now into the files, for a person to read and keep: `ROWMILL_SUITE_UPDATE=1`.
+fn update_all() {
+    for file in files() {
+        let hostility = plain();
+        let mut runner = Runner::new(|| async { Suite::new(&hostility) });
+        let update = runner.update_test_file(
+            &file,
+            " ",
+            sqllogictest::default_validator,
+            sqllogictest::default_normalizer,
+            sqllogictest::default_column_validator,
+        );
+        if let Err(error) = block_on(update) {
+            panic!("{}: {error}", file.display());
+        }
+    }
+}
+
+/// Runs a future that waits for nothing.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    loop {
+        if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return value;
+        }
+    }
+}
+
+#[test]
+fn the_suite_passes() {
+    if std::env::var_os("ROWMILL_SUITE_UPDATE").is_some() {
+        update_all();
+    }
+    let failures = run_all(&plain());
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn the_suite_passes_under_hostile_settings() {
+    let failures: Vec<String> = selection().iter().flat_map(run_all).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

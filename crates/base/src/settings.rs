@@ -90,13 +90,7 @@ pub const SETTINGS: &[Setting] = &[
         16 << 20,
         "Length of a statement's text beyond which it is refused.",
     ),
-    number(
-        "expression_depth_max",
-        8,
-        100_000,
-        1_000,
-        "Nesting of a statement's expressions beyond which it is refused.",
-    ),
+    number("expression_depth_max", 8, 100_000, 300, "Nesting of a statement's expressions beyond which it is refused."),
     number(
         "expression_terms_max",
         64,

@@ -433,8 +433,8 @@ impl Transaction {
         self.start_change()?;
         let def = self.table_def(table)?;
         let (private, committed): (Vec<u64>, Vec<u64>) = rows.iter().partition(|row| **row >= PRIVATE_ROWS);
+        // Rows that are pending have no numbers that anyone could know: a view has flushed those it showed.
         let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
-        changes.flush(&def)?;
         let mut marked = 0;
         if !committed.is_empty() {
             let base = self.base.tables.get(&table).ok_or_else(|| gone("table"))?;

@@ -34,6 +34,6 @@ fn other_forms_are_refused_or_described() {
     assert_eq!(error_kind(&mut session, "EXPLAIN DROP TABLE t"), ErrorKind::Unsupported);
     assert_eq!(
         rows(&mut session, "DESCRIBE SELECT a, \"b b\" FROM t"),
-        ["column_name|column_type|null", "A|INTEGER|YES", "B b|TEXT|YES"]
+        ["column_name|column_type|null|default", "A|INTEGER|YES|NULL", "B b|TEXT|YES|NULL"]
     );
 }

@@ -52,7 +52,7 @@ fn deep_and_long_statements_are_answered_or_refused() {
 fn a_small_stack_is_enough() {
     let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(|| {
         let (_, mut session) = small();
-        let sum = format!("SELECT {}", vec!["a"; 900].join(" + ")) + " FROM t LIMIT 1";
+        let sum = format!("SELECT {}", vec!["a"; 250].join(" + ")) + " FROM t LIMIT 1";
         rows(&mut session, &sum).len()
     });
     assert_eq!(thread.unwrap().join().unwrap(), 2);

@@ -190,6 +190,7 @@ fn the_suite_passes() {
 }
 
 #[test]
+#[ignore = "takes longer than the gate allows; .ci/long runs it"]
 fn the_suite_passes_under_hostile_settings() {
     let failures: Vec<String> = selection().iter().flat_map(run_all).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -1,6 +1,6 @@
 //! Settings that no user would choose and under which every answer has to stay the same.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -51,30 +51,31 @@ pub(crate) fn plain() -> Hostility {
     }
 }
 
-/// A selection in memory, or all combinations if `ROWMILL_LONG` is set.
+/// Enough combinations that any two settings meet in one of them, or all of them if `ROWMILL_LONG` is set.
 pub(crate) fn selection() -> Vec<Hostility> {
-    let of = |rows_per_block, threads, deleted_rows, old_snapshots, in_transaction, reopen| Hostility {
-        rows_per_block,
-        threads,
-        deleted_rows,
-        old_snapshots,
-        in_transaction,
-        reopen,
-    };
-    if std::env::var_os("ROWMILL_LONG").is_none() {
-        return vec![
-            of(3, 1, true, true, false, false),
-            of(512, 4, false, true, true, false),
-            of(1 << 19, 4, true, false, false, false),
-        ];
+    match std::env::var_os("ROWMILL_LONG") {
+        Some(_) => all(),
+        None => pairwise(all()),
     }
+}
+
+fn all() -> Vec<Hostility> {
     let mut all = Vec::new();
     for rows_per_block in [3, 512, 1 << 19] {
         for threads in [1, 4] {
             for bits in 0..16 {
-                let (in_transaction, reopen) = (bits & 4 != 0, bits & 8 != 0);
-                if !(in_transaction && (reopen || bits & 1 != 0)) {
-                    all.push(of(rows_per_block, threads, bits & 1 != 0, bits & 2 != 0, in_transaction, reopen));
+                let is = |bit: u32| bits >> bit & 1 == 1;
+                let (deleted_rows, old_snapshots, in_transaction, reopen) = (is(0), is(1), is(2), is(3));
+                // Rows are deleted by commits, and a transaction ends where its database is closed.
+                if !(in_transaction && (reopen || deleted_rows)) {
+                    all.push(Hostility {
+                        rows_per_block,
+                        threads,
+                        deleted_rows,
+                        old_snapshots,
+                        in_transaction,
+                        reopen,
+                    });
                 }
             }
         }
@@ -82,7 +83,29 @@ pub(crate) fn selection() -> Vec<Hostility> {
     all
 }
 
+/// Takes whichever combination has most pairs of settings that no other has had, until all pairs were had.
+fn pairwise(mut combinations: Vec<Hostility>) -> Vec<Hostility> {
+    let mut had = HashSet::new();
+    let mut taken = Vec::new();
+    loop {
+        let fresh = |hostility: &Hostility| hostility.pairs().filter(|pair| !had.contains(pair)).count();
+        let best = (0..combinations.len()).max_by_key(|at| fresh(&combinations[*at]));
+        let Some(best) = best.filter(|at| fresh(&combinations[*at]) > 0) else { return taken };
+        let best = combinations.swap_remove(best);
+        had.extend(best.pairs());
+        taken.push(best);
+    }
+}
+
 impl Hostility {
+    /// Any two of the settings, each with its place.
+    fn pairs(&self) -> impl Iterator<Item = [(usize, usize); 2]> + use<> {
+        let switches = [self.deleted_rows, self.old_snapshots, self.in_transaction, self.reopen].map(usize::from);
+        let settings: Vec<_> = [self.rows_per_block, self.threads].into_iter().chain(switches).enumerate().collect();
+        let count = settings.len();
+        (0..count).flat_map(move |a| (a + 1..count).map(move |b| (a, b))).map(move |(a, b)| [settings[a], settings[b]])
+    }
+
     /// Whether a file says things that make no sense under these settings.
     pub(crate) fn passes_over(&self, text: &str) -> bool {
         let lower = text.to_lowercase();
@@ -104,28 +127,28 @@ impl Hostility {
     pub(crate) fn scatter_deleted_rows(&self, engine: &Arc<Engine>) -> Result<()> {
         let before = engine.snapshot()?;
         let mut copies = engine.begin()?;
-        let mut known: HashMap<TableId, Vec<u64>> = HashMap::new();
+        // Numbers only grow, so the copies are the rows from here on.
+        let mut ends: HashMap<TableId, u64> = HashMap::new();
         for def in before.catalog().all_tables() {
             let table = before.table(def.id).expect("the catalog names tables that exist");
-            let mut numbers = Vec::new();
+            let mut end = 0;
             for batch in rows(&table)? {
                 let values = batch.num_columns() - 1;
-                numbers.extend(row_numbers(&batch));
+                end = row_numbers(&batch).iter().fold(end, |end, row| end.max(row + 1));
                 let copied = batch.num_rows().div_ceil(6);
                 let own = batch.project(&(0..values).collect::<Vec<_>>()).expect("columns of the batch");
                 let own = RecordBatch::try_new(def.arrow_schema(), own.slice(0, copied).columns().to_vec());
                 copies.insert(def.id, &own.expect("rows of the table"))?;
             }
-            known.insert(def.id, numbers);
+            ends.insert(def.id, end);
         }
         copies.commit()?;
         let after = engine.snapshot()?;
         let mut deletes = engine.begin()?;
-        for (id, numbers) in known {
-            for batch in rows(&after.table(id).expect("nothing was dropped"))? {
-                let new: Vec<u64> = row_numbers(&batch).into_iter().filter(|row| !numbers.contains(row)).collect();
-                deletes.delete(id, &new)?;
-            }
+        for (id, end) in ends {
+            let now = rows(&after.table(id).expect("nothing was dropped"))?;
+            let copied: Vec<u64> = now.iter().flat_map(row_numbers).filter(|row| *row >= end).collect();
+            deletes.delete(id, &copied)?;
         }
         deletes.commit().map(drop)
     }

@@ -8,3 +8,12 @@ mod hostile_settings;
 mod library;
 mod pages;
 mod sql_suite;
+
+use std::path::PathBuf;
+
+/// The root of the source tree in which the tests run. Asked for when they run: a test that was built in one checkout may
+/// be run from another that shares its build folder.
+fn source_root() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
+    PathBuf::from(package).join("../..")
+}

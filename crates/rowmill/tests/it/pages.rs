@@ -1,6 +1,6 @@
 //! The project's pages name only what exists.
 
-use std::path::Path;
+use crate::source_root;
 
 const PAGES: &[&str] = &[
     "README.md",
@@ -24,7 +24,7 @@ fn names(page: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_path_on_a_page_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = source_root();
     let mut missing = Vec::new();
     for page in PAGES {
         let text = std::fs::read_to_string(root.join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
@@ -35,7 +35,7 @@ fn every_path_on_a_page_exists() {
 
 #[test]
 fn every_crate_is_on_the_map() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = source_root();
     let map = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the map");
     for entry in std::fs::read_dir(root.join("crates")).expect("the crates") {
         let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();

@@ -7,6 +7,7 @@ use rowmill::{Connection, Database, Error, Options, Outcome, Result, Transaction
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 
 use crate::hostile_settings::{Hostility, plain, selection};
+use crate::source_root;
 
 /// All files of the suite, by name.
 fn files() -> Vec<PathBuf> {
@@ -21,7 +22,7 @@ fn files() -> Vec<PathBuf> {
         }
     }
     let mut files = Vec::new();
-    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt"), &mut files);
+    collect(&source_root().join("tests/slt"), &mut files);
     files.sort();
     assert!(!files.is_empty(), "the SQL suite is there");
     files
@@ -190,7 +191,6 @@ fn the_suite_passes() {
 }
 
 #[test]
-#[ignore = "takes longer than the gate allows; .ci/long runs it"]
 fn the_suite_passes_under_hostile_settings() {
     let failures: Vec<String> = selection().iter().flat_map(run_all).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -322,7 +322,9 @@ impl Walk<'_> {
 
 /// The pages that a walk has met.
 struct Met {
-    /// A bit for each page of the file.
+    /// Pages of the file.
+    pages: u64,
+    /// A bit for each of them.
     inside: Vec<u64>,
     /// Pages behind the end of the file, which only the free list may name.
     behind: HashSet<u64>,
@@ -330,20 +332,18 @@ struct Met {
 
 impl Met {
     fn new(pages: u64) -> Met {
-        Met { inside: vec![0; pages.div_ceil(64) as usize], behind: HashSet::new() }
+        Met { pages, inside: vec![0; pages.div_ceil(64) as usize], behind: HashSet::new() }
     }
 
     /// Marks a page. False if it was marked before.
     fn mark(&mut self, number: u64) -> bool {
-        let bit = 1 << (number % 64);
-        match self.inside.get_mut((number / 64) as usize) {
-            Some(word) => {
-                let fresh = *word & bit == 0;
-                *word |= bit;
-                fresh
-            }
-            None => self.behind.insert(number),
+        if number >= self.pages {
+            return self.behind.insert(number);
         }
+        let (word, bit) = (&mut self.inside[(number / 64) as usize], 1 << (number % 64));
+        let fresh = *word & bit == 0;
+        *word |= bit;
+        fresh
     }
 }
 
@@ -357,4 +357,19 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(*bytes[at..].first_chunk().expect("the field lies inside"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_behind_the_file_are_told_from_those_inside() {
+        for pages in [0, 1, 63, 64, 65, 100] {
+            let mut met = Met::new(pages);
+            assert!((0..pages + 70).all(|number| met.mark(number)));
+            assert!(!(0..pages + 70).any(|number| met.mark(number)));
+            assert_eq!(met.behind, HashSet::from_iter(pages..pages + 70));
+        }
+    }
 }

@@ -30,18 +30,25 @@ pub struct FreedExtents(Mutex<Vec<(CommitId, Arc<ColumnFile>, Extent)>>);
 impl FreedExtents {
     /// Gives back the extents whose removal `may_free` allows, and keeps the others.
     pub fn reap(&self, may_free: impl Fn(CommitId) -> bool) -> Result<()> {
-        let ready: Vec<_> = {
+        let mut ready: Vec<_> = {
             let mut freed = self.0.lock();
             let (ready, waiting) = freed.drain(..).partition(|(removed_by, _, _)| may_free(*removed_by));
             *freed = waiting;
             ready
         };
+        ready.sort_by_key(|(_, file, _)| Arc::as_ptr(file));
         let mut outcome = Ok(());
-        for (_, file, extent) in ready {
+        for of_file in ready.chunk_by(|(_, a, _), (_, b, _)| Arc::ptr_eq(a, b)) {
+            let extents: Vec<Extent> = of_file.iter().map(|(_, _, extent)| *extent).collect();
             // One file that cannot be punched must not keep the others from being freed.
-            outcome = file.release(extent).and(outcome);
+            outcome = of_file[0].1.release(&extents).and(outcome);
         }
         outcome
+    }
+
+    /// An extent that no commit from `removed_by` on names, and nobody in this process reads.
+    pub fn add(&self, removed_by: CommitId, file: &Arc<ColumnFile>, extent: Extent) {
+        self.0.lock().push((removed_by, Arc::clone(file), extent));
     }
 
     /// Extents that wait.
@@ -105,7 +112,7 @@ impl Drop for StoredChunk {
     fn drop(&mut self) {
         let fate = *self.fate.get_mut();
         if fate != KEPT {
-            self.freed.0.lock().push((CommitId(fate), Arc::clone(&self.file), self.extent));
+            self.freed.add(CommitId(fate), &self.file, self.extent);
         }
     }
 }
@@ -191,6 +198,12 @@ impl Block {
         let deleted = self.deleted.as_deref().map_or_else(|| positions.clone(), |deleted| deleted | positions);
         assert!(deleted.max().is_none_or(|last| (last as usize) < self.rows), "only rows of the block are deleted");
         Block { deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)), ..self.clone() }
+    }
+
+    /// The same block, in which exactly the rows at `positions` are deleted.
+    #[must_use]
+    pub fn with_all_deleted(&self, positions: Option<Arc<RoaringBitmap>>) -> Self {
+        Block { deleted: positions, ..self.clone() }
     }
 
     /// A commit names the block now: its extents stay.

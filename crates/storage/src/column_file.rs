@@ -1,6 +1,6 @@
 //! A column is one file and one long mapping.
 //!
-//! The file appears with the first sealed block. Descriptors live only for a call: a database of a thousand columns
+//! The file appears with the first sealed block and stays as long as the column. Descriptors live only for a call: a database of a thousand columns
 //! holds mappings, not descriptors. The mapping is longer than the file, so that growth is no call and moves no pointer;
 //! one that is outgrown is followed by a longer one, and ends with its last reader.
 
@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use rowmill_base::{Error, Result};
 use rowmill_io::{Disk, Mapping, OpenMode};
 
-use crate::extent::{Extent, ExtentAllocator};
+use crate::extent::{Extent, ExtentAllocator, whole_pages};
 
 /// The file of one column of one table.
 #[derive(Debug)]
@@ -38,33 +38,13 @@ impl ColumnFile {
         &self.path
     }
 
-    /// Whether nothing in it is taken.
-    pub fn is_empty(&self) -> bool {
-        self.space.lock().end() == 0
-    }
-
-    /// Gives everything that no extent names back to the file system.
+    /// Takes every part of the file that no extent names, and returns the parts. The caller gives them back when nobody
+    /// can be reading them.
     ///
-    /// Called at opening, before the first writer, when whatever is not named was left by a killed process.
-    pub fn reclaim(&self) -> Result<()> {
-        let space = self.space.lock();
-        let Some(len) = self.disk.len(&self.path)? else { return Ok(()) };
-        if space.end() == 0 {
-            return self.disk.remove(&self.path);
-        }
-        let mut gaps = space.gaps().peekable();
-        if len <= space.end() && gaps.peek().is_none() {
-            return Ok(());
-        }
-        let file = self.disk.open(&self.path, OpenMode::Write)?;
-        for gap in gaps.filter(|gap| gap.offset < len) {
-            file.punch(gap.offset, gap.len)?;
-        }
-        // Never longer: a file that is too short has lost bytes, and the reader that misses them says so.
-        if len > space.end() {
-            file.set_len(space.end())?;
-        }
-        Ok(())
+    /// Called at opening, before the first writer, when whatever is not named was left by another process.
+    pub fn take_unnamed(&self) -> Result<Vec<Extent>> {
+        let Some(len) = self.disk.len(&self.path)? else { return Ok(Vec::new()) };
+        Ok(self.space.lock().take_free(whole_pages(len)))
     }
 
     /// Writes `bytes` into an extent of their own, padded with zeros to whole pages. Not yet synced.
@@ -77,7 +57,7 @@ impl ColumnFile {
             Ok(()) => Ok(extent),
             Err(error) => {
                 // The range may hold a part of the bytes; it is free again and will be written before it is named.
-                let _ = self.release(extent);
+                let _ = self.release(&[extent]);
                 Err(error)
             }
         }
@@ -88,25 +68,25 @@ impl ColumnFile {
         self.disk.open(&self.path, OpenMode::Write)?.sync()
     }
 
-    /// Gives `extent` back: to the file system at once, and to the next writer.
-    pub fn release(&self, extent: Extent) -> Result<()> {
+    /// Gives `extents` back: to the file system at once, and to the next writer.
+    ///
+    /// A file without extents is empty but keeps its name. Another process may have it mapped for what comes next.
+    pub fn release(&self, extents: &[Extent]) -> Result<()> {
         // The lock is held over the calls: nobody may be handed the range, or grow the file, before it is gone.
         let mut space = self.space.lock();
-        space.release(extent);
+        extents.iter().for_each(|extent| space.release(*extent));
         let Some(len) = self.disk.len(&self.path)? else { return Ok(()) };
-        if space.end() == 0 {
-            // The next block makes a new file, and with it a new mapping.
-            *self.mapping.write() = None;
-            return self.disk.remove(&self.path);
+        let end = space.end();
+        let mut holes = extents.iter().filter(|extent| extent.offset < end.min(len)).peekable();
+        if len <= end && holes.peek().is_none() {
+            return Ok(());
         }
         let file = self.disk.open(&self.path, OpenMode::Write)?;
-        if extent.end() > space.end() {
-            if len > space.end() {
-                file.set_len(space.end())?;
-            }
-            Ok(())
-        } else {
-            file.punch(extent.offset, extent.len.min(len.saturating_sub(extent.offset)))
+        holes.try_for_each(|hole| file.punch(hole.offset, hole.len.min(len - hole.offset)))?;
+        // Never longer: a file that is too short has lost bytes, and the reader that misses them says so.
+        match len > end {
+            true => file.set_len(end),
+            false => Ok(()),
         }
     }
 

@@ -84,6 +84,17 @@ impl ExtentAllocator {
         extent
     }
 
+    /// Takes everything that is free before `end` and returns it.
+    pub fn take_free(&mut self, end: u64) -> Vec<Extent> {
+        let mut taken: Vec<Extent> = self.gaps().collect();
+        self.free.clear();
+        if end > self.end {
+            taken.push(Extent { offset: self.end, len: end - self.end });
+            self.end = end;
+        }
+        taken
+    }
+
     /// Gives `extent` back.
     pub fn release(&mut self, extent: Extent) {
         let Extent { mut offset, mut len } = extent;
@@ -139,6 +150,18 @@ mod tests {
         assert_eq!(allocator.gaps().collect::<Vec<_>>(), [page(0, 1), page(3, 1)]);
         assert_eq!(allocator.end(), 5 * PAGE_BYTES);
         assert!(ExtentAllocator::new(vec![page(4, 1), page(3, 2)]).is_err());
+    }
+
+    #[test]
+    fn what_is_not_named_can_be_taken_and_given_back() {
+        let page = |offset: u64, pages: u64| Extent { offset: offset * PAGE_BYTES, len: pages * PAGE_BYTES };
+        let mut allocator = ExtentAllocator::new(vec![page(1, 2), page(4, 1)]).expect("no overlap");
+        let taken = allocator.take_free(7 * PAGE_BYTES);
+        assert_eq!(taken, [page(0, 1), page(3, 1), page(5, 2)]);
+        assert_eq!(allocator.take_free(2 * PAGE_BYTES), []);
+        assert_eq!(allocator.allocate(1), page(7, 1));
+        taken.into_iter().for_each(|extent| allocator.release(extent));
+        assert_eq!(allocator.gaps().collect::<Vec<_>>(), [page(0, 1), page(3, 1), page(5, 2)]);
     }
 
     #[test]

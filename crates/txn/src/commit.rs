@@ -95,16 +95,20 @@ pub(crate) fn publish(
     for block in &difference.removed {
         block.doom(commit);
     }
+    for table in &difference.dropped {
+        engine.note_dropped(*table, commit);
+    }
     engine.show(Arc::new(Snapshot { commit, catalog, tables: Arc::new(tables), pin: None }));
     Ok(commit)
 }
 
-/// What a commit writes, and which blocks it names or removes.
+/// What a commit writes, and which blocks and tables it names or removes.
 #[derive(Default)]
 struct Difference {
     batch: WriteBatch,
     named: Vec<Arc<Block>>,
     removed: Vec<Arc<Block>>,
+    dropped: Vec<TableId>,
 }
 
 impl Difference {
@@ -142,6 +146,7 @@ impl Difference {
             self.batch.delete_prefix(id_key(kind, before.def.id.0));
         }
         self.removed.extend(before.blocks.iter().cloned());
+        self.dropped.push(before.def.id);
     }
 
     fn tables(&mut self, before: &TableSnapshot, after: &TableSnapshot) -> Result<()> {

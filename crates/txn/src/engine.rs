@@ -1,6 +1,6 @@
 //! The engine: one open directory (or one database in memory), its current snapshot, and what all connections share.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use rowmill_base::{
     BlockId, Broker, ColumnId, CommitId, Error, ErrorKind, Result, SchemaId, Settings, TableId, ViewId,
 };
 use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk};
-use rowmill_storage::{ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
+use rowmill_storage::{ColumnDef, ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
 
 use crate::base::{LmdbBase, MemoryBase, OrderedBase};
+use crate::column_files::{ColumnFiles, TABLES, Unnamed, table_folder};
 use crate::manifest::Meta;
 use crate::merge::Merger;
 use crate::recovery;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Pin, Snapshot};
 use crate::transaction::Transaction;
 
 /// How a directory is opened.
@@ -55,9 +56,6 @@ pub struct Core {
     /// Held while the database is open; released last.
     _lock: Option<DirectoryLock>,
 }
-
-/// The folder of the column files within the database's directory.
-pub(crate) const TABLES: &str = "tables";
 
 impl Engine {
     /// Opens the directory at `path`, which is made if it is absent.
@@ -102,13 +100,13 @@ impl Engine {
         options: OpenOptions,
     ) -> Result<Arc<Engine>> {
         let freed = Arc::new(FreedExtents::default());
-        let files = ColumnFiles { disk: Arc::clone(&disk), files: Mutex::default() };
+        let files = ColumnFiles::new(Arc::clone(&disk));
         if !options.read_only {
             recovery::initialise(&*base)?;
         }
-        let (snapshot, meta) = recovery::load(&*base, &files, &freed)?;
+        let (snapshot, meta) = recovery::load(&*base.read()?, &files, &freed, None)?;
         if !options.read_only {
-            recovery::reclaim(&*disk, &files, snapshot.catalog())?;
+            recovery::note_unnamed(&files, &freed, &snapshot)?;
         }
         let limit = match options.settings.number("memory_limit") {
             0 => machine_memory_bytes() / 10 * 7,
@@ -130,7 +128,10 @@ impl Engine {
         });
         let merger = match core.read_only {
             true => Merger::default(),
-            false => Merger::start(&core)?,
+            false => {
+                core.try_reap()?;
+                Merger::start(&core)?
+            }
         };
         Ok(Arc::new(Engine { core, merger }))
     }
@@ -195,10 +196,10 @@ impl Core {
 
     /// The last committed state. In a process that only reads, whatever the writing process has committed by now.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
-        if self.read_only {
-            self.follow()?;
+        match self.read_only {
+            true => self.follow(),
+            false => Ok(self.current()),
         }
-        Ok(self.current())
     }
 
     /// The last committed state that this process knows.
@@ -206,31 +207,28 @@ impl Core {
         Arc::clone(&self.current.read())
     }
 
-    /// Reads the base again if it has moved on.
-    fn follow(&self) -> Result<()> {
-        if self.base.commit_id()? == self.current.read().commit {
-            return Ok(());
+    /// What the writing process has committed by now, under a read of the base that lives as long as the snapshot.
+    ///
+    /// The state that was loaded last holds nothing back. It is taken up again if no commit has come since: what it
+    /// names, only a later commit can remove.
+    fn follow(&self) -> Result<Arc<Snapshot>> {
+        let read = self.base.read()?;
+        let mut snapshot = self.current();
+        if read.commit_id()? != snapshot.commit {
+            snapshot = Arc::new(recovery::load(&*read, &self.files, &self.freed, Some(&snapshot))?.0);
+            let mut current = self.current.write();
+            if current.commit < snapshot.commit {
+                *current = Arc::clone(&snapshot);
+            }
         }
-        let mut current = self.current.write();
-        let (snapshot, _) = recovery::load(&*self.base, &self.files, &self.freed)?;
-        *current = Arc::new(snapshot);
-        Ok(())
+        Ok(Arc::new(snapshot.pinned(Pin::new(read))))
     }
 
     /// Gives back all space that no snapshot needs, and makes sure that everything committed is on disk.
     pub fn checkpoint(&self) -> Result<()> {
         self.check_writable()?;
         let _committing = self.committing.lock();
-        self.try_reap()?;
-        let current = self.current();
-        let known: BTreeSet<TableId> = current.tables.keys().copied().collect();
-        for table in self.files.tables() {
-            if !known.contains(&table) && self.files.is_unused(table) {
-                self.files.forget(table);
-                self.disk.remove_dir(&table_folder(table))?;
-            }
-        }
-        Ok(())
+        self.try_reap()
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
@@ -262,16 +260,26 @@ impl Core {
         self.reap();
     }
 
-    /// Gives back extents whose last reader is gone. What cannot be given back now is found at the next opening.
+    /// No commit from `since` on has the table: its folder goes with its last reader.
+    pub(crate) fn note_dropped(&self, table: TableId, since: CommitId) {
+        self.files.note_unnamed(Unnamed::Folder(table), since);
+    }
+
+    /// Gives back extents and files whose last reader is gone. What cannot be given back now is found at the next
+    /// opening.
     pub(crate) fn reap(&self) {
-        if !self.freed.is_empty() {
+        if !self.freed.is_empty() || self.files.has_unnamed() {
             let _ = self.try_reap();
         }
     }
 
+    /// In this process a snapshot keeps what it reads by holding it. The readers of others are known to the base: what
+    /// commit `n` removed is free when none of them is older than `n`.
     fn try_reap(&self) -> Result<()> {
         let oldest = self.base.oldest_reader()?;
-        self.freed.reap(|removed_by| oldest.is_none_or(|oldest| removed_by <= oldest))
+        let may_free = |removed_by| oldest.is_none_or(|oldest| removed_by <= oldest);
+        self.freed.reap(may_free)?;
+        self.files.remove_unnamed(may_free)
     }
 
     pub(crate) fn sync_directories<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<()> {
@@ -285,15 +293,14 @@ impl Core {
 
     /// Where the columns of a table's next block go.
     pub(crate) fn column_targets(&self, table: &TableDef) -> Result<Vec<ColumnTarget>> {
+        let target = |column: &ColumnDef| {
+            let file = self.files.get(table.id, column.id)?;
+            Ok(ColumnTarget { id: column.id, kind: column.kind.clone(), file })
+        };
+        let targets = table.columns.iter().map(target).collect::<Result<_>>()?;
+        // Made behind the targets: files that somebody holds keep their folder.
         self.disk.create_dir(&table_folder(table.id))?;
-        table
-            .columns
-            .iter()
-            .map(|column| {
-                let file = self.files.get(table.id, column.id)?;
-                Ok(ColumnTarget { id: column.id, kind: column.kind.clone(), file })
-            })
-            .collect()
+        Ok(targets)
     }
 
     pub(crate) fn column_file(&self, table: TableId, column: ColumnId) -> Result<Arc<ColumnFile>> {
@@ -323,69 +330,6 @@ fn machine_memory_bytes() -> u64 {
     };
     // A machine that does not tell is taken for a small one.
     from_proc().map_or(4 << 30, |kib| kib * 1024)
-}
-
-/// The folder of a table's column files.
-pub(crate) fn table_folder(table: TableId) -> String {
-    format!("{TABLES}/{table}")
-}
-
-/// The name of a column's file in its table's folder.
-pub(crate) fn column_name(column: ColumnId) -> String {
-    match column {
-        rowmill_storage::ROW_NUMBERS => "rows.col".to_owned(),
-        column => format!("{column}.col"),
-    }
-}
-
-/// The column files of all tables.
-#[derive(Debug)]
-pub(crate) struct ColumnFiles {
-    disk: Arc<dyn Disk>,
-    files: Mutex<HashMap<(TableId, ColumnId), Arc<ColumnFile>>>,
-}
-
-impl ColumnFiles {
-    /// The file of a column, with nothing taken in it if it is new.
-    pub(crate) fn get(&self, table: TableId, column: ColumnId) -> Result<Arc<ColumnFile>> {
-        if let Some(file) = self.files.lock().get(&(table, column)) {
-            return Ok(Arc::clone(file));
-        }
-        self.put(table, column, Vec::new())
-    }
-
-    /// The file of a column in which `named` is taken.
-    pub(crate) fn put(
-        &self,
-        table: TableId,
-        column: ColumnId,
-        named: Vec<rowmill_storage::Extent>,
-    ) -> Result<Arc<ColumnFile>> {
-        let path = format!("{}/{}", table_folder(table), column_name(column));
-        let file = Arc::new(ColumnFile::new(Arc::clone(&self.disk), path, named)?);
-        Ok(Arc::clone(self.files.lock().entry((table, column)).or_insert(file)))
-    }
-
-    /// A file that is known already.
-    pub(crate) fn known(&self, table: TableId, column: ColumnId) -> Option<Arc<ColumnFile>> {
-        self.files.lock().get(&(table, column)).cloned()
-    }
-
-    pub(crate) fn all(&self) -> Vec<Arc<ColumnFile>> {
-        self.files.lock().values().cloned().collect()
-    }
-
-    fn tables(&self) -> BTreeSet<TableId> {
-        self.files.lock().keys().map(|(table, _)| *table).collect()
-    }
-
-    fn is_unused(&self, table: TableId) -> bool {
-        self.files.lock().iter().all(|((of, _), file)| *of != table || file.is_empty())
-    }
-
-    fn forget(&self, table: TableId) {
-        self.files.lock().retain(|(of, _), _| *of != table);
-    }
 }
 
 /// The ids that come next. Numbers taken by transactions that never commit are lost, which costs nothing.

@@ -7,6 +7,7 @@
 pub mod base;
 mod catalog;
 mod codec;
+mod column_files;
 mod commit;
 mod deletes;
 mod engine;

@@ -2,22 +2,28 @@
 //!
 //! Whatever a killed process left behind - extents of a load that never committed, files of a dropped table - is not in
 //! the base, so it is found by what is missing there. Doing it twice, or being killed meanwhile, changes nothing.
+//!
+//! What is missing now, another process may be reading in an older state, and which commit removed it is not known any
+//! more. So all of it counts as removed by the last commit, and waits until nobody reads an older one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use rowmill_base::{ColumnId, CommitId, Error, Result, RowNumber, SchemaId, TableId, ViewId};
-use rowmill_io::Disk;
-use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, StoredChunk, TableDef};
+use rowmill_base::{BlockId, ColumnId, CommitId, Error, ErrorKind, Result, RowNumber, SchemaId, TableId, ViewId};
+use rowmill_storage::{Block, ColumnFile, Extent, FreedExtents, OpenRun, ROW_NUMBERS, StoredChunk, TableDef};
 
 use crate::base::{BaseRead, OrderedBase, WriteBatch};
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef};
-use crate::engine::{ColumnFiles, NO_COMMIT, TABLES, column_name, table_folder};
+use crate::column_files::{ColumnFiles, Unnamed};
+use crate::engine::NO_COMMIT;
 use crate::manifest::{
     self, BLOCK, BlockEntry, DELETES, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key, parse_row_key,
 };
-use crate::snapshot::{Pin, Snapshot, TableSnapshot};
+use crate::snapshot::{Snapshot, TableSnapshot};
+
+/// The commit that makes a directory a database.
+const FIRST_COMMIT: CommitId = CommitId(NO_COMMIT.0 + 1);
 
 /// Makes the first commit of a new directory: the main schema.
 pub(crate) fn initialise(base: &dyn OrderedBase) -> Result<()> {
@@ -28,22 +34,29 @@ pub(crate) fn initialise(base: &dyn OrderedBase) -> Result<()> {
     let mut batch = WriteBatch::default();
     batch.put(META_KEY.to_vec(), Meta { next_schema: SchemaId(1), ..Meta::default() }.encode());
     batch.put(id_key(SCHEMA, main.id.0), manifest::encode_schema(&main));
-    base.write(&batch, CommitId(NO_COMMIT.0 + 1))
+    base.write(&batch, FIRST_COMMIT)
 }
 
 /// Delete vectors of a table, by first row.
 type Deletes = HashMap<(TableId, RowNumber), Vec<u8>>;
 
-/// The state that the base holds.
-pub(crate) fn load(base: &dyn OrderedBase, files: &ColumnFiles, freed: &Arc<FreedExtents>) -> Result<(Snapshot, Meta)> {
-    let reader = base.read()?;
+/// The state that `reader` sees. Blocks that are in `known`, an older state, are shared with it.
+pub(crate) fn load(
+    reader: &dyn BaseRead,
+    files: &ColumnFiles,
+    freed: &Arc<FreedExtents>,
+    known: Option<&Snapshot>,
+) -> Result<(Snapshot, Meta)> {
     let commit = reader.commit_id()?;
+    if commit < FIRST_COMMIT {
+        return Err(Error::new(ErrorKind::UndefinedFile, "the database is only just being made").hint("try it again"));
+    }
     let meta = reader.get(META_KEY)?.ok_or_else(|| Error::corrupt("the ordered base has no head"))?;
     let meta = Meta::decode(&meta)?;
-    let catalog = load_catalog(&*reader)?;
-    let mut deletes = load_deletes(&*reader)?;
-    let mut blocks = load_blocks(&*reader, &catalog, files, freed, &mut deletes)?;
-    let mut runs = load_runs(&*reader, &catalog, &mut deletes)?;
+    let catalog = load_catalog(reader)?;
+    let mut deletes = load_deletes(reader)?;
+    let mut blocks = load_blocks(reader, &catalog, files, freed, known, &mut deletes)?;
+    let mut runs = load_runs(reader, &catalog, &mut deletes)?;
     let mut tables = HashMap::new();
     for def in catalog.all_tables() {
         let next_row = match reader.get(&id_key(NEXT_ROW, def.id.0))? {
@@ -58,11 +71,11 @@ pub(crate) fn load(base: &dyn OrderedBase, files: &ColumnFiles, freed: &Arc<Free
             blocks: blocks.remove(&def.id).unwrap_or_default().into(),
             runs: runs.remove(&def.id).unwrap_or_default().into(),
             next_row,
+            _pin: None,
         };
         tables.insert(def.id, Arc::new(table));
     }
-    let pin: Option<Arc<dyn Pin>> = None;
-    Ok((Snapshot { commit, catalog: Arc::new(catalog), tables: Arc::new(tables), pin }, meta))
+    Ok((Snapshot { commit, catalog: Arc::new(catalog), tables: Arc::new(tables), pin: None }, meta))
 }
 
 fn id_of(key: &[u8]) -> Result<u32> {
@@ -112,6 +125,7 @@ fn load_blocks(
     catalog: &Catalog,
     files: &ColumnFiles,
     freed: &Arc<FreedExtents>,
+    known: Option<&Snapshot>,
     deletes: &mut Deletes,
 ) -> Result<HashMap<TableId, Vec<Arc<Block>>>> {
     let mut entries: BTreeMap<TableId, Vec<(RowNumber, BlockEntry)>> = BTreeMap::new();
@@ -126,15 +140,23 @@ fn load_blocks(
             return Err(Error::corrupt(format!("the manifest names blocks of a table {id} that does not exist")));
         };
         let column_files = open_files(table, &entries, files)?;
+        let known = known.and_then(|known| known.tables.get(&id));
+        let known: HashMap<BlockId, &Arc<Block>> =
+            known.iter().flat_map(|known| known.blocks.iter()).map(|block| (block.id(), block)).collect();
         let mut of_table = Vec::with_capacity(entries.len());
         for (first_row, entry) in entries {
+            let rows = entry.rows as usize;
+            let deleted = take_deletes(deletes, table, first_row, rows)?.map(Arc::new);
+            if let Some(block) = known.get(&entry.id) {
+                // A block's id is never given to another, and its bytes never change while a commit names it.
+                of_table.push(Arc::new(block.with_all_deleted(deleted)));
+                continue;
+            }
             let chunks = entry.chunks.iter().filter_map(|(column, extent)| {
                 // A dropped column's chunks stay in the entries; its file is gone.
                 let file = Arc::clone(column_files.get(column)?);
                 Some(StoredChunk::kept(*column, file, *extent, Arc::clone(freed)))
             });
-            let rows = entry.rows as usize;
-            let deleted = take_deletes(deletes, table, first_row, rows)?.map(Arc::new);
             let block = Block::new(entry.id, first_row..entry.end_row, rows, chunks.collect(), deleted);
             of_table.push(Arc::new(block));
         }
@@ -148,7 +170,7 @@ fn open_files(
     table: &TableDef,
     entries: &[(RowNumber, BlockEntry)],
     files: &ColumnFiles,
-) -> Result<HashMap<ColumnId, Arc<rowmill_storage::ColumnFile>>> {
+) -> Result<HashMap<ColumnId, Arc<ColumnFile>>> {
     let exists = |column: ColumnId| column == ROW_NUMBERS || table.column_by_id(column).is_some();
     let mut named: HashMap<ColumnId, Vec<Extent>> = HashMap::new();
     for (column, extent) in entries.iter().flat_map(|(_, entry)| &entry.chunks) {
@@ -156,16 +178,7 @@ fn open_files(
             named.entry(*column).or_default().push(*extent);
         }
     }
-    named
-        .into_iter()
-        .map(|(column, extents)| {
-            let file = match files.known(table.id, column) {
-                Some(known) => known,
-                None => files.put(table.id, column, extents)?,
-            };
-            Ok((column, file))
-        })
-        .collect()
+    named.into_iter().map(|(column, extents)| Ok((column, files.get_or_put(table.id, column, extents)?))).collect()
 }
 
 fn load_runs(
@@ -189,24 +202,24 @@ fn load_runs(
     Ok(runs)
 }
 
-/// Gives everything that the snapshot does not name back to the file system.
-pub(crate) fn reclaim(disk: &dyn Disk, files: &ColumnFiles, catalog: &Catalog) -> Result<()> {
-    for name in disk.list(TABLES)? {
-        let table = name.parse().ok().and_then(|id| catalog.table_by_id(TableId(id)));
-        let folder = format!("{TABLES}/{name}");
-        let Some(table) = table else {
-            disk.remove_dir(&folder)?;
+/// Finds everything on disk that `snapshot`, the last commit, does not name, and has it freed when nobody reads an older
+/// one.
+pub(crate) fn note_unnamed(files: &ColumnFiles, freed: &FreedExtents, snapshot: &Snapshot) -> Result<()> {
+    for (id, columns) in files.on_disk()? {
+        let Some(table) = snapshot.catalog().table_by_id(id) else {
+            files.note_unnamed(Unnamed::Folder(id), snapshot.commit);
             continue;
         };
-        assert_eq!(folder, table_folder(table.id), "a table's folder is named by its id");
-        for name in disk.list(&folder)? {
-            let columns = table.columns.iter().map(|column| column.id).chain([ROW_NUMBERS]);
-            let known =
-                columns.into_iter().find(|id| column_name(*id) == name).and_then(|id| files.known(table.id, id));
-            if known.is_none() {
-                disk.remove(&format!("{folder}/{name}"))?;
+        for column in columns {
+            if column != ROW_NUMBERS && table.column_by_id(column).is_none() {
+                files.note_unnamed(Unnamed::File(id, column), snapshot.commit);
+                continue;
+            }
+            let file = files.get(id, column)?;
+            for extent in file.take_unnamed()? {
+                freed.add(snapshot.commit, &file, extent);
             }
         }
     }
-    files.all().iter().try_for_each(|file| file.reclaim())
+    Ok(())
 }

@@ -3,13 +3,15 @@
 //! A commit makes the next snapshot out of the last one and what changed; tables that did not change are shared. A
 //! reader holds its snapshot and waits for nobody.
 
-use std::any::Any;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rowmill_base::{CommitId, RowNumber, TableId};
 use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 
+use crate::base::BaseRead;
 use crate::catalog::Catalog;
 
 /// The rows and the definition of one table in one snapshot.
@@ -22,11 +24,13 @@ pub struct TableSnapshot {
     pub(crate) runs: Arc<[Arc<OpenRun>]>,
     /// The number of the next row to be committed.
     pub(crate) next_row: RowNumber,
+    /// As for [`Snapshot`], since a scan outlives the snapshot that it began with.
+    pub(crate) _pin: Option<Arc<Pin>>,
 }
 
 impl TableSnapshot {
     pub(crate) fn empty(def: Arc<TableDef>) -> Self {
-        TableSnapshot { def, blocks: Arc::default(), runs: Arc::default(), next_row: RowNumber(0) }
+        TableSnapshot { def, blocks: Arc::default(), runs: Arc::default(), next_row: RowNumber(0), _pin: None }
     }
 }
 
@@ -50,15 +54,35 @@ pub struct Snapshot {
     pub(crate) commit: CommitId,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) tables: Arc<HashMap<TableId, Arc<TableSnapshot>>>,
-    /// In a process that only reads: the reader that keeps the writer from reusing what this snapshot names.
-    pub(crate) pin: Option<Arc<dyn Pin>>,
+    /// In a process that only reads. The writing process needs none: its snapshots hold the blocks that they name.
+    pub(crate) pin: Option<Arc<Pin>>,
 }
 
-/// Something that is held for what its existence prevents.
-pub(crate) trait Pin: Any + Send + Sync + std::fmt::Debug {}
-impl<T: Any + Send + Sync + std::fmt::Debug> Pin for T {}
+/// A read of the base that is held for what it prevents: while it lives no process reuses, punches, cuts or removes what
+/// its state names.
+pub(crate) struct Pin {
+    /// Never looked at again. A read may move between threads but not be shared by them, hence the lock.
+    _read: Mutex<Box<dyn BaseRead>>,
+}
+
+impl Pin {
+    pub(crate) fn new(read: Box<dyn BaseRead>) -> Self {
+        Pin { _read: Mutex::new(read) }
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pin")
+    }
+}
 
 impl Snapshot {
+    /// The same state, kept readable by `pin`.
+    pub(crate) fn pinned(&self, pin: Pin) -> Self {
+        Snapshot { pin: Some(Arc::new(pin)), ..self.clone() }
+    }
+
     /// The last commit that the snapshot sees.
     pub fn commit(&self) -> CommitId {
         self.commit
@@ -76,6 +100,10 @@ impl Snapshot {
 
     /// The rows of a table.
     pub fn table(&self, id: TableId) -> Option<Arc<TableSnapshot>> {
-        self.tables.get(&id).map(Arc::clone)
+        let table = self.tables.get(&id)?;
+        Some(match &self.pin {
+            None => Arc::clone(table),
+            pin => Arc::new(TableSnapshot { _pin: pin.clone(), ..(**table).clone() }),
+        })
     }
 }

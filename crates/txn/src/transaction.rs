@@ -17,7 +17,7 @@ use rowmill_storage::{Block, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableD
 
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 use crate::deletes::{self, DeletesByHolder, RowFinder};
-use crate::engine::Engine;
+use crate::engine::{Engine, NO_COMMIT};
 use crate::snapshot::{Snapshot, TableSnapshot};
 
 /// Rows that no commit has numbered yet are numbered from here, in a space of their own per transaction and table.
@@ -490,8 +490,14 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         // Private blocks go with the changes; their extents are given back before anyone could ask where they went.
         let engine = Arc::clone(&self.engine);
-        self.changes.tables.clear();
+        let current = engine.current();
+        for (id, _) in self.changes.tables.drain() {
+            if !self.base.tables.contains_key(&id) && !current.tables.contains_key(&id) {
+                engine.note_dropped(id, NO_COMMIT);
+            }
+        }
         self.view = None;
+        self.base = current;
         engine.reap();
     }
 }
@@ -506,7 +512,8 @@ fn overlay(def: &Arc<TableDef>, base: Option<&Arc<TableSnapshot>>, changes: &Tab
     let (own_blocks, own_runs) = deletes::apply(&changes.blocks, &changes.runs, &changes.own_deleted);
     blocks.extend(own_blocks);
     runs.extend(own_runs);
-    TableSnapshot { def: Arc::clone(def), blocks: blocks.into(), runs: runs.into(), next_row: changes.next_row() }
+    let next_row = changes.next_row();
+    TableSnapshot { def: Arc::clone(def), blocks: blocks.into(), runs: runs.into(), next_row, _pin: None }
 }
 
 /// Rows that gathered in memory and fill a block.

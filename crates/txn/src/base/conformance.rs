@@ -230,7 +230,7 @@ struct InDirectory {
 }
 
 impl OrderedBase for InDirectory {
-    fn read(&self) -> rowmill_base::Result<Box<dyn BaseRead + '_>> {
+    fn read(&self) -> rowmill_base::Result<Box<dyn BaseRead>> {
         self.base.read()
     }
 

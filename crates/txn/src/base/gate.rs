@@ -8,6 +8,7 @@
 //! would then wait for itself. The price is that a stream of overlapping reads can make the remapping wait for ever, so
 //! it waits with patience and gives up. Mappings are made so long that hardly anybody ever gets here.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -21,13 +22,13 @@ pub(super) struct Gate {
 
 /// An open transaction's place behind the gate.
 #[derive(Debug)]
-pub(super) struct Entered<'a>(&'a Gate);
+pub(super) struct Entered(Arc<Gate>);
 
 impl Gate {
     /// Enters. Waits only while somebody runs alone.
-    pub(super) fn enter(&self) -> Entered<'_> {
+    pub(super) fn enter(self: &Arc<Self>) -> Entered {
         *self.inside.lock() += 1;
-        Entered(self)
+        Entered(Arc::clone(self))
     }
 
     /// Runs `change` while nobody is inside. `None` if somebody was for all of `patience`.
@@ -43,7 +44,7 @@ impl Gate {
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for Entered {
     fn drop(&mut self) {
         let mut inside = self.0.inside.lock();
         *inside -= 1;
@@ -61,7 +62,7 @@ mod tests {
 
     #[test]
     fn alone_waits_until_all_have_left() {
-        let gate = Gate::default();
+        let gate = Arc::new(Gate::default());
         let first = gate.enter();
         assert_eq!(gate.alone(SHORT, || 1), None);
         std::thread::scope(|scope| {

@@ -28,6 +28,7 @@
 use std::fmt;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -67,11 +68,16 @@ impl Default for LmdbOptions {
 
 /// An ordered base in a file of LMDB.
 pub struct LmdbBase {
+    open: Arc<OpenBase>,
+}
+
+/// What an open base and its reads share. It is closed with the last of them.
+struct OpenBase {
     map: Map,
     env: Env<WithoutTls>,
     /// Behind `env`, so that it is closed after it. None on a file system where nothing can be written.
     readers: Option<ReaderTable>,
-    gate: Gate,
+    gate: Arc<Gate>,
     map_bytes: AtomicUsize,
     patience: Duration,
     file: PathBuf,
@@ -102,28 +108,30 @@ impl LmdbBase {
             make(&file)?;
         }
         check_file(&file)?;
-        LmdbBase::over(file, read_only, options)
+        Ok(LmdbBase { open: OpenBase::over(file, read_only, options)? })
     }
+}
 
-    fn over(file: PathBuf, read_only: bool, options: LmdbOptions) -> Result<LmdbBase> {
+impl OpenBase {
+    fn over(file: PathBuf, read_only: bool, options: LmdbOptions) -> Result<Arc<OpenBase>> {
         let env = open_env(&file, read_only, options.map_bytes)?;
         let (map, readers) = attach(&env, &file, read_only)?;
-        let base = LmdbBase {
+        let base = Arc::new(OpenBase {
             map,
             readers,
-            gate: Gate::default(),
+            gate: Arc::default(),
             map_bytes: AtomicUsize::new(env.info().map_size),
             patience: options.patience,
             env,
             file,
             read_only,
             poisoned: AtomicBool::new(false),
-        };
+        });
         base.check_layout()?;
         Ok(base)
     }
 
-    fn check_layout(&self) -> Result<()> {
+    fn check_layout(self: &Arc<Self>) -> Result<()> {
         let version = self.begin()?.number::<4>(VERSION_KEY)?.map(u32::from_le_bytes);
         match version {
             Some(LAYOUT_VERSION) => Ok(()),
@@ -136,12 +144,14 @@ impl LmdbBase {
         }
     }
 
-    fn begin(&self) -> Result<LmdbRead<'_>> {
+    fn begin(self: &Arc<Self>) -> Result<LmdbRead> {
         let mut tried_again = false;
         loop {
             let entered = self.gate.enter();
-            match self.env.read_txn() {
-                Ok(transaction) => return Ok(LmdbRead { transaction, base: self, _entered: entered }),
+            match self.env.clone().static_read_txn() {
+                Ok(transaction) => {
+                    return Ok(LmdbRead { transaction, _entered: entered, base: Arc::clone(self) });
+                }
                 Err(heed::Error::Mdb(MdbError::MapResized)) => {
                     drop(entered);
                     self.remap(0)?;
@@ -233,20 +243,21 @@ impl LmdbBase {
 }
 
 impl OrderedBase for LmdbBase {
-    fn read(&self) -> Result<Box<dyn BaseRead + '_>> {
-        Ok(Box::new(self.begin()?))
+    fn read(&self) -> Result<Box<dyn BaseRead>> {
+        Ok(Box::new(self.open.begin()?))
     }
 
     fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
-        self.check_writable()?;
+        let base = &*self.open;
+        base.check_writable()?;
         loop {
-            let seen = self.map_bytes.load(Ordering::Relaxed);
-            match self.try_write(batch, at) {
+            let seen = base.map_bytes.load(Ordering::Relaxed);
+            match base.try_write(batch, at) {
                 Ok(true) => return Ok(()),
-                Ok(false) => self.grow(seen)?,
+                Ok(false) => base.grow(seen)?,
                 Err(e) => {
-                    let e = self.tell_full_from_broken(e);
-                    self.poisoned.fetch_or(e.kind() == ErrorKind::Io, Ordering::AcqRel);
+                    let e = base.tell_full_from_broken(e);
+                    base.poisoned.fetch_or(e.kind() == ErrorKind::Io, Ordering::AcqRel);
                     return Err(e);
                 }
             }
@@ -254,24 +265,26 @@ impl OrderedBase for LmdbBase {
     }
 
     fn commit_id(&self) -> Result<CommitId> {
-        self.begin()?.commit_id()
+        self.open.begin()?.commit_id()
     }
 
     fn oldest_reader(&self) -> Result<Option<CommitId>> {
+        let base = &self.open;
         // Without the table somebody may read anything.
-        let Some(readers) = &self.readers else { return Ok(Some(CommitId(0))) };
-        self.env.clear_stale_readers().map_err(|e| self.error("look for readers of", e))?;
-        let oldest = readers.oldest().map_err(|e| Error::io(format_args!("readers of {}", self.file.display()), &e))?;
+        let Some(readers) = &base.readers else { return Ok(Some(CommitId(0))) };
+        base.env.clear_stale_readers().map_err(|e| base.error("look for readers of", e))?;
+        let oldest = readers.oldest().map_err(|e| Error::io(format_args!("readers of {}", base.file.display()), &e))?;
         // Looked up behind the table, so that the look-up is not the reader that it finds.
-        oldest.map(|transaction| self.begin()?.commit_of(transaction)).transpose()
+        oldest.map(|transaction| base.begin()?.commit_of(transaction)).transpose()
     }
 
     fn verify(&self) -> Result<()> {
-        check_pages(&self.file)?;
+        let file = &self.open.file;
+        check_pages(file)?;
         let mut last: Vec<u8> = Vec::new();
-        self.begin()?.visit((Bound::Unbounded, Bound::Unbounded), &mut |key, _| {
+        self.open.begin()?.visit((Bound::Unbounded, Bound::Unbounded), &mut |key, _| {
             if key <= last.as_slice() {
-                return Err(Error::corrupt(format!("{}: its keys are out of order", self.file.display())));
+                return Err(Error::corrupt(format!("{}: its keys are out of order", file.display())));
             }
             last.clear();
             last.extend_from_slice(key);
@@ -282,7 +295,8 @@ impl OrderedBase for LmdbBase {
 
 impl fmt::Debug for LmdbBase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LmdbBase").field("file", &self.file).field("read_only", &self.read_only).finish_non_exhaustive()
+        let OpenBase { file, read_only, .. } = &*self.open;
+        f.debug_struct("LmdbBase").field("file", file).field("read_only", read_only).finish_non_exhaustive()
     }
 }
 
@@ -306,7 +320,7 @@ impl From<Error> for Failure {
 
 struct LmdbWrite<'a> {
     transaction: RwTxn<'a>,
-    base: &'a LmdbBase,
+    base: &'a OpenBase,
     /// The value of the last put, sealed; kept for its memory.
     stored: Vec<u8>,
 }
@@ -354,14 +368,15 @@ impl LmdbWrite<'_> {
     }
 }
 
-struct LmdbRead<'a> {
-    // Before `_entered`: the transaction ends before its place behind the gate is given back.
-    transaction: RoTxn<'a, WithoutTls>,
-    base: &'a LmdbBase,
-    _entered: Entered<'a>,
+struct LmdbRead {
+    // In this order: the transaction ends before its place behind the gate is given back, and both before the base is
+    // closed.
+    transaction: RoTxn<'static, WithoutTls>,
+    _entered: Entered,
+    base: Arc<OpenBase>,
 }
 
-impl LmdbRead<'_> {
+impl LmdbRead {
     fn stored(&self, key: &[u8]) -> Result<Option<&[u8]>> {
         self.base.map.get(&self.transaction, key).map_err(|e| self.base.error("read", e))
     }
@@ -393,7 +408,7 @@ impl LmdbRead<'_> {
     }
 }
 
-impl BaseRead for LmdbRead<'_> {
+impl BaseRead for LmdbRead {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         super::check_key(key)?;
         self.stored(key)?.map(|stored| Ok(unseal(key, stored, &self.base.file)?.to_vec())).transpose()

@@ -19,7 +19,7 @@ const SCAN_ENTRIES: usize = 64;
 /// An ordered base in memory, gone when dropped.
 #[derive(Debug, Default)]
 pub struct MemoryBase {
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
@@ -92,11 +92,11 @@ impl State {
 }
 
 impl OrderedBase for MemoryBase {
-    fn read(&self) -> Result<Box<dyn BaseRead + '_>> {
+    fn read(&self) -> Result<Box<dyn BaseRead>> {
         let mut state = self.state.lock();
         let (write, commit) = (state.write, state.commit);
         state.reads.entry(write).or_insert((commit, 0)).1 += 1;
-        Ok(Box::new(MemoryRead { base: self, write, commit }))
+        Ok(Box::new(MemoryRead { state: Arc::clone(&self.state), write, commit }))
     }
 
     fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
@@ -128,25 +128,25 @@ impl OrderedBase for MemoryBase {
     }
 }
 
-struct MemoryRead<'a> {
-    base: &'a MemoryBase,
+struct MemoryRead {
+    state: Arc<Mutex<State>>,
     write: u64,
     commit: CommitId,
 }
 
-impl MemoryRead<'_> {
+impl MemoryRead {
     /// The next entries of a range.
     fn entries(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<(Vec<u8>, Arc<[u8]>)> {
-        let state = self.base.state.lock();
+        let state = self.state.lock();
         let seen = state.versions.range(range).filter_map(|(key, all)| Some((key, seen(all, self.write)?)));
         seen.take(SCAN_ENTRIES).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 }
 
-impl BaseRead for MemoryRead<'_> {
+impl BaseRead for MemoryRead {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         check_key(key)?;
-        let state = self.base.state.lock();
+        let state = self.state.lock();
         Ok(state.versions.get(key).and_then(|all| seen(all, self.write)).map(|value| value.to_vec()))
     }
 
@@ -171,9 +171,9 @@ impl BaseRead for MemoryRead<'_> {
     }
 }
 
-impl Drop for MemoryRead<'_> {
+impl Drop for MemoryRead {
     fn drop(&mut self) {
-        let mut state = self.base.state.lock();
+        let mut state = self.state.lock();
         let (_, held) = state.reads.get_mut(&self.write).expect("a read is counted while it is held");
         *held -= 1;
         if *held == 0 {

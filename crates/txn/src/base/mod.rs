@@ -35,9 +35,9 @@ pub const KEY_LEN_MAX: usize = 1_900;
 /// Keys order by bytes. A key has 1 to [`KEY_LEN_MAX`] bytes and does not start with a zero byte: those keys are the
 /// base's own. A thread that holds a read of a base may write to it; the read goes on seeing its state.
 pub trait OrderedBase: Send + Sync + Debug {
-    /// A snapshot of the last commit. It holds back the reuse of space while it lives, so keep it for a statement and
-    /// not for a session.
-    fn read(&self) -> Result<Box<dyn BaseRead + '_>>;
+    /// A snapshot of the last commit. It holds back the reuse of space while it lives, in every process, so keep it for a
+    /// statement and not for a session. The base stays open as long as one of its reads.
+    fn read(&self) -> Result<Box<dyn BaseRead>>;
 
     /// Applies the operations of `batch` in order, all or none of them, and remembers `at`, which must not be lower than
     /// the last one. On disk when it returns. Writers wait for each other.

@@ -1,6 +1,8 @@
-//! Transactions from the outside: a model test over directory and memory, snapshots, conflicts, space.
+//! Transactions from the outside: a model test over directory and memory, snapshots, conflicts, space, other processes.
 
 mod conflicts;
+mod followers;
 mod model;
+mod other_process;
 mod space;
 mod support;

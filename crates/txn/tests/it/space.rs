@@ -9,7 +9,7 @@ use rowmill_txn::{Engine, TableSource};
 use crate::support::{create, insert, open, values};
 
 /// Bytes of the extents that the current snapshot names.
-fn named_bytes(engine: &Engine) -> u64 {
+pub(crate) fn named_bytes(engine: &Engine) -> u64 {
     let snapshot = engine.snapshot().expect("a snapshot");
     let tables = snapshot.catalog().all_tables().map(|def| snapshot.table(def.id).expect("listed"));
     tables

@@ -92,7 +92,7 @@ fn growth_waits_for_readers_and_gives_up() {
 fn the_history_of_commits_stays_short() {
     let dir = tempfile::tempdir().unwrap();
     let base = open(dir.path());
-    let history = || base.map.prefix_iter(&base.env.read_txn().unwrap(), HISTORY_PREFIX).unwrap().count();
+    let history = || base.open.map.prefix_iter(&base.open.env.read_txn().unwrap(), HISTORY_PREFIX).unwrap().count();
     (1..50).for_each(|commit| base.write(&put(b"a", b""), CommitId(commit)).unwrap());
     assert_eq!(history(), 2);
     let read = base.read().unwrap();
@@ -107,7 +107,7 @@ fn the_history_of_commits_stays_short() {
 fn a_poisoned_base_reads_and_does_not_write() {
     let dir = tempfile::tempdir().unwrap();
     let base = open(dir.path());
-    base.poisoned.store(true, Ordering::Release);
+    base.open.poisoned.store(true, Ordering::Release);
     assert_eq!(base.write(&put(b"a", b""), CommitId(1)).unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(base.commit_id().unwrap(), CommitId(0));
 }
@@ -221,8 +221,8 @@ fn a_newer_layout_is_refused() {
     let base = open(dir.path());
     let mut stored = Vec::new();
     seal(VERSION_KEY, &2_u32.to_le_bytes(), &mut stored);
-    let mut transaction = base.env.write_txn().unwrap();
-    base.map.put(&mut transaction, VERSION_KEY, &stored).unwrap();
+    let mut transaction = base.open.env.write_txn().unwrap();
+    base.open.map.put(&mut transaction, VERSION_KEY, &stored).unwrap();
     transaction.commit().unwrap();
     drop(base);
     assert_eq!(LmdbBase::open(dir.path(), false).unwrap_err().kind(), ErrorKind::NewerFormat);

@@ -1,0 +1,186 @@
+//! The column files of all tables, and the way out for those that no definition names any more.
+//!
+//! ```text
+//! tables/5/0.col      a column, by its id, of table 5
+//! tables/5/rows.col   the row numbers of those of its blocks that keep a list of them
+//! ```
+//!
+//! A file is made with the first block of its column and keeps its name as long as the column is there, cut to nothing
+//! while it has no blocks: a process that reads beside the writer holds mappings, and the column's next block has to
+//! appear in them. With its column or table a file loses its meaning but not yet its readers. It is removed when no chunk
+//! of this process holds it and no other process reads a state that named it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rowmill_base::{ColumnId, CommitId, Result, TableId};
+use rowmill_io::Disk;
+use rowmill_storage::{ColumnFile, Extent, ROW_NUMBERS};
+
+/// The folder of the column files within the database's directory.
+pub(crate) const TABLES: &str = "tables";
+
+const ROW_NUMBERS_FILE: &str = "rows.col";
+const COLUMN_SUFFIX: &str = ".col";
+
+/// The folder of a table's column files.
+pub(crate) fn table_folder(table: TableId) -> String {
+    format!("{TABLES}/{table}")
+}
+
+fn column_path(table: TableId, column: ColumnId) -> String {
+    match column {
+        ROW_NUMBERS => format!("{TABLES}/{table}/{ROW_NUMBERS_FILE}"),
+        column => format!("{TABLES}/{table}/{column}{COLUMN_SUFFIX}"),
+    }
+}
+
+/// The column whose file has this name, if it is one of ours.
+fn column_of(name: &str) -> Option<ColumnId> {
+    match name {
+        ROW_NUMBERS_FILE => Some(ROW_NUMBERS),
+        name => name.strip_suffix(COLUMN_SUFFIX)?.parse().ok().map(ColumnId),
+    }
+}
+
+/// The column files of all tables.
+#[derive(Debug)]
+pub(crate) struct ColumnFiles {
+    disk: Arc<dyn Disk>,
+    files: Mutex<HashMap<(TableId, ColumnId), Arc<ColumnFile>>>,
+    /// What no definition names, with the commit that last could have named it.
+    unnamed: Mutex<BTreeMap<Unnamed, CommitId>>,
+}
+
+/// A name on disk that is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Unnamed {
+    /// The folder of a table that was dropped, or never committed.
+    Folder(TableId),
+    /// The file of a dropped column of a table that is there.
+    File(TableId, ColumnId),
+}
+
+impl Unnamed {
+    fn holds(self, table: TableId, column: ColumnId) -> bool {
+        match self {
+            Unnamed::Folder(folder) => folder == table,
+            Unnamed::File(of, file) => (of, file) == (table, column),
+        }
+    }
+}
+
+impl ColumnFiles {
+    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
+        ColumnFiles { disk, files: Mutex::default(), unnamed: Mutex::default() }
+    }
+
+    /// The file of a column, with nothing taken in it if it is new.
+    pub(crate) fn get(&self, table: TableId, column: ColumnId) -> Result<Arc<ColumnFile>> {
+        self.get_or_put(table, column, Vec::new())
+    }
+
+    /// The file of a column; if it is not known yet, exactly `named` is taken in it.
+    pub(crate) fn get_or_put(&self, table: TableId, column: ColumnId, named: Vec<Extent>) -> Result<Arc<ColumnFile>> {
+        let mut files = self.files.lock();
+        if let Some(file) = files.get(&(table, column)) {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(ColumnFile::new(Arc::clone(&self.disk), column_path(table, column), named)?);
+        files.insert((table, column), Arc::clone(&file));
+        Ok(file)
+    }
+
+    /// The tables and columns, of those that have a file, that are on disk. Names that are not ours are passed over.
+    pub(crate) fn on_disk(&self) -> Result<Vec<(TableId, Vec<ColumnId>)>> {
+        let tables = self.disk.list(TABLES)?;
+        let tables = tables.iter().filter_map(|name| name.parse().ok().map(TableId));
+        tables
+            .map(|table| {
+                let names = self.disk.list(&table_folder(table))?;
+                Ok((table, names.iter().filter_map(|name| column_of(name)).collect()))
+            })
+            .collect()
+    }
+
+    /// From now on to be removed as soon as nobody can read it: no commit from `since` on names it.
+    pub(crate) fn note_unnamed(&self, what: Unnamed, since: CommitId) {
+        let mut unnamed = self.unnamed.lock();
+        let known = unnamed.entry(what).or_insert(since);
+        *known = since.max(*known);
+    }
+
+    /// Whether anything waits to be removed.
+    pub(crate) fn has_unnamed(&self) -> bool {
+        !self.unnamed.lock().is_empty()
+    }
+
+    /// Removes what is unnamed since a commit that `may_free` allows, and keeps what this process still reads.
+    pub(crate) fn remove_unnamed(&self, may_free: impl Fn(CommitId) -> bool) -> Result<()> {
+        let mut outcome = Ok(());
+        self.unnamed.lock().retain(|what, since| {
+            if !may_free(*since) {
+                return true;
+            }
+            match self.remove_unused(*what) {
+                Ok(removed) => !removed,
+                Err(error) => {
+                    // The next opening finds it again.
+                    outcome = Err(error);
+                    false
+                }
+            }
+        });
+        outcome
+    }
+
+    /// Removes files, unless a chunk or an extent that waits to be freed holds one of them.
+    fn remove_unused(&self, what: Unnamed) -> Result<bool> {
+        // The lock is held over the calls: nobody may be given a file whose name goes away.
+        let mut files = self.files.lock();
+        let in_use = |file: &Arc<ColumnFile>| Arc::strong_count(file) > 1;
+        if files.iter().any(|((table, column), file)| what.holds(*table, *column) && in_use(file)) {
+            return Ok(false);
+        }
+        files.retain(|(table, column), _| !what.holds(*table, *column));
+        match what {
+            Unnamed::Folder(table) => self.disk.remove_dir(&table_folder(table))?,
+            Unnamed::File(table, column) => self.disk.remove(&column_path(table, column))?,
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rowmill_io::MemoryDisk;
+
+    #[test]
+    fn names_lead_to_columns_and_back() {
+        for column in [ColumnId(0), ColumnId(17), ROW_NUMBERS] {
+            let path = column_path(TableId(3), column);
+            assert_eq!(path.strip_prefix("tables/3/").and_then(column_of), Some(column));
+        }
+        assert_eq!((column_of("x.col"), column_of("3"), column_of(".DS_Store")), (None, None, None));
+    }
+
+    #[test]
+    fn unnamed_files_go_when_nobody_reads_them() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let files = ColumnFiles::new(Arc::clone(&disk));
+        disk.create_dir(&table_folder(TableId(1))).expect("a folder");
+        let held = files.get(TableId(1), ColumnId(0)).expect("a file");
+        held.write(vec![1]).expect("written");
+        files.note_unnamed(Unnamed::Folder(TableId(1)), CommitId(5));
+        files.note_unnamed(Unnamed::Folder(TableId(1)), CommitId(0));
+        files.remove_unnamed(|since| since <= CommitId(4)).expect("nothing may go yet");
+        files.remove_unnamed(|_| true).expect("the file is held");
+        assert_eq!(files.on_disk().expect("listed"), [(TableId(1), vec![ColumnId(0)])]);
+        drop(held);
+        files.remove_unnamed(|_| true).expect("removed");
+        assert_eq!(files.on_disk().expect("listed"), []);
+        assert!(!files.has_unnamed());
+    }
+}

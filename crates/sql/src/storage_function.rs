@@ -8,8 +8,8 @@ use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableP
 use datafusion::common::Result as PlanResult;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
-use rowmill_base::{Error, ErrorKind, Result, nearest};
-use rowmill_storage::TableSource;
+use rowmill_base::{Error, ErrorKind, Result, SqlType, nearest};
+use rowmill_storage::{Block, ROW_NUMBERS, ROW_NUMBERS_NAME, TableSource, chunk::Chunk};
 
 use crate::catalog::StatementContext;
 use crate::errors::to_datafusion;
@@ -65,6 +65,8 @@ fn find_table(context: &StatementContext, name: &str) -> Result<Arc<dyn TableSou
 /// What is stored of one column.
 #[derive(Default)]
 struct ColumnStorage {
+    name: String,
+    kind: String,
     encodings: Vec<&'static str>,
     rows: u64,
     nulls: u64,
@@ -73,37 +75,59 @@ struct ColumnStorage {
     bytes: u64,
 }
 
-fn column_storage(source: &dyn TableSource, index: usize) -> Result<ColumnStorage> {
-    let column = &source.table().columns[index];
-    let mut storage = ColumnStorage::default();
-    for block in source.blocks() {
-        storage.rows += block.rows() as u64;
-        storage.bytes += block.chunk_bytes(column.id);
-        let Some(chunk) = block.chunk_head(source.table(), index)? else { continue };
-        storage.nulls += chunk.null_count() as u64;
-        storage.distinct = storage.distinct.max(chunk.distinct().map(|distinct| distinct as u64));
-        if !storage.encodings.contains(&chunk.encoding_name()) {
-            storage.encodings.push(chunk.encoding_name());
+impl ColumnStorage {
+    fn of_column(source: &dyn TableSource, index: usize) -> Result<Self> {
+        let column = &source.table().columns[index];
+        let mut storage = ColumnStorage::named(&column.name, &column.kind);
+        for block in source.blocks() {
+            storage.add(block, block.chunk_bytes(column.id), block.chunk_head(source.table(), index)?);
+        }
+        for run in source.runs() {
+            storage.rows += run.rows() as u64;
+            storage.nulls += run.column(column.id).map_or(run.rows(), |values| values.null_count()) as u64;
+        }
+        if !source.runs().is_empty() {
+            storage.encodings.push("open");
+        }
+        Ok(storage)
+    }
+
+    /// Blocks whose rows have no consecutive numbers store them beside the columns.
+    fn of_row_numbers(source: &dyn TableSource) -> Result<Option<Self>> {
+        let mut storage = ColumnStorage::named(ROW_NUMBERS_NAME, &SqlType::UInt64);
+        for block in source.blocks() {
+            if let Some(head) = block.row_numbers_head(source.table())? {
+                storage.add(block, block.chunk_bytes(ROW_NUMBERS), Some(head));
+            }
+        }
+        Ok(Some(storage).filter(|storage| storage.rows > 0))
+    }
+
+    fn named(name: &str, kind: &SqlType) -> Self {
+        ColumnStorage { name: name.to_string(), kind: kind.to_string(), ..ColumnStorage::default() }
+    }
+
+    fn add(&mut self, block: &Block, bytes: u64, head: Option<Chunk>) {
+        self.rows += block.rows() as u64;
+        self.bytes += bytes;
+        let Some(head) = head else { return };
+        self.nulls += head.null_count() as u64;
+        self.distinct = self.distinct.max(head.distinct().map(|distinct| distinct as u64));
+        if !self.encodings.contains(&head.encoding_name()) {
+            self.encodings.push(head.encoding_name());
         }
     }
-    for run in source.runs() {
-        storage.rows += run.rows() as u64;
-        storage.nulls += run.column(column.id).map_or(run.rows(), |values| values.null_count()) as u64;
-    }
-    if !source.runs().is_empty() {
-        storage.encodings.push("open");
-    }
-    Ok(storage)
 }
 
 fn describe(source: &dyn TableSource) -> Result<RecordBatch> {
-    let table = source.table();
-    let columns = (0..table.columns.len()).map(|index| column_storage(source, index)).collect::<Result<Vec<_>>>()?;
+    let columns = (0..source.table().columns.len()).map(|index| ColumnStorage::of_column(source, index));
+    let mut columns = columns.collect::<Result<Vec<_>>>()?;
+    columns.extend(ColumnStorage::of_row_numbers(source)?);
     let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
     let numbers = |values: Vec<Option<u64>>| Arc::new(UInt64Array::from(values)) as ArrayRef;
     let arrays = vec![
-        ("column", text(table.columns.iter().map(|column| column.name.clone()).collect())),
-        ("type", text(table.columns.iter().map(|column| column.kind.to_string()).collect())),
+        ("column", text(columns.iter().map(|column| column.name.clone()).collect())),
+        ("type", text(columns.iter().map(|column| column.kind.clone()).collect())),
         ("encodings", text(columns.iter().map(|column| column.encodings.join(", ")).collect())),
         ("rows", numbers(columns.iter().map(|column| Some(column.rows)).collect())),
         ("nulls", numbers(columns.iter().map(|column| Some(column.nulls)).collect())),

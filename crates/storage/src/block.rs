@@ -23,6 +23,9 @@ use crate::schema::TableDef;
 /// The id under which a block keeps its row numbers where they have gaps.
 pub const ROW_NUMBERS: ColumnId = ColumnId(u32::MAX);
 
+/// What users see in place of a column's name where [`ROW_NUMBERS`] are meant.
+pub const ROW_NUMBERS_NAME: &str = "(row numbers)";
+
 /// Extents whose last reader in this process is gone, with the commit that removed them (0: they were never named).
 #[derive(Debug, Default)]
 pub struct FreedExtents(Mutex<Vec<(CommitId, Arc<ColumnFile>, Extent)>>);
@@ -247,6 +250,13 @@ impl Block {
         self.open(stored, &column.kind).map(Some).map_err(|error| self.locate(error, table, &column.name, stored))
     }
 
+    /// The head of the chunk of row numbers, if they are not consecutive.
+    pub fn row_numbers_head(&self, table: &TableDef) -> Result<Option<Chunk>> {
+        let Some(stored) = self.stored(ROW_NUMBERS) else { return Ok(None) };
+        let head = self.open(stored, &SqlType::UInt64).map(Some);
+        head.map_err(|error| self.locate(error, table, ROW_NUMBERS_NAME, stored))
+    }
+
     fn open(&self, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
         let mapping = stored.file.mapping(stored.extent)?;
         let chunk = Chunk::open(ChunkBytes::mapped(mapping, stored.extent.offset, stored.extent.len as usize), kind)?;
@@ -286,7 +296,7 @@ impl Block {
         let Some(stored) = self.stored(ROW_NUMBERS) else { return Ok(RowNumbers::Dense(self.first_row)) };
         let distances: Result<ArrayRef> =
             self.open_verified(stored, &SqlType::UInt64).and_then(|chunk| chunk.read(0..self.rows));
-        let distances = distances.map_err(|error| self.locate(error, table, "(row numbers)", stored))?;
+        let distances = distances.map_err(|error| self.locate(error, table, ROW_NUMBERS_NAME, stored))?;
         let first = self.first_row.0;
         Ok(RowNumbers::Listed(
             distances

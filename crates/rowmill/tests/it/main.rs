@@ -5,6 +5,7 @@
 
 mod damage;
 mod hostile_settings;
+mod kill;
 mod library;
 mod pages;
 mod sql_suite;

@@ -27,8 +27,10 @@ pub struct Run<'a> {
 
 /// Runs every statement and reports. A statement that fails is reported with its error and the next one runs.
 pub fn run(run: &Run<'_>, done: impl Fn()) -> Result<Value> {
+    let opening = Instant::now();
     let database = Database::open(run.directory)?;
     let mut connection = database.connect()?;
+    let open_s = opening.elapsed().as_secs_f64();
     connection.execute(&format!("SET threads = {}", run.threads))?;
     let (mut times, mut counts) = (Vec::new(), Vec::new());
     for statement in statements(run.statements) {
@@ -46,6 +48,7 @@ pub fn run(run: &Run<'_>, done: impl Fn()) -> Result<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "threads": run.threads,
         "bytes": disk_bytes(run.directory)?,
+        "open_s": (open_s * 1e6).round() / 1e6,
         "times": times,
         "allocs": counts,
         "peak_rss_mb": peak_rss_mb(),

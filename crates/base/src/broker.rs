@@ -2,11 +2,19 @@
 //!
 //! Whoever holds state asks before it takes. A reservation gives back what it holds when it is dropped, so an error
 //! path cannot leak a grant.
+//!
+//! State that could grow without end is asked for and refused at the limit: [`Reservation`]. What one step cannot do
+//! without and lets go of soon, such as the values of the block that is being read, is [`Scratch`]: it is counted, so
+//! that operators that can spill do so earlier, but it passes the limit for a moment and refuses nobody. Otherwise a sort
+//! that has filled its share with what it reads would be the end of its own scan, and whether a transaction fits would
+//! depend on what is merged in the background meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Error, ErrorKind, Result};
+
+const RAISE_IT: &str = "raise it with SET memory_limit = '...'";
 
 /// Hands out memory. Clones share one account.
 #[derive(Clone, Debug)]
@@ -16,6 +24,8 @@ pub struct Broker(Arc<Account>);
 struct Account {
     limit_bytes: AtomicU64,
     used_bytes: AtomicU64,
+    /// The part of `used_bytes` that is scratch.
+    scratch_bytes: AtomicU64,
     peak_bytes: AtomicU64,
 }
 
@@ -25,6 +35,7 @@ impl Broker {
         Broker(Arc::new(Account {
             limit_bytes: AtomicU64::new(limit_bytes),
             used_bytes: AtomicU64::new(0),
+            scratch_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
         }))
     }
@@ -54,21 +65,27 @@ impl Broker {
         Reservation { broker: self.clone(), owner, bytes: 0 }
     }
 
+    /// Empty scratch for `owner`.
+    pub fn scratch(&self, owner: &'static str) -> Scratch {
+        Scratch { broker: self.clone(), owner, bytes: 0 }
+    }
+
     /// Takes `bytes` for `owner`, who gives them back with [`Broker::give_back`]. For accounts that a reservation does
     /// not fit, such as those of another library's operators.
     pub fn take(&self, owner: &str, bytes: u64) -> Result<()> {
         let used = self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let lasting = used.saturating_sub(self.0.scratch_bytes.load(Ordering::Relaxed));
         let limit = self.limit_bytes();
-        if used > limit {
+        if lasting > limit {
             self.0.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Error::new(
                 ErrorKind::MemoryLimit,
                 format!(
                     "{owner} asked for {bytes} bytes, but {} of the memory limit of {limit} bytes are in use",
-                    used - bytes
+                    lasting - bytes
                 ),
             )
-            .hint("raise it with SET memory_limit = '...'"));
+            .hint(RAISE_IT));
         }
         self.0.peak_bytes.fetch_max(used, Ordering::Relaxed);
         Ok(())
@@ -108,27 +125,62 @@ impl Reservation {
         Ok(())
     }
 
-    /// Holds exactly `bytes`: asks for what is missing or gives back what is left over.
-    pub fn resize(&mut self, bytes: u64) -> Result<()> {
-        if bytes > self.bytes {
-            self.grow(bytes - self.bytes)
-        } else {
-            self.shrink(self.bytes - bytes);
-            Ok(())
+    /// Holds exactly `bytes`, which exist already, past the limit if need be.
+    pub fn recount(&mut self, bytes: u64) {
+        match bytes > self.bytes {
+            true => self.broker.take_always(bytes - self.bytes),
+            false => self.broker.give_back(self.bytes - bytes),
         }
-    }
-
-    /// Gives `bytes` back.
-    pub fn shrink(&mut self, bytes: u64) {
-        assert!(bytes <= self.bytes, "a reservation gives back no more than it holds");
-        self.broker.give_back(bytes);
-        self.bytes -= bytes;
+        self.bytes = bytes;
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.broker.give_back(self.bytes);
+    }
+}
+
+/// Memory that one step needs, given back on drop. It may pass the limit and refuses nobody.
+#[derive(Debug)]
+pub struct Scratch {
+    broker: Broker,
+    owner: &'static str,
+    bytes: u64,
+}
+
+impl Scratch {
+    /// Takes `bytes` more. Fails, with nothing taken, only if they alone are more than the limit.
+    pub fn grow(&mut self, bytes: u64) -> Result<()> {
+        let limit = self.broker.limit_bytes();
+        if bytes > limit {
+            let message = format!("{} needs {bytes} bytes, more than the memory limit of {limit} bytes", self.owner);
+            return Err(Error::new(ErrorKind::MemoryLimit, message).hint(RAISE_IT));
+        }
+        // In this order, here and below: who looks in between sees less of what lasts, and is not refused by mistake.
+        self.broker.0.scratch_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.broker.take_always(bytes);
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Gives everything back.
+    pub fn clear(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.broker.give_back(bytes);
+        self.broker.0.scratch_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Empty scratch of the same owner.
+    #[must_use]
+    pub fn another(&self) -> Scratch {
+        self.broker.scratch(self.owner)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 
@@ -153,11 +205,29 @@ mod tests {
     }
 
     #[test]
-    fn resize_goes_both_ways() {
+    fn what_exists_is_counted_both_ways() {
         let broker = Broker::new(100);
         let mut a = broker.reservation("table");
-        a.resize(70).expect("under the limit");
-        a.resize(20).expect("shrinks");
+        a.recount(170);
+        assert_eq!((a.bytes(), broker.used_bytes()), (170, 170));
+        a.recount(20);
         assert_eq!((a.bytes(), broker.used_bytes()), (20, 20));
+    }
+
+    #[test]
+    fn scratch_passes_the_limit_and_refuses_nobody() {
+        let broker = Broker::new(100);
+        let mut sort = broker.reservation("sort");
+        sort.grow(80).expect("under the limit");
+        let mut scan = broker.scratch("scan");
+        scan.grow(100).expect("needed");
+        assert_eq!(broker.used_bytes(), 180);
+        sort.grow(20).expect("up to the limit");
+        assert!(sort.grow(1).unwrap_err().message().contains("but 100 of the memory limit"));
+        let error = scan.another().grow(101).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+        assert!(error.message().starts_with("scan needs 101 bytes"), "{error}");
+        drop(scan);
+        assert_eq!(broker.used_bytes(), 100);
     }
 }

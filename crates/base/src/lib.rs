@@ -9,7 +9,7 @@ mod settings;
 mod sql_type;
 mod suggest;
 
-pub use broker::{Broker, Reservation};
+pub use broker::{Broker, Reservation, Scratch};
 pub use cancel::Cancel;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{BlockId, ColumnId, CommitId, RowNumber, SchemaId, TableId, ViewId};

@@ -61,6 +61,11 @@ pub trait Disk: Send + Sync + Debug + 'static {
     /// up with the file as it grows.
     fn map(&self, path: &str, len_min: u64) -> Result<Arc<Mapping>>;
 
+    /// Whether files are memory of this process.
+    fn is_memory(&self) -> bool {
+        false
+    }
+
     /// The whole path, for messages.
     fn describe(&self, path: &str) -> String;
 }

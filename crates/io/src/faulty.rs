@@ -277,6 +277,10 @@ impl Disk for FaultyDisk {
         Ok(Arc::new(self.inner.map(path, len_min)?.guarded(Arc::new(guard))))
     }
 
+    fn is_memory(&self) -> bool {
+        self.inner.is_memory()
+    }
+
     fn describe(&self, path: &str) -> String {
         self.inner.describe(path)
     }

@@ -142,6 +142,10 @@ impl Disk for MemoryDisk {
         self.file(path)?.map(len_min)
     }
 
+    fn is_memory(&self) -> bool {
+        true
+    }
+
     fn describe(&self, path: &str) -> String {
         format!("memory:{path}")
     }

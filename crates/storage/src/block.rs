@@ -259,7 +259,9 @@ impl Block {
 
     fn open(&self, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
         let mapping = stored.file.mapping(stored.extent)?;
-        let chunk = Chunk::open(ChunkBytes::mapped(mapping, stored.extent.offset, stored.extent.len as usize), kind)?;
+        let bytes = ChunkBytes::mapped(mapping, stored.extent.offset, stored.extent.len as usize);
+        let memory = stored.file.memory().scratch("reading a block");
+        let chunk = Chunk::open(bytes, kind)?.with_memory(memory);
         match chunk.rows() == self.rows {
             true => Ok(chunk),
             false => Err(Error::corrupt(format!("the chunk has {} rows, its block {}", chunk.rows(), self.rows))),

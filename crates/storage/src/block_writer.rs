@@ -13,9 +13,13 @@ use rowmill_base::{Cancel, ColumnId, Error, Result, SqlType};
 use crate::block::{FreedExtents, StoredChunk};
 use crate::chunk;
 use crate::column_file::ColumnFile;
+use crate::open_run::value_bytes;
 
 /// The most rows of a block.
 pub const ROWS_PER_BLOCK_MAX: usize = 1 << 19;
+
+/// Memory that encoding a column takes, its values included: as much again for the distinct ones.
+const ENCODING_FACTOR: u64 = 2;
 
 /// Rows that are to become a block, column by column.
 pub trait BlockSource: Sync {
@@ -58,8 +62,12 @@ pub fn write_block(
             return Err(Error::internal(format!("column {index} of a block has {} of {rows} rows", values.len())));
         }
         check(index, &values)?;
+        let mut memory = target.file.memory().scratch("writing a block");
+        memory.grow(ENCODING_FACTOR * value_bytes(&values))?;
         let bytes = chunk::encode(&values, &target.kind)?;
         drop(values);
+        memory.clear();
+        memory.grow(bytes.len() as u64)?;
         let extent = target.file.write(bytes)?;
         Ok(StoredChunk::private(target.id, Arc::clone(&target.file), extent, Arc::clone(freed)))
     };

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use rowmill_base::{Error, Result};
+use rowmill_base::{Broker, Error, Reservation, Result};
 use rowmill_io::{Disk, Mapping, OpenMode};
 
 use crate::extent::{Extent, ExtentAllocator, whole_pages};
@@ -16,21 +16,46 @@ use crate::extent::{Extent, ExtentAllocator, whole_pages};
 #[derive(Debug)]
 pub struct ColumnFile {
     disk: Arc<dyn Disk>,
+    memory: Broker,
     path: String,
-    space: Mutex<ExtentAllocator>,
+    space: Mutex<Space>,
     mapping: RwLock<Option<Arc<Mapping>>>,
 }
 
+#[derive(Debug)]
+struct Space {
+    extents: ExtentAllocator,
+    /// On a disk in memory: what is taken.
+    resident: Option<Reservation>,
+}
+
+impl Space {
+    fn recount(&mut self) {
+        if let Some(resident) = &mut self.resident {
+            resident.recount(self.extents.taken_bytes());
+        }
+    }
+}
+
 impl ColumnFile {
-    /// The file at `path`, in which the extents `named` by the manifest are taken. Touches no disk.
-    pub fn new(disk: Arc<dyn Disk>, path: String, named: Vec<Extent>) -> Result<Self> {
-        let space = ExtentAllocator::new(named).map_err(|(a, b)| {
+    /// The file at `path`, in which the extents `named` by the manifest are taken. Touches no disk. Whoever reads or writes
+    /// the column asks `memory` for what it decodes.
+    pub fn new(disk: Arc<dyn Disk>, memory: Broker, path: String, named: Vec<Extent>) -> Result<Self> {
+        let extents = ExtentAllocator::new(named).map_err(|(a, b)| {
             Error::corrupt(format!(
                 "the manifest names overlapping extents of {path}: {} bytes at {} and {} bytes at {}",
                 a.len, a.offset, b.len, b.offset
             ))
         })?;
-        Ok(ColumnFile { disk, path, space: Mutex::new(space), mapping: RwLock::new(None) })
+        let resident = disk.is_memory().then(|| memory.reservation("the blocks of a database in memory"));
+        let mut space = Space { extents, resident };
+        space.recount();
+        Ok(ColumnFile { disk, memory, path, space: Mutex::new(space), mapping: RwLock::new(None) })
+    }
+
+    /// The account of memory for what is decoded or encoded of the column.
+    pub fn memory(&self) -> &Broker {
+        &self.memory
     }
 
     /// The path within the database's directory.
@@ -44,12 +69,15 @@ impl ColumnFile {
     /// Called at opening, before the first writer, when whatever is not named was left by another process.
     pub fn take_unnamed(&self) -> Result<Vec<Extent>> {
         let Some(len) = self.disk.len(&self.path)? else { return Ok(Vec::new()) };
-        Ok(self.space.lock().take_free(whole_pages(len)))
+        let mut space = self.space.lock();
+        let taken = space.extents.take_free(whole_pages(len));
+        space.recount();
+        Ok(taken)
     }
 
     /// Writes `bytes` into an extent of their own, padded with zeros to whole pages. Not yet synced.
     pub fn write(&self, mut bytes: Vec<u8>) -> Result<Extent> {
-        let extent = self.space.lock().allocate(bytes.len() as u64);
+        let extent = self.allocate(bytes.len() as u64)?;
         bytes.resize(extent.len as usize, 0);
         let written =
             self.disk.open(&self.path, OpenMode::Create).and_then(|file| file.write_all_at(&bytes, extent.offset));
@@ -63,6 +91,14 @@ impl ColumnFile {
         }
     }
 
+    fn allocate(&self, bytes: u64) -> Result<Extent> {
+        let mut space = self.space.lock();
+        if let Some(resident) = &mut space.resident {
+            resident.grow(whole_pages(bytes.max(1)))?;
+        }
+        Ok(space.extents.allocate(bytes))
+    }
+
     /// Makes everything written so far durable.
     pub fn sync(&self) -> Result<()> {
         self.disk.open(&self.path, OpenMode::Write)?.sync()
@@ -74,9 +110,10 @@ impl ColumnFile {
     pub fn release(&self, extents: &[Extent]) -> Result<()> {
         // The lock is held over the calls: nobody may be handed the range, or grow the file, before it is gone.
         let mut space = self.space.lock();
-        extents.iter().for_each(|extent| space.release(*extent));
+        extents.iter().for_each(|extent| space.extents.release(*extent));
+        space.recount();
         let Some(len) = self.disk.len(&self.path)? else { return Ok(()) };
-        let end = space.end();
+        let end = space.extents.end();
         let mut holes = extents.iter().filter(|extent| extent.offset < end.min(len)).peekable();
         if len <= end && holes.peek().is_none() {
             return Ok(());

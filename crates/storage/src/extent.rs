@@ -63,6 +63,11 @@ impl ExtentAllocator {
         self.end
     }
 
+    /// Bytes that are taken.
+    pub fn taken_bytes(&self) -> u64 {
+        self.end - self.free.values().sum::<u64>()
+    }
+
     /// The free ranges before the end.
     pub fn gaps(&self) -> impl Iterator<Item = Extent> + '_ {
         self.free.iter().map(|(&offset, &len)| Extent { offset, len })
@@ -182,6 +187,7 @@ mod tests {
         }
         let same = ExtentAllocator::new(taken).expect("no overlap");
         assert_eq!(same.end(), allocator.end());
+        assert_eq!(same.taken_bytes(), allocator.taken_bytes());
         assert_eq!(same.gaps().collect::<Vec<_>>(), allocator.gaps().collect::<Vec<_>>());
     }
 }

@@ -20,6 +20,6 @@ pub use block::{Block, FreedExtents, ROW_NUMBERS, ROW_NUMBERS_NAME, RowNumbers, 
 pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_block};
 pub use column_file::ColumnFile;
 pub use extent::{Extent, ExtentAllocator, PAGE_BYTES, whole_pages};
-pub use open_run::{OpenRun, concat_values, repeat_missing};
+pub use open_run::{OpenRun, concat_values, repeat_missing, value_bytes};
 pub use schema::{ColumnDef, ColumnSpec, TableDef};
 pub use source::TableSource;

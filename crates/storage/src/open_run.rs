@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_null_array};
 use arrow::compute::concat;
+use arrow::datatypes::DataType;
 use roaring::RoaringBitmap;
-use rowmill_base::{ColumnId, Error, Result, RowNumber};
+use rowmill_base::{Broker, ColumnId, Error, Reservation, Result, RowNumber};
 
 use crate::run_codec;
 use crate::schema::TableDef;
@@ -27,6 +28,8 @@ pub struct OpenRun {
     columns: Arc<[(ColumnId, ArrayRef)]>,
     /// Positions of deleted rows.
     deleted: Option<Arc<RoaringBitmap>>,
+    /// What the columns take, counted as long as anybody holds them. `None` where nobody counts.
+    memory: Option<Arc<Reservation>>,
 }
 
 impl OpenRun {
@@ -34,7 +37,7 @@ impl OpenRun {
     pub fn new(first_row: RowNumber, table: &TableDef, batch: &RecordBatch) -> Self {
         assert_eq!(batch.num_columns(), table.columns.len(), "a run holds whole rows");
         let columns = table.columns.iter().zip(batch.columns()).map(|(def, values)| (def.id, Arc::clone(values)));
-        OpenRun { first_row, rows: batch.num_rows(), columns: columns.collect(), deleted: None }
+        OpenRun { first_row, rows: batch.num_rows(), columns: columns.collect(), deleted: None, memory: None }
     }
 
     /// The number of the first row; the others follow without a gap.
@@ -63,8 +66,19 @@ impl OpenRun {
     }
 
     /// Bytes of memory that the rows hold.
-    pub fn memory_bytes(&self) -> usize {
-        self.columns.iter().map(|(_, values)| values.get_array_memory_size()).sum()
+    pub fn memory_bytes(&self) -> u64 {
+        match &self.memory {
+            Some(counted) => counted.bytes(),
+            None => self.columns.iter().map(|(_, values)| value_bytes(values)).sum(),
+        }
+    }
+
+    /// The same run, whose memory `broker` counts. Never refused: the rows are here, and the next to ask finds less left.
+    #[must_use]
+    pub fn counted(self, broker: &Broker) -> Self {
+        let mut memory = broker.reservation("recent rows");
+        memory.recount(self.memory_bytes());
+        OpenRun { memory: Some(Arc::new(memory)), ..self }
     }
 
     /// Whether both are the same rows, whatever is deleted of them.
@@ -96,7 +110,7 @@ impl OpenRun {
         let kind = |id| table.column_by_id(id).map(|index| table.columns[index].kind.clone());
         let (rows, columns) = run_codec::decode(bytes, kind)
             .map_err(|error| error.context(format_args!("table {}, row {first_row}", table.name)))?;
-        Ok(OpenRun { first_row, rows, columns: columns.into(), deleted: None })
+        Ok(OpenRun { first_row, rows, columns: columns.into(), deleted: None, memory: None })
     }
 
     /// The values of `table`'s column at `index`, with the column's `missing` value where the rows are older.
@@ -127,6 +141,7 @@ impl OpenRun {
             rows,
             columns: columns.collect::<Result<Vec<_>>>()?.into(),
             deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)),
+            memory: None,
         })
     }
 
@@ -159,12 +174,25 @@ pub fn repeat_missing(missing: Option<&ArrayRef>, kind: &arrow::datatypes::DataT
     arrow::compute::take(value, &indices, None).map_err(|error| Error::internal(error.to_string()))
 }
 
-/// One array of the values of `parts`, compact: a view array does not keep the buffers of what it was cut from.
+/// An array that keeps so many times its values alive is copied.
+const CUT_FACTOR: u64 = 2;
+
+/// Bytes of the values, without what an array keeps alive beside them because it was cut from a larger one.
+pub fn value_bytes(values: &ArrayRef) -> u64 {
+    let bytes = match values.data_type() {
+        DataType::Utf8View => 16 * values.len() + values.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => 16 * values.len() + values.as_binary_view().total_buffer_bytes_used(),
+        kind => kind.primitive_width().map_or_else(|| values.get_array_memory_size(), |width| width * values.len()),
+    };
+    bytes as u64
+}
+
+/// One array of the values of `parts`, compact: it does not keep the buffers of what it was cut from.
 pub fn concat_values(parts: &[ArrayRef]) -> Result<ArrayRef> {
-    use arrow::array::{Array, AsArray};
-    use arrow::datatypes::DataType;
     let joined = match parts {
-        [only] => Arc::clone(only),
+        [only] if only.get_buffer_memory_size() as u64 <= CUT_FACTOR * value_bytes(only) => Arc::clone(only),
+        // A second part, if an empty one, has the first one copied.
+        [only] => return concat_values(&[Arc::clone(only), only.slice(0, 0)]),
         parts => {
             let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
             concat(&parts).map_err(|error| Error::internal(error.to_string()))?
@@ -181,7 +209,7 @@ pub fn concat_values(parts: &[ArrayRef]) -> Result<ArrayRef> {
 mod tests {
     use super::*;
     use crate::schema::ColumnDef;
-    use arrow::array::{AsArray, Int64Array};
+    use arrow::array::Int64Array;
     use arrow::datatypes::Int64Type;
     use rowmill_base::{SchemaId, SqlType, TableId};
 
@@ -234,6 +262,29 @@ mod tests {
             .flat_map(|run| run.column(ColumnId(0)).expect("a").as_primitive::<Int64Type>().values().to_vec())
             .collect();
         assert_eq!(all, (0..5_000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn rows_count_as_long_as_anybody_holds_them() {
+        let broker = Broker::new(1000);
+        let one = Arc::unwrap_or_clone(run(0, 100)).counted(&broker);
+        let deleted = one.with_deleted(&RoaringBitmap::from([1]));
+        drop(one);
+        assert_eq!((deleted.memory_bytes(), broker.used_bytes()), (800, 800));
+        let large = Arc::unwrap_or_clone(run(100, 200)).counted(&broker);
+        assert_eq!(broker.used_bytes(), 2_400, "counting is never refused");
+        drop((deleted, large));
+        assert_eq!(broker.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_cut_array_does_not_keep_the_rest() {
+        let large: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
+        let values = concat_values(&[large.slice(7, 3)]).expect("ints are joined");
+        assert_eq!(values.as_primitive::<Int64Type>().values(), &[7, 8, 9]);
+        assert!(values.get_buffer_memory_size() < 1_000);
+        let whole = concat_values(&[Arc::clone(&large)]).expect("nothing to join");
+        assert_eq!(whole.to_data().buffers()[0].as_ptr(), large.to_data().buffers()[0].as_ptr(), "nothing was copied");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rowmill_base::{ColumnId, CommitId, Result, TableId};
+use rowmill_base::{Broker, ColumnId, CommitId, Result, TableId};
 use rowmill_io::Disk;
 use rowmill_storage::{ColumnFile, Extent, ROW_NUMBERS};
 
@@ -48,6 +48,7 @@ fn column_of(name: &str) -> Option<ColumnId> {
 #[derive(Debug)]
 pub(crate) struct ColumnFiles {
     disk: Arc<dyn Disk>,
+    memory: Broker,
     files: Mutex<HashMap<(TableId, ColumnId), Arc<ColumnFile>>>,
     /// What no definition names, with the commit that last could have named it.
     unnamed: Mutex<BTreeMap<Unnamed, CommitId>>,
@@ -72,8 +73,14 @@ impl Unnamed {
 }
 
 impl ColumnFiles {
-    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
-        ColumnFiles { disk, files: Mutex::default(), unnamed: Mutex::default() }
+    /// No files yet, on `disk`. What is decoded of them is counted by `memory`.
+    pub(crate) fn new(disk: Arc<dyn Disk>, memory: Broker) -> Self {
+        ColumnFiles { disk, memory, files: Mutex::default(), unnamed: Mutex::default() }
+    }
+
+    /// The account of memory.
+    pub(crate) fn memory(&self) -> &Broker {
+        &self.memory
     }
 
     /// The file of a column, with nothing taken in it if it is new.
@@ -87,7 +94,8 @@ impl ColumnFiles {
         if let Some(file) = files.get(&(table, column)) {
             return Ok(Arc::clone(file));
         }
-        let file = Arc::new(ColumnFile::new(Arc::clone(&self.disk), column_path(table, column), named)?);
+        let (disk, memory) = (Arc::clone(&self.disk), self.memory.clone());
+        let file = Arc::new(ColumnFile::new(disk, memory, column_path(table, column), named)?);
         files.insert((table, column), Arc::clone(&file));
         Ok(file)
     }
@@ -169,7 +177,7 @@ mod tests {
     #[test]
     fn unnamed_files_go_when_nobody_reads_them() {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let files = ColumnFiles::new(Arc::clone(&disk));
+        let files = ColumnFiles::new(Arc::clone(&disk), Broker::new(u64::MAX));
         disk.create_dir(&table_folder(TableId(1))).expect("a folder");
         let held = files.get(TableId(1), ColumnId(0)).expect("a file");
         held.write(vec![1]).expect("written");

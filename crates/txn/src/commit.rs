@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use rowmill_base::{CommitId, Error, ErrorKind, Result, RowNumber, TableId};
+use rowmill_base::{Broker, CommitId, Error, ErrorKind, Result, RowNumber, TableId};
 use rowmill_storage::{Block, ColumnFile, OpenRun, TableDef};
 
 use crate::base::WriteBatch;
@@ -16,8 +16,9 @@ use crate::catalog::Catalog;
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
 use crate::engine::Core;
 use crate::manifest::{self, BLOCK, BlockEntry, DELETES, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key, row_key};
+use crate::seal;
 use crate::snapshot::{Snapshot, TableSnapshot};
-use crate::transaction::{TableChanges, Transaction, join_tail_collecting};
+use crate::transaction::{TableChanges, Transaction, join_tail};
 
 /// The tables of a snapshot.
 type Tables = HashMap<TableId, Arc<TableSnapshot>>;
@@ -33,7 +34,8 @@ pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
     let mut tables: Tables = HashMap::with_capacity(current.tables.len() + 1);
     for def in catalog.all_tables() {
         let changes = transaction.changes.tables.get(&def.id).filter(|changes| !changes.is_empty());
-        let next = next_table(def, current.tables.get(&def.id), transaction.base.tables.get(&def.id), changes)?;
+        let (now, base) = (current.tables.get(&def.id), transaction.base.tables.get(&def.id));
+        let next = next_table(def, now, base, changes, engine.broker())?;
         tables.insert(def.id, next);
     }
     let commit = publish(engine, &current, catalog, tables)?;
@@ -41,9 +43,11 @@ pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
 
     for (id, changes) in &transaction.changes.tables {
         if !changes.is_empty() {
-            crate::seal::seal_full_table(engine, *id)?;
+            // The commit stands. What cannot be sealed now is tried again behind the next one.
+            let _ = seal::seal_full_table(engine, *id);
         }
     }
+    let _ = seal::relieve_memory(engine);
     engine.wake_merger();
     Ok(commit)
 }
@@ -287,11 +291,12 @@ fn next_table(
     current: Option<&Arc<TableSnapshot>>,
     base: Option<&Arc<TableSnapshot>>,
     changes: Option<&Arc<TableChanges>>,
+    memory: &Broker,
 ) -> Result<Arc<TableSnapshot>> {
     let Some(current) = current else {
         let mut table = TableSnapshot::empty(Arc::clone(def));
         if let Some(changes) = changes {
-            append(&mut table, changes)?;
+            append(&mut table, changes, memory)?;
         }
         return Ok(Arc::new(table));
     };
@@ -320,7 +325,7 @@ fn next_table(
         next.blocks = blocks.into();
         next.runs = runs.into();
     }
-    append(&mut next, changes)?;
+    append(&mut next, changes, memory)?;
     Ok(Arc::new(next))
 }
 
@@ -362,7 +367,7 @@ fn validate_deletes(
 }
 
 /// Numbers the transaction's own rows and puts them behind the others, in the order in which they were inserted.
-fn append(table: &mut TableSnapshot, changes: &TableChanges) -> Result<()> {
+fn append(table: &mut TableSnapshot, changes: &TableChanges, memory: &Broker) -> Result<()> {
     let (own_blocks, own_runs) = deletes::apply(&changes.blocks, &changes.runs, &changes.own_deleted);
     let mut own: Vec<Holder> =
         own_blocks.into_iter().map(Holder::Block).chain(own_runs.into_iter().map(Holder::Run)).collect();
@@ -382,7 +387,7 @@ fn append(table: &mut TableSnapshot, changes: &TableChanges) -> Result<()> {
         table.blocks = blocks.into();
     }
     if runs.len() != table.runs.len() {
-        join_tail_collecting(&table.def, &mut runs)?;
+        join_tail(&table.def, &mut runs, memory)?;
         table.runs = runs.into();
     }
     Ok(())

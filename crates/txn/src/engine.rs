@@ -99,8 +99,13 @@ impl Engine {
         lock: Option<DirectoryLock>,
         options: OpenOptions,
     ) -> Result<Arc<Engine>> {
+        let limit = match options.settings.number("memory_limit") {
+            0 => machine_memory_bytes() / 10 * 7,
+            limit => limit,
+        };
+        let broker = Broker::new(limit);
         let freed = Arc::new(FreedExtents::default());
-        let files = ColumnFiles::new(Arc::clone(&disk));
+        let files = ColumnFiles::new(Arc::clone(&disk), broker.clone());
         if !options.read_only {
             recovery::initialise(&*base)?;
         }
@@ -108,17 +113,13 @@ impl Engine {
         if !options.read_only {
             recovery::note_unnamed(&files, &freed, &snapshot)?;
         }
-        let limit = match options.settings.number("memory_limit") {
-            0 => machine_memory_bytes() / 10 * 7,
-            limit => limit,
-        };
         let core = Arc::new(Core {
             path,
             read_only: options.read_only,
             disk,
             base,
             settings: RwLock::new(options.settings),
-            broker: Broker::new(limit),
+            broker,
             ids: Ids::new(meta),
             files,
             freed,

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use rowmill_base::{BlockId, ColumnId, CommitId, Error, ErrorKind, Result, RowNumber, SchemaId, TableId, ViewId};
+use rowmill_base::{
+    BlockId, Broker, ColumnId, CommitId, Error, ErrorKind, Result, RowNumber, SchemaId, TableId, ViewId,
+};
 use rowmill_storage::{Block, ColumnFile, Extent, FreedExtents, OpenRun, ROW_NUMBERS, StoredChunk, TableDef};
 
 use crate::base::{BaseRead, OrderedBase, WriteBatch};
@@ -56,7 +58,7 @@ pub(crate) fn load(
     let catalog = load_catalog(reader)?;
     let mut deletes = load_deletes(reader)?;
     let mut blocks = load_blocks(reader, &catalog, files, freed, known, &mut deletes)?;
-    let mut runs = load_runs(reader, &catalog, &mut deletes)?;
+    let mut runs = load_runs(reader, &catalog, files.memory(), &mut deletes)?;
     let mut tables = HashMap::new();
     for def in catalog.all_tables() {
         let next_row = match reader.get(&id_key(NEXT_ROW, def.id.0))? {
@@ -184,6 +186,7 @@ fn open_files(
 fn load_runs(
     reader: &dyn BaseRead,
     catalog: &Catalog,
+    memory: &Broker,
     deletes: &mut Deletes,
 ) -> Result<HashMap<TableId, Vec<Arc<OpenRun>>>> {
     let mut runs: HashMap<TableId, Vec<Arc<OpenRun>>> = HashMap::new();
@@ -196,7 +199,7 @@ fn load_runs(
         if let Some(deleted) = take_deletes(deletes, table, first_row, run.rows())? {
             run = run.with_deleted(&deleted);
         }
-        runs.entry(id).or_default().push(Arc::new(run));
+        runs.entry(id).or_default().push(Arc::new(run.counted(memory)));
         Ok(true)
     })?;
     Ok(runs)

@@ -1,4 +1,5 @@
-//! Sealing: open runs that fill a block become one. The rows keep their numbers and their deletes, so nobody notices.
+//! Sealing: open runs that fill a block become one, or fewer while memory is short. The rows keep their numbers and
+//! their deletes, so nobody notices.
 
 use std::sync::Arc;
 
@@ -24,6 +25,25 @@ pub(crate) fn seal_full_table(engine: &Core, id: TableId) -> Result<()> {
         }
     }
 }
+
+/// Seals the largest open block, and the next, while memory is more than half used and open blocks are a good part of it.
+pub(crate) fn relieve_memory(engine: &Core) -> Result<()> {
+    let is_short = || engine.broker().used_bytes() > engine.broker().limit_bytes() / 2;
+    while is_short() {
+        let snapshot = engine.current();
+        let bytes = |table: &TableSnapshot| table.runs.iter().map(|run| run.memory_bytes()).sum::<u64>();
+        let open = snapshot.tables.values().map(|table| (bytes(table), table));
+        let all: u64 = open.clone().map(|(bytes, _)| bytes).sum();
+        let Some((_, largest)) = open.max_by_key(|(bytes, _)| *bytes) else { return Ok(()) };
+        if all < engine.broker().limit_bytes() / OPEN_SHARE || !seal_once(engine, largest, engine.rows_per_block())? {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Open blocks may hold one part in so many of the memory limit before a short memory has them sealed.
+const OPEN_SHARE: u64 = 4;
 
 /// Seals one group of consecutive runs; `false` if another commit came in between and changed them.
 fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Result<bool> {

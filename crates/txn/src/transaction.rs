@@ -11,9 +11,12 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use rowmill_base::{
-    Cancel, ColumnId, CommitId, Error, ErrorKind, Result, RowNumber, SchemaId, SqlType, TableId, ViewId,
+    Broker, Cancel, ColumnId, CommitId, Error, ErrorKind, Reservation, Result, RowNumber, SchemaId, SqlType, TableId,
+    ViewId,
 };
-use rowmill_storage::{Block, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource, write_block};
+use rowmill_storage::{
+    Block, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource, value_bytes, write_block,
+};
 
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 use crate::deletes::{self, DeletesByHolder, RowFinder};
@@ -23,6 +26,12 @@ use crate::snapshot::{Snapshot, TableSnapshot};
 /// Rows that no commit has numbered yet are numbered from here, in a space of their own per transaction and table.
 pub(crate) const PRIVATE_ROWS: u64 = 1 << 62;
 
+/// Where memory is short a block is made of as many rows at least; fewer are not worth its files.
+const EARLY_BLOCK_ROWS_MIN: usize = 1 << 12;
+
+/// Rows that gather may take one part in so many of the memory limit.
+const PENDING_SHARE: u64 = 4;
+
 /// A unit of change over one snapshot. Dropping it rolls it back.
 #[derive(Debug)]
 pub struct Transaction {
@@ -30,8 +39,8 @@ pub struct Transaction {
     /// What was committed when the transaction began.
     pub(crate) base: Arc<Snapshot>,
     pub(crate) changes: Changes,
-    /// Bytes of rows that gather in memory.
-    memory: rowmill_base::Reservation,
+    /// For the pending rows. Runs count themselves.
+    memory: Reservation,
     cancel: Cancel,
     /// The view of the last call, while no change has come since.
     view: Option<Arc<Snapshot>>,
@@ -60,6 +69,7 @@ pub(crate) struct TableChanges {
     /// Batches that are not a run yet. They follow the runs.
     pending: Vec<RecordBatch>,
     pending_rows: usize,
+    pending_bytes: u64,
     /// Rows inserted, all together.
     inserted: u64,
 }
@@ -74,35 +84,39 @@ impl TableChanges {
     }
 
     /// Makes one run of the pending batches.
-    fn flush(&mut self, table: &TableDef) -> Result<()> {
+    fn flush(&mut self, table: &TableDef, memory: &Broker) -> Result<()> {
         if self.pending_rows == 0 {
             return Ok(());
         }
         let batch = concat_batches(table, &self.pending, self.pending_rows)?;
-        let run = OpenRun::new(self.next_row(), table, &batch);
-        self.pending.clear();
-        self.pending_rows = 0;
+        let run = OpenRun::new(self.next_row(), table, &batch).counted(memory);
+        self.take_pending();
+        self.inserted += run.rows() as u64;
         self.runs.push(Arc::new(run));
-        join_tail(table, &mut self.runs)
+        join_tail(table, &mut self.runs, memory).map(drop)
+    }
+
+    /// The pending batches, and how many rows they have. They count as inserted no more.
+    fn take_pending(&mut self) -> (Vec<RecordBatch>, usize) {
+        let rows = std::mem::take(&mut self.pending_rows);
+        self.pending_bytes = 0;
+        self.inserted -= rows as u64;
+        (std::mem::take(&mut self.pending), rows)
     }
 }
 
 /// Joins the last runs while they have gathered in one tier; returns the runs that are gone.
-pub(crate) fn join_tail_collecting(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>) -> Result<Vec<Arc<OpenRun>>> {
+pub(crate) fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>, memory: &Broker) -> Result<Vec<Arc<OpenRun>>> {
     let mut gone = Vec::new();
     loop {
         let tail = OpenRun::tail_to_join(runs);
         if tail == 0 {
             return Ok(gone);
         }
-        let joined = OpenRun::join(table, &runs[runs.len() - tail..])?;
+        let joined = OpenRun::join(table, &runs[runs.len() - tail..])?.counted(memory);
         gone.extend(runs.drain(runs.len() - tail..));
         runs.push(Arc::new(joined));
     }
-}
-
-fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>) -> Result<()> {
-    join_tail_collecting(table, runs).map(drop)
 }
 
 /// A point of a transaction to go back to.
@@ -152,7 +166,7 @@ impl Transaction {
             let base = self.base.tables.get(&def.id);
             if let Some(changes) = self.changes.tables.get_mut(&def.id) {
                 if changes.pending_rows > 0 {
-                    Arc::make_mut(changes).flush(def)?;
+                    Arc::make_mut(changes).flush(def, self.engine.broker())?;
                 }
                 tables.insert(def.id, Arc::new(overlay(def, base, changes)));
             } else {
@@ -161,6 +175,7 @@ impl Transaction {
                 tables.insert(def.id, Arc::new(table));
             }
         }
+        self.recount();
         Ok(Snapshot { commit: self.base.commit, catalog, tables: Arc::new(tables), pin: self.base.pin.clone() })
     }
 
@@ -212,6 +227,7 @@ impl Transaction {
         self.table_def(id)?;
         self.catalog_mut()?.remove_table(id);
         self.changes.tables.remove(&id);
+        self.recount();
         Ok(())
     }
 
@@ -311,7 +327,8 @@ impl Transaction {
         let before = self.table_def(id)?;
         // Rows inserted before the change keep the columns they were inserted with.
         if let Some(changes) = self.changes.tables.get_mut(&id) {
-            Arc::make_mut(changes).flush(&before)?;
+            Arc::make_mut(changes).flush(&before, self.engine.broker())?;
+            self.recount();
         }
         let mut def = (*before).clone();
         change(&mut def)?;
@@ -347,13 +364,15 @@ impl Transaction {
         let block_rows = self.engine.rows_per_block();
         let mut rest = batch.clone();
         loop {
-            let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
-            let room = block_rows - changes.pending_rows;
+            let room = block_rows - self.changes.tables.get(&table).map_or(0, |changes| changes.pending_rows);
             let taken = rest.num_rows().min(room);
             let part = rest.slice(0, taken);
-            self.memory.grow(rows_bytes(&part))?;
+            let bytes = part.columns().iter().map(value_bytes).sum();
+            self.grow_pending(&def, bytes)?;
+            let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
             changes.inserted += taken as u64;
             changes.pending_rows += taken;
+            changes.pending_bytes += bytes;
             changes.pending.push(part);
             if changes.pending_rows == block_rows {
                 self.seal_pending(&def)?;
@@ -365,6 +384,24 @@ impl Transaction {
         }
     }
 
+    /// Asks for the memory of rows to come. Those that wait already become a smaller block where memory is short, or where
+    /// it would be when a larger one is encoded.
+    fn grow_pending(&mut self, def: &Arc<TableDef>, bytes: u64) -> Result<()> {
+        let memory = self.engine.broker();
+        let waiting = self.changes.tables.get(&def.id).map_or(0, |changes| changes.pending_rows);
+        let is_much = self.memory.bytes() + bytes > memory.limit_bytes() / PENDING_SHARE;
+        let is_short = memory.used_bytes() + bytes > memory.limit_bytes();
+        if waiting >= EARLY_BLOCK_ROWS_MIN && (is_much || is_short) {
+            self.seal_pending(def)?;
+        }
+        self.memory.grow(bytes)
+    }
+
+    /// Counts the pending rows anew, after some have become a run or a block, or have come back.
+    fn recount(&mut self) {
+        self.memory.recount(self.changes.tables.values().map(|changes| changes.pending_bytes).sum());
+    }
+
     /// Appends a whole block, whose columns the encoder's threads pull from `source`.
     ///
     /// Errors leave the transaction as it was before the call.
@@ -372,8 +409,9 @@ impl Transaction {
         self.start_change()?;
         let def = self.table_def(table)?;
         let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
-        changes.flush(&def)?;
+        changes.flush(&def, self.engine.broker())?;
         let first_row = changes.next_row();
+        self.recount();
         let block = self.write_block(&def, first_row, source, true)?;
         let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
         changes.inserted += block.rows() as u64;
@@ -384,11 +422,10 @@ impl Transaction {
     fn seal_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
         let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
         let first_row = changes.next_row();
-        let source = PendingRows { batches: std::mem::take(&mut changes.pending), rows: changes.pending_rows };
-        changes.pending_rows = 0;
-        changes.inserted -= source.rows as u64;
-        self.memory.resize(0)?;
-        let block = self.write_block(def, first_row, &source, false)?;
+        let (batches, rows) = changes.take_pending();
+        let block = self.write_block(def, first_row, &PendingRows { batches, rows }, false);
+        self.recount();
+        let block = block?;
         let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
         changes.inserted += block.rows() as u64;
         changes.blocks.push(Arc::new(block));
@@ -422,9 +459,10 @@ impl Transaction {
             let changes = Arc::make_mut(self.changes.tables.get_mut(&id).expect("the id was just listed"));
             match changes.pending_rows > small {
                 true => self.seal_pending(&def)?,
-                false => changes.flush(&def)?,
+                false => changes.flush(&def, self.engine.broker())?,
             }
         }
+        self.recount();
         Ok(())
     }
 
@@ -454,6 +492,7 @@ impl Transaction {
         self.start_change()?;
         let changes = TableChanges { truncated: self.base.tables.contains_key(&table), ..TableChanges::default() };
         self.changes.tables.insert(table, Arc::new(changes));
+        self.recount();
         Ok(rows)
     }
 
@@ -468,9 +507,7 @@ impl Transaction {
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
         self.changes = savepoint.0.clone();
         self.view = None;
-        let pending = self.changes.tables.values().flat_map(|changes| &changes.pending);
-        let bytes = pending.map(rows_bytes).sum::<u64>().min(self.memory.bytes());
-        self.memory.shrink(self.memory.bytes() - bytes);
+        self.recount();
     }
 
     /// Makes all changes at once, on disk when it returns, or none of them.
@@ -542,16 +579,6 @@ fn concat_batches(table: &TableDef, batches: &[RecordBatch], rows: usize) -> Res
     let batch = batch.map_err(|error| Error::internal(error.to_string()))?;
     assert_eq!(batch.num_rows(), rows, "the pending batches hold the pending rows");
     Ok(batch)
-}
-
-/// Bytes of the rows of `batch`, without what its views share with other batches.
-fn rows_bytes(batch: &RecordBatch) -> u64 {
-    let bytes = |values: &ArrayRef| match values.data_type() {
-        DataType::Utf8View => 16 * values.len() + values.as_string_view().total_buffer_bytes_used(),
-        DataType::BinaryView => 16 * values.len() + values.as_binary_view().total_buffer_bytes_used(),
-        kind => kind.primitive_width().map_or_else(|| values.get_array_memory_size(), |width| width * values.len()),
-    };
-    batch.columns().iter().map(bytes).sum::<usize>() as u64
 }
 
 fn check_batch(def: &TableDef, batch: &RecordBatch) -> Result<()> {

@@ -140,6 +140,12 @@ pub(super) struct FixedList {
     pub(super) array: ArrayRef,
 }
 
+/// Bytes of memory of [`list`].
+pub(super) fn list_bytes<K: Kind>(chunk: &Chunk) -> usize {
+    let values = chunk.distinct().unwrap_or_default().min(chunk.rows());
+    (values + 1) * size_of::<K::Native>()
+}
+
 /// The distinct values.
 pub(super) fn list<K: Kind>(chunk: &Chunk) -> Result<FixedList> {
     let facts = &chunk.head.facts;

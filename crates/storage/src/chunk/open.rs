@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
-use rowmill_base::{Error, Result, SqlType};
+use parking_lot::Mutex;
+use rowmill_base::{Error, Result, Scratch, SqlType};
 
 use super::codes::Codes;
 use super::fixed_decode::{FixedList, Rows};
@@ -41,7 +42,7 @@ impl CodeCheck {
 
 /// A stored column of a block, opened for reading.
 ///
-/// What it decodes of the value list it keeps until it is dropped; rows it does not keep.
+/// What it decodes of the value list it keeps until it is dropped, in memory that is counted; rows it does not keep.
 #[derive(Debug)]
 pub struct Chunk {
     pub(super) bytes: ChunkBytes,
@@ -53,6 +54,8 @@ pub struct Chunk {
     /// Strings that were looked up one by one.
     pub(super) looked_up: AtomicUsize,
     inner: OnceLock<Vec<Chunk>>,
+    /// For the value list. `None` where nobody counts.
+    memory: Option<Mutex<Scratch>>,
 }
 
 impl Chunk {
@@ -72,7 +75,30 @@ impl Chunk {
             strings: OnceLock::new(),
             looked_up: AtomicUsize::new(0),
             inner: OnceLock::new(),
+            memory: None,
         })
+    }
+
+    /// The same chunk, which counts what it keeps in `memory`.
+    #[must_use]
+    pub fn with_memory(self, memory: Scratch) -> Chunk {
+        Chunk { memory: Some(Mutex::new(memory)), ..self }
+    }
+
+    /// `inner`, a chunk within this one, with memory from the same account.
+    pub(super) fn share_memory(&self, inner: Chunk) -> Chunk {
+        match &self.memory {
+            Some(memory) => inner.with_memory(memory.lock().another()),
+            None => inner,
+        }
+    }
+
+    /// Asks for the memory of a value list.
+    fn need_memory(&self, bytes: usize) -> Result<()> {
+        match &self.memory {
+            Some(memory) => memory.lock().grow(bytes as u64),
+            None => Ok(()),
+        }
     }
 
     /// Rows, NULLs among them.
@@ -234,7 +260,10 @@ impl Chunk {
         self.verify()?;
         let list = with_kind!(
             self.head.facts.physical,
-            K => fixed_decode::list::<K>(self)?,
+            K => {
+                self.need_memory(fixed_decode::list_bytes::<K>(self))?;
+                fixed_decode::list::<K>(self)?
+            },
             else return Err(self.unsuited())
         );
         self.check_list(list.array.len())?;
@@ -245,7 +274,9 @@ impl Chunk {
         if let Some(list) = self.strings.get() {
             return Ok(list);
         }
-        let list = self.stored_strings()?.decode(text::kind_of(self.head.facts.physical));
+        let stored = self.stored_strings()?;
+        self.need_memory(stored.memory_bytes())?;
+        let list = stored.decode(text::kind_of(self.head.facts.physical));
         let list = list.map_err(|error| self.in_section(SectionKind::Values, error))?;
         Ok(self.strings.get_or_init(|| list))
     }

@@ -136,6 +136,12 @@ impl<'a> StringList<'a> {
         self.decoded_bytes
     }
 
+    /// Bytes of memory that [`StringList::decode`] and its array of views will take.
+    pub fn memory_bytes(&self) -> usize {
+        const OFFSET_AND_VIEW_BYTES: usize = 4 + 16;
+        self.likely_bytes(self.values) + self.values * OFFSET_AND_VIEW_BYTES
+    }
+
     /// Bytes that are stored of the values themselves.
     pub(super) fn payload_bytes(&self) -> usize {
         self.payload.len()

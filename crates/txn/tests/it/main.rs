@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod followers;
+mod memory;
 mod model;
 mod other_process;
 mod space;

@@ -93,7 +93,19 @@ impl TableChanges {
         self.take_pending();
         self.inserted += run.rows() as u64;
         self.runs.push(Arc::new(run));
-        join_tail(table, &mut self.runs, memory).map(drop)
+        for run in join_tail(table, &mut self.runs, memory)? {
+            self.move_own_deletes(run.first_row());
+        }
+        Ok(())
+    }
+
+    /// Brings the deletes of a run that started at `first_row` under the run that it has become a part of.
+    fn move_own_deletes(&mut self, first_row: RowNumber) {
+        let Some(positions) = self.own_deleted.remove(&first_row) else { return };
+        let holder = self.runs.iter().rfind(|run| run.first_row() <= first_row).expect("a joined run holds its parts");
+        let offset = (first_row.0 - holder.first_row().0) as u32;
+        let moved = self.own_deleted.entry(holder.first_row()).or_default();
+        moved.extend(positions.iter().map(|position| position + offset));
     }
 
     /// The pending batches, and how many rows they have. They count as inserted no more.

@@ -83,3 +83,25 @@ fn null_and_length_are_checked_where_rows_enter() {
     assert_eq!(error.kind(), ErrorKind::NotNullViolation);
     assert!(error.message().contains("Text"), "{error}");
 }
+
+#[test]
+fn rows_deleted_by_their_own_transaction_stay_deleted_as_it_goes_on() {
+    let engine = Engine::memory(settings(1_000)).expect("a database in memory");
+    let table = create(&engine, "T");
+    let mut transaction = engine.begin().expect("a transaction");
+    let mut expected = Vec::new();
+    for number in 0..100 {
+        // A view makes a run of its own of each row, and runs are joined as they gather.
+        insert(&mut transaction, table, &[(number, None)]);
+        let view = transaction.view().expect("a view");
+        expected.push((number, None));
+        if number % 3 == 1 {
+            let (row, _) = read(&view, table).expect("read").pop().expect("the row just inserted");
+            assert_eq!(transaction.delete(table, &[row]).expect("deleted"), 1);
+            expected.pop();
+        }
+        assert_eq!(values(&transaction.view().expect("a view"), table), expected, "after row {number}");
+    }
+    transaction.commit().expect("committed");
+    assert_eq!(values(&engine.snapshot().expect("a snapshot"), table), expected);
+}

@@ -39,7 +39,8 @@ impl World {
     fn step(&mut self, dice: &mut Dice) {
         let mut transaction = self.engine.begin().expect("a transaction");
         let mut model = self.model.clone();
-        for _ in 0..=dice.roll(3) {
+        // Now and then so many that a transaction's own runs are joined.
+        for _ in 0..[1, 2, 3, 15][dice.roll(4) as usize] {
             let before = model.clone();
             let savepoint = transaction.savepoint();
             match dice.roll(10) {

@@ -426,10 +426,13 @@ impl<'a> ChunkParser<'a> {
 
     /// The complaint about text that is no JSON; `place` moves to the line that it is on.
     fn not_json(&self, place: &mut Place, error: &NotJson) -> Complaint {
-        let before = &self.text[place.start..error.at];
+        // A scanner passes the end of the line to see what comes next; there is nothing of this record.
+        let end = place.start + self.text[place.start..place.end].trim_end().len();
+        let at = error.at.min(end);
+        let before = &self.text[place.start..at];
         place.line += count_lines(before.as_bytes());
         let character = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        let rest = self.text[error.at..].lines().next().unwrap_or_default();
+        let rest = self.text[at..end].lines().next().unwrap_or_default();
         let found = if rest.trim().is_empty() { "the end of the line".to_owned() } else { Quoted(rest).to_string() };
         Complaint::line(format!("at character {character}, {} is expected and not {found}", error.expected))
     }

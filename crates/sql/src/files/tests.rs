@@ -309,6 +309,10 @@ fn a_bad_line_of_json_is_told() {
     assert_eq!(at("{\"b\": null}"), "23502 , line 2, column a: NULL in a NOT NULL column");
     assert_eq!(at("{\"a\": 1, \"b\": nil}"), "22P04 , line 2: at character 15, null is expected and not 'nil}'");
     assert_eq!(at("{\"a\": 1"), "22P04 , line 2: at character 8, a comma or } is expected and not the end of the line");
+    assert_eq!(
+        at("{\"a\"\n{\"a\": 1}\n"),
+        "22P04 , line 2: at character 5, a colon is expected and not the end of the line"
+    );
     assert_eq!(at("{\"a\": 1} x"), "22P04 , line 2: at character 10, the end of the line is expected and not 'x'");
     assert_eq!(at("[1]"), "22P04 , line 2: at character 1, an object in { } is expected and not '[1]'");
     assert_eq!(

@@ -16,15 +16,39 @@ use crate::{Disk, MemoryDisk, OpenMode};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Record {
-    CreateFile { path: String },
-    CreateDir { path: String },
-    Remove { path: String },
-    RemoveDir { path: String },
-    Write { path: String, offset: u64, bytes: Vec<u8> },
-    SetLen { path: String, len: u64 },
-    Punch { path: String, offset: u64, len: u64 },
-    Sync { path: String },
-    SyncDir { path: String },
+    CreateFile {
+        path: String,
+    },
+    /// One folder, in one that is there.
+    CreateDir {
+        path: String,
+    },
+    Remove {
+        path: String,
+    },
+    RemoveDir {
+        path: String,
+    },
+    Write {
+        path: String,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    SetLen {
+        path: String,
+        len: u64,
+    },
+    Punch {
+        path: String,
+        offset: u64,
+        len: u64,
+    },
+    Sync {
+        path: String,
+    },
+    SyncDir {
+        path: String,
+    },
 }
 
 /// What became of a change that was not certain.
@@ -68,11 +92,10 @@ fn certain_changes(records: &[Record]) -> Vec<bool> {
     }
     let synced_after = |position: usize, last: Option<&usize>| last.is_some_and(|last| *last > position);
     let certain = |(position, record): (usize, &Record)| match record {
-        Record::CreateFile { path } | Record::Remove { path } | Record::RemoveDir { path } => {
-            synced_after(position, dirs.get(parent(path)))
-        }
-        // A folder is made with those above it; all of their names must be certain.
-        Record::CreateDir { path } => ancestors(path).all(|dir| synced_after(position, dirs.get(dir))),
+        Record::CreateFile { path }
+        | Record::CreateDir { path }
+        | Record::Remove { path }
+        | Record::RemoveDir { path } => synced_after(position, dirs.get(parent(path))),
         Record::Write { path, .. } | Record::SetLen { path, .. } | Record::Punch { path, .. } => {
             synced_after(position, files.get(path.as_str()))
         }
@@ -83,7 +106,7 @@ fn certain_changes(records: &[Record]) -> Vec<bool> {
 
 fn apply(disk: &MemoryDisk, record: &Record, fate: Fate) -> Result<()> {
     match record {
-        Record::CreateDir { path } => disk.create_dir(path),
+        Record::CreateDir { path } if is_dir(disk, parent(path))? => disk.create_dir(path),
         Record::CreateFile { path } if is_dir(disk, parent(path))? => disk.open(path, OpenMode::Create).map(drop),
         Record::Remove { path } => disk.remove(path),
         Record::RemoveDir { path } => disk.remove_dir(path),
@@ -107,7 +130,7 @@ fn exists(disk: &MemoryDisk, path: &str) -> Result<bool> {
     Ok(disk.len(path)?.is_some())
 }
 
-fn is_dir(disk: &MemoryDisk, dir: &str) -> Result<bool> {
+pub(crate) fn is_dir(disk: &dyn Disk, dir: &str) -> Result<bool> {
     let name = dir.rsplit('/').next().unwrap_or_default();
     Ok(dir.is_empty() || disk.list(parent(dir))?.iter().any(|listed| listed == name))
 }
@@ -116,9 +139,9 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(dir, _)| dir)
 }
 
-/// The folders above `path`, nearest first, the root last.
-fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(parent(path)), |dir| (!dir.is_empty()).then(|| parent(dir)))
+/// `path` and the folders above it but the root, nearest first.
+pub(crate) fn with_ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |dir| Some(parent(dir))).take_while(|dir| !dir.is_empty())
 }
 
 #[cfg(test)]
@@ -161,6 +184,23 @@ mod tests {
         assert_eq!(text(&kept, "d/g").unwrap(), b"x");
         let torn = crash_state(&records, |_| Fate::Torn { start: 2, end: 4 }).unwrap();
         assert_eq!(text(&torn, "d/f").unwrap(), b"certain\0\0yb");
+    }
+
+    #[test]
+    fn a_folder_is_certain_when_each_name_on_its_path_is() {
+        let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
+        disk.plan().record();
+        disk.create_dir("a").unwrap();
+        disk.sync_dir("").unwrap();
+        disk.create_dir("a/b").unwrap();
+        disk.create_dir("a/b").unwrap();
+        disk.sync_dir("a").unwrap();
+        disk.create_dir("x/y").unwrap();
+        disk.sync_dir("x").unwrap();
+        let records = disk.plan().records();
+        assert_eq!(records.len(), 7, "what was there is not made again");
+        let lost = crash_state(&records, |_| Fate::Lost).unwrap();
+        assert_eq!((lost.list("").unwrap(), lost.list("a").unwrap()), (vec!["a".to_owned()], vec!["b".to_owned()]));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
 
-use crate::crash::Record;
+use crate::crash::{Record, is_dir, with_ancestors};
 use crate::mapping::PopulateGuard;
 use crate::{Disk, DiskFile, Mapping, OpenMode};
 
@@ -256,7 +256,18 @@ impl Disk for FaultyDisk {
     }
 
     fn create_dir(&self, dir: &str) -> Result<()> {
-        self.change(Call::CreateDir, dir, || self.inner.create_dir(dir), |path| Record::CreateDir { path })
+        self.meet(Call::CreateDir, dir)?;
+        let mut made = Vec::new();
+        for dir in with_ancestors(dir) {
+            if !is_dir(&*self.inner, dir)? {
+                made.push(dir);
+            }
+        }
+        self.inner.create_dir(dir)?;
+        for dir in made.into_iter().rev() {
+            self.plan.remember(|| Record::CreateDir { path: dir.to_owned() });
+        }
+        Ok(())
     }
 
     fn remove(&self, path: &str) -> Result<()> {

@@ -68,8 +68,8 @@ impl Engine {
             return Err(Error::new(ErrorKind::UndefinedFile, format!("there is no database in {}", path.display()))
                 .hint("opening it for writing makes one"));
         }
-        if !options.read_only {
-            std::fs::create_dir_all(path)
+        if !options.read_only && !path.exists() {
+            make_directory(path)
                 .map_err(|error| Error::io(format_args!("making the directory {}", path.display()), &error))?;
         }
         let lock = match options.read_only {
@@ -108,6 +108,9 @@ impl Engine {
         let files = ColumnFiles::new(Arc::clone(&disk), broker.clone());
         if !options.read_only {
             recovery::initialise(&*base)?;
+            // Once, so that a commit has to sync no more than this folder and those in it.
+            disk.create_dir(TABLES)?;
+            disk.sync_dir("")?;
         }
         let (snapshot, meta) = recovery::load(&*base.read()?, &files, &freed, None)?;
         if !options.read_only {
@@ -320,6 +323,15 @@ impl Core {
     /// Threads that one statement works with.
     pub fn threads(&self) -> usize {
         self.settings.read().threads()
+    }
+}
+
+/// Makes a directory whose name survives a power cut.
+fn make_directory(path: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(path)?;
+    match path.canonicalize()?.parent() {
+        Some(parent) => std::fs::File::open(parent)?.sync_all(),
+        None => Ok(()),
     }
 }
 

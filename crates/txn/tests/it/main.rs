@@ -1,6 +1,8 @@
-//! Transactions from the outside: a model test over directory and memory, snapshots, conflicts, space, other processes.
+//! Transactions from the outside: a model test over directory and memory, snapshots, conflicts, space, memory, other
+//! processes, power cuts.
 
 mod conflicts;
+mod crash;
 mod followers;
 mod memory;
 mod model;

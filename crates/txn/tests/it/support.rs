@@ -24,13 +24,16 @@ pub(crate) fn open(path: &Path, rows_per_block: usize) -> Arc<Engine> {
         .expect("the directory opens")
 }
 
+pub(crate) fn specs() -> Vec<ColumnSpec> {
+    let mut number = ColumnSpec::new("Number", SqlType::Int64);
+    number.nullable = false;
+    vec![number, ColumnSpec::new("Text", SqlType::TEXT)]
+}
+
 pub(crate) fn create(engine: &Arc<Engine>, name: &str) -> TableId {
     let mut transaction = engine.begin().expect("a transaction");
     let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
-    let mut number = ColumnSpec::new("Number", SqlType::Int64);
-    number.nullable = false;
-    let columns = vec![number, ColumnSpec::new("Text", SqlType::TEXT)];
-    let id = transaction.create_table(main, name, columns).expect("a new table");
+    let id = transaction.create_table(main, name, specs()).expect("a new table");
     transaction.commit().expect("committed");
     id
 }

@@ -1,0 +1,368 @@
+//! Power cuts and failing disks: whatever reached the disk, it opens and holds exactly the commits that were acknowledged.
+//!
+//! A disk that records every call and a base that notes when it was written run one workload. The record is then cut at
+//! every call, each change that was not synced by then is kept, lost or torn, and what remains is opened, read, checked
+//! for waste and written to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rowmill_base::{CommitId, Result, TableId};
+use rowmill_io::{Disk, Fate, Fault, FaultPlan, FaultyDisk, MemoryDisk, OpenMode, Record, crash_state};
+use rowmill_storage::PAGE_BYTES;
+use rowmill_txn::base::{BaseRead, MemoryBase, OrderedBase, WriteBatch};
+use rowmill_txn::{Engine, Transaction};
+
+use crate::space::named_bytes;
+use crate::support::{TestRow, batch, read, settings, specs, values};
+
+const ROWS_PER_BLOCK: usize = 40;
+
+/// A base that is on disk whenever it has been written, and knows how far the record of the disk was then.
+#[derive(Debug)]
+struct NotedBase {
+    base: MemoryBase,
+    plan: FaultPlan,
+    writes: Mutex<Vec<Write>>,
+}
+
+#[derive(Clone, Debug)]
+struct Write {
+    records: usize,
+    batch: WriteBatch,
+    commit: CommitId,
+}
+
+impl NotedBase {
+    fn new(plan: &FaultPlan) -> Arc<NotedBase> {
+        Arc::new(NotedBase { base: MemoryBase::new(), plan: plan.clone(), writes: Mutex::default() })
+    }
+}
+
+impl OrderedBase for NotedBase {
+    fn read(&self) -> Result<Box<dyn BaseRead>> {
+        self.base.read()
+    }
+
+    fn write(&self, batch: &WriteBatch, commit: CommitId) -> Result<()> {
+        let records = self.plan.records().len();
+        self.base.write(batch, commit)?;
+        self.writes.lock().push(Write { records, batch: batch.clone(), commit });
+        Ok(())
+    }
+
+    fn commit_id(&self) -> Result<CommitId> {
+        self.base.commit_id()
+    }
+
+    fn oldest_reader(&self) -> Result<Option<CommitId>> {
+        self.base.oldest_reader()
+    }
+
+    fn verify(&self) -> Result<()> {
+        self.base.verify()
+    }
+}
+
+/// The rows of all tables, by name.
+type Content = BTreeMap<String, Vec<TestRow>>;
+
+fn content_of(engine: &Engine) -> Content {
+    let snapshot = engine.snapshot().expect("a snapshot");
+    let tables = snapshot.catalog().all_tables();
+    tables
+        .map(|table| {
+            let mut rows = values(&snapshot, table.id);
+            rows.sort();
+            (table.name.clone(), rows)
+        })
+        .collect()
+}
+
+fn rows(first: i64, count: i64) -> Vec<TestRow> {
+    (first..first + count).map(|n| (n, (n % 5 > 0).then(|| format!("a text that is somewhat longer {n}")))).collect()
+}
+
+/// Transactions over an engine, and what has to be there after each.
+struct Workload {
+    engine: Arc<Engine>,
+    content: Content,
+    /// What was there after each acknowledged commit.
+    acknowledged: BTreeMap<CommitId, Content>,
+    refused: usize,
+}
+
+impl Workload {
+    fn new(engine: Arc<Engine>) -> Workload {
+        let acknowledged = BTreeMap::from([(CommitId(0), Content::new())]);
+        Workload { engine, content: Content::new(), acknowledged, refused: 0 }
+    }
+
+    /// Runs `change`, which does to the content what it does to the transaction, and commits. A failure changes nothing.
+    fn commit(&mut self, change: impl FnOnce(&mut Transaction, &mut Content) -> Result<()>) {
+        let mut content = self.content.clone();
+        let run = || {
+            let mut transaction = self.engine.begin()?;
+            change(&mut transaction, &mut content)?;
+            transaction.commit()
+        };
+        match run() {
+            Ok(commit) => {
+                self.content = content;
+                self.acknowledged.insert(commit, self.content.clone());
+            }
+            Err(error) => {
+                self.refused += 1;
+                assert_eq!(content_of(&self.engine), self.content, "behind a commit that was refused: {error}");
+            }
+        }
+    }
+
+    fn run(&mut self, mut between: impl FnMut(&Engine)) {
+        self.commit(|transaction, content| create(transaction, content, "A"));
+        self.commit(|transaction, content| create(transaction, content, "B"));
+        self.commit(|transaction, content| insert(transaction, content, "A", 0, 100));
+        self.commit(|transaction, content| insert(transaction, content, "B", 0, 3));
+        self.commit(|transaction, content| {
+            insert(transaction, content, "A", 1_000, 90)?;
+            insert(transaction, content, "B", 1_000, 170)
+        });
+        self.commit(|transaction, content| delete(transaction, content, "B", |n| n % 2 == 0));
+        between(&self.engine);
+        self.roll_back();
+        self.commit(|transaction, content| update(transaction, content, "A", |n| n % 3 == 0));
+        let _ = self.engine.checkpoint();
+        self.commit(|transaction, content| {
+            create(transaction, content, "C")?;
+            insert(transaction, content, "C", 0, 60)?;
+            drop_table(transaction, content, "B")
+        });
+        self.commit(|transaction, content| truncate(transaction, content, "A"));
+        self.commit(|transaction, content| insert(transaction, content, "A", 5_000, 130));
+        (0..4).for_each(|part| {
+            self.commit(|transaction, content| insert(transaction, content, "C", 100 + part * 20, 20))
+        });
+        between(&self.engine);
+        self.commit(|transaction, content| delete(transaction, content, "C", |n| n < 130));
+        self.commit(|transaction, content| {
+            drop_table(transaction, content, "C")?;
+            create(transaction, content, "C")?;
+            insert(transaction, content, "C", 0, 45)
+        });
+        let _ = self.engine.checkpoint();
+        self.commit(|transaction, content| insert(transaction, content, "C", 200, 50));
+    }
+
+    /// A transaction that has written blocks and gives up.
+    fn roll_back(&self) {
+        let Ok(mut transaction) = self.engine.begin() else { return };
+        let table = id(&mut transaction, "A");
+        if let Ok(table) = table {
+            let _ = transaction.insert(table, &batch(&rows(2_000, 130)));
+        }
+        transaction.rollback();
+    }
+}
+
+fn id(transaction: &mut Transaction, name: &str) -> Result<TableId> {
+    let view = transaction.view()?;
+    let missing = || rowmill_base::Error::internal(format!("{name} was not made"));
+    view.catalog().all_tables().find(|table| table.name == name).map(|table| table.id).ok_or_else(missing)
+}
+
+fn create(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
+    let main = transaction.base().catalog().schema(rowmill_txn::MAIN_SCHEMA).expect("always there").id;
+    transaction.create_table(main, name, specs())?;
+    content.insert(name.to_owned(), Vec::new());
+    Ok(())
+}
+
+fn drop_table(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
+    let table = id(transaction, name)?;
+    transaction.drop_table(table)?;
+    content.remove(name);
+    Ok(())
+}
+
+fn insert(transaction: &mut Transaction, content: &mut Content, name: &str, first: i64, count: i64) -> Result<()> {
+    let table = id(transaction, name)?;
+    transaction.insert(table, &batch(&rows(first, count)))?;
+    let all = content.get_mut(name).expect("the table was found");
+    all.extend(rows(first, count));
+    all.sort();
+    Ok(())
+}
+
+fn delete(transaction: &mut Transaction, content: &mut Content, name: &str, doomed: fn(i64) -> bool) -> Result<()> {
+    let table = id(transaction, name)?;
+    let found = read(&*transaction.view()?, table)?;
+    let numbers: Vec<u64> = found.iter().filter(|(_, row)| doomed(row.0)).map(|(number, _)| *number).collect();
+    transaction.delete(table, &numbers)?;
+    content.get_mut(name).expect("the table was found").retain(|row| !doomed(row.0));
+    Ok(())
+}
+
+fn update(transaction: &mut Transaction, content: &mut Content, name: &str, chosen: fn(i64) -> bool) -> Result<()> {
+    let all = content.get(name).cloned().unwrap_or_default();
+    delete(transaction, content, name, chosen)?;
+    let new: Vec<TestRow> = all.into_iter().filter(|row| chosen(row.0)).map(|(n, text)| (n + 100_000, text)).collect();
+    let table = id(transaction, name)?;
+    transaction.insert(table, &batch(&new))?;
+    let all = content.get_mut(name).expect("the table was found");
+    all.extend(new);
+    all.sort();
+    Ok(())
+}
+
+fn truncate(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
+    let table = id(transaction, name)?;
+    transaction.truncate(table)?;
+    content.insert(name.to_owned(), Vec::new());
+    Ok(())
+}
+
+/// Waits for the background merge to come to rest.
+fn wait_for_merge(engine: &Engine) {
+    let commit = || engine.snapshot().expect("a snapshot").commit();
+    let (mut last, mut since) = (commit(), Instant::now());
+    while since.elapsed() < Duration::from_millis(400) {
+        std::thread::sleep(Duration::from_millis(10));
+        if commit() != last {
+            (last, since) = (commit(), Instant::now());
+        }
+    }
+}
+
+/// Bytes of the pages of column files that hold anything.
+fn data_bytes(disk: &dyn Disk) -> u64 {
+    let mut pages = 0;
+    for table in disk.list("tables").expect("listed") {
+        for name in disk.list(&format!("tables/{table}")).expect("listed") {
+            let file = disk.open(&format!("tables/{table}/{name}"), OpenMode::Read).expect("opened");
+            let mut bytes = vec![0; file.len().expect("its length") as usize];
+            file.read_exact_at(&mut bytes, 0).expect("read");
+            let full = |page: &&[u8]| page.iter().any(|byte| *byte != 0);
+            pages += bytes.chunks(PAGE_BYTES as usize).filter(full).count() as u64;
+        }
+    }
+    pages * PAGE_BYTES
+}
+
+/// Opens what is left, compares it with `expected`, and perhaps works on with it.
+fn check(disk: MemoryDisk, base: MemoryBase, expected: &Content, work_on: bool, what: &str) {
+    let disk: Arc<dyn Disk> = Arc::new(disk);
+    let base: Arc<dyn OrderedBase> = Arc::new(base);
+    let open = || {
+        let opened = Engine::over(Arc::clone(&disk), Arc::clone(&base), settings(ROWS_PER_BLOCK));
+        opened.unwrap_or_else(|error| panic!("{what}: {error}"))
+    };
+    let engine = open();
+    assert_eq!(content_of(&engine), *expected, "{what}");
+    assert_eq!(data_bytes(&*disk), named_bytes(&engine), "{what}: nothing is left over");
+    if !work_on {
+        return;
+    }
+    let mut next = Workload::new(engine);
+    next.content = expected.clone();
+    next.commit(|transaction, content| create(transaction, content, "Next"));
+    let names: Vec<String> = next.content.keys().cloned().collect();
+    for name in &names {
+        next.commit(|transaction, content| insert(transaction, content, name, 7_000, 70));
+    }
+    assert_eq!((next.refused, content_of(&next.engine)), (0, next.content.clone()), "{what}, and more rows");
+    let after = next.content.clone();
+    drop(next);
+    assert_eq!(content_of(&open()), after, "{what}, more rows, opened again");
+}
+
+/// The base after the first `writes`, and the content that belongs to it.
+fn state(writes: &[Write], acknowledged: &BTreeMap<CommitId, Content>) -> (MemoryBase, Content) {
+    let base = MemoryBase::new();
+    for write in writes {
+        base.write(&write.batch, write.commit).expect("written");
+    }
+    let commit = writes.last().map_or(CommitId(0), |write| write.commit);
+    let (_, content) = acknowledged.range(..=commit).next_back().expect("the first is the empty one");
+    (base, content.clone())
+}
+
+/// Says what becomes of a change that was not synced.
+type Judge = Box<dyn FnMut(&Record) -> Fate>;
+
+/// Nothing that was not synced is there, all of it is, or the lot decides.
+fn fates(seed: u64) -> [Judge; 3] {
+    let mut dice = seed.wrapping_mul(6_364_136_223_846_793_005) | 1;
+    let by_lot = move |_: &Record| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let roll = (dice >> 33) as usize;
+        match roll % 3 {
+            0 => Fate::Kept,
+            1 => Fate::Lost,
+            _ => Fate::Torn { start: roll % 4_096, end: roll % 7_919 },
+        }
+    };
+    [Box::new(|_| Fate::Lost), Box::new(|_| Fate::Kept), Box::new(by_lot)]
+}
+
+#[test]
+fn a_power_cut_at_any_call_leaves_exactly_the_acknowledged_commits() {
+    let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
+    let plan = disk.plan().clone();
+    plan.record();
+    let base = NotedBase::new(&plan);
+    let engine = Engine::over(Arc::new(disk), Arc::clone(&base) as _, settings(ROWS_PER_BLOCK)).expect("opened");
+    let mut workload = Workload::new(engine);
+    workload.run(wait_for_merge);
+    let Workload { engine, acknowledged, refused, .. } = workload;
+    assert_eq!(refused, 0);
+    drop(engine);
+
+    let (records, writes) = (plan.records(), base.writes.lock().clone());
+    assert!(writes.len() > acknowledged.len() + 1, "blocks were sealed and merged");
+    for cut in 0..=records.len() {
+        // A write of the base at the very cut has happened or not.
+        let certain = writes.partition_point(|write| write.records < cut);
+        let possible = writes.partition_point(|write| write.records <= cut);
+        for (count, written) in (certain..=possible).enumerate() {
+            for (index, fate) in fates((cut * 31 + count) as u64).into_iter().enumerate() {
+                let (base, expected) = state(&writes[..written], &acknowledged);
+                let disk = crash_state(&records[..cut], fate).expect("the record is played back");
+                let work_on = (cut + index).is_multiple_of(4);
+                check(disk, base, &expected, work_on, &format!("cut at call {cut}, {written} writes, fate {index}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_that_fails_refuses_its_statement_and_nothing_else() {
+    let calls = {
+        let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
+        let plan = disk.plan().clone();
+        let base = Arc::new(MemoryBase::new());
+        let engine = Engine::over(Arc::new(disk), base, settings(ROWS_PER_BLOCK)).expect("opened");
+        Workload::new(engine).run(|_| {});
+        plan.count_all()
+    };
+    for (nth, fault) in (1..=calls).zip([Fault::Io, Fault::NoSpace, Fault::ShortWrite].into_iter().cycle()) {
+        let memory = Arc::new(MemoryDisk::new());
+        let disk = FaultyDisk::new(Arc::clone(&memory) as _);
+        let plan = disk.plan().clone();
+        let base: Arc<dyn OrderedBase> = Arc::new(MemoryBase::new());
+        plan.fail(None, nth, fault);
+        let engine = Engine::over(Arc::new(disk), Arc::clone(&base), settings(ROWS_PER_BLOCK));
+        let Ok(engine) = engine else { continue };
+        let mut workload = Workload::new(engine);
+        workload.run(|_| {});
+        plan.clear();
+        assert!(workload.refused < workload.acknowledged.len(), "call {nth}");
+        assert_eq!(content_of(&workload.engine), workload.content, "call {nth} fails with {fault:?}");
+        let expected = workload.content.clone();
+        drop(workload);
+        let engine = Engine::over(Arc::clone(&memory) as _, base, settings(ROWS_PER_BLOCK)).expect("opened again");
+        assert_eq!(content_of(&engine), expected, "call {nth} failed with {fault:?}, opened again");
+        assert_eq!(data_bytes(&*memory), named_bytes(&engine), "call {nth} failed with {fault:?}");
+    }
+}

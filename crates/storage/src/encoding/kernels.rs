@@ -140,11 +140,17 @@ const fn low_bits(width: u32) -> u64 {
 }
 
 fn pack_tail<W: Word>(values: &[W], base: W, width: u32, out: &mut Vec<u8>) {
+    let start = out.len();
+    pack_in_order(values.iter().map(|value| value.minus(base).low()), width, out);
+    debug_assert_eq!(out.len() - start, packed_bytes(values.len(), width));
+}
+
+/// Appends `values`, none of which has more than `width` bits, one behind the other, the first in the lowest bits.
+pub(crate) fn pack_in_order(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
     let mut pending: u128 = 0;
     let mut bits = 0;
-    let start = out.len();
     for value in values {
-        pending |= u128::from(value.minus(base).low()) << bits;
+        pending |= u128::from(value) << bits;
         bits += width;
         while bits >= 8 {
             out.push(pending as u8);
@@ -155,7 +161,6 @@ fn pack_tail<W: Word>(values: &[W], base: W, width: u32, out: &mut Vec<u8>) {
     if bits > 0 {
         out.push(pending as u8);
     }
-    debug_assert_eq!(out.len() - start, packed_bytes(values.len(), width));
 }
 
 fn unpack_tail<W: Word>(bytes: &[u8], base: W, width: u32, out: &mut [W]) {

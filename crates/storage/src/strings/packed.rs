@@ -14,6 +14,7 @@ use std::ops::Range;
 use rowmill_base::{Error, Result};
 
 use super::reader::{Reader, u32_at};
+use crate::encoding::pack_in_order;
 
 /// Bytes that a patch takes: its position and its number.
 const PATCH_BYTES: usize = 8;
@@ -27,7 +28,8 @@ pub(super) fn write(numbers: &[u32], out: &mut Vec<u8>) {
     out.push(width as u8);
     out.extend_from_slice(&base.to_le_bytes());
     out.extend_from_slice(&(patches.len() as u32).to_le_bytes());
-    pack(numbers.iter().map(|&number| if fits(number) { number - base } else { 0 }), width, out);
+    let low_bits = numbers.iter().map(|&number| if fits(number) { u64::from(number - base) } else { 0 });
+    pack_in_order(low_bits, width, out);
     patches.iter().for_each(|(position, _)| out.extend_from_slice(&position.to_le_bytes()));
     patches.iter().for_each(|(_, number)| out.extend_from_slice(&number.to_le_bytes()));
 }
@@ -45,22 +47,6 @@ fn best_width(numbers: &[u32], base: u32) -> u32 {
     };
     let bytes: Vec<usize> = (0..=32).map(bytes_at).collect();
     (0..=32).min_by_key(|&width| bytes[width as usize]).expect("the range is not empty")
-}
-
-fn pack(numbers: impl Iterator<Item = u32>, width: u32, out: &mut Vec<u8>) {
-    let (mut word, mut used) = (0u64, 0);
-    for number in numbers {
-        word |= u64::from(number) << used;
-        used += width;
-        while used >= 8 {
-            out.push(word as u8);
-            word >>= 8;
-            used -= 8;
-        }
-    }
-    if used > 0 {
-        out.push(word as u8);
-    }
 }
 
 /// Stored numbers.

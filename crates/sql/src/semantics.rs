@@ -12,6 +12,7 @@
 //! [`install`] puts 2 to 5 into a session; 1 is called between the parser and the planner.
 
 mod aggregates;
+mod alike;
 mod arithmetic;
 mod functions;
 mod rules;
@@ -25,7 +26,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::SessionConfig;
 
-pub use arithmetic::{arithmetic_operator, canonical as canonical_floats};
+pub use arithmetic::arithmetic_operator;
 pub use statement::prepare;
 
 use crate::guards::{bound_aggregates, bound_scalars};

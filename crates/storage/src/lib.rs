@@ -10,6 +10,7 @@ pub mod chunk;
 mod column_file;
 mod encoding;
 mod extent;
+mod floats;
 mod open_run;
 pub mod run_codec;
 mod schema;
@@ -20,6 +21,7 @@ pub use block::{Block, FreedExtents, ROW_NUMBERS, ROW_NUMBERS_NAME, RowNumbers, 
 pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_block};
 pub use column_file::ColumnFile;
 pub use extent::{Extent, ExtentAllocator, PAGE_BYTES, whole_pages};
+pub use floats::canonical_floats;
 pub use open_run::{OpenRun, concat_values, repeat_missing, value_bytes};
 pub use schema::{ColumnDef, ColumnSpec, TableDef};
 pub use source::TableSource;

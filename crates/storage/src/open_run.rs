@@ -11,6 +11,7 @@ use arrow::datatypes::DataType;
 use roaring::RoaringBitmap;
 use rowmill_base::{Broker, ColumnId, Error, Reservation, Result, RowNumber};
 
+use crate::floats::canonical_floats;
 use crate::run_codec;
 use crate::schema::TableDef;
 
@@ -36,7 +37,7 @@ impl OpenRun {
     /// The rows of `batch`, whose columns are those of `table` in order.
     pub fn new(first_row: RowNumber, table: &TableDef, batch: &RecordBatch) -> Self {
         assert_eq!(batch.num_columns(), table.columns.len(), "a run holds whole rows");
-        let columns = table.columns.iter().zip(batch.columns()).map(|(def, values)| (def.id, Arc::clone(values)));
+        let columns = table.columns.iter().zip(batch.columns()).map(|(def, values)| (def.id, canonical_floats(values)));
         OpenRun { first_row, rows: batch.num_rows(), columns: columns.collect(), deleted: None, memory: None }
     }
 

@@ -1,9 +1,11 @@
 //! Functions that DataFusion lacks or answers otherwise, and those that rewritten expressions call.
 
+mod casts;
 mod intervals;
 mod numbers;
 mod texts;
 mod uuids;
+mod zones;
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -11,22 +13,21 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, plan_err};
-use datafusion::functions::string::octet_length;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 
 use crate::errors::to_datafusion;
 
+pub(super) use casts::{kept, text_of, timestamp_floor};
 pub(super) use intervals::{interval_of, interval_scaled};
-pub(super) use numbers::{canonical, real, round_even};
+pub(super) use numbers::{canonical, integer_quotient, real, round_even};
 pub(super) use texts::first_chars;
 pub(super) use uuids::{text_of_uuid, try_uuid_of_text, uuid_of_text};
 
 /// Adds the functions that statements may call, in place of others of their names.
 pub(super) fn register(functions: &mut Vec<Arc<ScalarUDF>>) {
-    let strlen = octet_length().as_ref().clone().with_aliases(["strlen"]);
-    let ours: Vec<Arc<ScalarUDF>> = vec![Arc::new(strlen), uuids::random()];
+    let ours: Vec<Arc<ScalarUDF>> = vec![texts::octet_length(), uuids::random(), zones::timezone()];
     functions.retain(|function| !ours.iter().any(|own| own.name() == function.name()));
     functions.extend(ours);
 }

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Between, BinaryExpr, Cast, InList, Like, TryCast};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, Cast, InList, InSubquery, Like, TryCast};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit};
 use datafusion::optimizer::AnalyzerRule;
 use rowmill_base::{Error, ErrorKind};
 
-use super::arithmetic::checked;
+use super::alike::{CHOOSERS, make_alike, needs_cast, type_of_all};
+use super::arithmetic::{checked, digits_of_integer};
 use super::functions;
 use super::typing::{Retyped, cast, is_uuid, retype};
 use crate::errors::{to_datafusion, type_name};
@@ -78,14 +79,43 @@ fn give_types(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }
         }),
         Expr::Like(like) => escape(like),
-        Expr::InList(InList { expr, list, negated }) if is_uuid_expr(&expr, schema) => {
-            let list = list.into_iter().map(|item| uuid_operand(item, schema)).collect();
-            Ok(Transformed::yes(Expr::InList(InList { expr, list, negated })))
+        Expr::InList(InList { mut expr, mut list, negated }) => {
+            let is_changed = make_alike(std::iter::once(&mut *expr).chain(&mut list), schema);
+            Ok(Transformed::new_transformed(Expr::InList(InList { expr, list, negated }), is_changed))
         }
-        Expr::Between(Between { expr, negated, low, high }) if is_uuid_expr(&expr, schema) => {
-            let (low, high) = (uuid_operand(*low, schema), uuid_operand(*high, schema));
-            Ok(Transformed::yes(Expr::Between(Between::new(expr, negated, Box::new(low), Box::new(high)))))
+        Expr::Between(Between { mut expr, negated, mut low, mut high }) => {
+            let is_changed = make_alike([&mut *expr, &mut *low, &mut *high].into_iter(), schema);
+            Ok(Transformed::new_transformed(Expr::Between(Between::new(expr, negated, low, high)), is_changed))
         }
+        Expr::Case(mut case) => {
+            let (whens, thens): (Vec<_>, Vec<_>) =
+                case.when_then_expr.iter_mut().map(|(when, then)| (&mut **when, &mut **then)).unzip();
+            let results = thens.into_iter().chain(case.else_expr.as_deref_mut());
+            let mut is_changed = make_alike(results, schema);
+            if let Some(compared) = case.expr.as_deref_mut() {
+                is_changed |= make_alike(std::iter::once(compared).chain(whens), schema);
+            }
+            Ok(Transformed::new_transformed(Expr::Case(case), is_changed))
+        }
+        Expr::InSubquery(InSubquery { mut expr, mut subquery, negated }) => {
+            let is_changed = alike_subquery(&mut expr, &mut subquery, schema)?;
+            Ok(Transformed::new_transformed(Expr::InSubquery(InSubquery { expr, subquery, negated }), is_changed))
+        }
+        Expr::ScalarFunction(mut call) if CHOOSERS.contains(&call.func.name()) => {
+            let is_changed = make_alike(call.args.iter_mut(), schema);
+            Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_changed))
+        }
+        Expr::ScalarFunction(mut call) if call.func.name() == "regexp_replace" && call.args.len() > 2 => {
+            // Only \1 stands for a group, so that the other sign for one is doubled.
+            let Expr::Literal(value, _) = &call.args[2] else { return Ok(Transformed::no(Expr::ScalarFunction(call))) };
+            let Some(Some(text)) = value.try_as_str().filter(|text| text.is_some_and(|text| text.contains('$'))) else {
+                return Ok(Transformed::no(Expr::ScalarFunction(call)));
+            };
+            let doubled = ScalarValue::try_from_string(text.replace('$', "$$"), &value.data_type())?;
+            call.args[2] = Expr::Literal(doubled, None);
+            Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        }
+        Expr::SimilarTo(like) => similar_to(like),
         Expr::ScalarFunction(mut call) if call.func.name() == "date_trunc" && call.args.len() == 2 => {
             // Truncating a date gives a timestamp, of the unit that timestamps have.
             let is_date = call.args[1].get_type(schema).is_ok_and(|kind| kind == DataType::Date32);
@@ -98,15 +128,54 @@ fn give_types(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
-fn is_uuid_expr(expr: &Expr, schema: &dyn ExprSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|kind| is_uuid(&kind))
+/// Makes the column of a subquery and what is looked for in it alike.
+fn alike_subquery(expr: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) -> Result<bool> {
+    let inner = subquery.subquery.schema();
+    let [field] = inner.fields().as_ref() else { return Ok(false) };
+    let from = expr.get_type(schema)?;
+    let Some(kind) = type_of_all([&from, field.data_type()].into_iter()) else { return Ok(false) };
+    if needs_cast(field.data_type(), &kind) {
+        let column = Expr::Column(inner.columns().remove(0));
+        let name = column.schema_name().to_string();
+        let plan =
+            LogicalPlanBuilder::from(Arc::clone(&subquery.subquery)).project([cast(column, kind).alias(name)])?;
+        subquery.subquery = Arc::new(plan.build()?);
+        return Ok(true);
+    }
+    if needs_cast(&from, &kind) {
+        *expr = cast(std::mem::take(expr), kind);
+        return Ok(true);
+    }
+    Ok(false)
 }
 
-fn uuid_operand(expr: Expr, schema: &dyn ExprSchema) -> Expr {
-    if expr.get_type(schema).is_ok_and(|kind| is_text(&kind)) {
-        return cast(expr, DataType::FixedSizeBinary(16));
+/// `SIMILAR TO` as the regular expression that it means.
+fn similar_to(like: Like) -> Result<Transformed<Expr>> {
+    let Like { negated, expr, pattern, escape_char, .. } = like;
+    let text = match pattern.as_ref() {
+        Expr::Literal(value, _) => value.try_as_str().map(|text| text.map(str::to_owned)),
+        _ => None,
+    };
+    let Some(text) = text else {
+        let error = Error::new(ErrorKind::Unsupported, "SIMILAR TO needs a pattern that is written out");
+        return Err(to_datafusion(error.hint("x ~ pattern takes any regular expression")));
+    };
+    let Some(text) = text else { return Ok(Transformed::yes(lit(ScalarValue::Boolean(None)))) };
+    let escape = escape_char.unwrap_or('\\');
+    let mut regex = String::from("^(?s:");
+    let mut chars = text.chars();
+    while let Some(next) = chars.next() {
+        match next {
+            next if next == escape => regex.extend(chars.next().map(|next| regex::escape(&next.to_string()))),
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            '.' | '^' | '$' | '\\' => regex.extend(['\\', next]),
+            next => regex.push(next),
+        }
     }
-    expr
+    regex.push_str(")$");
+    let op = if negated { Operator::RegexNotMatch } else { Operator::RegexMatch };
+    Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(expr, op, Box::new(lit(regex))))))
 }
 
 /// `LIKE ... ESCAPE '!'` with the backslash instead, which is the escape that the operators know.
@@ -146,6 +215,11 @@ fn give_checks(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => Ok(check_operator(*left, op, *right, schema)),
         Expr::Negative(inner) if inner.get_type(schema)?.is_floating() => {
             Ok(Transformed::yes(functions::canonical(Expr::Negative(inner))))
+        }
+        Expr::Negative(inner) if inner.get_type(schema)?.is_signed_integer() => {
+            // The least number has no opposite.
+            let zero = Expr::Literal(ScalarValue::new_zero(&inner.get_type(schema)?)?, None);
+            Ok(Transformed::yes(checked(zero, Operator::Minus, *inner)))
         }
         Expr::Cast(inner) => check_cast(inner, schema),
         Expr::TryCast(inner) => check_try_cast(inner, schema),
@@ -262,6 +336,12 @@ fn check_cast(Cast { expr, field }: Cast, schema: &DFSchema) -> Result<Transform
         return Ok(Transformed::yes(function(*expr)));
     }
     refuse_cast(&from, &to)?;
+    if let Some(expr) = own_cast(&expr, &from, &to)? {
+        return Ok(Transformed::yes(match chars_max(&field) {
+            Some(chars_max) => functions::first_chars(expr, chars_max),
+            None => expr,
+        }));
+    }
     if let Some(chars_max) = chars_max(&field) {
         return Ok(Transformed::yes(functions::first_chars(cast(*expr, to), chars_max)));
     }
@@ -273,6 +353,9 @@ fn check_cast(Cast { expr, field }: Cast, schema: &DFSchema) -> Result<Transform
     }
     match rounded(expr.as_ref(), &from, &to) {
         Some(rounded) => Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(Box::new(rounded), field)))),
+        None if loses(&from, &to) && expr.as_literal().is_none() => {
+            Ok(Transformed::yes(functions::kept(Expr::Cast(Cast::new_from_field(expr, field)))))
+        }
         None => Ok(Transformed::no(Expr::Cast(Cast::new_from_field(expr, field)))),
     }
 }
@@ -287,6 +370,12 @@ fn check_try_cast(TryCast { expr, field }: TryCast, schema: &DFSchema) -> Result
         return Ok(Transformed::yes(function(*expr)));
     }
     refuse_cast(&from, &to)?;
+    if let Some(expr) = own_cast(&expr, &from, &to)? {
+        return Ok(Transformed::yes(match chars_max(&field) {
+            Some(chars_max) => functions::first_chars(expr, chars_max),
+            None => expr,
+        }));
+    }
     let try_cast = |expr: Expr, kind| Expr::TryCast(TryCast::new(Box::new(expr), kind));
     if let Some(chars_max) = chars_max(&field) {
         return Ok(Transformed::yes(functions::first_chars(try_cast(*expr, to), chars_max)));
@@ -296,8 +385,40 @@ fn check_try_cast(TryCast { expr, field }: TryCast, schema: &DFSchema) -> Result
     }
     match rounded(expr.as_ref(), &from, &to) {
         Some(rounded) => Ok(Transformed::yes(try_cast(rounded, to))),
+        None if loses(&from, &to) && expr.as_literal().is_none() => {
+            Ok(Transformed::yes(functions::kept(Expr::TryCast(TryCast::new_from_field(expr, field)))))
+        }
         None => Ok(Transformed::no(Expr::TryCast(TryCast::new_from_field(expr, field)))),
     }
+}
+
+/// The casts that never fail and that Arrow makes otherwise.
+fn own_cast(expr: &Expr, from: &DataType, to: &DataType) -> Result<Option<Expr>> {
+    use DataType::{Binary, BinaryView, Date32, Interval, LargeBinary, List, Struct, Time64, Timestamp};
+    let has_own_text = from.is_floating()
+        || matches!(from, Binary | BinaryView | LargeBinary | Date32 | Interval(_) | List(_))
+        || matches!(from, Struct(_) | Time64(_) | Timestamp(..));
+    if is_text(to) && has_own_text {
+        return Ok(Some(functions::text_of(expr.clone())));
+    }
+    match (from, to) {
+        (Timestamp(fine, _), Timestamp(coarse, _)) if coarse < fine => {
+            functions::timestamp_floor(expr.clone(), to).map(Some).map_err(to_datafusion)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Whether a cast between exact numbers has values that it changes or refuses.
+fn loses(from: &DataType, to: &DataType) -> bool {
+    let digits = |kind: &DataType| match kind {
+        DataType::Decimal128(digits, scale) => Some((i16::from(*digits) - i16::from(*scale), *scale)),
+        kind => digits_of_integer(kind).map(|digits| (digits.into(), 0)),
+    };
+    if let (Some(from), Some(to)) = (bounds_of(from), bounds_of(to)) {
+        return from.0 < to.0 || from.1 > to.1;
+    }
+    digits(from).zip(digits(to)).is_some_and(|(from, to)| from.0 > to.0 || from.1 > to.1)
 }
 
 fn uuid_cast(from: &DataType, to: &DataType) -> Option<fn(Expr) -> Expr> {
@@ -335,7 +456,7 @@ fn rounded(expr: &Expr, from: &DataType, to: &DataType) -> Option<Expr> {
         DataType::Float32 | DataType::Float64 => Some(functions::round_even(expr.clone())),
         DataType::Decimal128(digits, scale) if *scale > 0 => {
             let whole = (i16::from(*digits) - i16::from(*scale) + 1).clamp(1, 38) as u8;
-            Some(cast(expr.clone(), DataType::Decimal128(whole, 0)))
+            Some(functions::kept(cast(expr.clone(), DataType::Decimal128(whole, 0))))
         }
         _ => None,
     }

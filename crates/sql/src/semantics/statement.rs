@@ -4,8 +4,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, LimitClause, OrderBy, Query, Select, Statement, TableFactor, Value,
-    VisitMut, VisitorMut,
+    CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, LimitClause, ObjectName, OrderBy, Query, Select, Statement, TableFactor, Value, VisitMut,
+    VisitorMut,
 };
 use rowmill_base::{Error, ErrorKind, Result};
 
@@ -35,6 +36,11 @@ impl VisitorMut for Preparer {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Expr::AtTimeZone { timestamp, time_zone } = expr {
+            let arguments = [&**time_zone, &**timestamp].map(|argument| argument.clone());
+            *expr = call("timezone", arguments);
+            return ControlFlow::Continue(());
+        }
         let Expr::Value(value) = expr else { return ControlFlow::Continue(()) };
         let Value::Number(digits, _) = &value.value else { return ControlFlow::Continue(()) };
         match number(digits) {
@@ -53,6 +59,21 @@ fn settle(result: Result<()>) -> ControlFlow<Error> {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => ControlFlow::Break(error),
     }
+}
+
+/// A call of a function of ours.
+fn call(name: &str, arguments: [Expr; 2]) -> Expr {
+    let args = arguments.map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).to_vec();
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
 }
 
 /// A number with an exponent is a DOUBLE; any other is an integer or a decimal of at most 38 digits.

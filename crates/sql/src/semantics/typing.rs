@@ -10,9 +10,9 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use super::alike::{needs_cast, type_of_all};
 use super::arithmetic::{checked, digits_of, digits_of_integer};
 use super::functions;
-use crate::types::is_text;
 
 /// The operators of statements, bound by our rules.
 #[derive(Debug)]
@@ -36,6 +36,7 @@ fn operator(op: &BinaryOperator) -> Option<Operator> {
         BinaryOperator::Multiply => Operator::Multiply,
         BinaryOperator::Divide => Operator::Divide,
         BinaryOperator::Modulo => Operator::Modulo,
+        BinaryOperator::StringConcat => Operator::StringConcat,
         BinaryOperator::Eq => Operator::Eq,
         BinaryOperator::NotEq => Operator::NotEq,
         BinaryOperator::Lt => Operator::Lt,
@@ -58,6 +59,9 @@ pub(super) fn retype(left: Expr, op: Operator, right: Expr, schema: &dyn ExprSch
     let (Ok(first), Ok(second)) = (left.get_type(schema), right.get_type(schema)) else {
         return Retyped::No(left, right);
     };
+    if op == Operator::StringConcat && (first.is_null() || second.is_null()) && !is_list(&first) && !is_list(&second) {
+        return Retyped::Yes(Expr::Literal(ScalarValue::Utf8View(None), None));
+    }
     if is_arithmetic(op) {
         return arithmetic((left, first), op, (right, second));
     }
@@ -65,6 +69,10 @@ pub(super) fn retype(left: Expr, op: Operator, right: Expr, schema: &dyn ExprSch
         return comparison((left, first), op, (right, second));
     }
     Retyped::No(left, right)
+}
+
+fn is_list(kind: &DataType) -> bool {
+    matches!(kind, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
 }
 
 fn is_comparison(op: Operator) -> bool {
@@ -89,6 +97,16 @@ fn arithmetic((left, first): (Expr, DataType), op: Operator, (right, second): (E
     let is_exact = |kind: &DataType| is_decimal(kind) || kind.is_integer() || kind.is_null();
     if (is_decimal(&first) || is_decimal(&second)) && is_exact(&first) && is_exact(&second) {
         return Retyped::Yes(checked(exact(left, &first), op, exact(right, &second)));
+    }
+    let is_mixed = |a: &DataType, b: &DataType| *a == DataType::UInt64 && b.is_signed_integer();
+    let mixed = is_mixed(&first, &second) || is_mixed(&second, &first);
+    if mixed && matches!(op, Operator::Divide | Operator::Modulo) {
+        // No integer type has all values of both.
+        let (left, right) = (exact(left, &first), exact(right, &second));
+        return Retyped::Yes(match op {
+            Operator::Divide => functions::integer_quotient(left, right),
+            _ => checked(left, op, right),
+        });
     }
     match (op, &first, &second) {
         // A date is the midnight it begins with: an interval of hours leads away from it.
@@ -120,11 +138,12 @@ fn arithmetic((left, first): (Expr, DataType), op: Operator, (right, second): (E
 }
 
 fn comparison((left, first): (Expr, DataType), op: Operator, (right, second): (Expr, DataType)) -> Retyped {
-    if is_uuid(&first) && is_text(&second) {
-        return Retyped::Yes(binary(left, op, cast(right, first)));
+    let Some(kind) = type_of_all([&first, &second].into_iter()) else { return Retyped::No(left, right) };
+    if needs_cast(&first, &kind) {
+        return Retyped::Yes(binary(cast(left, kind), op, right));
     }
-    if is_text(&first) && is_uuid(&second) {
-        return Retyped::Yes(binary(cast(left, second), op, right));
+    if needs_cast(&second, &kind) {
+        return Retyped::Yes(binary(left, op, cast(right, kind)));
     }
     Retyped::No(left, right)
 }
@@ -134,7 +153,7 @@ pub(super) fn is_uuid(kind: &DataType) -> bool {
     *kind == DataType::FixedSizeBinary(16)
 }
 
-fn is_decimal(kind: &DataType) -> bool {
+pub(super) fn is_decimal(kind: &DataType) -> bool {
     matches!(kind, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..))
 }
 

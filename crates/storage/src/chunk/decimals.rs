@@ -46,7 +46,6 @@ fn to_integer<K: FloatKind>(value: K::Native, power: f64) -> Option<i64> {
     let scaled = K::double(value) * power;
     let rounded = scaled + ROUNDER - ROUNDER;
     let same = scaled.abs() <= INTEGER_MAX && K::key(K::nearest(rounded / power)) == K::key(value);
-    // -0.0 is told from 0.0 by its key, so that the integer zero is never it.
     same.then_some(rounded as i64)
 }
 

@@ -27,7 +27,7 @@ pub struct Bound {
 
 /// The bounds of a chunk's values that are not NULL.
 ///
-/// Floats are ordered with -0.0 below 0.0 and NaN above everything.
+/// Floats are ordered with NaN above everything.
 #[derive(Clone, Debug)]
 pub struct Zone {
     /// At most the least value.

@@ -7,7 +7,7 @@
 use std::ops::Add;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::array::{ArrayRef, ArrowPrimitiveType, PrimitiveArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use rowmill_base::{Error, Result};
@@ -74,13 +74,4 @@ where
         other => return Err(Error::internal(format!("{other} on floats"))),
     };
     Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), operands.nulls())))
-}
-
-/// `array` with one NaN and one zero; arrays of other types as they are.
-pub fn canonical(array: &ArrayRef) -> ArrayRef {
-    match array.data_type() {
-        DataType::Float32 => Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(Float::canonical)),
-        DataType::Float64 => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(Float::canonical)),
-        _ => array.clone(),
-    }
 }

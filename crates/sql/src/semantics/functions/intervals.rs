@@ -38,6 +38,9 @@ fn failed(error: impl std::fmt::Display) -> Error {
 }
 
 fn run_interval_of(columns: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
+    if *columns[0].data_type() == INTERVAL {
+        return whole_days(columns[0].as_primitive());
+    }
     let (units_per_day, values) = match columns[0].data_type() {
         DataType::Duration(TimeUnit::Second) => {
             (86_400, columns[0].as_primitive::<DurationSecondType>().reinterpret_cast::<Int64Type>())
@@ -64,6 +67,18 @@ fn run_interval_of(columns: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
                 .transpose()
         })
         .collect::<Result<_>>()?;
+    Ok(Arc::new(intervals))
+}
+
+/// Intervals of nanoseconds as days and what is left of a day.
+fn whole_days(intervals: &IntervalMonthDayNanoArray) -> Result<ArrayRef> {
+    let whole = |value: IntervalMonthDayNano| {
+        let days = i32::try_from(value.nanoseconds / NANOS_PER_DAY).ok().and_then(|days| value.days.checked_add(days));
+        let days = days.ok_or_else(|| out_of_range("an interval", &INTERVAL))?;
+        Ok(IntervalMonthDayNano::new(value.months, days, value.nanoseconds % NANOS_PER_DAY))
+    };
+    let intervals: IntervalMonthDayNanoArray =
+        intervals.iter().map(|value| value.map(whole).transpose()).collect::<Result<_>>()?;
     Ok(Arc::new(intervals))
 }
 

@@ -1,14 +1,15 @@
-//! Floats with one NaN and one zero, and the two ways to narrow them.
+//! Floats with one NaN and one zero, the two ways to narrow them, and quotients of whole numbers.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float32Array};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float32Array};
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type};
 use datafusion::logical_expr::Expr;
 use rowmill_base::{Error, Result};
+use rowmill_storage::canonical_floats;
 
 use super::Function;
-use crate::semantics::arithmetic::{canonical as canonical_floats, out_of_range};
+use crate::semantics::arithmetic::{division_by_zero, out_of_range};
 
 /// `expr` with one NaN and one zero.
 pub(in crate::semantics) fn canonical(expr: Expr) -> Expr {
@@ -23,6 +24,22 @@ pub(in crate::semantics) fn round_even(expr: Expr) -> Expr {
 /// `expr`, a DOUBLE, as REAL; one that only REAL's infinity is near is out of range.
 pub(in crate::semantics) fn real(expr: Expr) -> Expr {
     Function::new("real", |_| Some(DataType::Float32), run_real).call(vec![expr])
+}
+
+/// `left / right` of two DECIMALs without a fraction, truncated toward zero.
+pub(in crate::semantics) fn integer_quotient(left: Expr, right: Expr) -> Expr {
+    let kind: fn(&[DataType]) -> Option<DataType> = |types| types.first().cloned();
+    Function::new("integer_quotient", kind, run_integer_quotient).call(vec![left, right])
+}
+
+fn run_integer_quotient(columns: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
+    let (left, right) = (columns[0].as_primitive::<Decimal128Type>(), columns[1].as_primitive::<Decimal128Type>());
+    let quotients = left.iter().zip(right.iter()).map(|(left, right)| match left.zip(right) {
+        Some((_, 0)) => Err(division_by_zero()),
+        pair => Ok(pair.map(|(left, right)| left / right)),
+    });
+    let quotients: Decimal128Array = quotients.collect::<Result<_>>()?;
+    Ok(Arc::new(quotients.with_data_type(left.data_type().clone())))
 }
 
 fn same_float(types: &[DataType]) -> Option<DataType> {

@@ -1,0 +1,53 @@
+//! Floats with one NaN and one zero, before they are encoded.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+
+/// `values` with the one positive quiet NaN and without -0.0, as a chunk gives them back; of other types as they are.
+pub fn canonical_floats(values: &ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float32 => {
+            let is_other = |value: f32| value.is_nan() || value.to_bits() == (-0.0f32).to_bits();
+            replace(values, values.as_primitive::<Float32Type>(), is_other, |value| {
+                if value.is_nan() { f32::NAN } else { value + 0.0 }
+            })
+        }
+        DataType::Float64 => {
+            let is_other = |value: f64| value.is_nan() || value.to_bits() == (-0.0f64).to_bits();
+            replace(values, values.as_primitive::<Float64Type>(), is_other, |value| {
+                if value.is_nan() { f64::NAN } else { value + 0.0 }
+            })
+        }
+        _ => Arc::clone(values),
+    }
+}
+
+/// Most columns hold neither, and are not copied.
+fn replace<T: ArrowPrimitiveType>(
+    values: &ArrayRef,
+    typed: &PrimitiveArray<T>,
+    is_other: impl Fn(T::Native) -> bool,
+    canonical: impl Fn(T::Native) -> T::Native,
+) -> ArrayRef {
+    match typed.values().iter().any(|value| is_other(*value)) {
+        true => Arc::new(typed.unary::<_, T>(canonical).with_data_type(typed.data_type().clone())),
+        false => Arc::clone(values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Float64Array;
+
+    use super::*;
+
+    #[test]
+    fn there_is_one_nan_and_one_zero() {
+        let mixed: ArrayRef = Arc::new(Float64Array::from(vec![Some(-0.0), Some(-f64::NAN), None, Some(5.0)]));
+        let clean = canonical_floats(&mixed);
+        let bits: Vec<_> = clean.as_primitive::<Float64Type>().iter().map(|value| value.map(f64::to_bits)).collect();
+        assert_eq!(bits, [Some(0), Some(f64::NAN.to_bits()), None, Some(5_f64.to_bits())]);
+    }
+}

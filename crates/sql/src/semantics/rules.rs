@@ -336,11 +336,8 @@ fn check_cast(Cast { expr, field }: Cast, schema: &DFSchema) -> Result<Transform
         return Ok(Transformed::yes(function(*expr)));
     }
     refuse_cast(&from, &to)?;
-    if let Some(expr) = own_cast(&expr, &from, &to)? {
-        return Ok(Transformed::yes(match chars_max(&field) {
-            Some(chars_max) => functions::first_chars(expr, chars_max),
-            None => expr,
-        }));
+    if let Some(own) = own_cast(&expr, &from, &field)? {
+        return Ok(Transformed::yes(own));
     }
     if let Some(chars_max) = chars_max(&field) {
         return Ok(Transformed::yes(functions::first_chars(cast(*expr, to), chars_max)));
@@ -370,11 +367,8 @@ fn check_try_cast(TryCast { expr, field }: TryCast, schema: &DFSchema) -> Result
         return Ok(Transformed::yes(function(*expr)));
     }
     refuse_cast(&from, &to)?;
-    if let Some(expr) = own_cast(&expr, &from, &to)? {
-        return Ok(Transformed::yes(match chars_max(&field) {
-            Some(chars_max) => functions::first_chars(expr, chars_max),
-            None => expr,
-        }));
+    if let Some(own) = own_cast(&expr, &from, &field)? {
+        return Ok(Transformed::yes(own));
     }
     let try_cast = |expr: Expr, kind| Expr::TryCast(TryCast::new(Box::new(expr), kind));
     if let Some(chars_max) = chars_max(&field) {
@@ -393,20 +387,24 @@ fn check_try_cast(TryCast { expr, field }: TryCast, schema: &DFSchema) -> Result
 }
 
 /// The casts that never fail and that Arrow makes otherwise.
-fn own_cast(expr: &Expr, from: &DataType, to: &DataType) -> Result<Option<Expr>> {
+fn own_cast(expr: &Expr, from: &DataType, field: &Field) -> Result<Option<Expr>> {
     use DataType::{Binary, BinaryView, Date32, Interval, LargeBinary, List, Struct, Time64, Timestamp};
-    let has_own_text = from.is_floating()
-        || matches!(from, Binary | BinaryView | LargeBinary | Date32 | Interval(_) | List(_))
-        || matches!(from, Struct(_) | Time64(_) | Timestamp(..));
-    if is_text(to) && has_own_text {
-        return Ok(Some(functions::text_of(expr.clone())));
+    let to = field.data_type();
+    let is_coarser = matches!((from, to), (Timestamp(fine, _), Timestamp(coarse, _)) if coarse < fine);
+    if is_coarser {
+        return functions::timestamp_floor(expr.clone(), to).map(Some).map_err(to_datafusion);
     }
-    match (from, to) {
-        (Timestamp(fine, _), Timestamp(coarse, _)) if coarse < fine => {
-            functions::timestamp_floor(expr.clone(), to).map(Some).map_err(to_datafusion)
-        }
-        _ => Ok(None),
+    let is_shown_otherwise = from.is_floating()
+        || matches!(from, Binary | BinaryView | LargeBinary | Date32 | Interval(_))
+        || matches!(from, List(_) | Struct(_) | Time64(_) | Timestamp(..));
+    if !is_text(to) || !is_shown_otherwise {
+        return Ok(None);
     }
+    let text = functions::text_of(expr.clone());
+    Ok(Some(match chars_max(field) {
+        Some(chars_max) => functions::first_chars(text, chars_max),
+        None => text,
+    }))
 }
 
 /// Whether a cast between exact numbers has values that it changes or refuses.

@@ -62,8 +62,12 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
 
 /// The first words of a statement in upper case, which is what names it.
 fn first_words(text: &str) -> String {
-    let words: Vec<String> = text.split_whitespace().take(2).map(str::to_uppercase).collect();
-    words.join(" ")
+    let mut words = text.split_whitespace();
+    let mut named: Vec<String> = words.next().into_iter().map(str::to_uppercase).collect();
+    // A second word is part of it if it is a keyword, as in CREATE FUNCTION, and no name.
+    let second = words.next().filter(|word| word.bytes().all(|byte| byte.is_ascii_uppercase()));
+    named.extend(second.map(str::to_owned));
+    named.join(" ")
 }
 
 fn unsupported(what: &str) -> Error {

@@ -238,7 +238,7 @@ fn undefined_column(field: &Column, valid: &[Column], names: &dyn NameCandidates
         Error::new(ErrorKind::UndefinedColumn, format!("there is no column \"{qualified}\"{}", position(field)));
     let mut known: Vec<String> = valid
         .iter()
-        .filter(|column| !column.name.contains('('))
+        .filter(|column| !column.name.contains(['(', '\u{1}']))
         .map(|column| names.column(column.relation.as_ref().map(|relation| relation.table()), &column.name))
         .collect();
     known.sort();

@@ -18,6 +18,7 @@ mod explain;
 pub mod files;
 pub mod guards;
 mod information_schema;
+mod logical;
 mod names;
 mod open_transaction;
 mod outcome;

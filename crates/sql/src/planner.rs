@@ -44,6 +44,8 @@ impl Planner {
             config.with_target_partitions(settings.threads()).with_batch_size(settings.number("batch_rows") as usize);
         GuardOptions::from(settings).install(state.config_mut().options_mut());
         storage_function::register(&mut state, context);
+        // What now() and current_date answer during the statement.
+        state.mark_start_execution();
         state
     }
 

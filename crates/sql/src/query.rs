@@ -7,11 +7,14 @@
 //! Everything up to the physical plan happens on a thread with a large stack, under the statement's deadline. The
 //! operators run on the shared pool; whoever pulls the batches waits on a channel that holds a few of them.
 
+mod merged_columns;
 mod result_names;
 mod rewrite;
+mod row_in;
 mod running;
 mod select_list;
 mod unsupported;
+mod with_names;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,6 +37,7 @@ use crate::outcome::{ProgressFn, RowStream};
 use crate::planner::Planner;
 use crate::runtime;
 use crate::session::Work;
+pub(crate) use merged_columns::function as merged_column_mark;
 pub(crate) use result_names::Aliases;
 pub(crate) use running::Running;
 
@@ -123,11 +127,18 @@ pub(crate) async fn plan_named(
     mut statement: ast::Statement,
     spellings: &Spellings,
 ) -> PlanResult<(LogicalPlan, Vec<String>)> {
-    unsupported::refuse(&statement).map_err(to_datafusion)?;
+    unsupported::refuse(&statement, state).map_err(to_datafusion)?;
+    with_names::tell_apart(&mut statement);
     rewrite::rewrite(&mut statement);
+    row_in::rewrite(&mut statement);
+    let merges = merged_columns::mark(&mut statement).map_err(to_datafusion)?;
     select_list::make_distinct(&mut statement);
     let aliases = Aliases::of(&statement, spellings);
-    let plan = state.statement_to_plan(DataFusionStatement::Statement(Box::new(statement))).await?;
+    let mut plan = state.statement_to_plan(DataFusionStatement::Statement(Box::new(statement))).await?;
+    if merges {
+        plan = merged_columns::separate(plan)?;
+    }
+    unsupported::refuse_plan(&plan)?;
     let names = result_names::result_names(&plan, &aliases);
     Ok((plan, names))
 }

@@ -30,6 +30,7 @@ pub use arithmetic::arithmetic_operator;
 pub use statement::prepare;
 
 use crate::guards::{bound_aggregates, bound_scalars};
+use crate::logical;
 use crate::types::SqlTypes;
 
 /// How deep the parser may recurse: deeper than any statement that passes the limits, which are checked before.
@@ -49,9 +50,11 @@ pub fn configure(mut config: SessionConfig) -> SessionConfig {
 
 /// A session with our rules, for a builder that has DataFusion's default features and a [`configure`]d config.
 pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
-    let mut rules = vec![rules::typing()];
+    let mut rules = logical::first();
+    rules.push(rules::typing());
     rules.extend(Analyzer::new().rules);
     rules.push(rules::checking());
+    rules.extend(logical::last());
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(typing::Operators));
     let scalars = builder.scalar_functions().get_or_insert_default();

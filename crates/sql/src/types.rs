@@ -6,10 +6,13 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryLength, CharacterLength, DataType as Ast, ExactNumberInfo, TimezoneInfo,
+    ArrayElemTypeDef, BinaryLength, CharacterLength, DataType as Ast, ExactNumberInfo, Ident, ObjectName,
+    ObjectNamePart, TimezoneInfo,
 };
+use datafusion::sql::sqlparser::parser::Parser;
 use rowmill_base::{Error, ErrorKind, Result, SqlType, TimeUnit, nearest};
 
+use crate::dialect::RowmillDialect;
 use crate::errors::to_datafusion;
 
 /// The names that a message about an unknown one chooses from.
@@ -123,9 +126,23 @@ pub fn sql_type(ast: &Ast) -> Result<SqlType> {
         Ast::UHugeInt | Ast::UInt128 | Ast::Int256 | Ast::UInt256 => return Err(unsupported(ast, "DECIMAL(38,0)")),
         Ast::JSON | Ast::JSONB => return Err(unsupported(ast, "TEXT")),
         Ast::Enum(..) | Ast::Set(_) => return Err(unsupported(ast, "TEXT")),
-        Ast::Custom(name, arguments) if arguments.is_empty() => custom(&name.to_string())?,
+        Ast::Custom(name, arguments) if arguments.is_empty() => match quoted(name) {
+            Some(inner) => sql_type(&inner)?,
+            None => custom(&name.to_string())?,
+        },
         other => return Err(unknown(&other.to_string())),
     })
+}
+
+/// The type that a name in quotes means: quotes make no difference.
+fn quoted(name: &ObjectName) -> Option<Ast> {
+    let [ObjectNamePart::Identifier(Ident { value, quote_style: Some(_), .. })] = name.0.as_slice() else {
+        return None;
+    };
+    let is_word = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_word.then(|| {
+        Parser::new(&RowmillDialect { struct_types: false }).try_with_sql(value).ok()?.parse_data_type().ok()
+    })?
 }
 
 /// Names that the parser does not know as types.

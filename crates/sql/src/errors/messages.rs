@@ -140,8 +140,13 @@ pub(super) fn planning(text: &str, names: &dyn NameCandidates) -> Error {
     }
     if text.contains("require unique expression names") {
         let name = between(text, "the expression \"", "\" at").unwrap_or("?");
+        let name = name.rsplit_once(" AS ").map_or(name, |(_, alias)| alias);
         return error(ErrorKind::DuplicateColumn, format!("two columns of the result are called \"{}\"", plain(name)))
             .hint("give one of them another name with AS");
+    }
+    if let Some(name) = between(text, "The window ", " is not defined") {
+        return error(ErrorKind::UndefinedObject, format!("the window \"{name}\" is not defined"))
+            .hint("WINDOW name AS (...) behind the query defines it");
     }
     if text.contains("must be >= 0") {
         return error(ErrorKind::InvalidParameter, plain(text));
@@ -228,6 +233,9 @@ fn wrong_types(text: &str) -> Option<Error> {
         let kind = text.rsplit_once(" returning ").map_or("another type", |(_, kind)| kind);
         return mismatch(format!("a condition must be BOOLEAN, but {} is {}", plain(predicate), plain(kind)));
     }
+    if let Some((_, kind)) = text.split_once("Join condition must be boolean type, but got ") {
+        return mismatch(format!("a condition must be BOOLEAN, but the one of a JOIN is {}", plain(kind)));
+    }
     let known = [
         "Incompatible inputs for Union",
         "Failed to coerce",
@@ -266,7 +274,13 @@ fn wrong_counts(text: &str) -> Option<Error> {
         return mismatch("a subquery that stands for a value must have one column".into());
     }
     if text.contains("names given as column alias") {
-        return mismatch(lower_first(&plain(text)));
+        let has = between(text, "contains ", " columns").unwrap_or("?");
+        let named = between(text, "but only ", " names").or(between(text, "but ", " names")).unwrap_or("?");
+        return mismatch(format!("{named} columns are named, but the query or table has {has}"));
+    }
+    if text.contains("Order by index starts at 1") {
+        let error = error(ErrorKind::UndefinedColumn, "there is no column number 0: the first one is 1");
+        return Some(error);
     }
     if text.contains("column out of bounds") || text.contains("Cannot find column with position") {
         let asked = between(text, "specified: ", ",").or(between(text, "with position ", " in")).unwrap_or("?");

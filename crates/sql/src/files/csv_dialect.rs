@@ -16,6 +16,7 @@ use super::options::{ReadOptions, SampleSize};
 use super::source_file::SourceFile;
 use super::text_source::{Boundary, CheckedText, TextSource};
 use super::type_guess::Guess;
+use crate::names::lower;
 
 /// Bytes that the delimiter is looked for in.
 const PREVIEW_BYTES: usize = 256 << 10;
@@ -91,7 +92,7 @@ impl CsvShape {
 
     /// The error for a file whose columns are not those of the first file of its set.
     pub(crate) fn disagreement(&self, file: &str, other: &CsvShape, other_file: &str) -> Option<Error> {
-        let differing = self.names().into_iter().zip(other.names()).find(|(a, b)| a != b);
+        let differing = self.names().into_iter().zip(other.names()).find(|(a, b)| lower(a) != lower(b));
         let message = if self.first.len() != other.first.len() {
             format!("{file} has {} columns and {other_file} has {}", self.first.len(), other.first.len())
         } else if self.dialect != other.dialect {

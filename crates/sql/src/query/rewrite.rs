@@ -3,13 +3,16 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Fetch, FunctionArg, FunctionArgExpr, LimitClause, Query, Statement, TableFactor, Value, VisitMut, VisitorMut,
+    Expr, Fetch, FunctionArg, FunctionArgExpr, GroupByExpr, LimitClause, OrderBy, OrderByKind, Query, Select,
+    SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 /// Rewrites
 ///
 /// - `FETCH FIRST n ROWS ONLY` as `LIMIT n`,
-/// - `FROM unnest(list)`, where it was read as a table function, as what it is.
+/// - `FROM unnest(list)`, where it was read as a table function, as what it is,
+/// - `FROM t` without `SELECT` as `SELECT * FROM t`,
+/// - `ORDER BY 1` behind `SELECT n + 1 ... GROUP BY n` as `ORDER BY n + 1`: the planner finds no column of that name.
 pub(super) fn rewrite(statement: &mut Statement) {
     let _ = statement.visit(&mut Forms);
 }
@@ -27,6 +30,14 @@ impl VisitorMut for Forms {
                 query.limit_clause = Some(limit);
                 query.fetch = None;
             }
+        }
+        spell_out_positions(query);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            select.projection = vec![SelectItem::Wildcard(Default::default())];
         }
         ControlFlow::Continue(())
     }
@@ -47,6 +58,36 @@ fn with_limit(clause: Option<LimitClause>, rows: Expr) -> Option<LimitClause> {
             Some(LimitClause::LimitOffset { limit: Some(rows), offset, limit_by })
         }
         Some(_) => None,
+    }
+}
+
+/// Replaces the numbers behind `ORDER BY` that stand for computed columns of a grouped `SELECT`.
+fn spell_out_positions(query: &mut Query) {
+    let (SetExpr::Select(select), Some(OrderBy { kind: OrderByKind::Expressions(keys), .. })) =
+        (&*query.body, &mut query.order_by)
+    else {
+        return;
+    };
+    let is_grouped = match &select.group_by {
+        GroupByExpr::Expressions(exprs, _) => !exprs.is_empty(),
+        GroupByExpr::All(_) => true,
+    };
+    if !is_grouped
+        || select
+            .projection
+            .iter()
+            .any(|item| !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }))
+    {
+        return;
+    }
+    for key in keys {
+        let Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) = &key.expr else { continue };
+        let position = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        match position.and_then(|position| select.projection.get(position)) {
+            Some(SelectItem::UnnamedExpr(Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_))) => {}
+            Some(SelectItem::UnnamedExpr(expr)) => key.expr = expr.clone(),
+            _ => {}
+        }
     }
 }
 

@@ -7,10 +7,12 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, Statement, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Select, SelectItem, Statement, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+};
 use datafusion::sql::sqlparser::tokenizer::Span;
 
-const MARK: char = '\u{1}';
+pub(super) const MARK: char = '\u{1}';
 
 /// The name of a column without what was added to tell it apart.
 pub(crate) fn shown(name: &str) -> &str {
@@ -93,11 +95,41 @@ impl Taken {
             }
             _ => {
                 let name = expr.to_string();
-                let again = !self.computed.insert(name.clone());
-                (name, again)
+                // The planner calls all subqueries by one name.
+                let planned = if holds_query(expr) { without_queries(expr) } else { name.clone() };
+                let again = !self.computed.insert(planned.clone());
+                (planned, again)
             }
         }
     }
+}
+
+fn holds_query(expr: &Expr) -> bool {
+    visit_expressions(expr, |part| match part {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// The text of `expr` with every subquery called by the same name.
+fn without_queries(expr: &Expr) -> String {
+    let name = || Expr::Identifier(Ident::new("(<subquery>)"));
+    let mut expr = expr.clone();
+    let _ = visit_expressions_mut(&mut expr, |part| {
+        match part {
+            Expr::Subquery(_) => *part = name(),
+            Expr::Exists { negated: false, .. } => *part = Expr::Identifier(Ident::new("EXISTS (<subquery>)")),
+            Expr::Exists { negated: true, .. } => *part = Expr::Identifier(Ident::new("NOT EXISTS (<subquery>)")),
+            Expr::InSubquery { expr, negated, .. } => {
+                let list = vec![Expr::Identifier(Ident::new("<subquery>"))];
+                *part = Expr::InList { expr: expr.clone(), list, negated: *negated };
+            }
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expr.to_string()
 }
 
 fn marked(name: &str, position: usize) -> String {
@@ -125,6 +157,7 @@ mod tests {
         assert_eq!(rewritten("SELECT t.a, u.a FROM t, u"), "SELECT t.a, u.a FROM t, u");
         assert_eq!(rewritten("SELECT a AS x, b AS x FROM t"), "SELECT a AS x, b AS x#1 FROM t");
         assert_eq!(rewritten("SELECT *, a FROM t"), "SELECT *, a AS \"a#1\" FROM t");
+        assert_eq!(rewritten("SELECT (SELECT 1), (SELECT 2)"), "SELECT (SELECT 1), (SELECT 2) AS \"(<subquery>)#1\"");
         assert_eq!(rewritten("SELECT 1, 1"), "SELECT 1, 1 AS \"1#1\"");
         assert_eq!(rewritten("SELECT * FROM (SELECT a, a FROM t)"), "SELECT * FROM (SELECT a, a AS \"a#1\" FROM t)");
     }

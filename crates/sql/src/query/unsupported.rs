@@ -1,16 +1,23 @@
 //! Clauses that the parser reads and the planner would pass over in silence: refused by name.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
+use datafusion::common::Result as PlanResult;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArguments, GroupByExpr, LimitClause, OrderBy, OrderByKind, Query, Select, Statement, TableFactor,
     Visit, Visitor,
 };
 use rowmill_base::{Error, ErrorKind, Result};
 
+use crate::errors::to_datafusion;
+
 /// An error for the first clause of `statement` that would not be executed.
-pub(super) fn refuse(statement: &Statement) -> Result<()> {
-    match statement.visit(&mut Search) {
+pub(super) fn refuse(statement: &Statement, state: &SessionState) -> Result<()> {
+    match statement.visit(&mut Search { state }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(Found { clause, hint }) => {
             let error = Error::new(ErrorKind::Unsupported, format!("{clause} is not supported"));
@@ -23,27 +30,29 @@ pub(super) fn refuse(statement: &Statement) -> Result<()> {
 }
 
 struct Found {
-    clause: &'static str,
+    clause: Cow<'static, str>,
     hint: Option<&'static str>,
 }
 
-struct Search;
+struct Search<'a> {
+    state: &'a SessionState,
+}
 
 /// The first of `clauses` that is there.
 fn first(clauses: &[(bool, &'static str)]) -> ControlFlow<Found> {
     match clauses.iter().find(|(present, _)| *present) {
-        Some((_, clause)) => ControlFlow::Break(Found { clause, hint: None }),
+        Some((_, clause)) => ControlFlow::Break(Found { clause: (*clause).into(), hint: None }),
         None => ControlFlow::Continue(()),
     }
 }
 
-impl Visitor for Search {
+impl Visitor for Search<'_> {
     type Break = Found;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Found> {
         if !query.locks.is_empty() {
             let hint = Some("leave it out: a transaction that changed what another one has changed fails at COMMIT");
-            return ControlFlow::Break(Found { clause: "FOR UPDATE or FOR SHARE", hint });
+            return ControlFlow::Break(Found { clause: "FOR UPDATE or FOR SHARE".into(), hint });
         }
         let limit_by = match &query.limit_clause {
             Some(LimitClause::LimitOffset { limit_by, .. }) => !limit_by.is_empty(),
@@ -65,7 +74,7 @@ impl Visitor for Search {
         };
         if !modifiers.is_empty() {
             let hint = Some("write GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)");
-            return ControlFlow::Break(Found { clause: "WITH ROLLUP, CUBE or TOTALS behind GROUP BY", hint });
+            return ControlFlow::Break(Found { clause: "WITH ROLLUP, CUBE or TOTALS behind GROUP BY".into(), hint });
         }
         first(&[
             (!select.optimizer_hints.is_empty(), "an optimizer hint"),
@@ -109,11 +118,32 @@ impl Visitor for Search {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Found> {
         let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
+        let name = call.name.to_string();
+        if call.over.is_some() && self.state.scalar_functions().contains_key(&name) {
+            let clause = format!("{name} is not a window function: OVER behind it").into();
+            return ControlFlow::Break(Found { clause, hint: None });
+        }
         first(&[
             (!matches!(call.parameters, FunctionArguments::None), "a second list of arguments behind a function"),
             (call.uses_odbc_syntax, "{fn ...}"),
         ])
     }
+}
+
+/// An error for what was planned in a place where nothing runs it.
+pub(super) fn refuse_plan(plan: &LogicalPlan) -> PlanResult<()> {
+    plan.apply_with_subqueries(|node| match node {
+        LogicalPlan::Filter(filter) if has_window(&filter.predicate)? => Err(to_datafusion(
+            Error::new(ErrorKind::Grouping, "window functions are not allowed in WHERE and HAVING")
+                .hint("a condition on one stands in QUALIFY, or around a subquery that computes it"),
+        )),
+        _ => Ok(TreeNodeRecursion::Continue),
+    })
+    .map(|_| ())
+}
+
+fn has_window(expr: &PlanExpr) -> PlanResult<bool> {
+    expr.exists(|part| Ok(matches!(part, PlanExpr::WindowFunction(_))))
 }
 
 fn fills_gaps(order_by: &OrderBy) -> bool {

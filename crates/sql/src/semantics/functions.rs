@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::errors::to_datafusion;
+use crate::query::merged_column_mark;
 
 pub(super) use casts::{kept, text_of, timestamp_floor};
 pub(super) use intervals::{interval_of, interval_scaled};
@@ -27,7 +28,8 @@ pub(super) use uuids::{text_of_uuid, try_uuid_of_text, uuid_of_text};
 
 /// Adds the functions that statements may call, in place of others of their names.
 pub(super) fn register(functions: &mut Vec<Arc<ScalarUDF>>) {
-    let ours: Vec<Arc<ScalarUDF>> = vec![texts::octet_length(), uuids::random(), zones::timezone()];
+    let ours: Vec<Arc<ScalarUDF>> =
+        vec![texts::octet_length(), uuids::random(), zones::timezone(), merged_column_mark()];
     functions.retain(|function| !ours.iter().any(|own| own.name() == function.name()));
     functions.extend(ours);
 }

@@ -1,0 +1,49 @@
+//! Bound plans brought into a form that says what SQL means, where DataFusion's own says less.
+//!
+//! Each file is one rewrite. They run as rules of the analyzer: those of [`first`] before types are brought together,
+//! so that what they build gets its types like everything that was written; those of [`last`] after.
+
+mod all_rows;
+mod recursion;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::AnalyzerRule;
+
+type Rules = Vec<Arc<dyn AnalyzerRule + Send + Sync>>;
+
+/// The rewrites of plans whose types are not settled.
+pub(crate) fn first() -> Rules {
+    vec![Arc::new(Rule { name: "rowmill_recursion", rewrite: recursion::agree })]
+}
+
+/// The rewrites of plans whose types are settled.
+pub(crate) fn last() -> Rules {
+    vec![Arc::new(Rule { name: "rowmill_all_rows", rewrite: all_rows::number_rows })]
+}
+
+/// A rewrite of a whole plan.
+struct Rule {
+    name: &'static str,
+    rewrite: fn(LogicalPlan) -> Result<LogicalPlan>,
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl AnalyzerRule for Rule {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        (self.rewrite)(plan)
+    }
+}

@@ -5,6 +5,7 @@
 
 mod all_rows;
 mod recursion;
+mod subqueries;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +19,10 @@ type Rules = Vec<Arc<dyn AnalyzerRule + Send + Sync>>;
 
 /// The rewrites of plans whose types are not settled.
 pub(crate) fn first() -> Rules {
-    vec![Arc::new(Rule { name: "rowmill_recursion", rewrite: recursion::agree })]
+    vec![
+        Arc::new(Rule { name: "rowmill_recursion", rewrite: recursion::agree }),
+        Arc::new(Rule { name: "rowmill_subqueries", rewrite: subqueries::unnest }),
+    ]
 }
 
 /// The rewrites of plans whose types are settled.

@@ -511,6 +511,13 @@ fn write_timestamp(value: i64, units_per_second: i64, zoned: bool, out: &mut Str
     }
 }
 
+/// The text of an interval.
+pub(crate) fn interval_text(months: i32, days: i32, nanos: i128) -> String {
+    let mut text = String::new();
+    write_interval(months, days, nanos, &mut text);
+    text
+}
+
 /// Each part with its own sign; the time only if there is one or nothing else is.
 fn write_interval(months: i32, days: i32, nanos: i128, out: &mut String) {
     let start = out.len();

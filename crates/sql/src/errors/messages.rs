@@ -140,13 +140,22 @@ pub(super) fn planning(text: &str, names: &dyn NameCandidates) -> Error {
     }
     if text.contains("require unique expression names") {
         let name = between(text, "the expression \"", "\" at").unwrap_or("?");
-        let name = name.rsplit_once(" AS ").map_or(name, |(_, alias)| alias);
+        let alias = name.rsplit_once(" AS ").map(|(_, alias)| alias).filter(|alias| !alias.contains(')'));
+        let name = alias.unwrap_or(name);
         return error(ErrorKind::DuplicateColumn, format!("two columns of the result are called \"{}\"", plain(name)))
             .hint("give one of them another name with AS");
     }
     if let Some(name) = between(text, "The window ", " is not defined") {
         return error(ErrorKind::UndefinedObject, format!("the window \"{name}\" is not defined"))
             .hint("WINDOW name AS (...) behind the query defines it");
+    }
+    if text.contains("Correlated scalar subquery can only be used in") {
+        return error(ErrorKind::Unsupported, "a subquery in ORDER BY cannot refer to the tables of its query")
+            .hint("select it under a name, and order by that name");
+    }
+    if text.contains("must be an INTEGER or NULL, got Column(") {
+        return error(ErrorKind::Unsupported, "the arguments of a table function must be constants")
+            .hint("unnest(range(...)) in a select list takes columns");
     }
     if text.contains("must be >= 0") {
         return error(ErrorKind::InvalidParameter, plain(text));
@@ -368,6 +377,13 @@ pub(super) fn unsupported(text: &str, names: &dyn NameCandidates) -> Error {
     }
     if let Some(name) = text.split("Unsupported SQL type ").nth(1) {
         return error(ErrorKind::UndefinedObject, format!("there is no type {name}"));
+    }
+    if text.contains("physical plan does not support logical expression") {
+        return error(
+            ErrorKind::Unsupported,
+            "a subquery or a reference to an outer query is not supported in this place",
+        )
+        .hint("compute it in a subquery of FROM, and join that");
     }
     let text = plain(text);
     if text.contains("support") || text.contains("implemented") {

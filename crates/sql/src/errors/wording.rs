@@ -3,6 +3,8 @@
 use arrow::datatypes::DataType;
 use rowmill_base::SqlType;
 
+use crate::text_format::interval_text;
+
 /// The SQL name of an Arrow type, or Arrow's own where SQL has none.
 pub(crate) fn type_name(kind: &DataType) -> String {
     match kind {
@@ -149,6 +151,7 @@ fn parameterised(word: &str, inside: &str) -> String {
             format!("TIMESTAMP{digits}{}", if zone { " WITH TIME ZONE" } else { "" })
         }
         "Time32" | "Time64" => "TIME".into(),
+        "IntervalMonthDayNano" if inside.contains("months: ") => interval(inside),
         "Interval" => "INTERVAL".into(),
         "Duration" => "INTERVAL".into(),
         "FixedSizeBinary" if inside.trim() == "16" => "UUID".into(),
@@ -160,6 +163,16 @@ fn parameterised(word: &str, inside: &str) -> String {
         // A literal of a type with a unit: the first part is the value.
         _ => inside.split(',').next().unwrap_or(inside).trim_matches('"').to_string(),
     }
+}
+
+/// `IntervalMonthDayNano { months: 0, days: 1, nanoseconds: 0 }`
+fn interval(inside: &str) -> String {
+    let part = |name: &str| {
+        let digits = inside.split(name).nth(1).unwrap_or("").chars();
+        digits.take_while(|c| *c == '-' || c.is_ascii_digit()).collect::<String>().parse::<i64>().unwrap_or(0)
+    };
+    let (months, days) = (part("months: ") as i32, part("days: ") as i32);
+    format!("INTERVAL '{}'", interval_text(months, days, part("nanoseconds: ").into()))
 }
 
 /// The text inside the parentheses that `text` starts with, and the text behind them.
@@ -196,5 +209,9 @@ mod tests {
         assert_eq!(plain("Timestamp(ns) and List(Int32)"), "TIMESTAMP(9) and INTEGER[]");
         assert_eq!(plain("Timestamp(µs, \"UTC\")"), "TIMESTAMP WITH TIME ZONE");
         assert_eq!(plain("Error during planning: 'Int64' is quoted."), "'Int64' is quoted");
+        assert_eq!(
+            plain("a + IntervalMonthDayNano(\"IntervalMonthDayNano { months: 14, days: -1, nanoseconds: 0 }\")"),
+            "a + INTERVAL '1 year 2 mons -1 days'"
+        );
     }
 }

@@ -157,7 +157,8 @@ fn respell(text: &str, spellings: &HashMap<String, String>) -> String {
         rest = after;
         quoted ^= first == '\'';
         let is_name = !quoted && (first.is_alphabetic() || first == '_');
-        match after.strip_prefix('.') {
+        // A table function stands in front of its columns with its parentheses.
+        match after.strip_prefix("().").or(after.strip_prefix('.')) {
             Some(column) if is_name && column.starts_with(|ch: char| ch.is_alphabetic() || ch == '_') => rest = column,
             _ if is_name && !after.starts_with('(') => out.push_str(spellings.get(piece).map_or(piece, String::as_str)),
             _ => out.push_str(piece),

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, Statement, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    Expr, Ident, Select, SelectItem, SetExpr, Statement, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -93,12 +93,18 @@ impl Taken {
                 self.last_parts.insert(name.clone());
                 (name, again || self.stars)
             }
+            // The planner calls a cast by what is cast, which it may need beside it for ORDER BY.
+            Expr::Cast { expr: inner, .. } => (name_of_cast(inner), true),
+            Expr::Subquery(_) if let Some(name) = name_of_value(expr) => {
+                let again = self.last_parts.contains(&name) || !self.bare.insert(name.clone());
+                (name, again || self.stars || !self.computed.insert("(<subquery>)".into()))
+            }
             _ => {
                 let name = expr.to_string();
                 // The planner calls all subqueries by one name.
                 let planned = if holds_query(expr) { without_queries(expr) } else { name.clone() };
-                let again = !self.computed.insert(planned.clone());
-                (planned, again)
+                let again = !self.computed.insert(planned);
+                (name, again)
             }
         }
     }
@@ -110,6 +116,29 @@ fn holds_query(expr: &Expr) -> bool {
         _ => ControlFlow::Continue(()),
     })
     .is_break()
+}
+
+fn name_of_cast(inner: &Expr) -> String {
+    match inner {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => name_of_cast(expr),
+        Expr::Identifier(ident) => ident.value.clone(),
+        Expr::CompoundIdentifier(parts) => parts.last().map_or_else(String::new, |part| part.value.clone()),
+        other => other.to_string(),
+    }
+}
+
+/// The name of a subquery that stands for a value: that of its column.
+fn name_of_value(expr: &Expr) -> Option<String> {
+    let Expr::Subquery(query) = expr else { return None };
+    let SetExpr::Select(select) = &*query.body else { return None };
+    Some(match select.projection.first()? {
+        SelectItem::ExprWithAlias { alias, .. } | SelectItem::UnnamedExpr(Expr::Identifier(alias)) => {
+            alias.value.clone()
+        }
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last()?.value.clone(),
+        SelectItem::UnnamedExpr(expr) => name_of_value(expr).unwrap_or_else(|| expr.to_string()),
+        _ => return None,
+    })
 }
 
 /// The text of `expr` with every subquery called by the same name.
@@ -157,7 +186,9 @@ mod tests {
         assert_eq!(rewritten("SELECT t.a, u.a FROM t, u"), "SELECT t.a, u.a FROM t, u");
         assert_eq!(rewritten("SELECT a AS x, b AS x FROM t"), "SELECT a AS x, b AS x#1 FROM t");
         assert_eq!(rewritten("SELECT *, a FROM t"), "SELECT *, a AS \"a#1\" FROM t");
-        assert_eq!(rewritten("SELECT (SELECT 1), (SELECT 2)"), "SELECT (SELECT 1), (SELECT 2) AS \"(<subquery>)#1\"");
+        assert_eq!(rewritten("SELECT (SELECT 1), (SELECT 2)"), "SELECT (SELECT 1), (SELECT 2) AS \"2#1\"");
+        assert_eq!(rewritten("SELECT CAST(t.a AS INT) FROM t"), "SELECT CAST(t.a AS INT) AS \"a#0\" FROM t");
+        assert_eq!(rewritten("SELECT a, (SELECT a FROM u) FROM t"), "SELECT a, (SELECT a FROM u) AS \"a#1\" FROM t");
         assert_eq!(rewritten("SELECT 1, 1"), "SELECT 1, 1 AS \"1#1\"");
         assert_eq!(rewritten("SELECT * FROM (SELECT a, a FROM t)"), "SELECT * FROM (SELECT a, a AS \"a#1\" FROM t)");
     }

@@ -5,6 +5,7 @@
 
 mod damage;
 mod hostile_settings;
+mod hostile_statements;
 mod kill;
 mod library;
 mod pages;

@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Select, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    BinaryOperator, Expr, Ident, Select, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
+    visit_expressions, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -158,7 +159,7 @@ fn planned_name(expr: &Expr) -> String {
     let _ = visit_expressions_mut(&mut expr, |part| {
         match part {
             Expr::Cast { expr, .. } => *part = expr.as_ref().clone(),
-            concatenation if is_null_text(concatenation) => *part = Expr::value(Value::Null),
+            _ if is_null_text(part) => *part = Expr::value(Value::Null),
             Expr::Subquery(_) => *part = name(),
             Expr::Exists { negated: false, .. } => *part = Expr::Identifier(Ident::new("EXISTS (<subquery>)")),
             Expr::Exists { negated: true, .. } => *part = Expr::Identifier(Ident::new("NOT EXISTS (<subquery>)")),

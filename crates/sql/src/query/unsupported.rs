@@ -8,8 +8,8 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, LimitClause, OrderBy, OrderByKind, Query, Select, Statement, TableFactor,
-    Visit, Visitor,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, LimitClause, OrderBy, OrderByKind, Query,
+    Select, Statement, TableFactor, Visit, Visitor,
 };
 use rowmill_base::{Error, ErrorKind, Result};
 

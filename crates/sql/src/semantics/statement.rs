@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, LimitClause, ObjectName, OrderBy, Query, Select, Statement, TableFactor, Value, VisitMut,
-    VisitorMut,
+    FunctionArguments, Ident, JoinOperator, LimitClause, ObjectName, OrderBy, Query, Select, Statement, TableFactor,
+    Value, VisitMut, VisitorMut,
 };
 use rowmill_base::{Error, ErrorKind, Result};
 
@@ -28,7 +28,7 @@ impl VisitorMut for Preparer {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        settle(clauses_of_select(select))
+        settle(clauses_of_select(select).and_then(|()| clauses_of_joins(select)))
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {
@@ -149,6 +149,11 @@ fn clauses_of_select(select: &Select) -> Result<()> {
         return Err(unsupported("SELECT INTO").hint("CREATE TABLE name AS SELECT ... does the same"));
     }
     Ok(())
+}
+
+fn clauses_of_joins(select: &Select) -> Result<()> {
+    let mut joins = select.from.iter().flat_map(|from| &from.joins).map(|join| &join.join_operator);
+    refuse(joins.any(|operator| matches!(operator, JoinOperator::AsOf { .. })), "ASOF JOIN")
 }
 
 fn clauses_of_table(table: &TableFactor) -> Result<()> {

@@ -4,7 +4,10 @@
 //! so that what they build gets its types like everything that was written; those of [`last`] after.
 
 mod all_rows;
+mod cast_names;
+mod in_lists;
 mod recursion;
+mod single_distinct;
 mod subqueries;
 
 use std::fmt;
@@ -14,6 +17,9 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
+
+pub(crate) use cast_names::CastNames;
+pub(crate) use single_distinct::optimizer_rules;
 
 type Rules = Vec<Arc<dyn AnalyzerRule + Send + Sync>>;
 
@@ -27,7 +33,10 @@ pub(crate) fn first() -> Rules {
 
 /// The rewrites of plans whose types are settled.
 pub(crate) fn last() -> Rules {
-    vec![Arc::new(Rule { name: "rowmill_all_rows", rewrite: all_rows::number_rows })]
+    vec![
+        Arc::new(Rule { name: "rowmill_all_rows", rewrite: all_rows::number_rows }),
+        Arc::new(Rule { name: "rowmill_in_lists", rewrite: in_lists::spell_out }),
+    ]
 }
 
 /// A rewrite of a whole plan.

@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, SetExpr, Statement, VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    BinaryOperator, Expr, Ident, Select, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
+    visit_expressions, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
 
@@ -101,8 +102,8 @@ impl Taken {
             }
             _ => {
                 let name = expr.to_string();
-                // The planner calls all subqueries by one name.
-                let planned = if holds_query(expr) { without_queries(expr) } else { name.clone() };
+                // Two that differ may have one name for the planner.
+                let planned = if is_named_otherwise(expr) { planned_name(expr) } else { name.clone() };
                 let again = !self.computed.insert(planned);
                 (name, again)
             }
@@ -110,9 +111,10 @@ impl Taken {
     }
 }
 
-fn holds_query(expr: &Expr) -> bool {
+fn is_named_otherwise(expr: &Expr) -> bool {
     visit_expressions(expr, |part| match part {
-        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        part if is_null_text(part) => ControlFlow::Break(()),
+        Expr::Cast { .. } | Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     })
     .is_break()
@@ -141,12 +143,25 @@ fn name_of_value(expr: &Expr) -> Option<String> {
     })
 }
 
-/// The text of `expr` with every subquery called by the same name.
-fn without_queries(expr: &Expr) -> String {
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if value.value == Value::Null)
+}
+
+/// `x || NULL`, which is NULL when it is bound.
+fn is_null_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if is_null(left) || is_null(right))
+}
+
+/// What the planner calls `expr`: casts by what is cast, and all subqueries by the same name.
+fn planned_name(expr: &Expr) -> String {
     let name = || Expr::Identifier(Ident::new("(<subquery>)"));
     let mut expr = expr.clone();
     let _ = visit_expressions_mut(&mut expr, |part| {
+        if is_null_text(part) {
+            *part = Expr::value(Value::Null);
+        }
         match part {
+            Expr::Cast { expr, .. } => *part = expr.as_ref().clone(),
             Expr::Subquery(_) => *part = name(),
             Expr::Exists { negated: false, .. } => *part = Expr::Identifier(Ident::new("EXISTS (<subquery>)")),
             Expr::Exists { negated: true, .. } => *part = Expr::Identifier(Ident::new("NOT EXISTS (<subquery>)")),

@@ -8,8 +8,8 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArguments, GroupByExpr, LimitClause, OrderBy, OrderByKind, Query, Select, Statement, TableFactor,
-    Visit, Visitor,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, LimitClause, OrderBy, OrderByKind, Query,
+    Select, Statement, TableFactor, Visit, Visitor,
 };
 use rowmill_base::{Error, ErrorKind, Result};
 
@@ -119,8 +119,10 @@ impl Visitor for Search<'_> {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Found> {
         let Expr::Function(call) = expr else { return ControlFlow::Continue(()) };
         let name = call.name.to_string();
-        if call.over.is_some() && self.state.scalar_functions().contains_key(&name) {
-            let clause = format!("{name} is not a window function: OVER behind it").into();
+        if self.state.scalar_functions().contains_key(&name)
+            && let Some(clause) = clause_of_others(call)
+        {
+            let clause = format!("{name} is a function of single rows: {clause} with it").into();
             return ControlFlow::Break(Found { clause, hint: None });
         }
         first(&[
@@ -140,6 +142,25 @@ pub(super) fn refuse_plan(plan: &LogicalPlan) -> PlanResult<()> {
         _ => Ok(TreeNodeRecursion::Continue),
     })
     .map(|_| ())
+}
+
+/// A clause of `call` that only aggregates and window functions have.
+fn clause_of_others(call: &Function) -> Option<&'static str> {
+    let (distinct, ordered) = match &call.args {
+        FunctionArguments::List(list) => (
+            list.duplicate_treatment.is_some(),
+            list.clauses.iter().any(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_))),
+        ),
+        _ => (false, false),
+    };
+    let clauses = [
+        (call.over.is_some(), "OVER"),
+        (call.filter.is_some(), "FILTER"),
+        (distinct, "DISTINCT"),
+        (ordered, "ORDER BY"),
+        (!call.within_group.is_empty(), "WITHIN GROUP"),
+    ];
+    clauses.iter().find(|(is_there, _)| *is_there).map(|(_, clause)| *clause)
 }
 
 fn has_window(expr: &PlanExpr) -> PlanResult<bool> {

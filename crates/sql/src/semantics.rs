@@ -24,6 +24,8 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::optimizer::Analyzer;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 
 pub use arithmetic::arithmetic_operator;
@@ -68,7 +70,16 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     aggregates.extend(aggregates::functions());
     bound_aggregates(aggregates);
     let builder = builder.with_analyzer_rules(rules).with_optimizer_rules(logical::optimizer_rules());
+    let builder = builder.with_physical_optimizer_rules(physical_rules());
     builder.with_type_planner(Arc::new(SqlTypes))
+}
+
+/// DataFusion's rules over operators, without those that push conditions down: they tell the columns of a join apart by
+/// name, so that a condition on one side may land on the other. Our scans get their conditions before, from the
+/// rule over the logical plan.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let rules = PhysicalOptimizer::new().rules.into_iter();
+    rules.filter(|rule| !rule.name().starts_with("FilterPushdown")).collect()
 }
 
 #[cfg(test)]

@@ -157,9 +157,11 @@ fn planned_name(expr: &Expr) -> String {
     let name = || Expr::Identifier(Ident::new("(<subquery>)"));
     let mut expr = expr.clone();
     let _ = visit_expressions_mut(&mut expr, |part| {
+        if is_null_text(part) {
+            *part = Expr::value(Value::Null);
+        }
         match part {
             Expr::Cast { expr, .. } => *part = expr.as_ref().clone(),
-            _ if is_null_text(part) => *part = Expr::value(Value::Null),
             Expr::Subquery(_) => *part = name(),
             Expr::Exists { negated: false, .. } => *part = Expr::Identifier(Ident::new("EXISTS (<subquery>)")),
             Expr::Exists { negated: true, .. } => *part = Expr::Identifier(Ident::new("NOT EXISTS (<subquery>)")),

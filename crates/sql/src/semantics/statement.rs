@@ -173,6 +173,8 @@ fn clauses_of_table(table: &TableFactor) -> Result<()> {
         TableFactor::UNNEST { with_offset, with_ordinality, .. } => {
             refuse(*with_offset || *with_ordinality, "WITH OFFSET and WITH ORDINALITY")
         }
+        TableFactor::Pivot { .. } => Err(unsupported("PIVOT")),
+        TableFactor::Unpivot { .. } => Err(unsupported("UNPIVOT")),
         _ => Ok(()),
     }
 }

@@ -15,6 +15,7 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result as PlanResult, Statistics, internal_err};
 use datafusion::datasource::TableType;
@@ -350,8 +351,18 @@ impl ExecutionPlan for ScanExec {
         if args.partition().is_some() && self.properties.partitioning.partition_count() > 1 {
             return Ok(Arc::new(Statistics::new_unknown(&self.schema())));
         }
-        Ok(Arc::clone(self.statistics.get_or_init(|| Arc::new(self.compute_statistics()))))
+        Ok(Arc::clone(self.statistics.get_or_init(|| Arc::new(without_bounds(self.compute_statistics())))))
     }
+}
+
+/// DataFusion estimates conditions by arithmetic on bounds, and takes what that cannot do (a difference of dates) for an
+/// error of the statement. The scan has counted on them itself already.
+fn without_bounds(mut statistics: Statistics) -> Statistics {
+    for column in &mut statistics.column_statistics {
+        column.min_value = Precision::Absent;
+        column.max_value = Precision::Absent;
+    }
+    statistics
 }
 
 /// A batch of the scan with the plan's names, and with the row number where the plan wants it.

@@ -24,8 +24,10 @@ mod value;
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, JoinConstraint, JoinType, NullEquality, Result};
+use datafusion::common::{Column, DFSchema, ExprSchema, JoinConstraint, JoinType, NullEquality, Result, ScalarValue};
+use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Filter, Join, Projection};
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
@@ -190,13 +192,28 @@ struct PerRow {
 impl PerRow {
     /// `left` with the rows that its own have here. Keys of which both are NULL are equal.
     fn joined_to(self, left: LogicalPlan, kind: JoinType, condition: Option<Expr>) -> Result<LogicalPlan> {
-        let equality =
-            if self.keys.is_empty() { NullEquality::NullEqualsNothing } else { NullEquality::NullEqualsNull };
-        let on = self.keys.into_iter().map(|(outside, inside)| (Expr::Column(outside), Expr::Column(inside)));
-        let (left, right) = (Arc::new(left), Arc::new(self.plan));
-        let join = Join::try_new(left, right, on.collect(), condition, kind, JoinConstraint::On, equality, false)?;
+        let mut conditions = Vec::with_capacity(self.keys.len() + 1);
+        for (outside, inside) in self.keys {
+            let kind = left.schema().field_from_column(&outside)?.data_type().clone();
+            conditions.push(same(Expr::Column(outside), Expr::Column(inside), &kind)?);
+        }
+        conditions.extend(condition);
+        let (left, right, equality) = (Arc::new(left), Arc::new(self.plan), NullEquality::NullEqualsNothing);
+        let filter = conjunction(conditions);
+        let join = Join::try_new(left, right, Vec::new(), filter, kind, JoinConstraint::On, equality, false)?;
         Ok(LogicalPlan::Join(join))
     }
+}
+
+/// Whether `left` and `right`, of the type `kind`, are equal or both NULL, in comparisons that are never NULL.
+///
+/// A join has one rule for NULL in all of its keys, and the optimizer makes keys of plain comparisons that it finds
+/// above, so keys that let NULL equal NULL would let it in those too.
+fn same(left: Expr, right: Expr, kind: &DataType) -> Result<Expr> {
+    let stand_in = Expr::Literal(ScalarValue::new_default(kind)?, None);
+    let filled = |expr: Expr| coalesce(vec![expr, stand_in.clone()]);
+    let nulls = left.clone().is_null().eq(right.clone().is_null());
+    Ok(nulls.and(filled(left).eq(filled(right))))
 }
 
 fn select(plan: LogicalPlan, columns: Vec<Column>) -> Result<LogicalPlan> {

@@ -22,14 +22,12 @@ use datafusion::logical_expr::logical_plan::{
     Aggregate, Distinct, FetchType, Filter, Join, Limit, Projection, SkipType, Union, Window,
 };
 use datafusion::logical_expr::utils::{conjunction, merge_schema};
-use datafusion::logical_expr::{
-    Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, Operator, SortExpr, binary_expr, lit,
-};
+use datafusion::logical_expr::{Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, SortExpr, lit};
 use rowmill_base::{Error, ErrorKind};
 
-use super::Unnester;
 use super::domain::Domain;
 use super::references::{bind, references, references_of};
+use super::{Unnester, same};
 use crate::errors::to_datafusion;
 
 const NUMBER: &str = "__number";
@@ -180,11 +178,12 @@ impl Unnester {
         };
         let (kept, other) = if from_right { (&join.right, &join.left) } else { (&join.left, &join.right) };
         let kept = self.depend(kept, domain)?;
-        let mut same = Vec::new();
+        let mut equal = Vec::new();
         let other = if refers(other, domain) {
             let second = domain.again(&self.next_name())?;
-            for (first, second) in domain.exprs().into_iter().zip(second.exprs()) {
-                same.push(binary_expr(first, Operator::IsNotDistinctFrom, second));
+            let fields = domain.plan.schema().fields();
+            for ((first, second), field) in domain.exprs().into_iter().zip(second.exprs()).zip(fields) {
+                equal.push(same(first, second, field.data_type())?);
             }
             self.depend(other, &second)?
         } else {
@@ -199,7 +198,7 @@ impl Unnester {
             Arc::new(left),
             Arc::new(right),
             on,
-            conjunction(filter.into_iter().chain(same)),
+            conjunction(filter.into_iter().chain(equal)),
             join.join_type,
             join.join_constraint,
             join.null_equality,

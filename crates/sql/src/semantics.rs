@@ -15,6 +15,7 @@ mod aggregates;
 mod alike;
 mod arithmetic;
 mod functions;
+mod precedence;
 mod rules;
 mod statement;
 mod typing;

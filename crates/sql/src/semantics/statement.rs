@@ -10,6 +10,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use rowmill_base::{Error, ErrorKind, Result};
 
+use super::precedence;
+
 /// Brings `statement` into the form that the planner reads by our rules, or refuses it.
 pub fn prepare(statement: &mut Statement) -> Result<()> {
     match VisitMut::visit(statement, &mut Preparer) {
@@ -36,6 +38,7 @@ impl VisitorMut for Preparer {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        precedence::repair(expr);
         if let Expr::AtTimeZone { timestamp, time_zone } = expr {
             let arguments = [&**time_zone, &**timestamp].map(|argument| argument.clone());
             *expr = call("timezone", arguments);

@@ -14,6 +14,7 @@
 mod aggregates;
 mod arithmetic;
 mod functions;
+mod pieces;
 mod rules;
 mod statement;
 mod typing;
@@ -28,7 +29,7 @@ use datafusion::prelude::SessionConfig;
 pub use arithmetic::{arithmetic_operator, canonical as canonical_floats};
 pub use statement::prepare;
 
-use crate::guards::{bound_aggregates, bound_scalars};
+use crate::guards::{bound_aggregates, bound_scalars, optimizer_rules};
 use crate::types::SqlTypes;
 
 /// How deep the parser may recurse: deeper than any statement that passes the limits, which are checked before.
@@ -60,7 +61,10 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     aggregates.retain(|function| !["sum", "avg"].contains(&function.name()));
     aggregates.extend(aggregates::functions());
     bound_aggregates(aggregates);
-    builder.with_analyzer_rules(rules).with_type_planner(Arc::new(SqlTypes))
+    builder
+        .with_analyzer_rules(vec![pieces::in_pieces(rules)])
+        .with_optimizer_rules(optimizer_rules())
+        .with_type_planner(Arc::new(SqlTypes))
 }
 
 #[cfg(test)]

@@ -84,13 +84,26 @@ pub const SETTINGS: &[Setting] = &[
     number("threads", 1, 1024, 0, "Threads that one statement works with; by default one per core."),
     number("statement_timeout_ms", 0, u64::MAX >> 1, 0, "Milliseconds a statement may run; 0 is no limit."),
     number(
+        "planning_timeout_ms",
+        0,
+        u64::MAX >> 1,
+        10_000,
+        "Milliseconds that parsing or planning a statement may take before it is given up; 0 is no limit.",
+    ),
+    number(
         "statement_length_max_bytes",
         64,
         1 << 30,
         16 << 20,
         "Length of a statement's text beyond which it is refused.",
     ),
-    number("expression_depth_max", 8, 100_000, 300, "Nesting of a statement's expressions beyond which it is refused."),
+    number(
+        "expression_depth_max",
+        8,
+        100_000,
+        1_000,
+        "Levels of a statement's expressions beyond which it is refused; a call counts eight, a join five, a CASE four.",
+    ),
     number(
         "expression_terms_max",
         64,

@@ -20,6 +20,7 @@ use rowmill_txn::{Snapshot, ViewDef};
 use crate::errors::to_datafusion;
 use crate::files::provider::provider_of;
 use crate::files::{FileSet, ReadOptions};
+use crate::guards::Patience;
 use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::{CATALOG, lower};
 use crate::planner::Planner;
@@ -61,6 +62,11 @@ impl StatementContext {
         notices: Arc<Mutex<Vec<String>>>,
     ) -> Arc<Self> {
         Arc::new(StatementContext { snapshot, cancel, settings, notices, scans: Mutex::default() })
+    }
+
+    /// How long the statement's planning may take.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience::new(&self.cancel, &self.settings)
     }
 }
 

@@ -8,7 +8,9 @@
 
 mod expansion;
 mod functions;
+mod growth;
 mod lexer;
+mod optimizer;
 mod options;
 mod plan;
 mod pool;
@@ -18,10 +20,12 @@ mod stream;
 
 pub use expansion::check_expansion;
 pub(crate) use functions::{bound_aggregates, bound_scalars};
+pub use growth::check_growth;
+pub use optimizer::bounded_rules;
 pub use options::GuardOptions;
 pub use plan::{guard_joins, guard_plan, without_checkpoint};
 pub use pool::BrokerPool;
-pub use stack::{STACK_BYTES, catch_panics, quiet_panics, run_on_large_stack};
+pub use stack::{Patience, STACK_BYTES, catch_panics, quiet_panics, run_on_large_stack};
 pub use statement::{StatementLimits, check_statement, flatten_chains};
 pub use stream::guarded_stream;
 

@@ -22,7 +22,7 @@ use rowmill_base::{Cancel, Error, ErrorKind, Result, Settings};
 
 use crate::deep::{room_bytes, with_room};
 use crate::dialect::RowmillDialect;
-use crate::guards::{StatementLimits, check_expansion, check_statement, flatten_chains, run_on_large_stack};
+use crate::guards::{Patience, StatementLimits, check_expansion, check_statement, flatten_chains, run_on_large_stack};
 use crate::names::{Spellings, lower};
 use crate::semantics;
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
@@ -105,12 +105,13 @@ impl Drop for Statement {
 /// Parses `sql` into its statements, if it is within the limits of `settings`.
 pub(crate) fn parse(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
     check_statement(sql, &StatementLimits::from(settings))?;
+    let patience = Patience::new(&Cancel::new(), settings);
     let (sql, settings) = (sql.to_string(), settings.clone());
-    run_on_large_stack(&Cancel::new(), move || parse_here(&sql, &settings))
+    run_on_large_stack(&patience, move || parse_here(&sql, &settings))
 }
 
 fn parse_here(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
-    let dialect = RowmillDialect { struct_types: false };
+    let dialect = RowmillDialect::new(false, 0);
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax_error(sql, &error.message, Some(error.location)))?;
@@ -149,11 +150,14 @@ impl<'t> Section<'t> {
             lower_name(token, &mut spellings);
             parameters.number(token)?;
         }
-        let dialect = RowmillDialect { struct_types: names_struct_type(&tokens) };
+        let dialect = RowmillDialect::new(names_struct_type(&tokens), tokens.len());
         let mut parser = Parser::new(&dialect)
             .with_recursion_limit(PARSER_DEPTH_PER_LEVEL * settings.number("expression_depth_max") as usize)
             .with_tokens_with_locations(tokens);
-        let mut body = parse_body(&mut parser).map_err(|error| parser_error(sql, error))?;
+        let mut body = parse_body(&mut parser).map_err(|error| match error {
+            ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),
+            error => parser_error(sql, error),
+        })?;
         if let Body::Sql(statement) = &mut body {
             semantics::prepare(statement)?;
             flatten_chains(statement);
@@ -271,6 +275,11 @@ fn parser_error(sql: &str, error: ParserError) -> Error {
                 .hint("raise it with SET expression_depth_max = ...")
         }
     }
+}
+
+fn too_many_readings() -> Error {
+    Error::new(ErrorKind::StatementTooComplex, "the statement's parentheses can be read in too many ways")
+        .hint("there may be a syntax error in the innermost of them; otherwise nest them less")
 }
 
 fn syntax_error(sql: &str, message: &str, place: Option<Location>) -> Error {

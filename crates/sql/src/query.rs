@@ -31,7 +31,7 @@ use rowmill_txn::Snapshot;
 
 use crate::catalog::StatementContext;
 use crate::errors::to_datafusion;
-use crate::guards::{guard_joins, guard_plan, run_on_large_stack};
+use crate::guards::{StatementLimits, check_growth, guard_joins, guard_plan, run_on_large_stack};
 use crate::names::Spellings;
 use crate::outcome::{ProgressFn, RowStream};
 use crate::planner::Planner;
@@ -64,8 +64,8 @@ pub(crate) fn bind(
     statement: ast::Statement,
     spellings: &Spellings,
 ) -> Result<BoundQuery> {
-    let (planner, spellings, cancel) = (Arc::clone(planner), spellings.clone(), context.cancel.clone());
-    run_on_large_stack(&cancel, move || {
+    let (planner, spellings, patience) = (Arc::clone(planner), spellings.clone(), context.patience());
+    run_on_large_stack(&patience, move || {
         let state = planner.state(&context);
         runtime::handle()
             .block_on(plan_named(&state, statement, &spellings))
@@ -86,14 +86,14 @@ pub(crate) struct Draft {
 impl Draft {
     /// Plans the query on a thread with a large stack, until the statement is cancelled.
     pub(crate) fn ready(self) -> Result<ReadyQuery> {
-        let cancel = self.context.cancel.clone();
-        run_on_large_stack(&cancel, move || self.ready_here())
+        let patience = self.context.patience();
+        run_on_large_stack(&patience, move || self.ready_here())
     }
 
     /// Binds the query on a thread with a large stack: what it means is settled, and nothing is optimised.
     pub(crate) fn bound(self) -> Result<LogicalPlan> {
-        let cancel = self.context.cancel.clone();
-        run_on_large_stack(&cancel, move || {
+        let patience = self.context.patience();
+        run_on_large_stack(&patience, move || {
             let state = self.planner.state(&self.context);
             let statement = ast::Statement::Query(self.query);
             runtime::handle()
@@ -111,6 +111,7 @@ impl Draft {
             let statement = ast::Statement::Query(self.query);
             let (plan, names) = plan_named(&state, statement, &self.spellings).await?;
             let plan = bind_parameters(plan, self.params)?;
+            check_growth(&plan, &StatementLimits::from(&self.context.settings)).map_err(to_datafusion)?;
             let plan = guard_joins(state.optimize(&plan)?, cancel)?;
             let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
             Ok((guard_plan(plan, cancel, recursion_max)?, names))
@@ -129,7 +130,7 @@ pub(crate) async fn plan_named(
 ) -> PlanResult<(LogicalPlan, Vec<String>)> {
     unsupported::refuse(&statement, state).map_err(to_datafusion)?;
     with_names::tell_apart(&mut statement);
-    rewrite::rewrite(&mut statement);
+    rewrite::rewrite(&mut statement, state);
     row_in::rewrite(&mut statement);
     let merges = merged_columns::mark(&mut statement).map_err(to_datafusion)?;
     select_list::make_distinct(&mut statement);

@@ -15,6 +15,7 @@ mod aggregates;
 mod alike;
 mod arithmetic;
 mod functions;
+mod pieces;
 mod precedence;
 mod rules;
 mod statement;
@@ -32,7 +33,7 @@ use datafusion::prelude::SessionConfig;
 pub use arithmetic::arithmetic_operator;
 pub use statement::prepare;
 
-use crate::guards::{bound_aggregates, bound_scalars};
+use crate::guards::{bound_aggregates, bound_scalars, bounded_rules};
 use crate::logical;
 use crate::types::SqlTypes;
 
@@ -55,10 +56,11 @@ pub fn configure(mut config: SessionConfig) -> SessionConfig {
 
 /// A session with our rules, for a builder that has DataFusion's default features and a [`configure`]d config.
 pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+    let mut passes = vec![rules::typing()];
+    passes.extend(Analyzer::new().rules);
+    passes.push(rules::checking());
     let mut rules = logical::first();
-    rules.push(rules::typing());
-    rules.extend(Analyzer::new().rules);
-    rules.push(rules::checking());
+    rules.push(pieces::in_pieces(passes));
     rules.extend(logical::last());
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(typing::Operators));
@@ -70,7 +72,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     aggregates.retain(|function| !["sum", "avg"].contains(&function.name()));
     aggregates.extend(aggregates::functions());
     bound_aggregates(aggregates);
-    let builder = builder.with_analyzer_rules(rules).with_optimizer_rules(logical::optimizer_rules());
+    let builder = builder.with_analyzer_rules(rules).with_optimizer_rules(bounded_rules(logical::optimizer_rules()));
     let builder = builder.with_physical_optimizer_rules(physical_rules());
     builder.with_type_planner(Arc::new(SqlTypes))
 }

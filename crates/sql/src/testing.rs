@@ -11,17 +11,17 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use futures::StreamExt;
 use rowmill_base::{Broker, Cancel, Error, Result};
 use sqllogictest::{DB, DBOutput, DefaultColumnType};
 use tokio::runtime::Runtime;
 
+use crate::dialect::RowmillDialect;
 use crate::errors::{NameCandidates, from_datafusion, syntax_error};
 use crate::guards::{
-    BrokerPool, GuardOptions, STACK_BYTES, StatementLimits, check_expansion, check_statement, flatten_chains,
-    guard_joins, guard_plan, guarded_stream, quiet_panics, run_on_large_stack,
+    BrokerPool, GuardOptions, Patience, STACK_BYTES, StatementLimits, check_expansion, check_growth, check_statement,
+    flatten_chains, guard_joins, guard_plan, guarded_stream, quiet_panics, run_on_large_stack,
 };
 use crate::semantics;
 
@@ -96,7 +96,7 @@ impl Session {
     fn each(&self, sql: &str, cancel: &Cancel, take: &mut dyn FnMut(RecordBatch)) -> Result<()> {
         check_statement(sql, &self.limits)?;
         let names = Names(&self.context);
-        let plan = run_on_large_stack(cancel, {
+        let plan = run_on_large_stack(&Patience::new(cancel, &rowmill_base::Settings::default()), {
             let (session, sql, cancel) = (self.clone(), sql.to_string(), cancel.clone());
             move || session.plan(&sql, &cancel)
         })?;
@@ -114,7 +114,8 @@ impl Session {
 
     /// The physical plan of a query; statements that make something are run here.
     fn plan(&self, sql: &str, cancel: &Cancel) -> Result<Option<Arc<dyn datafusion::physical_plan::ExecutionPlan>>> {
-        let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(1_000_000);
+        let dialect = RowmillDialect::new(false, sql.len());
+        let parser = Parser::new(&dialect).with_recursion_limit(1_000_000);
         let parsed = parser.try_with_sql(sql).and_then(|mut parser| parser.parse_statements());
         let mut statement = parsed.map_err(|error| syntax_error(&error))?.remove(0);
         semantics::prepare(&mut statement)?;
@@ -130,6 +131,7 @@ impl Session {
                 frame.collect().await.map_err(translate)?;
                 return Ok(None);
             }
+            check_growth(&plan, &self.limits)?;
             let plan = guard_joins(state.optimize(&plan).map_err(translate)?, cancel).map_err(translate)?;
             let plan = state.query_planner().create_physical_plan(&plan, &state).await.map_err(translate)?;
             Ok(Some(guard_plan(plan, cancel, self.options.recursion_max).map_err(translate)?))

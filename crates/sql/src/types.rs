@@ -141,7 +141,7 @@ fn quoted(name: &ObjectName) -> Option<Ast> {
     };
     let is_word = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     is_word.then(|| {
-        Parser::new(&RowmillDialect { struct_types: false }).try_with_sql(value).ok()?.parse_data_type().ok()
+        Parser::new(&RowmillDialect::new(false, 0)).try_with_sql(value).ok()?.parse_data_type().ok()
     })?
 }
 

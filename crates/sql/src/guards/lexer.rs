@@ -38,6 +38,10 @@ impl<'a> Iterator for Lexer<'a> {
             b'$' => self.dollar(),
             b'0'..=b'9' => self.number(),
             _ if is_word(first) => self.word(),
+            b'-' if bytes[start..].starts_with(b"->") => {
+                self.at += 2;
+                Lexeme::Symbol("->")
+            }
             b'(' | b')' | b'[' | b']' | b'{' | b'}' | b',' | b';' | b'.' | b'+' | b'-' | b'~' | b'!' => {
                 self.at += 1;
                 Lexeme::Symbol(&self.text[start..self.at])

@@ -5,20 +5,20 @@
 //! the statement's limits. The stack is address space: a page of it is memory only once it was used.
 //!
 //! The caller waits for the thread and looks at the cancel flag meanwhile. Planning has no place to stop, so when the
-//! statement is cancelled or its deadline passes, the caller leaves with the error and the thread goes on alone until
-//! the planner returns; then its result is dropped and the thread takes the next statement. What it holds meanwhile is
-//! one core and the plan. At most [`ABANDONED_MAX`] threads are left alone at a time; with more of them, statements are
-//! refused until one comes back.
+//! statement is cancelled, its deadline passes or its planning takes too long, the caller leaves with the error and the
+//! thread goes on alone until the next rule of the optimiser asks ([`is_left_alone`]) or the planner returns; then its
+//! result is dropped and the thread takes the next statement. What it holds meanwhile is one core and the plan. At most
+//! [`ABANDONED_MAX`] threads are left alone at a time; with more of them, statements are refused until one comes back.
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, Once, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rowmill_base::{Cancel, Error, ErrorKind, Result};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, Settings};
 
 use crate::errors::from_panic;
 
@@ -42,23 +42,57 @@ static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     static LARGE: Cell<bool> = const { Cell::new(false) };
     static QUIET: Cell<bool> = const { Cell::new(false) };
+    /// How the work of this thread stands: running, left or done.
+    static STANDING: RefCell<Arc<AtomicUsize>> = RefCell::default();
 }
 
-/// Runs `work` on a thread with a large stack and waits for its result, at most until `cancel` says otherwise.
+/// Whether nobody waits any more for what this thread works on.
+pub(super) fn is_left_alone() -> bool {
+    STANDING.with_borrow(|standing| standing.load(Ordering::Relaxed) == LEFT)
+}
+
+/// How long someone waits for a plan.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    cancel: Cancel,
+    /// Milliseconds (`planning_timeout_ms`); 0 is no limit.
+    planning_max_ms: u64,
+}
+
+impl Patience {
+    /// Until `cancel` says otherwise, and as long as `settings` allow.
+    pub fn new(cancel: &Cancel, settings: &Settings) -> Patience {
+        Patience { cancel: cancel.clone(), planning_max_ms: settings.number("planning_timeout_ms") }
+    }
+
+    /// An error when it has ended, for planning that began at `started`.
+    fn check(&self, started: Instant) -> Result<()> {
+        self.cancel.check()?;
+        if self.planning_max_ms == 0 || started.elapsed() < Duration::from_millis(self.planning_max_ms) {
+            return Ok(());
+        }
+        let max = self.planning_max_ms;
+        let message = format!("planning the statement takes longer than {max} ms (planning_timeout_ms)");
+        Err(Error::new(ErrorKind::Deadline, message)
+            .hint("split the statement, or raise the limit with SET planning_timeout_ms = ...; 0 means no limit"))
+    }
+}
+
+/// Runs `work` on a thread with a large stack and waits for its result, as long as `patience` lasts.
 ///
 /// A panic of `work` comes back as an error of kind `Internal`. Called on such a thread, `work` runs in place.
 pub fn run_on_large_stack<T: Send + 'static>(
-    cancel: &Cancel,
+    patience: &Patience,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    cancel.check()?;
+    patience.cancel.check()?;
     if LARGE.get() {
         return catch_panics(work);
     }
     if ABANDONED.load(Ordering::Relaxed) >= ABANDONED_MAX {
         return Err(Error::new(
             ErrorKind::StatementTooComplex,
-            format!("{ABANDONED_MAX} cancelled statements are still being planned"),
+            format!("{ABANDONED_MAX} statements that were given up are still being planned"),
         )
         .hint("try again when they have ended"));
     }
@@ -67,6 +101,7 @@ pub fn run_on_large_stack<T: Send + 'static>(
     hand_out(Box::new({
         let left = left.clone();
         move || {
+            STANDING.replace(left.clone());
             let result = catch_panics(work);
             // Nobody waits for the result of an abandoned statement.
             let _ = send.send(result);
@@ -75,21 +110,22 @@ pub fn run_on_large_stack<T: Send + 'static>(
             }
         }
     }))?;
-    wait(&receive, cancel, &left)
+    wait(&receive, patience, &left)
 }
 
 const RUNNING: usize = 0;
 const LEFT: usize = 1;
 const DONE: usize = 2;
 
-fn wait<T>(receive: &Receiver<Result<T>>, cancel: &Cancel, left: &AtomicUsize) -> Result<T> {
+fn wait<T>(receive: &Receiver<Result<T>>, patience: &Patience, left: &AtomicUsize) -> Result<T> {
+    let started = Instant::now();
     loop {
         match receive.recv_timeout(LOOK_INTERVAL) {
             Ok(result) => return result,
             Err(RecvTimeoutError::Disconnected) => return Err(Error::internal("a planning thread ended early")),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if let Err(error) = cancel.check() {
+        if let Err(error) = patience.check(started) {
             ABANDONED.fetch_add(1, Ordering::Relaxed);
             if left.swap(LEFT, Ordering::AcqRel) == DONE {
                 ABANDONED.fetch_sub(1, Ordering::Relaxed);
@@ -167,20 +203,22 @@ fn install_hook() {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::time::Instant;
-
     use super::*;
+
+    fn patience() -> Patience {
+        Patience::new(&Cancel::new(), &Settings::default())
+    }
 
     #[test]
     fn results_errors_and_panics_come_back() {
-        let cancel = Cancel::new();
-        assert_eq!(run_on_large_stack(&cancel, || Ok(7)).unwrap(), 7);
-        let error = run_on_large_stack(&cancel, || Err::<(), _>(Error::corrupt("x"))).unwrap_err();
+        let patience = patience();
+        assert_eq!(run_on_large_stack(&patience, || Ok(7)).unwrap(), 7);
+        let error = run_on_large_stack(&patience, || Err::<(), _>(Error::corrupt("x"))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        let error = run_on_large_stack::<()>(&cancel, || panic!("invariant {}", 5)).unwrap_err();
+        let error = run_on_large_stack::<()>(&patience, || panic!("invariant {}", 5)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Internal);
         assert!(error.message().contains("invariant 5"), "{error}");
-        assert_eq!(run_on_large_stack(&cancel, || Ok(8)).unwrap(), 8);
+        assert_eq!(run_on_large_stack(&patience, || Ok(8)).unwrap(), 8);
     }
 
     #[test]
@@ -189,22 +227,27 @@ mod tests {
             let room = std::hint::black_box([n; 64]);
             if n == 0 { 0 } else { 1 + deep(n - 1) + room[5] - n }
         }
-        assert_eq!(run_on_large_stack(&Cancel::new(), || Ok(deep(1_000_000))).unwrap(), 1_000_000);
+        assert_eq!(run_on_large_stack(&patience(), || Ok(deep(1_000_000))).unwrap(), 1_000_000);
     }
 
     #[test]
-    fn a_deadline_ends_the_waiting() {
+    fn waiting_ends_with_the_deadline_or_the_patience() {
         let cancel = Cancel::new();
         cancel.set_deadline(Duration::from_millis(50));
-        let started = Instant::now();
-        let (send, receive) = channel::<()>();
-        let error = run_on_large_stack(&cancel, move || {
-            let _ = receive.recv();
-            Ok(())
-        })
-        .unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Deadline);
-        assert!(started.elapsed() < Duration::from_secs(2));
-        drop(send);
+        let by_deadline = Patience::new(&cancel, &Settings::default());
+        let by_patience = Patience { cancel: Cancel::new(), planning_max_ms: 50 };
+        for (patience, setting) in [(by_deadline, "deadline of 50 ms"), (by_patience, "planning_timeout_ms")] {
+            let started = Instant::now();
+            let (send, receive) = channel::<()>();
+            let error = run_on_large_stack(&patience, move || {
+                let _ = receive.recv();
+                Ok(())
+            })
+            .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Deadline);
+            assert!(error.message().contains(setting), "{error}");
+            assert!(started.elapsed() < Duration::from_secs(2));
+            drop(send);
+        }
     }
 }

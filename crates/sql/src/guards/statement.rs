@@ -4,6 +4,10 @@
 //! the tree takes is bounded by its terms. Both are read off the text in one pass without building anything. The depth
 //! is an estimate from above: operators of one level count as a chain that leans to the left (as `1+1+1` does), however
 //! they bind. AND, OR and UNION do not count, because [`flatten_chains`] makes shallow trees of their chains.
+//!
+//! A level counts by what the planner does with it. Work on a chain of operators grows with the square of its length;
+//! on calls in one another, on CASE in CASE and on joins with a higher power, so that one of them counts several levels
+//! ([`weight`]).
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Statement, Value, Values, VisitMut, VisitorMut,
@@ -56,6 +60,12 @@ pub fn check_statement(sql: &str, limits: &StatementLimits) -> Result<()> {
         return Err(too_complex("has", terms, "terms", limits.terms, "expression_terms_max"));
     }
     let depth = gauge.finish();
+    if gauge.columns_max > COLUMNS_MAX {
+        let message =
+            format!("the statement selects {} columns in one list, the limit is {COLUMNS_MAX}", gauge.columns_max);
+        return Err(Error::new(ErrorKind::StatementTooComplex, message)
+            .hint("select fewer columns, or put several into one with [a, b, ...] or {'a': a, ...}"));
+    }
     if depth > limits.depth {
         return Err(too_complex("nests", depth, "levels deep", limits.depth, "expression_depth_max"));
     }
@@ -70,24 +80,58 @@ fn too_complex(verb: &str, found: u64, what: &str, limit: u64, setting: &str) ->
     .hint(format!("raise it with SET {setting} = ..., or split the statement"))
 }
 
+/// Columns of one SELECT: the planner compares each with all before it.
+const COLUMNS_MAX: u64 = 10_000;
+
+/// Levels that count for one, measured so that none of them plans much longer than as many levels of operators.
+mod weight {
+    /// A call, a list, a subscript.
+    pub(super) const CALL: u64 = 8;
+    /// `CASE ... END`
+    pub(super) const CASE: u64 = 4;
+    /// A sign in front of a value.
+    pub(super) const SIGN: u64 = 4;
+    /// A table joined to others.
+    pub(super) const JOIN: u64 = 5;
+    /// A query in a query, a name of WITH (which may stand on the name before it).
+    pub(super) const QUERY: u64 = 4;
+    /// `map(` and a lambda: the planner binds their arguments twice, so that the work doubles with each level.
+    pub(super) const BOUND_TWICE: u64 = 100;
+    /// Everything else.
+    pub(super) const OTHER: u64 = 1;
+}
+
 /// What one pair of parentheses (or CASE ... END, or the whole statement) has seen so far.
 #[derive(Default)]
 struct Level {
     is_case: bool,
-    /// A subscript sinks what it is applied to by one level.
+    /// Levels that it counts itself.
+    weight: u64,
+    /// A subscript sinks what it is applied to.
     is_subscript: bool,
     /// Depth of the expression being read, and of the deepest one before it.
     depth: u64,
     depth_max: u64,
     /// Signs and NOTs in front of the value to come.
     prefixes: u64,
-    /// Joins of this FROM, and of the longest one before it.
+    /// Levels of the joins of this FROM (or the names of this WITH), and the most of those before it.
     joins: u64,
     joins_max: u64,
     /// Set operations that do not become shallow.
     set_operations: u64,
-    in_from: bool,
+    list: List,
+    /// Columns of the list behind SELECT so far.
+    columns: u64,
     union_all: Option<bool>,
+}
+
+/// What commas separate.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum List {
+    Columns,
+    Tables,
+    #[default]
+    Other,
 }
 
 impl Level {
@@ -101,7 +145,8 @@ impl Level {
         self.end_expression();
         self.joins_max = self.joins_max.max(self.joins);
         self.joins = 0;
-        self.in_from = false;
+        self.list = List::Columns;
+        self.columns = 1;
     }
 
     fn total(&self) -> u64 {
@@ -115,6 +160,7 @@ struct Gauge {
     levels_max: u64,
     levels_beyond: u64,
     deepest: u64,
+    columns_max: u64,
     after_value: bool,
     last_word: String,
 }
@@ -126,6 +172,7 @@ impl Gauge {
             levels_max: depth_max.saturating_add(1),
             levels_beyond: 0,
             deepest: 0,
+            columns_max: 0,
             after_value: false,
             last_word: String::new(),
         }
@@ -153,51 +200,76 @@ impl Gauge {
         self.after_value = true;
     }
 
-    fn operator(&mut self) {
-        self.level().depth += 1;
+    fn operator(&mut self, weight: u64) {
+        self.level().depth += weight;
         self.after_value = false;
     }
 
     fn symbol(&mut self, symbol: &str) {
         match symbol {
-            "(" | "[" | "{" => self.open(false, symbol == "[" && self.after_value),
+            "(" => self.parenthesis(),
+            "[" if self.after_value => self.open(Level { is_subscript: true, ..Level::default() }),
+            "[" | "{" => self.open(Level { weight: weight::CALL, ..Level::default() }),
             ")" | "]" | "}" => self.close(false),
             "," => {
                 let level = self.level();
                 level.end_expression();
-                level.joins += u64::from(level.in_from);
+                match level.list {
+                    List::Columns => level.columns += 1,
+                    List::Tables => level.joins += weight::JOIN,
+                    List::Other => {}
+                }
+                let columns = level.columns;
+                self.columns_max = self.columns_max.max(columns);
                 self.after_value = false;
             }
             ";" => self.end_statement(),
             "." => {}
-            "+" | "-" | "~" | "!" if !self.after_value => self.level().prefixes += 1,
-            _ => self.operator(),
+            "+" | "-" | "~" | "!" if !self.after_value => self.level().prefixes += weight::SIGN,
+            "->" => self.operator(weight::BOUND_TWICE),
+            _ => self.operator(weight::OTHER),
         }
+    }
+
+    fn parenthesis(&mut self) {
+        let weight = match self.last_word.as_str() {
+            "MAP" => weight::BOUND_TWICE,
+            word if self.after_value && !word.is_empty() => weight::CALL,
+            "AS" | "MATERIALIZED" => {
+                self.level().joins += weight::QUERY;
+                weight::OTHER
+            }
+            _ => weight::OTHER,
+        };
+        self.open(Level { weight, ..Level::default() });
     }
 
     fn word(&mut self, word: &str) {
         let mut upper = word.to_ascii_uppercase();
         match upper.as_str() {
-            "CASE" => self.open(true, false),
+            "CASE" => self.open(Level { is_case: true, weight: weight::CASE, ..Level::default() }),
             "END" => self.close(true),
-            "NOT" if !self.after_value => self.level().prefixes += 1,
+            "NOT" if !self.after_value => self.level().prefixes += weight::OTHER,
             "NOT" | "DISTINCT" | "ALL" => {}
-            "SELECT" => self.clause(|level| level.end_select()),
+            "SELECT" => self.clause(|level| {
+                level.end_select();
+                level.weight = level.weight.max(weight::QUERY);
+            }),
             "FROM" if self.last_word == "DISTINCT" => self.after_value = false,
-            "FROM" => self.clause(|level| level.in_from = true),
+            "FROM" => self.clause(|level| level.list = List::Tables),
             "WHERE" | "GROUP" | "ORDER" | "HAVING" | "LIMIT" | "OFFSET" | "WINDOW" | "QUALIFY" | "RETURNING"
             | "SET" => {
-                self.clause(|level| level.in_from = false);
+                self.clause(|level| level.list = List::Other);
             }
             "WHEN" | "THEN" | "ELSE" | "ON" | "USING" | "VALUES" | "AND" | "OR" | "BY" | "AS" => self.clause(|_| ()),
-            "JOIN" => self.clause(|level| level.joins += 1),
+            "JOIN" => self.clause(|level| level.joins += weight::JOIN),
             "UNION" => self.clause(|level| level.end_select()),
             "EXCEPT" | "INTERSECT" => self.clause(|level| {
                 level.end_select();
                 level.set_operations += 2;
             }),
             "IS" | "IN" | "LIKE" | "ILIKE" | "BETWEEN" | "SIMILAR" | "COLLATE" | "AT" | "OVERLAPS" | "XOR" => {
-                self.operator();
+                self.operator(weight::OTHER);
             }
             _ => self.value(),
         }
@@ -218,13 +290,13 @@ impl Gauge {
         self.after_value = false;
     }
 
-    fn open(&mut self, is_case: bool, is_subscript: bool) {
+    fn open(&mut self, level: Level) {
         if self.levels.len() as u64 >= self.levels_max {
             self.levels_beyond += 1;
             self.deepest = self.deepest.max(self.levels_max + self.levels_beyond);
             return;
         }
-        self.levels.push(Level { is_case, is_subscript, ..Level::default() });
+        self.levels.push(level);
         self.after_value = false;
     }
 
@@ -239,7 +311,8 @@ impl Gauge {
         }
         let inner = self.levels.pop().expect("checked above");
         let level = self.level();
-        level.depth = level.depth.max(inner.total() + 1 + level.prefixes) + u64::from(inner.is_subscript);
+        level.depth = level.depth.max(inner.total() + inner.weight + level.prefixes);
+        level.depth += if inner.is_subscript { weight::CALL } else { 0 };
         level.prefixes = 0;
         self.after_value = true;
     }
@@ -254,7 +327,7 @@ impl Gauge {
         self.after_value = false;
     }
 
-    fn finish(mut self) -> u64 {
+    fn finish(&mut self) -> u64 {
         self.end_statement();
         self.deepest
     }
@@ -388,15 +461,21 @@ mod tests {
         assert_eq!(depth("SELECT 1+1+1, 2, 3"), 3);
         assert_eq!(depth("SELECT a AND b AND c OR d"), 1);
         assert_eq!(depth("SELECT NOT NOT NOT a"), 4);
-        assert_eq!(depth("SELECT - - - 1"), 4);
+        assert_eq!(depth("SELECT - - - 1"), 13);
         assert_eq!(depth("SELECT ((((1))))"), 5);
         assert_eq!(depth("SELECT (1)+1+1"), 4);
         assert_eq!(depth("SELECT 1+(1+1)"), 3);
-        assert_eq!(depth("SELECT CASE WHEN a THEN CASE WHEN b THEN 1 END END"), 3);
-        assert_eq!(depth("SELECT a[1][2][3]"), 5);
+        assert_eq!(depth("SELECT CASE WHEN a THEN CASE WHEN b THEN 1 END END"), 9);
+        assert_eq!(depth("SELECT f(g(1), (2))"), 17);
+        assert_eq!(depth("SELECT a IN (1)"), 2);
+        assert_eq!(depth("SELECT [[1]], {'a': 1}"), 17);
+        assert_eq!(depth("SELECT a[1][2][3]"), 25);
+        assert_eq!(depth("SELECT map(v -> 1)"), 201);
         assert_eq!(depth("SELECT 1::int::int::int"), 4);
-        assert_eq!(depth("SELECT 1 FROM a JOIN b ON a.x = b.x JOIN c ON true"), 4);
-        assert_eq!(depth("SELECT 1 FROM a, b, c"), 3);
+        assert_eq!(depth("SELECT 1 FROM a JOIN b ON a.x = b.x JOIN c ON true"), 12);
+        assert_eq!(depth("SELECT 1 FROM a, b, c"), 11);
+        assert_eq!(depth("WITH a AS (SELECT 1), b AS (SELECT 1) SELECT 1"), 13);
+        assert_eq!(depth("SELECT (SELECT (SELECT 1))"), 9);
         assert_eq!(depth("SELECT 1 UNION SELECT 2 UNION SELECT 3"), 1);
         assert_eq!(depth("SELECT 1 UNION SELECT 2 UNION ALL SELECT 3"), 2);
         assert_eq!(depth("SELECT 1 EXCEPT SELECT 2 EXCEPT SELECT 3"), 5);
@@ -417,6 +496,10 @@ mod tests {
         let error = check(&format!("SELECT {}1{}", "(".repeat(20), ")".repeat(20)));
         assert!(error.message().contains("levels deep, the limit is 10 (expression_depth_max)"), "{error}");
         assert!(check_statement("SELECT 1", &limits).is_ok());
+        let limits = StatementLimits::from(&Settings::default());
+        let error = check_statement(&format!("SELECT 1{}", ", 1".repeat(10_000)), &limits).unwrap_err();
+        assert!(error.message().contains("selects 10001 columns"), "{error}");
+        assert!(check_statement(&format!("VALUES (1{})", ", 1".repeat(10_000)), &limits).is_ok());
     }
 
     #[test]

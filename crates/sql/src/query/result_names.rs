@@ -4,7 +4,7 @@
 //! spelling of an alias further inside; and for a computed column its text, with the columns in it as their tables
 //! spell them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::arrow::datatypes::Fields;
@@ -137,7 +137,12 @@ fn stored_spellings(plan: &LogicalPlan) -> HashMap<String, String> {
         }
     };
     let mut open = vec![plan];
+    // Views and names of WITH share what they stand for.
+    let mut seen = HashSet::new();
     while let Some(plan) = open.pop() {
+        if !seen.insert(std::ptr::from_ref(plan)) {
+            continue;
+        }
         if let LogicalPlan::TableScan(scan) = plan {
             add(scan.source.schema().fields());
         }

@@ -2,9 +2,11 @@
 
 use std::ops::ControlFlow;
 
+use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Fetch, FunctionArg, FunctionArgExpr, GroupByExpr, LimitClause, OrderBy, OrderByKind, Query, Select,
-    SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
+    Expr, Fetch, Function, FunctionArg, FunctionArgExpr, GroupByExpr, Ident, LimitClause, ObjectName, OrderBy,
+    OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan,
+    VisitMut, VisitorMut,
 };
 
 /// Rewrites
@@ -12,14 +14,34 @@ use datafusion::sql::sqlparser::ast::{
 /// - `FETCH FIRST n ROWS ONLY` as `LIMIT n`,
 /// - `FROM unnest(list)`, where it was read as a table function, as what it is,
 /// - `FROM t` without `SELECT` as `SELECT * FROM t`,
-/// - `ORDER BY 1` behind `SELECT n + 1 ... GROUP BY n` as `ORDER BY n + 1`: the planner finds no column of that name.
-pub(super) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Forms);
+/// - `ORDER BY 1` behind `SELECT n + 1 ... GROUP BY n` as `ORDER BY n + 1`: the planner finds no column of that name,
+/// - calls of a function by its second name, deep inside of others like it, as calls by its first.
+pub(super) fn rewrite(statement: &mut Statement, state: &SessionState) {
+    let _ = statement.visit(&mut Forms { state, second_names: 0 });
 }
 
-struct Forms;
+/// Calls by a second name that may lie around another one. The planner keeps the second name beside each of them, and
+/// whoever asks for the type of such a call asks for that of its arguments twice: nested, the questions double.
+const SECOND_NAMES_MAX: usize = 1;
 
-impl VisitorMut for Forms {
+struct Forms<'a> {
+    state: &'a SessionState,
+    /// Calls by a second name around the place that is being read.
+    second_names: usize,
+}
+
+impl Forms<'_> {
+    /// The first name of the function that `call` calls by a second one.
+    fn first_name(&self, call: &Function) -> Option<String> {
+        let [part] = call.name.0.as_slice() else { return None };
+        let name = part.as_ident()?.value.as_str();
+        let scalar = self.state.scalar_functions().get(name).map(|function| function.name());
+        let first = scalar.or_else(|| self.state.higher_order_functions().get(name).map(|function| function.name()))?;
+        (first != name).then(|| first.to_string())
+    }
+}
+
+impl VisitorMut for Forms<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -38,6 +60,28 @@ impl VisitorMut for Forms {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if select.flavor == SelectFlavor::FromFirstNoSelect {
             select.projection = vec![SelectItem::Wildcard(Default::default())];
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(call) = expr
+            && let Some(name) = self.first_name(call)
+        {
+            if self.second_names < SECOND_NAMES_MAX {
+                self.second_names += 1;
+            } else {
+                call.name = ObjectName::from(vec![Ident::new(name)]);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(call) = expr
+            && self.first_name(call).is_some()
+        {
+            self.second_names -= 1;
         }
         ControlFlow::Continue(())
     }

@@ -124,7 +124,7 @@ impl Search {
 
     /// `[NOT] EXISTS (SELECT 1 FROM (query) AS row (columns) WHERE condition)`
     fn exists(&self, condition: Expr, negated: bool) -> Expr {
-        let dialect = RowmillDialect { struct_types: false };
+        let dialect = RowmillDialect::new(false, 0);
         let parsed =
             Parser::new(&dialect).try_with_sql("SELECT 1 FROM (SELECT 1) AS t").and_then(|mut p| p.parse_query());
         let mut found = parsed.expect("a constant query parses");

@@ -147,8 +147,8 @@ impl ScalarUDFImpl for Arithmetic {
             }
             _ => false,
         };
-        let kind = info.get_data_type(&arguments[0])?;
-        if kind.is_integer() && is_neutral(&arguments[1]) {
+        // The type costs a walk over the whole operand, so it is asked for last.
+        if is_neutral(&arguments[1]) && info.get_data_type(&arguments[0])?.is_integer() {
             let first = arguments.into_iter().next();
             return Ok(ExprSimplifyResult::Simplified(first.expect("an operator has two operands")));
         }

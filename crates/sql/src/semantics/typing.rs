@@ -3,11 +3,15 @@
 //! Decided when an operator is bound, so that everything planned above it sees the type that it will have; and once
 //! more over the whole plan for the few expressions that are not bound one by one ([`super::rules::typing`]).
 
-use arrow::datatypes::{DataType, TimeUnit};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{BinaryExpr, Cast};
+use datafusion::logical_expr::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::expr::{BinaryExpr, Cast, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, ReturnFieldArgs};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::alike::{needs_cast, type_of_all};
@@ -56,7 +60,7 @@ pub(super) enum Retyped {
 /// Binds `left op right`.
 pub(super) fn retype(left: Expr, op: Operator, right: Expr, schema: &dyn ExprSchema) -> Retyped {
     // A parameter has no type yet, and a name that cannot be resolved is reported later with its candidates.
-    let (Ok(first), Ok(second)) = (left.get_type(schema), right.get_type(schema)) else {
+    let (Ok(first), Ok(second)) = (type_of(&left, schema), type_of(&right, schema)) else {
         return Retyped::No(left, right);
     };
     if op == Operator::StringConcat && (first.is_null() || second.is_null()) && !is_list(&first) && !is_list(&second) {
@@ -73,6 +77,32 @@ pub(super) fn retype(left: Expr, op: Operator, right: Expr, schema: &dyn ExprSch
 
 fn is_list(kind: &DataType) -> bool {
     matches!(kind, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
+}
+
+/// The type of `expr`, for a choice between rules.
+///
+/// DataFusion names every call below a call on the way to its type, which takes time cubic in their depth; an operator
+/// is bound at each level, so here nothing is named.
+fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
+    match expr {
+        Expr::Negative(operand) => type_of(operand, schema),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let (left, right) = (type_of(left, schema)?, type_of(right, schema)?);
+            if left == right && (left.is_integer() || left.is_floating()) && is_arithmetic(*op) {
+                return Ok(left);
+            }
+            BinaryTypeCoercer::new(&left, op, &right).get_result_type()
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) => {
+            let field = |arg| Ok(Arc::new(Field::new("", type_of(arg, schema)?, true)));
+            let fields = args.iter().map(field).collect::<Result<Vec<_>>>()?;
+            let fields = fields_with_udf(&fields, func.as_ref())?;
+            let literals: Vec<_> = args.iter().map(Expr::as_literal).collect();
+            let arguments = ReturnFieldArgs { arg_fields: &fields, scalar_arguments: &literals };
+            Ok(func.return_field_from_args(arguments)?.data_type().clone())
+        }
+        other => other.get_type(schema),
+    }
 }
 
 fn is_comparison(op: Operator) -> bool {

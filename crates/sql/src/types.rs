@@ -140,9 +140,7 @@ fn quoted(name: &ObjectName) -> Option<Ast> {
         return None;
     };
     let is_word = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    is_word.then(|| {
-        Parser::new(&RowmillDialect::new(false, 0)).try_with_sql(value).ok()?.parse_data_type().ok()
-    })?
+    is_word.then(|| Parser::new(&RowmillDialect::new(false, 0)).try_with_sql(value).ok()?.parse_data_type().ok())?
 }
 
 /// Names that the parser does not know as types.

@@ -96,7 +96,7 @@ mod tests {
     use datafusion::sql::sqlparser::parser::Parser;
 
     fn rewritten(sql: &str) -> String {
-        let dialect = RowmillDialect { struct_types: false };
+        let dialect = RowmillDialect::new(false, 0);
         let mut statement = Parser::new(&dialect).try_with_sql(sql).unwrap().parse_statement().unwrap();
         tell_apart(&mut statement);
         statement.to_string().replace(MARK, "#")

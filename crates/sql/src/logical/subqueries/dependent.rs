@@ -82,7 +82,7 @@ impl Unnester {
         let aggregates = aggregate.aggr_expr.iter().map(bound).collect::<Result<Vec<_>>>()?;
         let (input, aggregates) = if groups.is_empty() {
             // Rows of the domain for which there is nothing have a group too, in which no row counts.
-            let aggregates = aggregates.into_iter().map(|expr| where_present(expr)).collect();
+            let aggregates = aggregates.into_iter().map(where_present).collect();
             (with_absent(input, domain, own)?, aggregates)
         } else {
             (input, aggregates)

@@ -2,12 +2,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use rowmill_base::{Result, Settings};
+use rowmill_base::{ErrorKind, Result, Settings};
 use rowmill_sql::Session;
 use rowmill_txn::{Engine, OpenOptions};
 
 use crate::Connection;
+
+/// How long opening for reading waits for this process to close the same directory.
+const CLOSING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a directory is opened.
 #[derive(Clone, Debug, Default)]
@@ -70,8 +74,18 @@ impl Database {
     /// Opens the directory at `path` as `options` say.
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let Options { settings, read_only } = options;
-        let engine = Engine::open(path.as_ref(), OpenOptions { read_only, settings })?;
-        Ok(Database { engine })
+        let until = Instant::now() + CLOSING_PATIENCE;
+        loop {
+            match Engine::open(path.as_ref(), OpenOptions { read_only, settings: settings.clone() }) {
+                Ok(engine) => return Ok(Database { engine }),
+                // A reader takes no lock, so this process has the directory open itself: perhaps the last worker of a
+                // statement that failed is about to let go of a database that was dropped.
+                Err(error) if read_only && error.kind() == ErrorKind::Locked && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// An empty database that lives as long as its handles.

@@ -122,7 +122,7 @@ mod tests {
     fn prices_become_cents_and_the_rest_exceptions() {
         let mut values: Vec<f64> = (0..5000).map(|cents| f64::from(cents) / 100.0).collect();
         values[7] = f64::NAN;
-        values[8] = -0.0;
+        values[8] = 1e300;
         values[9] = std::f64::consts::PI;
         let found = find::<Float64>(&Float64Array::from(values.clone()), None, false).unwrap();
         assert_eq!((found.digits, found.exceptions[0].count), (2, 3));

@@ -40,6 +40,7 @@ pub mod text_format;
 mod text_parse;
 pub mod types;
 mod view;
+mod walk;
 
 pub use datafusion::common::ScalarValue;
 pub use names::SPELLING_KEY;

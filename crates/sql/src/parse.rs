@@ -14,7 +14,7 @@ mod position;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::ast::{self, Visit, VisitMut};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -158,10 +158,14 @@ impl<'t> Section<'t> {
             ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),
             error => parser_error(sql, error),
         })?;
-        if let Body::Sql(statement) = &mut body {
-            semantics::prepare(statement)?;
-            flatten_chains(statement);
-            check_expansion(statement, &StatementLimits::from(settings))?;
+        match &mut body {
+            Body::Sql(statement) => settle(&mut **statement, settings)?,
+            Body::Copy(copy) => {
+                if let CopySource::Query(query) = &mut copy.source {
+                    settle(&mut **query, settings)?;
+                }
+            }
+            Body::Checkpoint => {}
         }
         let text = sql[self.range.clone()].to_string();
         Ok(Statement {
@@ -174,6 +178,13 @@ impl<'t> Section<'t> {
             query_start: self.query_start,
         })
     }
+}
+
+/// What is done to every statement and query before anything else reads it.
+fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings) -> Result<()> {
+    semantics::prepare(tree)?;
+    flatten_chains(tree);
+    check_expansion(tree, &StatementLimits::from(settings))
 }
 
 fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {

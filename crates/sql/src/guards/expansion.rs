@@ -6,20 +6,21 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, Statement, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Query, Visit, Visitor};
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::statement::StatementLimits;
+use crate::walk::walk;
 
 /// A node of a plan costs as much as so many terms of an expression.
 const TERMS_PER_TABLE: u64 = 100;
 
-/// Refuses a statement that has more terms than the limit once each name of a WITH clause is its query.
+/// Refuses a statement or query that has more terms than the limit once each name of a WITH clause is its query.
 ///
 /// Names are compared as they stand: whoever calls has brought them into one case.
-pub fn check_expansion(statement: &Statement, limits: &StatementLimits) -> Result<()> {
+pub fn check_expansion(tree: &impl Visit, limits: &StatementLimits) -> Result<()> {
     let mut counter = Counter { levels: vec![Level::default()] };
-    let _ = statement.visit(&mut counter);
+    let _ = walk(tree, &mut counter);
     let terms = counter.levels[0].terms;
     if terms <= limits.terms {
         return Ok(());
@@ -111,7 +112,7 @@ mod tests {
     fn terms(sql: &str) -> u64 {
         let statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
         let mut counter = Counter { levels: vec![Level::default()] };
-        let _ = statements[0].visit(&mut counter);
+        let _ = walk(&statements[0], &mut counter);
         counter.levels[0].terms
     }
 

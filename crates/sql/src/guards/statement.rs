@@ -10,11 +10,12 @@
 //! ([`weight`]).
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Statement, Value, Values, VisitMut, VisitorMut,
+    BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitMut, VisitorMut,
 };
 use rowmill_base::{Error, ErrorKind, Result, Settings};
 
 use super::lexer::{Lexeme, lexemes};
+use crate::walk::walk_mut;
 
 /// What a statement may be at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -337,8 +338,8 @@ impl Gauge {
 ///
 /// The parser makes a tree that leans to the left and is as deep as the chain is long; generated statements chain
 /// thousands. All three operations are associative, so a balanced tree means the same. The order of the parts stays.
-pub fn flatten_chains(statement: &mut Statement) {
-    let _ = VisitMut::visit(statement, &mut Flatten);
+pub fn flatten_chains(tree: &mut impl VisitMut) {
+    let _ = walk_mut(tree, &mut Flatten);
 }
 
 struct Flatten;
@@ -444,6 +445,7 @@ fn balance<T>(mut parts: Vec<T>, join: &dyn Fn(T, T) -> T) -> T {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use datafusion::sql::sqlparser::ast::Statement;
     use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
     use datafusion::sql::sqlparser::parser::Parser;
 

@@ -29,12 +29,13 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::{
     self, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinOperator,
-    ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Visit, VisitMut, Visitor, VisitorMut,
+    ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Visitor, VisitorMut,
 };
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::select_list::MARK;
 use crate::errors::to_datafusion;
+use crate::walk::{any_expr, walk, walk_mut};
 
 /// No statement can write this name.
 const AS_WRITTEN: &str = "\u{1}as_written";
@@ -50,11 +51,11 @@ pub(crate) fn function() -> Arc<ScalarUDF> {
 /// [`separate`] has to follow when it does.
 pub(super) fn mark(statement: &mut ast::Statement) -> Result<bool> {
     let mut merged = Merged::default();
-    let _ = Visit::visit(statement, &mut merged);
+    let _ = walk(statement, &mut merged);
     if !merged.is_any() {
         return Ok(false);
     }
-    match VisitMut::visit(statement, &mut Mark(merged)) {
+    match walk_mut(statement, &mut Mark(merged)) {
         ControlFlow::Continue(()) => Ok(true),
         ControlFlow::Break(error) => Err(error),
     }
@@ -191,10 +192,7 @@ impl Mark {
         if let ast::Expr::CompoundIdentifier(parts) = expr {
             return self.is_merged(expr).then(|| parts.last().map(|name| name.value.clone()))?;
         }
-        let found = ast::visit_expressions(expr, |part| {
-            if self.is_merged(part) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        found.is_break().then(|| expr.to_string())
+        any_expr(expr, |part| self.is_merged(part)).then(|| expr.to_string())
     }
 }
 

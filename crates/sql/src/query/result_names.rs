@@ -10,12 +10,13 @@ use std::ops::ControlFlow;
 use datafusion::arrow::datatypes::Fields;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
-    Ident, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, TableFactor, Visit, Visitor,
+    Ident, Query, Select, SelectItem, SetExpr, Statement as SqlStatement, TableFactor, Visitor,
 };
 
 use super::select_list::shown;
 use crate::errors::plain;
 use crate::names::{Spellings, lower};
+use crate::walk::walk;
 
 /// Spellings by planned name.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +36,7 @@ impl Aliases {
                 aliases.outermost.insert(alias.value.clone(), spelled(alias, spellings));
             }
         }
-        let _ = statement.visit(&mut Collect { aliases: &mut aliases.inner, spellings });
+        let _ = walk(statement, &mut Collect { aliases: &mut aliases.inner, spellings });
         aliases
     }
 }

@@ -4,20 +4,20 @@ use std::ops::ControlFlow;
 
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Fetch, Function, FunctionArg, FunctionArgExpr, GroupByExpr, Ident, LimitClause, ObjectName, OrderBy,
-    OrderByKind, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan,
-    VisitMut, VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select,
+    SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan, VisitorMut,
 };
+
+use crate::walk::walk_mut;
 
 /// Rewrites
 ///
-/// - `FETCH FIRST n ROWS ONLY` as `LIMIT n`,
 /// - `FROM unnest(list)`, where it was read as a table function, as what it is,
 /// - `FROM t` without `SELECT` as `SELECT * FROM t`,
 /// - `ORDER BY 1` behind `SELECT n + 1 ... GROUP BY n` as `ORDER BY n + 1`: the planner finds no column of that name,
 /// - calls of a function by its second name, deep inside of others like it, as calls by its first.
 pub(super) fn rewrite(statement: &mut Statement, state: &SessionState) {
-    let _ = statement.visit(&mut Forms { state, second_names: 0 });
+    let _ = walk_mut(statement, &mut Forms { state, second_names: 0 });
 }
 
 /// Calls by a second name that may lie around another one. The planner keeps the second name beside each of them, and
@@ -45,14 +45,6 @@ impl VisitorMut for Forms<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if let Some(Fetch { with_ties: false, percent: false, quantity }) = &query.fetch {
-            // Without a number it is one row.
-            let rows = quantity.clone().unwrap_or_else(|| Expr::value(Value::Number("1".into(), false)));
-            if let Some(limit) = with_limit(query.limit_clause.take(), rows) {
-                query.limit_clause = Some(limit);
-                query.fetch = None;
-            }
-        }
         spell_out_positions(query);
         ControlFlow::Continue(())
     }
@@ -91,17 +83,6 @@ impl VisitorMut for Forms<'_> {
             *factor = unnest;
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// `clause`, which has no limit of its own, with the limit `rows`.
-fn with_limit(clause: Option<LimitClause>, rows: Expr) -> Option<LimitClause> {
-    match clause {
-        None => Some(LimitClause::LimitOffset { limit: Some(rows), offset: None, limit_by: Vec::new() }),
-        Some(LimitClause::LimitOffset { limit: None, offset, limit_by }) => {
-            Some(LimitClause::LimitOffset { limit: Some(rows), offset, limit_by })
-        }
-        Some(_) => None,
     }
 }
 

@@ -12,16 +12,17 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Ident, Query, Select, SetExpr, Statement, TableAlias, TableAliasColumnDef,
-    TableFactor, Value, VisitMut, VisitorMut,
+    TableFactor, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::select_list::MARK;
 use crate::dialect::RowmillDialect;
+use crate::walk::walk_mut;
 
 /// Rewrites every such IN of `statement`.
 pub(super) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Rows);
+    let _ = walk_mut(statement, &mut Rows);
 }
 
 struct Rows;

@@ -8,10 +8,11 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Ident, Select, SelectItem, SetExpr, Statement, Value, VisitMut, VisitorMut,
-    visit_expressions, visit_expressions_mut,
+    BinaryOperator, Expr, Ident, Select, SelectItem, SetExpr, Statement, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span;
+
+use crate::walk::{any_expr, each_expr_mut, walk_mut};
 
 pub(super) const MARK: char = '\u{1}';
 
@@ -25,7 +26,7 @@ pub(crate) fn shown(name: &str) -> &str {
 
 /// Gives the columns of every `SELECT` of `statement` distinct names.
 pub(super) fn make_distinct(statement: &mut Statement) {
-    let _ = statement.visit(&mut Lists);
+    let _ = walk_mut(statement, &mut Lists);
 }
 
 struct Lists;
@@ -112,12 +113,10 @@ impl Taken {
 }
 
 fn is_named_otherwise(expr: &Expr) -> bool {
-    visit_expressions(expr, |part| match part {
-        part if is_null_text(part) => ControlFlow::Break(()),
-        Expr::Cast { .. } | Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
+    any_expr(expr, |part| {
+        is_null_text(part)
+            || matches!(part, Expr::Cast { .. } | Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. })
     })
-    .is_break()
 }
 
 fn name_of_cast(inner: &Expr) -> String {
@@ -156,7 +155,7 @@ fn is_null_text(expr: &Expr) -> bool {
 fn planned_name(expr: &Expr) -> String {
     let name = || Expr::Identifier(Ident::new("(<subquery>)"));
     let mut expr = expr.clone();
-    let _ = visit_expressions_mut(&mut expr, |part| {
+    each_expr_mut(&mut expr, |part| {
         if is_null_text(part) {
             *part = Expr::value(Value::Null);
         }
@@ -171,7 +170,6 @@ fn planned_name(expr: &Expr) -> String {
             }
             _ => {}
         }
-        ControlFlow::<()>::Continue(())
     });
     expr.to_string()
 }
@@ -182,14 +180,11 @@ fn marked(name: &str, position: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::dialect::RowmillDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
+    use crate::testing::parsed;
 
     fn rewritten(sql: &str) -> String {
-        let dialect = RowmillDialect::new(false, 0);
-        let mut statement = Parser::new(&dialect).try_with_sql(sql).unwrap().parse_statement().unwrap();
+        let mut statement = parsed(sql);
         make_distinct(&mut statement);
         statement.to_string().replace(MARK, "#")
     }

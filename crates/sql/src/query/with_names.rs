@@ -7,14 +7,15 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectName, ObjectNamePart, Query, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
+    Ident, ObjectName, ObjectNamePart, Query, Statement, TableAlias, TableFactor, VisitorMut,
 };
 
 use super::select_list::MARK;
+use crate::walk::walk_mut;
 
 /// Gives names that hide others names of their own.
 pub(super) fn tell_apart(statement: &mut Statement) {
-    let _ = statement.visit(&mut Scopes::default());
+    let _ = walk_mut(statement, &mut Scopes::default());
 }
 
 /// A name as written and as planned.
@@ -90,14 +91,11 @@ impl VisitorMut for Scopes {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::dialect::RowmillDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
+    use crate::testing::parsed;
 
     fn rewritten(sql: &str) -> String {
-        let dialect = RowmillDialect::new(false, 0);
-        let mut statement = Parser::new(&dialect).try_with_sql(sql).unwrap().parse_statement().unwrap();
+        let mut statement = parsed(sql);
         tell_apart(&mut statement);
         statement.to_string().replace(MARK, "#")
     }

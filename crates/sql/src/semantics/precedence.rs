@@ -56,24 +56,22 @@ fn placeholder() -> Expr {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::ops::ControlFlow;
-
-    use datafusion::sql::sqlparser::ast::{Statement, visit_expressions_mut};
+    use datafusion::sql::sqlparser::ast::Statement;
     use datafusion::sql::sqlparser::dialect::GenericDialect;
     use datafusion::sql::sqlparser::parser::Parser;
 
     use super::*;
     use crate::semantics::prepare;
+    use crate::walk::each_expr_mut;
 
     /// The tree that is read, without what stands for parentheses.
     fn tree(text: &str) -> Statement {
         let mut statement = Parser::parse_sql(&GenericDialect {}, &format!("SELECT {text}")).unwrap().remove(0);
         prepare(&mut statement).unwrap();
-        let _ = visit_expressions_mut(&mut statement, |expr| {
+        each_expr_mut(&mut statement, |expr| {
             while let Expr::Nested(inner) = expr {
                 *expr = std::mem::replace(inner, placeholder());
             }
-            ControlFlow::<()>::Continue(())
         });
         statement
     }

@@ -5,16 +5,17 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, JoinOperator, LimitClause, ObjectName, OrderBy, Query, Select, Statement, TableFactor,
-    Value, VisitMut, VisitorMut,
+    FunctionArguments, Ident, JoinOperator, LimitClause, ObjectName, OrderBy, Query, Select, TableFactor, Value,
+    VisitMut, VisitorMut,
 };
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::precedence;
+use crate::walk::walk_mut;
 
-/// Brings `statement` into the form that the planner reads by our rules, or refuses it.
-pub fn prepare(statement: &mut Statement) -> Result<()> {
-    match VisitMut::visit(statement, &mut Preparer) {
+/// Brings a statement or query into the form that the planner reads by our rules, or refuses it.
+pub fn prepare(tree: &mut impl VisitMut) -> Result<()> {
+    match walk_mut(tree, &mut Preparer) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

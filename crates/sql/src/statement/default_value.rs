@@ -10,7 +10,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use datafusion::arrow::compute::{concat, take};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Visitor};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use super::cell::Cell;
@@ -18,13 +18,14 @@ use super::clause::unsupported;
 use super::sql_text;
 use crate::assign::assign;
 use crate::session::Work;
+use crate::walk::walk;
 
 /// Checks that `expr` can be the default of `column`, and gives the text to keep.
 pub(super) fn check(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) -> Result<String> {
     if work.statement.parameter_count() > 0 {
         return Err(unsupported("DEFAULT", "a parameter"));
     }
-    if expr.visit(&mut FindQuery).is_break() {
+    if walk(expr, &mut FindQuery).is_break() {
         return Err(unsupported("DEFAULT", "a subquery").hint("a default can use literals, operators and functions"));
     }
     let text = expr.to_string();

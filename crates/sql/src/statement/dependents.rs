@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visitor};
 use rowmill_base::{Error, ErrorKind, Result, Settings, ViewId};
 use rowmill_txn::{Catalog, Snapshot, ViewDef};
 
@@ -19,6 +19,7 @@ use super::relation::{self, RelationId};
 use crate::names::{Spellings, qualified};
 use crate::parse::{self, Body};
 use crate::session::Work;
+use crate::walk::walk;
 
 /// The views that read some relations, directly or through other views.
 #[derive(Debug, Default)]
@@ -89,7 +90,7 @@ pub(super) fn read_by(catalog: &Catalog, sql: &str) -> BTreeSet<RelationId> {
     let mut names = RelationNames::default();
     for statement in &statements {
         if let Body::Sql(body) = statement.body() {
-            let _ = body.visit(&mut names);
+            let _ = walk(body.as_ref(), &mut names);
         }
     }
     names
@@ -145,7 +146,7 @@ mod tests {
         let mut names = RelationNames::default();
         for statement in &statements {
             let Body::Sql(body) = statement.body() else { panic!("a query") };
-            let _ = body.visit(&mut names);
+            let _ = walk(body.as_ref(), &mut names);
         }
         names.found.iter().map(ObjectName::to_string).collect()
     }

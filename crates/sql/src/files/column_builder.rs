@@ -23,6 +23,7 @@ use arrow::datatypes::{
 use rowmill_base::{SqlType, TimeUnit};
 
 use super::json_scan::{JsonKind, items, members, unescape};
+use crate::calendar::units_per_second;
 use crate::text_parse::{
     Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_int, parse_interval,
     parse_time, parse_timestamp, parse_uuid,
@@ -326,11 +327,6 @@ impl ColumnBuilder {
             Values::Struct(builder) => Arc::new(builder.finish(&self.kind)),
         }
     }
-}
-
-/// Units per second of a timestamp.
-pub(crate) fn units_per_second(unit: TimeUnit) -> i64 {
-    10_i64.pow(unit.digits())
 }
 
 /// Counts of `unit` as an array of timestamps.

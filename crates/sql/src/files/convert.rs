@@ -30,7 +30,8 @@ use arrow::datatypes::{
 };
 use rowmill_base::SqlType;
 
-use super::column_builder::{ColumnBuilder, Texts, fits, timestamps, units_per_second};
+use super::column_builder::{ColumnBuilder, Texts, fits, timestamps};
+use crate::calendar::units_per_second;
 use crate::text_format::TextColumn;
 use crate::text_parse::Problem;
 

@@ -4,13 +4,13 @@
 //! and then parsed column by column. A record that is not of the file's width, or a value that is not of its column's
 //! type, is a complaint: the statement ends with the first by line, or all are reported and their rows filtered out.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, Result, SqlType};
 
+use super::bad_rows::{BadRows, BlockTexts, Nulls};
 use super::column_builder::{ColumnBuilder, Texts};
 use super::csv_scan::{BadRecord, Dialect, Place, RecordScanner, Span, trimmed, undo_escapes};
 use super::jobs::{Job, Jobs};
@@ -18,7 +18,6 @@ use super::kept_rows::KeptRows;
 use super::mapping::{TargetColumn, batch_of, schema_of};
 use super::report::{Complaint, Quoted, Reporter};
 use super::text_source::{CheckedText, ChunkQueue, TextChunk};
-use crate::text_parse::Problem;
 
 /// Spans that are scanned before they are parsed.
 const FIELDS_PER_BLOCK: usize = 1 << 15;
@@ -209,42 +208,20 @@ impl<'a> ChunkParser<'a> {
     }
 
     fn parse_block(&mut self, block: &mut Block) -> Result<()> {
-        let plan = self.plan;
-        let rows = block.places.len();
-        // The problem of each bad row in its first bad column.
-        let mut bad: BTreeMap<usize, (usize, Problem)> = BTreeMap::new();
-        let read = plan.fields.iter().enumerate().filter_map(|(column, field)| Some((column, (*field)?)));
-        for (builder, (column, field)) in self.builders.iter_mut().zip(read) {
-            let target = &plan.target[column];
-            let mut texts = Fields::new(self.text, &block.spans, plan, field, target);
-            let mut found = |row: usize, problem: Problem| {
-                bad.entry(row).or_insert((column, problem));
-            };
-            builder.append_all(&mut texts, rows, &mut found);
-            for row in std::mem::take(&mut texts.nulls) {
-                found(row, Problem::Null);
-            }
+        let (plan, text, rows) = (self.plan, self.text, block.places.len());
+        let texts = |column: usize| Fields::new(text, &block.spans, plan, column);
+        let mut bad = BadRows::default();
+        let read = (0..plan.target.len()).filter(|column| plan.fields[*column].is_some());
+        for (builder, column) in self.builders.iter_mut().zip(read) {
+            bad.append(column, builder, &mut texts(column), rows);
         }
-        for (row, (column, problem)) in &bad {
-            let complaint = self.bad_value(block, *row, *column, *problem);
-            self.report(complaint, &block.places[*row])?;
+        for (row, complaint) in bad.complaints(&plan.target, plan.guess_hint.as_deref(), texts) {
+            self.report(complaint, &block.places[row])?;
         }
-        self.kept.add(rows, bad.into_keys());
+        self.kept.add(rows, bad.into_rows());
         match block.complaint.take() {
             Some((complaint, place)) => self.report(complaint, &place),
             None => Ok(()),
-        }
-    }
-
-    fn bad_value(&self, block: &Block, row: usize, column: usize, problem: Problem) -> Complaint {
-        let target = &self.plan.target[column];
-        let field = self.plan.fields[column].unwrap_or_default();
-        let mut texts = Fields::new(self.text, &block.spans, self.plan, field, target);
-        let text = texts.text(row).unwrap_or_default().to_owned();
-        let complaint = Complaint::value(&target.name, &target.kind, &text, problem);
-        match &self.plan.guess_hint {
-            Some(hint) => complaint.hint(hint.clone()),
-            None => complaint,
         }
     }
 
@@ -275,33 +252,30 @@ struct Fields<'a> {
     escape: u8,
     /// Blanks around the value are its own.
     is_text: bool,
-    not_null: bool,
-    /// Rows in which a NOT NULL column is NULL.
-    nulls: Vec<usize>,
+    nulls: Nulls,
     scratch: String,
 }
 
 impl<'a> Fields<'a> {
-    fn new(text: &'a str, spans: &'a [Span], plan: &'a CsvPlan, field: usize, target: &TargetColumn) -> Fields<'a> {
+    fn new(text: &'a str, spans: &'a [Span], plan: &'a CsvPlan, column: usize) -> Fields<'a> {
+        let target = &plan.target[column];
         Fields {
             text,
             spans,
             width: plan.width,
-            field,
+            field: plan.fields[column].unwrap_or_default(),
             null_string: &plan.dialect.null_string,
             escape: plan.dialect.escape,
             is_text: matches!(target.kind, SqlType::Text { .. } | SqlType::Blob),
-            not_null: !target.nullable,
-            nulls: Vec::new(),
+            nulls: Nulls::new(target),
             scratch: String::new(),
         }
     }
+}
 
-    fn null(&mut self, row: usize) -> Option<&str> {
-        if self.not_null {
-            self.nulls.push(row);
-        }
-        None
+impl BlockTexts for Fields<'_> {
+    fn nulls(&mut self) -> &mut Nulls {
+        &mut self.nulls
     }
 }
 
@@ -320,11 +294,11 @@ impl Texts for Fields<'_> {
             inside = trimmed(inside);
             // Writers that quote every field quote those without a value too.
             if inside.is_empty() && self.null_string.is_empty() {
-                return self.null(row);
+                return self.nulls.null(row);
             }
         }
         if !span.quoted() && inside == self.null_string {
-            return self.null(row);
+            return self.nulls.null(row);
         }
         Some(inside)
     }

@@ -11,13 +11,14 @@
 //! | number, `true`, `false` | its own text, read as the column's type |
 //! | array, object | list, struct; as JSON in TEXT |
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::Result;
 
+use super::bad_rows::{BadRows, BlockTexts, Nulls};
 use super::column_builder::{ColumnBuilder, Texts};
 use super::jobs::{Job, Jobs, Progress};
 use super::json_scan::{JsonKind, NotJson, Scanner, next_member_in, unescape};
@@ -29,7 +30,6 @@ use super::source_file::SourceFile;
 use super::text_source::{Boundary, CheckedText, ChunkQueue, TextChunk, TextSource, count_lines};
 use super::type_guess::{Guess, plain_key};
 use crate::text_format::format_value;
-use crate::text_parse::Problem;
 
 /// Bytes that tell how a file is laid out.
 const PREVIEW_BYTES: usize = 256 << 10;
@@ -450,39 +450,19 @@ impl<'a> ChunkParser<'a> {
     }
 
     fn parse_block(&mut self, block: &mut Block) -> Result<()> {
-        let plan = self.plan;
-        let rows = block.places.len();
-        // The problem of each bad row in its first bad column.
-        let mut bad: BTreeMap<usize, (usize, Problem)> = BTreeMap::new();
+        let (plan, text, rows) = (self.plan, self.text, block.places.len());
+        let texts = |column: usize| Members::new(text, &block.spans, plan, column);
+        let mut bad = BadRows::default();
         for (column, builder) in self.builders.iter_mut().enumerate() {
-            let mut texts = Members::new(self.text, &block.spans, plan, column);
-            let mut found = |row: usize, problem: Problem| {
-                bad.entry(row).or_insert((column, problem));
-            };
-            builder.append_all(&mut texts, rows, &mut found);
-            for row in std::mem::take(&mut texts.nulls) {
-                found(row, Problem::Null);
-            }
+            bad.append(column, builder, &mut texts(column), rows);
         }
-        for (row, (column, problem)) in &bad {
-            let complaint = self.bad_value(block, *row, *column, *problem);
-            self.report(complaint, &block.places[*row])?;
+        for (row, complaint) in bad.complaints(&plan.target, plan.guess_hint.as_deref(), texts) {
+            self.report(complaint, &block.places[row])?;
         }
-        self.kept.add(rows, bad.into_keys());
+        self.kept.add(rows, bad.into_rows());
         match block.complaint.take() {
             Some((complaint, place)) => self.report(complaint, &place),
             None => Ok(()),
-        }
-    }
-
-    fn bad_value(&self, block: &Block, row: usize, column: usize, problem: Problem) -> Complaint {
-        let target = &self.plan.target[column];
-        let mut texts = Members::new(self.text, &block.spans, self.plan, column);
-        let text = texts.text(row).unwrap_or_default().to_owned();
-        let complaint = Complaint::value(&target.name, &target.kind, &text, problem);
-        match &self.plan.guess_hint {
-            Some(hint) => complaint.hint(hint.clone()),
-            None => complaint,
         }
     }
 }
@@ -494,9 +474,7 @@ struct Members<'a> {
     width: usize,
     column: usize,
     missing: Option<&'a str>,
-    not_null: bool,
-    /// Rows in which a NOT NULL column is NULL.
-    nulls: Vec<usize>,
+    nulls: Nulls,
     scratch: String,
 }
 
@@ -508,17 +486,15 @@ impl<'a> Members<'a> {
             width: plan.target.len(),
             column,
             missing: plan.missing[column].as_deref(),
-            not_null: !plan.target[column].nullable,
-            nulls: Vec::new(),
+            nulls: Nulls::new(&plan.target[column]),
             scratch: String::new(),
         }
     }
+}
 
-    fn null(&mut self, row: usize) -> Option<&str> {
-        if self.not_null {
-            self.nulls.push(row);
-        }
-        None
+impl BlockTexts for Members<'_> {
+    fn nulls(&mut self) -> &mut Nulls {
+        &mut self.nulls
     }
 }
 
@@ -529,13 +505,13 @@ impl Texts for Members<'_> {
         if span.end == 0 {
             return match self.missing {
                 Some(text) => Some(text),
-                None => self.null(row),
+                None => self.nulls.null(row),
             };
         }
         let text = self.text;
         let value = &text[span.start as usize..span.end as usize];
         match JsonKind::of(value) {
-            JsonKind::Null => self.null(row),
+            JsonKind::Null => self.nulls.null(row),
             JsonKind::String => {
                 let inside = &value[1..value.len() - 1];
                 if memchr::memchr(b'\\', inside.as_bytes()).is_none() {

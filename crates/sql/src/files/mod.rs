@@ -23,6 +23,7 @@
 //! Writing goes through [`writer`], which writes beside its destination and renames at the end, so that a failed
 //! `COPY ... TO` leaves nothing behind.
 
+mod bad_rows;
 mod column_builder;
 pub(crate) mod convert;
 mod csv_dialect;

@@ -48,8 +48,10 @@ impl TimeUnit {
             TimeUnit::Nanosecond => ArrowUnit::Nanosecond,
         }
     }
+}
 
-    fn from_arrow(unit: ArrowUnit) -> TimeUnit {
+impl From<ArrowUnit> for TimeUnit {
+    fn from(unit: ArrowUnit) -> TimeUnit {
         match unit {
             ArrowUnit::Second => TimeUnit::Second,
             ArrowUnit::Millisecond => TimeUnit::Millisecond,
@@ -176,7 +178,7 @@ impl SqlType {
             DataType::Date32 | DataType::Date64 => SqlType::Date,
             DataType::Time32(_) | DataType::Time64(_) => SqlType::Time,
             DataType::Timestamp(unit, zone) => {
-                SqlType::Timestamp { unit: TimeUnit::from_arrow(*unit), zoned: zone.is_some() }
+                SqlType::Timestamp { unit: TimeUnit::from(*unit), zoned: zone.is_some() }
             }
             DataType::Interval(_) => SqlType::Interval,
             // A column of NULLs only, such as `SELECT NULL AS x`, is kept as text.

@@ -25,6 +25,7 @@ use datafusion::arrow::datatypes::{
 };
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
+use crate::calendar::units_per_second;
 use crate::files::convert::{NotConverted, convert, is_convertible};
 use crate::files::report::Complaint;
 
@@ -99,15 +100,6 @@ fn time_of_day(values: &ArrayRef, unit: TimeUnit) -> Result<ArrayRef> {
 }
 
 const SECONDS_PER_DAY: i64 = 86_400;
-
-fn units_per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
-}
 
 /// A conversion of Arrow's that cannot fail by value.
 fn cast(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {

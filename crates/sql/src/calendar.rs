@@ -4,6 +4,8 @@
 //! 400 years in which the calendar repeats are an era of 146,097 days. Method: Howard Hinnant, "chrono-Compatible
 //! Low-Level Date Algorithms". Years are astronomical: year 0 is the one before year 1.
 
+use rowmill_base::TimeUnit;
+
 /// Days in 400 years.
 const DAYS_PER_ERA: i64 = 146_097;
 /// Days from 0000-03-01, where era 0 starts, to 1970-01-01.
@@ -32,6 +34,11 @@ pub(crate) fn date_of_days(days: i64) -> (i64, u32, u32) {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 } as u32;
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month, day)
+}
+
+/// Units per second of a timestamp or duration.
+pub(crate) fn units_per_second(unit: impl Into<TimeUnit>) -> i64 {
+    10_i64.pow(unit.into().digits())
 }
 
 /// The number of days of a month, 1 to 12.

@@ -20,26 +20,25 @@ use datafusion::optimizer::AnalyzerRule;
 
 pub(crate) use cast_names::CastNames;
 pub(crate) use single_distinct::optimizer_rules;
+pub(crate) use subqueries::subquery_of;
 
-type Rules = Vec<Arc<dyn AnalyzerRule + Send + Sync>>;
+type AnyRule = Arc<dyn AnalyzerRule + Send + Sync>;
 
 /// The rewrites of plans whose types are not settled.
-pub(crate) fn first() -> Rules {
-    vec![
-        Arc::new(Rule { name: "rowmill_recursion", rewrite: recursion::agree }),
-        Arc::new(Rule { name: "rowmill_subqueries", rewrite: subqueries::unnest }),
-    ]
+pub(crate) fn first() -> Vec<AnyRule> {
+    vec![rule("rowmill_recursion", recursion::agree), rule("rowmill_subqueries", subqueries::unnest)]
 }
 
 /// The rewrites of plans whose types are settled.
-pub(crate) fn last() -> Rules {
-    vec![
-        Arc::new(Rule { name: "rowmill_all_rows", rewrite: all_rows::number_rows }),
-        Arc::new(Rule { name: "rowmill_in_lists", rewrite: in_lists::spell_out }),
-    ]
+pub(crate) fn last() -> Vec<AnyRule> {
+    vec![rule("rowmill_all_rows", all_rows::number_rows), rule("rowmill_in_lists", in_lists::spell_out)]
 }
 
-/// A rewrite of a whole plan.
+/// A rewrite of a whole plan as a rule of the analyzer.
+pub(crate) fn rule(name: &'static str, rewrite: fn(LogicalPlan) -> Result<LogicalPlan>) -> AnyRule {
+    Arc::new(Rule { name, rewrite })
+}
+
 struct Rule {
     name: &'static str,
     rewrite: fn(LogicalPlan) -> Result<LogicalPlan>,

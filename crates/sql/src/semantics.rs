@@ -84,6 +84,3 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
     rules.filter(|rule| !rule.name().starts_with("FilterPushdown")).collect()
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

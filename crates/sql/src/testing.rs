@@ -1,20 +1,17 @@
 //! A session without the rest of the engine: our rules and guards over DataFusion's own tables in memory.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::DataType;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::array::RecordBatch;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::parser::Parser;
 use futures::StreamExt;
-use rowmill_base::{Broker, Cancel, Error, Result};
-use sqllogictest::{DB, DBOutput, DefaultColumnType};
+use rowmill_base::{Broker, Cancel, Result};
 use tokio::runtime::Runtime;
 
 use crate::dialect::RowmillDialect;
@@ -24,6 +21,13 @@ use crate::guards::{
     flatten_chains, guard_joins, guard_plan, guarded_stream, quiet_panics, run_on_large_stack,
 };
 use crate::semantics;
+
+/// A statement that parses, as the parser gives it.
+pub(crate) fn parsed(sql: &str) -> ast::Statement {
+    let dialect = RowmillDialect::new(false, sql.len());
+    let parsed = Parser::new(&dialect).try_with_sql(sql).and_then(|mut parser| parser.parse_statement());
+    parsed.expect("a statement that parses")
+}
 
 /// One connection.
 #[derive(Clone)]
@@ -137,64 +141,4 @@ impl Session {
             Ok(Some(guard_plan(plan, cancel, self.options.recursion_max).map_err(translate)?))
         })
     }
-
-    /// Runs an slt file.
-    pub(crate) fn run_slt(&self, path: &Path) {
-        let mut runner = sqllogictest::Runner::new(|| {
-            let session = self.clone();
-            async move { Ok(session) }
-        });
-        runner.with_column_validator(sqllogictest::strict_column_validator);
-        if let Err(error) = runner.run_file(path) {
-            panic!("{error}");
-        }
-    }
-}
-
-impl DB for Session {
-    type Error = Error;
-    type ColumnType = DefaultColumnType;
-
-    fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>> {
-        let batches = Session::run(self, sql)?;
-        let Some(first) = batches.first() else { return Ok(DBOutput::StatementComplete(0)) };
-        let types = first.schema().fields().iter().map(|field| column_type(field.data_type())).collect();
-        let mut rows = Vec::new();
-        for batch in &batches {
-            let columns: Vec<Vec<String>> = batch.columns().iter().map(texts).collect();
-            rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|column| column[row].clone()).collect()));
-        }
-        Ok(DBOutput::Rows { types, rows })
-    }
-
-    fn error_sql_state(error: &Error) -> Option<String> {
-        Some(error.sqlstate().to_string())
-    }
-}
-
-fn column_type(kind: &DataType) -> DefaultColumnType {
-    match kind {
-        kind if kind.is_integer() => DefaultColumnType::Integer,
-        kind if kind.is_floating() => DefaultColumnType::FloatingPoint,
-        DataType::Decimal128(..) => DefaultColumnType::FloatingPoint,
-        _ => DefaultColumnType::Text,
-    }
-}
-
-/// The values of a column as an slt file writes them.
-fn texts(column: &ArrayRef) -> Vec<String> {
-    let options = FormatOptions::default().with_null("NULL").with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"));
-    let options = options.with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:::z"));
-    let formatter = ArrayFormatter::try_new(column.as_ref(), &options).expect("every type prints");
-    (0..column.len())
-        .map(|row| match formatter.value(row).to_string() {
-            text if text.is_empty() => "(empty)".into(),
-            text if *column.data_type() == DataType::FixedSizeBinary(16) && column.is_valid(row) => {
-                let _ = text;
-                let bytes = column.as_fixed_size_binary().value(row);
-                bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-            }
-            text => text,
-        })
-        .collect()
 }

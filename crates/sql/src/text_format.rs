@@ -32,7 +32,7 @@ use arrow::datatypes::{
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use rowmill_base::{Error, Result};
 
-use crate::calendar::date_of_days;
+use crate::calendar::{date_of_days, units_per_second};
 
 /// The text of the value in `row` of `array`; `None` is NULL. For more than one value of an array, [`TextColumn`] is
 /// the faster way.
@@ -376,15 +376,6 @@ fn raw_i64(array: &dyn Array) -> &[i64] {
 fn raw_buffer(array: &dyn Array) -> ScalarBuffer<i64> {
     let data = array.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
-}
-
-fn units_per_second(unit: TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
 }
 
 fn write_int(value: impl itoa::Integer, out: &mut String) {

@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
-use datafusion::logical_expr::expr::{BinaryExpr, Case, Exists, GroupingSet, InSubquery, SetComparison};
+use datafusion::logical_expr::expr::{BinaryExpr, Case, GroupingSet};
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator, Subquery};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::statement::StatementLimits;
+use crate::logical::subquery_of;
 
 /// What an operand counts that a rewrite may put twice: it is copied, and what was copied is looked at again.
 const COPIED: u64 = 3;
@@ -171,14 +172,4 @@ fn output_columns(plan: &LogicalPlan, inputs: Vec<u64>, expressions: Vec<u64>) -
         return found;
     }
     vec![found.into_iter().max().unwrap_or(1); count]
-}
-
-fn subquery_of(expr: &Expr) -> Option<&Subquery> {
-    match expr {
-        Expr::ScalarSubquery(subquery)
-        | Expr::Exists(Exists { subquery, .. })
-        | Expr::InSubquery(InSubquery { subquery, .. })
-        | Expr::SetComparison(SetComparison { subquery, .. }) => Some(subquery),
-        _ => None,
-    }
 }

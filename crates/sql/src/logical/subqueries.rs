@@ -38,6 +38,8 @@ use crate::errors::to_datafusion;
 use domain::Domain;
 use references::{holds_subquery, references};
 
+pub(crate) use references::subquery_of;
+
 /// Makes joins of the subqueries of `plan` that DataFusion does not answer rightly itself.
 pub(super) fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_any = false;

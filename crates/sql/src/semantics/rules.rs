@@ -1,10 +1,8 @@
 //! The two passes over a plan: types before DataFusion brings operands together, checks after.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Cast, InList, InSubquery, Like, TryCast};
@@ -19,40 +17,24 @@ use super::arithmetic::{checked, digits_of_integer};
 use super::functions;
 use super::typing::{Retyped, cast, is_uuid, retype};
 use crate::errors::{to_datafusion, type_name};
+use crate::logical::rule;
 use crate::types::{CHARS_MAX_KEY, is_text};
 
 /// The pass before types are brought together.
 pub(super) fn typing() -> Arc<dyn AnalyzerRule + Send + Sync> {
-    Arc::new(Rule { name: "rowmill_typing", rewrite: give_types })
+    rule("rowmill_typing", |plan| rewrite_all(plan, give_types))
 }
 
 /// The pass after.
 pub(super) fn checking() -> Arc<dyn AnalyzerRule + Send + Sync> {
-    Arc::new(Rule { name: "rowmill_checking", rewrite: give_checks })
+    rule("rowmill_checking", |plan| rewrite_all(plan, give_checks))
 }
 
 /// A rewrite of one expression whose parts are rewritten already.
 type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
-struct Rule {
-    name: &'static str,
-    rewrite: Rewrite,
-}
-
-impl fmt::Debug for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
-impl AnalyzerRule for Rule {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(|plan| rewrite_node(plan, self.rewrite))?.data)
-    }
+fn rewrite_all(plan: LogicalPlan, rewrite: Rewrite) -> Result<LogicalPlan> {
+    Ok(plan.transform_up_with_subqueries(|plan| rewrite_node(plan, rewrite))?.data)
 }
 
 /// Rewrites the expressions of one node, which keep their names, and its schema after them.

@@ -14,7 +14,8 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 /// The subquery that `expr` itself is or compares with.
-pub(super) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
+/// The query in `expr` itself, not in its parts.
+pub(crate) fn subquery_of(expr: &Expr) -> Option<&Subquery> {
     match expr {
         Expr::ScalarSubquery(subquery)
         | Expr::Exists(Exists { subquery, .. })

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, StringViewBuilder, new_null_array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Expr;
 use rowmill_base::{Error, Result};
 
 use super::Function;
+use crate::calendar::units_per_second;
 use crate::text_format::TextColumn;
 
 /// `expr` as the text that results, CSV files and JSON lines show it with.
@@ -45,15 +46,6 @@ fn run_text_of(columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(texts.finish()))
 }
 
-pub(in crate::semantics) fn units_per_second(unit: &TimeUnit) -> i64 {
-    match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    }
-}
-
 fn run_timestamp_floor(columns: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
     let failed = |error: arrow::error::ArrowError| Error::internal(error.to_string());
     let (from, to) = (columns[0].data_type(), columns[1].data_type());
@@ -63,7 +55,7 @@ fn run_timestamp_floor(columns: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
             false => Err(Error::internal(format!("a timestamp of {from}"))),
         };
     };
-    let ratio = units_per_second(fine) / units_per_second(coarse);
+    let ratio = units_per_second(*fine) / units_per_second(*coarse);
     let counts = cast(&columns[0], &DataType::Int64).map_err(failed)?;
     let counts = counts.as_primitive::<Int64Type>().unary::<_, Int64Type>(|count| count.div_euclid(ratio));
     cast(&counts, to).map_err(failed)

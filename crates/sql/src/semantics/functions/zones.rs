@@ -11,7 +11,7 @@ use datafusion::logical_expr::ScalarUDF;
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::Function;
-use super::casts::units_per_second;
+use crate::calendar::units_per_second;
 use crate::semantics::arithmetic::out_of_range;
 
 /// What a clock in a zone shows at an instant, and the instant at which it shows something.
@@ -55,8 +55,8 @@ fn run(columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         };
         let count = counts.value(row);
         let shifted = match given {
-            Some(_) => shown_at(count, units_per_second(unit), zone),
-            None => instant_of(count, units_per_second(unit), zone),
+            Some(_) => shown_at(count, units_per_second(*unit), zone),
+            None => instant_of(count, units_per_second(*unit), zone),
         };
         moved.push(Some(shifted.ok_or_else(|| out_of_range(format!("the time in {name}"), &to))?));
     }

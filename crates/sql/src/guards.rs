@@ -19,7 +19,7 @@ mod statement;
 mod stream;
 
 pub use expansion::check_expansion;
-pub(crate) use functions::{bound_aggregates, bound_scalars};
+pub(crate) use functions::{bound_aggregates, bound_scalars, bounded};
 pub use growth::check_growth;
 pub use optimizer::bounded_rules;
 pub use options::GuardOptions;

@@ -14,6 +14,7 @@ mod row_in;
 mod running;
 mod select_list;
 mod unsupported;
+mod using_chains;
 mod with_names;
 
 use std::sync::Arc;
@@ -132,6 +133,7 @@ pub(crate) async fn plan_named(
     with_names::tell_apart(&mut statement);
     rewrite::rewrite(&mut statement, state);
     row_in::rewrite(&mut statement);
+    using_chains::name_owners(&mut statement);
     let merges = merged_columns::mark(&mut statement).map_err(to_datafusion)?;
     select_list::make_distinct(&mut statement);
     let aliases = Aliases::of(&statement, spellings);

@@ -530,6 +530,7 @@ pub(super) fn bad_regex(text: &str) -> Error {
             .hint("smaller counts in {n,m} help");
     }
     let why = text.lines().rev().find_map(|line| line.trim().strip_prefix("error: ")).unwrap_or("it does not parse");
-    let pattern = text.lines().nth(1).map(str::trim).unwrap_or("");
+    let is_drawn = |line: &&str| !line.is_empty() && !line.trim_matches(['~', '^', ' ']).is_empty();
+    let pattern = text.lines().skip(1).map(str::trim).find(is_drawn).unwrap_or("");
     error(ErrorKind::InvalidParameter, format!("'{}' is not a regular expression: {why}", clip(pattern)))
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::array::Array;
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -25,6 +25,7 @@ use datafusion::logical_expr::{
 use rowmill_base::{Error, ErrorKind};
 
 use super::options::GuardOptions;
+use super::stack::is_planning;
 use crate::errors::to_datafusion;
 use estimates::{ESTIMATES, Estimate, Exactness};
 
@@ -33,10 +34,17 @@ pub(crate) fn bound_scalars(functions: &mut Vec<Arc<ScalarUDF>>) {
     // Makes values of Arrow types that no SQL type names.
     functions.retain(|function| !["arrow_cast", "arrow_try_cast"].contains(&function.name()));
     for function in functions.iter_mut() {
-        if let Some((_, exactness, estimate)) = ESTIMATES.iter().find(|(name, ..)| *name == function.name()) {
-            let bounded = Bounded { inner: function.clone(), exactness: *exactness, estimate: Hidden(*estimate) };
-            *function = Arc::new(ScalarUDF::from(bounded));
+        *function = bounded(Arc::clone(function));
+    }
+}
+
+/// `function` with a bound on its result, if it is one that needs it.
+pub(crate) fn bounded(function: Arc<ScalarUDF>) -> Arc<ScalarUDF> {
+    match ESTIMATES.iter().find(|(name, ..)| *name == function.name()) {
+        Some((_, exactness, estimate)) => {
+            Arc::new(ScalarUDF::from(Bounded { inner: function, exactness: *exactness, estimate: Hidden(*estimate) }))
         }
+        None => function,
     }
 }
 
@@ -44,6 +52,10 @@ pub(crate) fn bound_scalars(functions: &mut Vec<Arc<ScalarUDF>>) {
 pub(crate) fn bound_aggregates(functions: &mut [Arc<AggregateUDF>]) {
     aggregates::bound(functions);
 }
+
+/// Bytes up to which the result for constant arguments becomes a constant itself: the optimizer copies those, and
+/// compares them, time and again.
+const FOLDED_BYTES_MAX: u128 = 1 << 16;
 
 /// The error of a result that would be too large.
 pub(super) fn too_large(function: &str, asked_bytes: u128, limit_bytes: u64) -> Error {
@@ -175,6 +187,10 @@ impl ScalarUDFImpl for Bounded {
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let limit = GuardOptions::of(&arguments.config_options).result_value_max_bytes;
         let asked = (self.estimate.0)(&arguments.args, arguments.number_rows);
+        if is_planning() && asked > FOLDED_BYTES_MAX {
+            // The optimizer leaves a call that fails for the execution.
+            return exec_err!("{} makes too much to be a constant of the plan", self.inner.name());
+        }
         if asked <= u128::from(limit) {
             return self.inner.invoke_with_args(arguments);
         }

@@ -51,6 +51,11 @@ pub(super) fn is_left_alone() -> bool {
     STANDING.with_borrow(|standing| standing.load(Ordering::Relaxed) == LEFT)
 }
 
+/// Whether this thread plans; plans are run on others.
+pub(super) fn is_planning() -> bool {
+    LARGE.get()
+}
+
 /// How long someone waits for a plan.
 #[derive(Clone, Debug)]
 pub struct Patience {

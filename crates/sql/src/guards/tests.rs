@@ -409,7 +409,6 @@ fn texts_of_any_shape_end() {
 }
 
 #[test]
-#[ignore = "not every function is bounded yet"]
 fn functions_that_are_asked_for_too_much_end() {
     all_end(functions());
 }

@@ -86,7 +86,7 @@ impl Merged {
 }
 
 /// The name in front of the columns of a table.
-fn qualifier(table: &ast::TableFactor) -> Option<String> {
+pub(super) fn qualifier(table: &ast::TableFactor) -> Option<String> {
     match table {
         ast::TableFactor::Table { alias: Some(alias), .. } | ast::TableFactor::Derived { alias: Some(alias), .. } => {
             Some(alias.name.value.clone())

@@ -5,10 +5,15 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Between, BinaryExpr, Cast, InList, InSubquery, Like, TryCast};
+use datafusion::logical_expr::expr::{
+    Between, BinaryExpr, Cast, InList, InSubquery, Like, TryCast, WindowFunctionParams,
+};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, WindowFrame, WindowFrameBound,
+    WindowFrameUnits, lit,
+};
 use datafusion::optimizer::AnalyzerRule;
 use rowmill_base::{Error, ErrorKind};
 
@@ -98,6 +103,10 @@ fn give_types(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }
         Expr::SimilarTo(like) => similar_to(like),
+        Expr::WindowFunction(mut call) => {
+            let is_changed = frame_of_peers(&mut call.params, schema);
+            Ok(Transformed::new_transformed(Expr::WindowFunction(call), is_changed))
+        }
         Expr::ScalarFunction(mut call) if call.func.name() == "date_trunc" && call.args.len() == 2 => {
             // Truncating a date gives a timestamp, of the unit that timestamps have.
             let is_date = call.args[1].get_type(schema).is_ok_and(|kind| kind == DataType::Date32);
@@ -108,6 +117,27 @@ fn give_types(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Counts the frame in groups of peers where it is a range without distances, which is the same: the planner asks for a
+/// type that distances can be added to. Whether it was one.
+fn frame_of_peers(params: &mut WindowFunctionParams, schema: &DFSchema) -> bool {
+    let WindowFunctionParams { order_by, window_frame: frame, .. } = params;
+    let has_distance = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(distance) | WindowFrameBound::Following(distance) => !distance.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    let is_range = frame.units == WindowFrameUnits::Range;
+    let [key] = order_by.as_slice() else { return false };
+    let has_no_distances = |kind: DataType| !kind.is_numeric() && !is_text(&kind) && !matches!(kind, DataType::Null);
+    if !is_range || has_distance(&frame.start_bound) || has_distance(&frame.end_bound) {
+        return false;
+    }
+    let is_changed = key.expr.get_type(schema).is_ok_and(has_no_distances);
+    if is_changed {
+        *frame = WindowFrame::new_bounds(WindowFrameUnits::Groups, frame.start_bound.clone(), frame.end_bound.clone());
+    }
+    is_changed
 }
 
 /// Makes the column of a subquery and what is looked for in it alike.
@@ -228,6 +258,9 @@ fn check_operator(left: Expr, op: Operator, right: Expr, schema: &DFSchema) -> T
     let (Ok(first), Ok(second)) = (left.get_type(schema), right.get_type(schema)) else {
         return same(left, right);
     };
+    if op == Operator::StringConcat && is_text(&first) && is_text(&second) {
+        return Transformed::yes(functions::joined(left, right));
+    }
     let is_sum = matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply);
     let is_arithmetic = is_sum || matches!(op, Operator::Divide | Operator::Modulo);
     if first != second || !is_arithmetic {

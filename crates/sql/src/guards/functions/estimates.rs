@@ -27,6 +27,7 @@ pub(super) const ESTIMATES: &[(&str, Exactness, Estimate)] = &[
     ("regexp_replace", Exactness::AtMost, regexp_replace),
     ("translate", Exactness::AtMost, translate),
     ("concat", Exactness::Exact, concat),
+    ("||", Exactness::Exact, concat),
     ("concat_ws", Exactness::AtMost, concat_ws),
     ("overlay", Exactness::AtMost, concat),
     ("array_repeat", Exactness::Exact, array_repeat),

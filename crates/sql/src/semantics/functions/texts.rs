@@ -1,14 +1,15 @@
-//! Lengths of texts in bytes, and texts cut to a number of characters.
+//! Lengths of texts in bytes, texts one behind the other, and texts cut to a number of characters.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, StringViewArray};
+use arrow::array::{ArrayRef, AsArray, StringViewArray, StringViewBuilder};
 use arrow::compute::{cast, kernels::length::length};
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::logical_expr::{Expr, ScalarUDF};
 use rowmill_base::{Error, Result};
 
 use super::{Function, integer};
+use crate::guards::bounded;
 
 /// `octet_length(x)`, also called `strlen`: the bytes of a text or a BLOB.
 pub(super) fn octet_length() -> Arc<ScalarUDF> {
@@ -26,6 +27,37 @@ fn run_octet_length(columns: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
         DataType::Null => cast(&columns[0], &DataType::Int32).map_err(failed),
         _ => length(&columns[0]).and_then(|lengths| cast(&lengths, &DataType::Int32)).map_err(failed),
     }
+}
+
+/// `left || right` of texts, NULL if one of them is, under the bound on what a function makes.
+pub(in crate::semantics) fn joined(left: Expr, right: Expr) -> Expr {
+    let function = ScalarUDF::from(Function::new("||", kind_of_joined, run_joined));
+    bounded(Arc::new(function)).call(vec![left, right])
+}
+
+fn kind_of_joined(types: &[DataType]) -> Option<DataType> {
+    let kinds = [DataType::Utf8View, DataType::LargeUtf8, DataType::Utf8];
+    kinds.into_iter().find(|kind| types.contains(kind))
+}
+
+fn run_joined(columns: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
+    let failed = |error: arrow::error::ArrowError| Error::internal(error.to_string());
+    let views = |column: &ArrayRef| cast(column, &DataType::Utf8View).map_err(failed);
+    let (left, right) = (views(&columns[0])?, views(&columns[1])?);
+    let mut made = StringViewBuilder::with_capacity(left.len());
+    let mut text = String::new();
+    for (left, right) in left.as_string_view().iter().zip(right.as_string_view()) {
+        let Some((left, right)) = left.zip(right) else {
+            made.append_null();
+            continue;
+        };
+        text.clear();
+        text.push_str(left);
+        text.push_str(right);
+        made.try_append_value(&text).map_err(failed)?;
+    }
+    let types = [columns[0].data_type().clone(), columns[1].data_type().clone()];
+    cast(&made.finish(), &kind_of_joined(&types).unwrap_or(DataType::Utf8View)).map_err(failed)
 }
 
 /// The first `chars_max` characters of `expr`: what a cast to `VARCHAR(n)` keeps.

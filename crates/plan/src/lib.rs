@@ -1,5 +1,7 @@
 //! What the planner tells the engine. Data only: no I/O, no execution, nothing that either side could hide in it.
 
+mod group;
 mod predicate;
 
+pub use group::{Aggregate, AggregateFunction, Expr, Group, Key, is_aggregated, is_key_kind};
 pub use predicate::{CompareOp, Predicate};

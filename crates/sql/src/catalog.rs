@@ -14,7 +14,7 @@ use datafusion::common::{DataFusionError, Result as PlanResult};
 use datafusion::datasource::{TableProvider, TableType};
 use datafusion::execution::SessionState;
 use parking_lot::Mutex;
-use rowmill_base::{Cancel, Error, ErrorKind, Result, SchemaId, Settings, ViewId};
+use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, SchemaId, Settings, ViewId};
 use rowmill_txn::{Snapshot, ViewDef};
 
 use crate::errors::to_datafusion;
@@ -48,6 +48,8 @@ pub(crate) struct StatementContext {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) cancel: Cancel,
     pub(crate) settings: Settings,
+    /// Grants the memory of the engine's operators.
+    pub(crate) broker: Broker,
     /// What planning has to say beside the result.
     pub(crate) notices: Arc<Mutex<Vec<String>>>,
     /// The scans of the statement, for its progress.
@@ -59,9 +61,10 @@ impl StatementContext {
         snapshot: Arc<Snapshot>,
         cancel: Cancel,
         settings: Settings,
+        broker: Broker,
         notices: Arc<Mutex<Vec<String>>>,
     ) -> Arc<Self> {
-        Arc::new(StatementContext { snapshot, cancel, settings, notices, scans: Mutex::default() })
+        Arc::new(StatementContext { snapshot, cancel, settings, broker, notices, scans: Mutex::default() })
     }
 
     /// How long the statement's planning may take.

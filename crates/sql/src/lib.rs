@@ -20,6 +20,7 @@ pub mod guards;
 mod information_schema;
 mod logical;
 mod names;
+mod native;
 mod open_transaction;
 mod outcome;
 mod parse;

@@ -34,6 +34,7 @@ use crate::catalog::StatementContext;
 use crate::errors::to_datafusion;
 use crate::guards::{StatementLimits, check_growth, guard_joins, guard_plan, run_on_large_stack};
 use crate::names::Spellings;
+use crate::native;
 use crate::outcome::{ProgressFn, RowStream};
 use crate::planner::Planner;
 use crate::runtime;
@@ -114,6 +115,7 @@ impl Draft {
             let plan = bind_parameters(plan, self.params)?;
             check_growth(&plan, &StatementLimits::from(&self.context.settings)).map_err(to_datafusion)?;
             let plan = guard_joins(state.optimize(&plan)?, cancel)?;
+            let plan = native::lower(plan, &state)?;
             let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
             Ok((guard_plan(plan, cancel, recursion_max)?, names))
         });
@@ -170,7 +172,8 @@ impl Work<'_> {
     /// What a query of this statement works with.
     pub(crate) fn context(&self, snapshot: Arc<Snapshot>) -> Arc<StatementContext> {
         let notices = Arc::clone(self.notices());
-        StatementContext::new(snapshot, self.cancel.clone(), self.settings().clone(), notices)
+        let broker = self.engine().broker().clone();
+        StatementContext::new(snapshot, self.cancel.clone(), self.settings().clone(), broker, notices)
     }
 
     /// Plans a query of this statement over `snapshot`, with the statement's parameters.

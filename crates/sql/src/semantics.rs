@@ -30,6 +30,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 
+pub(crate) use aggregates::total_error;
 pub use arithmetic::arithmetic_operator;
 pub use statement::prepare;
 

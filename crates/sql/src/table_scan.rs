@@ -29,7 +29,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
-use rowmill_exec::scan::{ScanRequest, TableScan};
+use rowmill_exec::scan::{ScanMetrics, ScanRequest, TableScan};
 use rowmill_plan::Predicate;
 use rowmill_storage::{TableDef, TableSource};
 
@@ -57,6 +57,14 @@ impl SnapshotTable {
         let number = row_numbers.then(|| Field::new(ROW_NUMBER_COLUMN, DataType::UInt64, false));
         let schema = Arc::new(Schema::new(columns.chain(number).collect::<Vec<_>>()));
         SnapshotTable { source, context, schema, row_numbers }
+    }
+
+    pub(crate) fn source(&self) -> &Arc<dyn TableSource> {
+        &self.source
+    }
+
+    pub(crate) fn context(&self) -> &Arc<StatementContext> {
+        &self.context
     }
 }
 
@@ -131,16 +139,25 @@ struct ScanShape {
 #[derive(Debug)]
 pub(crate) struct ScanProgress {
     rows_total: u64,
-    running: Mutex<Option<Arc<TableScan>>>,
+    running: Mutex<Option<Arc<ScanMetrics>>>,
 }
 
 impl ScanProgress {
+    pub(crate) fn new(rows_total: u64) -> Self {
+        ScanProgress { rows_total, running: Mutex::default() }
+    }
+
+    /// Counts by `metrics` from now on. Whether there were none before.
+    pub(crate) fn follow(&self, metrics: Arc<ScanMetrics>) -> bool {
+        self.running.lock().replace(metrics).is_none()
+    }
+
     pub(crate) fn rows_total(&self) -> u64 {
         self.rows_total
     }
 
     pub(crate) fn rows_done(&self) -> u64 {
-        let rows = self.running.lock().as_ref().map_or(0, |scan| scan.metrics().rows_read.load(Ordering::Relaxed));
+        let rows = self.running.lock().as_ref().map_or(0, |metrics| metrics.rows_read.load(Ordering::Relaxed));
         rows.min(self.rows_total)
     }
 }
@@ -189,7 +206,7 @@ impl ScanExec {
             metrics: ExecutionPlanMetricsSet::new(),
             statistics: OnceLock::new(),
             run: Mutex::default(),
-            progress: Arc::new(ScanProgress { rows_total, running: Mutex::default() }),
+            progress: Arc::new(ScanProgress::new(rows_total)),
         }
     }
 
@@ -209,7 +226,7 @@ impl ScanExec {
         }
         let scan = TableScan::new(Arc::clone(&self.source), self.request())?;
         run.scan = Some(Arc::clone(&scan));
-        if self.progress.running.lock().replace(Arc::clone(&scan)).is_none() {
+        if self.progress.follow(Arc::clone(scan.metrics())) {
             self.context.scans.lock().push(Arc::clone(&self.progress));
         }
         Ok(scan)

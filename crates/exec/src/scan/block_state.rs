@@ -29,7 +29,7 @@ enum Conjunct {
 }
 
 /// One block of one scan.
-pub(super) struct BlockState {
+pub(crate) struct BlockState {
     block: Arc<Block>,
     columns: Vec<OnceLock<Column>>,
     row_numbers: OnceLock<RowNumbers>,
@@ -38,7 +38,7 @@ pub(super) struct BlockState {
 }
 
 impl BlockState {
-    pub(super) fn new(block: &Arc<Block>, table: &TableDef, predicates: usize) -> Self {
+    pub(crate) fn new(block: &Arc<Block>, table: &TableDef, predicates: usize) -> Self {
         BlockState {
             block: Arc::clone(block),
             columns: table.columns.iter().map(|_| OnceLock::new()).collect(),
@@ -48,7 +48,7 @@ impl BlockState {
     }
 
     /// What the zone maps say about all predicates together.
-    pub(super) fn verdict(block: &Block, table: &TableDef, predicates: &[Predicate]) -> Result<Verdict> {
+    pub(crate) fn verdict(block: &Block, table: &TableDef, predicates: &[Predicate]) -> Result<Verdict> {
         let facts = |index: usize| -> Result<Option<ColumnFacts>> {
             let Some(chunk) = block.chunk_head(table, index)? else { return Ok(None) };
             Ok(Some(ColumnFacts { rows: chunk.rows(), null_count: chunk.null_count(), zone: chunk.zone() }))
@@ -75,8 +75,16 @@ impl BlockState {
         Ok(self.columns[index].get_or_init(|| column))
     }
 
+    /// The stored chunk of a column; `None` if the block is older than it.
+    pub(crate) fn chunk(&self, table: &TableDef, index: usize) -> Result<Option<&Chunk>> {
+        Ok(match self.column(table, index)? {
+            Column::Stored(chunk) => Some(chunk),
+            Column::Missing => None,
+        })
+    }
+
     /// The values of all rows of `rows`.
-    pub(super) fn read(&self, table: &TableDef, index: usize, rows: std::ops::Range<usize>) -> Result<ArrayRef> {
+    pub(crate) fn read(&self, table: &TableDef, index: usize, rows: std::ops::Range<usize>) -> Result<ArrayRef> {
         match self.column(table, index)? {
             Column::Stored(chunk) => chunk.read(rows),
             Column::Missing => missing(table, index, rows.len()),
@@ -84,7 +92,7 @@ impl BlockState {
     }
 
     /// The values of the rows at `positions`, ascending.
-    pub(super) fn take(&self, table: &TableDef, index: usize, positions: &[u32]) -> Result<ArrayRef> {
+    pub(crate) fn take(&self, table: &TableDef, index: usize, positions: &[u32]) -> Result<ArrayRef> {
         match self.column(table, index)? {
             Column::Stored(chunk) => chunk.take(positions),
             Column::Missing => missing(table, index, positions.len()),
@@ -92,7 +100,7 @@ impl BlockState {
     }
 
     /// The numbers of the block's rows.
-    pub(super) fn row_numbers(&self, table: &TableDef) -> Result<&RowNumbers> {
+    pub(crate) fn row_numbers(&self, table: &TableDef) -> Result<&RowNumbers> {
         if let Some(numbers) = self.row_numbers.get() {
             return Ok(numbers);
         }
@@ -101,7 +109,7 @@ impl BlockState {
     }
 
     /// Which of `rows` pass the predicate at `index` of the scan.
-    pub(super) fn select(
+    pub(crate) fn select(
         &self,
         table: &TableDef,
         index: usize,
@@ -162,7 +170,7 @@ fn missing(table: &TableDef, index: usize, rows: usize) -> Result<ArrayRef> {
 }
 
 /// The rows for which the truth is known to be true.
-pub(super) fn selected(truth: &BooleanArray) -> BooleanBuffer {
+pub(crate) fn selected(truth: &BooleanArray) -> BooleanBuffer {
     match truth.nulls().filter(|nulls| nulls.null_count() > 0) {
         Some(nulls) => truth.values() & nulls.inner(),
         None => truth.values().clone(),

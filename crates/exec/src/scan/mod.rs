@@ -5,8 +5,8 @@
 //! conjunct once per distinct value; codes or rows select positions; and only then are the wanted columns read, for the
 //! selected positions alone.
 
-mod block_state;
-mod verdict;
+pub(crate) mod block_state;
+pub(crate) mod verdict;
 
 use std::fmt;
 use std::ops::Range;
@@ -85,7 +85,7 @@ pub struct TableScan {
     slots: Vec<Mutex<Slot>>,
     /// Rows that may still be produced.
     rows_left: AtomicUsize,
-    metrics: ScanMetrics,
+    metrics: Arc<ScanMetrics>,
 }
 
 impl fmt::Debug for TableScan {
@@ -125,7 +125,7 @@ impl TableScan {
             next_frame: AtomicUsize::new(0),
             slots,
             rows_left,
-            metrics,
+            metrics: Arc::new(metrics),
         }))
     }
 
@@ -135,7 +135,7 @@ impl TableScan {
     }
 
     /// What the scan did so far.
-    pub fn metrics(&self) -> &ScanMetrics {
+    pub fn metrics(&self) -> &Arc<ScanMetrics> {
         &self.metrics
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// What is known of all rows of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// The predicate is true for no row.
     Nothing,
     /// The predicate is true for every row.
@@ -20,14 +20,14 @@ pub(super) enum Verdict {
 }
 
 /// What the head of a chunk says.
-pub(super) struct ColumnFacts {
-    pub(super) rows: usize,
-    pub(super) null_count: usize,
-    pub(super) zone: Option<Zone>,
+pub(crate) struct ColumnFacts {
+    pub(crate) rows: usize,
+    pub(crate) null_count: usize,
+    pub(crate) zone: Option<Zone>,
 }
 
 /// The verdict on `predicate`, given the facts of the columns; `None` for a column that has none.
-pub(super) fn verdict(predicate: &Predicate, facts: &dyn Fn(usize) -> Result<Option<ColumnFacts>>) -> Result<Verdict> {
+pub(crate) fn verdict(predicate: &Predicate, facts: &dyn Fn(usize) -> Result<Option<ColumnFacts>>) -> Result<Verdict> {
     Ok(match predicate {
         Predicate::Compare { column, op, value } => match facts(*column)? {
             Some(facts) => compare(&facts, *op, value),

@@ -16,7 +16,6 @@
 
 mod distinct;
 mod groups;
-mod quotient;
 mod single;
 mod total;
 
@@ -46,6 +45,12 @@ use crate::errors::type_name;
 /// `sum` and `avg`.
 pub(crate) fn functions() -> Vec<Arc<AggregateUDF>> {
     [Finish::Sum, Finish::Average].map(|finish| Arc::new(AggregateUDF::from(Totaling::new(finish)))).to_vec()
+}
+
+/// What the error says of a total of values of `kind` that `function` cannot hold.
+pub(crate) fn total_error(function: &str, kind: &DataType) -> String {
+    let finish = if function == "avg" { Finish::Average } else { Finish::Sum };
+    total::total_out_of_range(finish, kind).message().to_owned()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

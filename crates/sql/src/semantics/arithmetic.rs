@@ -29,7 +29,7 @@ use rowmill_base::{Error, ErrorKind};
 
 use crate::errors::{to_datafusion, type_name};
 
-pub(crate) use decimals::{digits_of, digits_of_integer, to_double};
+pub(crate) use decimals::{digits_of, digits_of_integer};
 
 /// The largest number of digits of a decimal.
 pub(crate) const DIGITS_MAX: u8 = 38;

@@ -6,9 +6,10 @@ use arrow::datatypes::{
     UInt16Type, UInt32Type, UInt64Type,
 };
 use rowmill_base::{Error, Result};
+use rowmill_exec::quotient::average;
 
 use crate::errors::type_name;
-use crate::semantics::arithmetic::{DIGITS_MAX, to_double};
+use crate::semantics::arithmetic::DIGITS_MAX;
 
 /// What is made of a total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,7 +86,7 @@ impl Amount for i64 {
     }
 
     fn divided(self, count: u64, _scale: i8) -> f64 {
-        super::quotient::nearest(i128::from(self), u128::from(count))
+        average(i128::from(self), count, 0)
     }
 
     fn key(self) -> i128 {
@@ -121,10 +122,7 @@ impl Amount for i128 {
     }
 
     fn divided(self, count: u64, scale: i8) -> f64 {
-        match u128::from(count).checked_mul(10_u128.pow(scale.max(0) as u32)) {
-            Some(divisor) => super::quotient::nearest(self, divisor),
-            None => to_double(self) / 10_f64.powi(i32::from(scale)) / count as f64,
-        }
+        average(self, count, scale)
     }
 
     fn key(self) -> i128 {

@@ -181,6 +181,6 @@ pub(super) fn divide(left: &ColumnarValue, right: &ColumnarValue, rows: usize) -
 
 /// The nearest double; 64 bits convert in one instruction.
 #[inline]
-pub(crate) fn to_double(value: i128) -> f64 {
+fn to_double(value: i128) -> f64 {
     i64::try_from(value).map_or(value as f64, |value| value as f64)
 }

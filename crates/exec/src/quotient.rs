@@ -1,7 +1,15 @@
-//! The double nearest to a quotient of integers.
+//! Averages: the double nearest to a quotient of integers.
+
+/// The double nearest to `total / 10^scale / count`; the count is not zero.
+pub fn average(total: i128, count: u64, scale: i8) -> f64 {
+    match u128::from(count).checked_mul(10_u128.pow(scale.max(0) as u32)) {
+        Some(divisor) => nearest(total, divisor),
+        None => total as f64 / 10_f64.powi(i32::from(scale)) / count as f64,
+    }
+}
 
 /// The double nearest to `dividend / divisor`, ties to even. The divisor is not zero.
-pub(super) fn nearest(dividend: i128, divisor: u128) -> f64 {
+fn nearest(dividend: i128, divisor: u128) -> f64 {
     const EXACT: u128 = 1 << f64::MANTISSA_DIGITS;
     let size = dividend.unsigned_abs();
     let quotient = if size <= EXACT && divisor <= EXACT {

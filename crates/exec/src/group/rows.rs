@@ -1,0 +1,309 @@
+//! The rows of one block or open run that are grouped together, and their columns as codes into values.
+//!
+//! Where everything that a query reads of a block is one column with a value list, the list itself is the rows: each
+//! value stands for as many rows as have it, and no row is touched.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow::buffer::BooleanBuffer;
+use roaring::RoaringBitmap;
+use rowmill_base::{Error, Result};
+use rowmill_plan::{Expr, Predicate};
+use rowmill_storage::chunk::Chunk;
+use rowmill_storage::{Block, OpenRun, TableDef};
+
+use super::VectorFunction;
+use crate::predicate::evaluate;
+use crate::scan::block_state::{BlockState, selected};
+
+/// Rows that a function is asked for at once.
+const ROWS_PER_PIECE: usize = 1 << 13;
+
+/// Values of rows: one per row, or fewer and the place of each row's among them.
+pub(super) struct Values {
+    pub(super) values: ArrayRef,
+    pub(super) codes: Option<Vec<u32>>,
+    /// No value occurs twice among [`Values::values`].
+    pub(super) distinct: bool,
+}
+
+/// Where rows come from.
+enum Origin<'a> {
+    Block(BlockState),
+    /// The distinct values of a column stand for the rows.
+    List {
+        column: usize,
+        values: ArrayRef,
+    },
+    Run(&'a OpenRun),
+}
+
+/// Rows of one part of a table.
+pub(super) struct Rows<'a> {
+    table: &'a TableDef,
+    functions: &'a [Arc<dyn VectorFunction>],
+    origin: Origin<'a>,
+    /// Rows before any was left out.
+    total: usize,
+    /// The rows that are in, ascending, where not all are.
+    positions: Option<Vec<u32>>,
+    /// How many rows each row stands for; one each without.
+    weights: Option<Vec<u64>>,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of a block that are not deleted and pass all of `predicates`. `columns` are all that will be asked for.
+    pub(super) fn of_block(
+        table: &'a TableDef,
+        functions: &'a [Arc<dyn VectorFunction>],
+        block: &Arc<Block>,
+        predicates: &[Predicate],
+        columns: &[usize],
+    ) -> Result<Rows<'a>> {
+        if let [column] = columns
+            && let Some(rows) = Rows::of_list(table, functions, block, predicates, *column)?
+        {
+            return Ok(rows);
+        }
+        let state = BlockState::new(block, table, predicates.len());
+        let mut bits = live(block.rows(), block.deleted());
+        for (index, predicate) in predicates.iter().enumerate() {
+            if bits.as_ref().is_some_and(|bits| bits.count_set_bits() == 0) {
+                break;
+            }
+            let passed = state.select(table, index, predicate, 0..block.rows())?;
+            bits = Some(bits.map_or_else(|| passed.clone(), |bits| &bits & &passed));
+        }
+        Ok(Rows {
+            table,
+            functions,
+            origin: Origin::Block(state),
+            total: block.rows(),
+            positions: positions(bits.as_ref()),
+            weights: None,
+        })
+    }
+
+    /// The values of the one column that is read, if its chunk has a list of them.
+    fn of_list(
+        table: &'a TableDef,
+        functions: &'a [Arc<dyn VectorFunction>],
+        block: &Arc<Block>,
+        predicates: &[Predicate],
+        column: usize,
+    ) -> Result<Option<Rows<'a>>> {
+        let Some(chunk) = block.chunk(table, column)? else { return Ok(None) };
+        let (Some(values), Some(counts)) = (listed(&chunk)?, chunk.counts()?) else { return Ok(None) };
+        let mut weights: Vec<u64> = counts.into_iter().map(u64::from).collect();
+        if chunk.null_count() > 0 {
+            weights.push(chunk.null_count() as u64);
+        }
+        if weights.len() != values.len() || weights.iter().sum::<u64>() != block.rows() as u64 {
+            let (found, rows) = (weights.iter().sum::<u64>(), block.rows());
+            return Err(Error::corrupt(format!("the values of a column are those of {found} rows, not of {rows}")));
+        }
+        if let Some(deleted) = block.deleted() {
+            let deleted: Vec<u32> = deleted.iter().collect();
+            let mut codes = Vec::new();
+            chunk.take_codes(&deleted, &mut codes)?;
+            for code in codes {
+                let weight = &mut weights[code as usize];
+                *weight =
+                    weight.checked_sub(1).ok_or_else(|| Error::corrupt("more rows have a value than the list says"))?;
+            }
+        }
+        let mut bits = BooleanBuffer::collect_bool(weights.len(), |value| weights[value] > 0);
+        for predicate in predicates {
+            let truth = evaluate(predicate, values.len(), &mut |_| Ok(Arc::clone(&values)))?;
+            bits = &bits & &selected(&truth);
+        }
+        let positions = positions(Some(&bits));
+        if let Some(positions) = &positions {
+            weights = positions.iter().map(|position| weights[*position as usize]).collect();
+        }
+        let total = values.len();
+        Ok(Some(Rows {
+            table,
+            functions,
+            origin: Origin::List { column, values },
+            total,
+            positions,
+            weights: Some(weights),
+        }))
+    }
+
+    /// The rows of an open run that are not deleted and pass all of `predicates`.
+    pub(super) fn of_run(
+        table: &'a TableDef,
+        functions: &'a [Arc<dyn VectorFunction>],
+        run: &'a OpenRun,
+        predicates: &[Predicate],
+    ) -> Result<Rows<'a>> {
+        let mut bits = live(run.rows(), run.deleted());
+        for predicate in predicates {
+            let passed = selected(&evaluate(predicate, run.rows(), &mut |column| run.values(table, column))?);
+            bits = Some(bits.map_or_else(|| passed.clone(), |bits| &bits & &passed));
+        }
+        Ok(Rows {
+            table,
+            functions,
+            origin: Origin::Run(run),
+            total: run.rows(),
+            positions: positions(bits.as_ref()),
+            weights: None,
+        })
+    }
+
+    /// Rows that are in.
+    pub(super) fn len(&self) -> usize {
+        self.positions.as_ref().map_or(self.total, Vec::len)
+    }
+
+    /// How many rows of the table each row stands for.
+    pub(super) fn weights(&self) -> Option<&[u64]> {
+        self.weights.as_deref()
+    }
+
+    /// The values of `expr`, one for each row that is in.
+    pub(super) fn values(&self, expr: Expr) -> Result<Values> {
+        match expr {
+            Expr::Column(column) => self.column(column),
+            Expr::Function(function) => self.computed(&*self.functions[function]),
+        }
+    }
+
+    fn column(&self, column: usize) -> Result<Values> {
+        match &self.origin {
+            Origin::List { column: listed, values } => {
+                assert_eq!(*listed, column, "only the column of the list is asked for");
+                Ok(Values { values: self.pick(values)?, codes: None, distinct: true })
+            }
+            Origin::Run(run) => {
+                Ok(Values { values: self.pick(&run.values(self.table, column)?)?, codes: None, distinct: false })
+            }
+            Origin::Block(state) => {
+                if let Some(chunk) = state.chunk(self.table, column)?
+                    && let Some(values) = listed(chunk)?
+                {
+                    let mut codes = Vec::with_capacity(self.len());
+                    match &self.positions {
+                        Some(positions) => chunk.take_codes(positions, &mut codes)?,
+                        None => chunk.codes(0..self.total, &mut codes)?,
+                    }
+                    return Ok(Values { values, codes: Some(codes), distinct: true });
+                }
+                let values = match &self.positions {
+                    Some(positions) => state.take(self.table, column, positions)?,
+                    None => state.read(self.table, column, 0..self.total)?,
+                };
+                Ok(Values { values, codes: None, distinct: false })
+            }
+        }
+    }
+
+    /// What a function makes of the rows that are in, and of no others: it may fail for those.
+    fn computed(&self, function: &dyn VectorFunction) -> Result<Values> {
+        let [column] = function.columns() else {
+            let columns = function.columns().iter().map(|column| by_row(self.column(*column)?));
+            let values = evaluate_in_pieces(function, &columns.collect::<Result<Vec<_>>>()?, self.len())?;
+            return Ok(Values { values, codes: None, distinct: false });
+        };
+        let Values { values, codes, .. } = self.column(*column)?;
+        let Some(mut codes) = codes else {
+            return Ok(Values {
+                values: evaluate_in_pieces(function, &[values], self.len())?,
+                codes: None,
+                distinct: false,
+            });
+        };
+        if codes.len() <= values.len() {
+            let values = by_row(Values { values, codes: Some(codes), distinct: true })?;
+            return Ok(Values {
+                values: evaluate_in_pieces(function, &[values], self.len())?,
+                codes: None,
+                distinct: false,
+            });
+        }
+        let values = only_used(values, &mut codes)?;
+        let rows = values.len();
+        Ok(Values { values: evaluate_in_pieces(function, &[values], rows)?, codes: Some(codes), distinct: false })
+    }
+
+    fn pick(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        match &self.positions {
+            Some(positions) => take(values, positions),
+            None => Ok(Arc::clone(values)),
+        }
+    }
+}
+
+/// The value list of a chunk, with NULL behind it where rows are NULL, so that every code has a value.
+fn listed(chunk: &Chunk) -> Result<Option<ArrayRef>> {
+    let Some(values) = chunk.values()? else { return Ok(None) };
+    if chunk.null_count() == 0 {
+        return Ok(Some(values));
+    }
+    let null = new_null_array(values.data_type(), 1);
+    concat(&[values, null]).map(Some)
+}
+
+/// The results of a function for `rows` rows, so many at a time that its scratch stays small.
+fn evaluate_in_pieces(function: &dyn VectorFunction, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    if rows <= ROWS_PER_PIECE {
+        return function.evaluate(columns, rows);
+    }
+    let pieces = (0..rows).step_by(ROWS_PER_PIECE).map(|start| {
+        let rows = ROWS_PER_PIECE.min(rows - start);
+        let columns: Vec<ArrayRef> = columns.iter().map(|column| column.slice(start, rows)).collect();
+        function.evaluate(&columns, rows)
+    });
+    concat(&pieces.collect::<Result<Vec<_>>>()?)
+}
+
+/// The values that `codes` lead to, and the codes into them.
+fn only_used(values: ArrayRef, codes: &mut [u32]) -> Result<ArrayRef> {
+    let mut places = vec![u32::MAX; values.len()];
+    codes.iter().for_each(|code| places[*code as usize] = 0);
+    let used: Vec<u32> = (0..values.len() as u32).filter(|code| places[*code as usize] == 0).collect();
+    if used.len() == values.len() {
+        return Ok(values);
+    }
+    used.iter().enumerate().for_each(|(place, code)| places[*code as usize] = place as u32);
+    codes.iter_mut().for_each(|code| *code = places[*code as usize]);
+    take(&values, &used)
+}
+
+/// Values with one for each row.
+pub(super) fn by_row(Values { values, codes, .. }: Values) -> Result<ArrayRef> {
+    match codes {
+        Some(codes) => take(&values, &codes),
+        None => Ok(values),
+    }
+}
+
+/// The values of arrays one behind the other. The bytes of texts are not copied.
+fn concat(parts: &[ArrayRef]) -> Result<ArrayRef> {
+    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+    arrow::compute::concat(&parts).map_err(|error| Error::internal(error.to_string()))
+}
+
+fn take(values: &ArrayRef, positions: &[u32]) -> Result<ArrayRef> {
+    let positions = UInt32Array::from(positions.to_vec());
+    arrow::compute::take(values, &positions, None).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The rows that are not deleted, unless none is.
+fn live(rows: usize, deleted: Option<&RoaringBitmap>) -> Option<BooleanBuffer> {
+    let deleted = deleted.filter(|deleted| !deleted.is_empty())?;
+    let mut bits = arrow::array::BooleanBufferBuilder::new(rows);
+    bits.append_n(rows, true);
+    deleted.iter().for_each(|position| bits.set_bit(position as usize, false));
+    Some(bits.finish())
+}
+
+/// The places of the set bits, unless all are set.
+fn positions(bits: Option<&BooleanBuffer>) -> Option<Vec<u32>> {
+    let bits = bits.filter(|bits| bits.count_set_bits() < bits.len())?;
+    Some(bits.set_indices().map(|index| index as u32).collect())
+}

@@ -1,0 +1,229 @@
+//! From DataFusion's logical plan to the engine's.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result, TableReference};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
+use datafusion::logical_expr::logical_plan::{Aggregate as AggregateNode, TableScan};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use rowmill_exec::group::{GroupRequest, VectorFunction};
+use rowmill_plan as plan;
+use rowmill_plan::{AggregateFunction, Predicate, is_aggregated, is_key_kind};
+
+use super::function::ExprFunction;
+use super::group_table::GroupTable;
+use crate::predicate::translate;
+use crate::semantics::total_error;
+use crate::table_scan::SnapshotTable;
+
+/// The rows that a part of a plan gives, as expressions over a scan of a stored table.
+struct Relation<'a> {
+    scan: &'a TableScan,
+    /// What the columns of the part are; `None` while they are those of the scan.
+    exprs: Option<Vec<Expr>>,
+}
+
+/// A GROUP BY over a stored table as a leaf that the engine runs; `None` if it does not.
+pub(super) fn group(node: &LogicalPlan, state: &SessionState) -> Result<Option<LogicalPlan>> {
+    let LogicalPlan::Aggregate(aggregate) = node else { return Ok(None) };
+    let Some(relation) = relation(&aggregate.input)? else { return Ok(None) };
+    let provider = source_as_provider(&relation.scan.source)?;
+    let Some(table) = (&*provider as &dyn std::any::Any).downcast_ref::<SnapshotTable>() else { return Ok(None) };
+    let mut lowering = Lowering { table, relation, input: aggregate.input.schema(), state, functions: Vec::new() };
+    let Some(group) = lowering.group(aggregate)? else { return Ok(None) };
+    let context = Arc::clone(table.context());
+    let leaf = GroupTable {
+        request: GroupRequest {
+            group,
+            functions: lowering.functions,
+            schema: Arc::clone(aggregate.schema.inner()),
+            batch_rows: context.settings.number("batch_rows") as usize,
+            cancel: context.cancel.clone(),
+            broker: context.broker.clone(),
+        },
+        text: text_of(aggregate, lowering.relation.scan),
+        source: Arc::clone(table.source()),
+        context,
+    };
+    Ok(Some(LogicalPlan::TableScan(TableScan {
+        projected_schema: Arc::clone(&aggregate.schema),
+        source: provider_as_source(Arc::new(leaf)),
+        projection: None,
+        filters: Vec::new(),
+        fetch: None,
+        ..lowering.relation.scan.clone()
+    })))
+}
+
+/// The scan below `plan` and what `plan` makes of its columns.
+fn relation(plan: &LogicalPlan) -> Result<Option<Relation<'_>>> {
+    match plan {
+        LogicalPlan::TableScan(scan) if scan.fetch.is_none() => Ok(Some(Relation { scan, exprs: None })),
+        LogicalPlan::SubqueryAlias(alias) => {
+            let Some(below) = relation(&alias.input)? else { return Ok(None) };
+            let own = alias.input.schema().columns().into_iter().map(Expr::Column);
+            let exprs = below.exprs.unwrap_or_else(|| own.collect());
+            Ok(Some(Relation { scan: below.scan, exprs: Some(exprs) }))
+        }
+        LogicalPlan::Projection(projection) => {
+            let Some(below) = relation(&projection.input)? else { return Ok(None) };
+            let exprs = projection.expr.iter().map(|expr| {
+                let expr = expr.clone().unalias();
+                match &below.exprs {
+                    Some(inner) => replace_columns(expr, projection.input.schema(), inner),
+                    None => Ok(expr),
+                }
+            });
+            Ok(Some(Relation { scan: below.scan, exprs: Some(exprs.collect::<Result<_>>()?) }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// `expr` with the columns of `schema` replaced by `exprs`, of which there is one for each.
+fn replace_columns(expr: Expr, schema: &DFSchema, exprs: &[Expr]) -> Result<Expr> {
+    expr.transform_up(|expr| match &expr {
+        Expr::Column(column) => Ok(Transformed::yes(exprs[schema.index_of_column(column)?].clone())),
+        _ => Ok(Transformed::no(expr)),
+    })
+    .data()
+}
+
+struct Lowering<'a> {
+    table: &'a SnapshotTable,
+    relation: Relation<'a>,
+    input: &'a DFSchema,
+    state: &'a SessionState,
+    functions: Vec<Arc<dyn VectorFunction>>,
+}
+
+impl Lowering<'_> {
+    fn group(&mut self, aggregate: &AggregateNode) -> Result<Option<plan::Group>> {
+        let (schema, keys) = (aggregate.schema.inner(), aggregate.group_expr.len());
+        if schema.fields().len() != keys + aggregate.aggr_expr.len() {
+            return Ok(None);
+        }
+        let table = self.table.source().table();
+        let predicates = self.relation.scan.filters.iter().map(|filter| translate(filter, table));
+        let Some(predicates) = predicates.collect::<Option<Vec<Predicate>>>() else { return Ok(None) };
+        let mut group = plan::Group { predicates, keys: Vec::new(), aggregates: Vec::new() };
+        for (expr, field) in aggregate.group_expr.iter().zip(schema.fields()) {
+            let kind = field.data_type().clone();
+            if !is_key_kind(&kind) || matches!(expr, Expr::GroupingSet(_)) {
+                return Ok(None);
+            }
+            let Some(expr) = self.expr(expr.clone().unalias(), &kind)? else { return Ok(None) };
+            // What the planner believes of an expression is not relied on.
+            let nullable = match expr {
+                plan::Expr::Column(column) => table.columns[column].nullable,
+                plan::Expr::Function(_) => true,
+            };
+            group.keys.push(plan::Key { expr, kind, nullable });
+        }
+        for (expr, field) in aggregate.aggr_expr.iter().zip(&schema.fields()[keys..]) {
+            let Expr::AggregateFunction(call) = expr.clone().unalias() else { return Ok(None) };
+            let Some(aggregate) = self.aggregate(&call, field.data_type())? else { return Ok(None) };
+            group.aggregates.push(aggregate);
+        }
+        Ok(Some(group))
+    }
+
+    fn aggregate(&mut self, call: &AggregateCall, kind: &DataType) -> Result<Option<plan::Aggregate>> {
+        let params = &call.params;
+        let function = match call.func.name() {
+            "count" => AggregateFunction::Count,
+            "sum" => AggregateFunction::Sum,
+            "avg" => AggregateFunction::Average,
+            "min" => AggregateFunction::Min,
+            "max" => AggregateFunction::Max,
+            _ => return Ok(None),
+        };
+        let is_plain = !params.distinct
+            && params.filter.is_none()
+            && params.order_by.is_empty()
+            && params.null_treatment.is_none();
+        let ([argument], true) = (params.args.as_slice(), is_plain) else { return Ok(None) };
+        if function == AggregateFunction::Count
+            && let Expr::Literal(value, _) = argument
+            && !value.is_null()
+        {
+            let total_error = String::new();
+            return Ok(Some(plan::Aggregate { function, argument: None, kind: kind.clone(), total_error }));
+        }
+        let of = argument.get_type(self.input)?;
+        if !is_aggregated(function, &of) {
+            return Ok(None);
+        }
+        let Some(expr) = self.expr(argument.clone(), &of)? else { return Ok(None) };
+        let total_error = total_error(call.func.name(), &of);
+        Ok(Some(plan::Aggregate { function, argument: Some((expr, of)), kind: kind.clone(), total_error }))
+    }
+
+    /// An expression over the columns of the part as one over those of the table.
+    fn expr(&mut self, expr: Expr, kind: &DataType) -> Result<Option<plan::Expr>> {
+        let expr = match &self.relation.exprs {
+            Some(exprs) => replace_columns(expr, self.input, exprs)?.unalias(),
+            None => expr,
+        };
+        let is_taken = |part: &Expr| {
+            !matches!(
+                part,
+                Expr::ScalarSubquery(_)
+                    | Expr::Exists(_)
+                    | Expr::InSubquery(_)
+                    | Expr::SetComparison(_)
+                    | Expr::OuterReferenceColumn(..)
+                    | Expr::Placeholder(_)
+                    | Expr::ScalarVariable(..)
+            )
+        };
+        if expr.is_volatile() || expr.exists(|part| Ok(!is_taken(part)))? {
+            return Ok(None);
+        }
+        let scanned = &self.relation.scan.projected_schema;
+        let stored = self.table.source().table();
+        let mut places = BTreeSet::new();
+        for column in expr.column_refs() {
+            places.insert(scanned.index_of_column(column)?);
+        }
+        let names = places.iter().map(|place| scanned.qualified_field(*place));
+        let columns: Option<Vec<usize>> = names.clone().map(|(_, field)| stored.column_index(field.name())).collect();
+        let Some(columns) = columns else { return Ok(None) };
+        if let (Expr::Column(_), [column]) = (&expr, columns.as_slice())
+            && stored.columns[*column].kind.arrow() == *kind
+        {
+            return Ok(Some(plan::Expr::Column(*column)));
+        }
+        if columns.is_empty() {
+            return Ok(None);
+        }
+        let fields: Vec<(Option<TableReference>, _)> =
+            names.map(|(table, field)| (table.cloned(), Arc::clone(field))).collect();
+        let schema = DFSchema::new_with_metadata(fields, Default::default())?;
+        let function = ExprFunction::new(&expr, &schema, columns, kind.clone(), self.state)?;
+        self.functions.push(Arc::new(function));
+        Ok(Some(plan::Expr::Function(self.functions.len() - 1)))
+    }
+}
+
+/// What EXPLAIN says of it.
+fn text_of(aggregate: &AggregateNode, scan: &TableScan) -> String {
+    let list = |exprs: &[Expr]| exprs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut text = scan.table_name.table().to_owned();
+    if !scan.filters.is_empty() {
+        let filters = scan.filters.iter().map(ToString::to_string).collect::<Vec<_>>().join(" AND ");
+        text += &format!(", where {filters}");
+    }
+    if !aggregate.group_expr.is_empty() {
+        text += &format!(", by [{}]", list(&aggregate.group_expr));
+    }
+    if !aggregate.aggr_expr.is_empty() {
+        text += &format!(", [{}]", list(&aggregate.aggr_expr));
+    }
+    text
+}

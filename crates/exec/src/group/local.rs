@@ -130,7 +130,7 @@ fn places_of_texts(texts: &arrow::array::StringViewArray) -> (Vec<u64>, usize) {
     let numbers = (0..texts.len())
         .map(|row| {
             let text = value(row);
-            let hash = hash_of_bytes(text.unwrap_or_default().as_bytes());
+            let hash = hash_of_bytes(text.unwrap_or_default().as_bytes(), u64::from(text.is_some()));
             u64::from(table.place(hash, row as u32, |other| value(other as usize) == text))
         })
         .collect();

@@ -2,7 +2,7 @@
 //!
 //! Each worker gathers the groups of its blocks in partitions of its own; then the partitions of one number, of all
 //! workers, are put together in one hash table, small enough for the caches. A key is 64 or 128 bits where the key
-//! columns fit, and otherwise a string of bytes that stays where it was gathered.
+//! columns fit, and otherwise bytes and text that stay where they were gathered.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(super) struct KeyLayout {
 enum Form {
     Narrow,
     Wide,
-    Bytes,
+    Long,
 }
 
 /// Keys one behind the other.
@@ -46,7 +46,26 @@ enum Form {
 enum Keys {
     Narrow(Vec<u64>),
     Wide(Vec<u128>),
-    Bytes { bytes: Vec<u8>, ends: Vec<usize>, hashes: Vec<u64> },
+    Long(LongKeys),
+}
+
+/// Keys of any length: in one place the columns of fixed size and the lengths of the texts, in another the texts.
+#[derive(Debug, Default)]
+struct LongKeys {
+    /// As many bytes of each key.
+    fixed: Vec<u8>,
+    texts: String,
+    /// Where each key's texts end.
+    ends: Vec<usize>,
+    hashes: Vec<u64>,
+}
+
+/// One of [`LongKeys`].
+#[derive(Clone, Copy, PartialEq)]
+struct LongKey<'a> {
+    hash: u64,
+    fixed: &'a [u8],
+    texts: &'a str,
 }
 
 /// Groups that were gathered: their keys, and the words of their aggregates.
@@ -75,10 +94,10 @@ impl KeyLayout {
             })
             .collect();
         let form = match shift {
-            _ if columns.iter().any(|column| column.width.is_none()) => Form::Bytes,
+            _ if columns.iter().any(|column| column.width.is_none()) => Form::Long,
             0..=64 => Form::Narrow,
             65..=128 => Form::Wide,
-            _ => Form::Bytes,
+            _ => Form::Long,
         };
         KeyLayout { columns, form }
     }
@@ -87,7 +106,7 @@ impl KeyLayout {
         let keys = match self.form {
             Form::Narrow => Keys::Narrow(Vec::new()),
             Form::Wide => Keys::Wide(Vec::new()),
-            Form::Bytes => Keys::Bytes { bytes: Vec::new(), ends: Vec::new(), hashes: Vec::new() },
+            Form::Long => Keys::Long(LongKeys::default()),
         };
         Partition { keys, words: Vec::new() }
     }
@@ -102,47 +121,61 @@ impl KeyLayout {
         partitions: &mut [Partition],
     ) -> Result<()> {
         let stride = words.len() / first_rows.len().max(1);
-        // A shift by all 64 bits is none for the processor.
-        let shift = 63 - partitions.len().ilog2();
-        let of = |hash: u64| (hash >> shift >> 1) as usize;
         let words = |group: usize| &words[group * stride..][..stride];
         match self.form {
-            Form::Narrow => {
-                for (group, key) in self.fixed::<u64>(keys, first_rows)?.into_iter().enumerate() {
-                    let partition = &mut partitions[of(key.hash())];
-                    let Keys::Narrow(keys) = &mut partition.keys else { unreachable!("partitions are of one form") };
-                    keys.push(key);
-                    partition.words.extend_from_slice(words(group));
-                }
-            }
-            Form::Wide => {
-                for (group, key) in self.fixed::<u128>(keys, first_rows)?.into_iter().enumerate() {
-                    let partition = &mut partitions[of(key.hash())];
-                    let Keys::Wide(keys) = &mut partition.keys else { unreachable!("partitions are of one form") };
-                    keys.push(key);
-                    partition.words.extend_from_slice(words(group));
-                }
-            }
-            Form::Bytes => {
+            Form::Narrow => self.scatter_fixed::<u64>(keys, first_rows, words, partitions),
+            Form::Wide => self.scatter_fixed::<u128>(keys, first_rows, words, partitions),
+            Form::Long => {
                 let writers: Vec<Writer<'_>> = self
                     .columns
                     .iter()
                     .zip(keys)
                     .map(|(column, key)| Writer::new(column, key))
                     .collect::<Result<_>>()?;
-                let mut key = Vec::new();
-                for (group, row) in first_rows.iter().enumerate() {
-                    key.clear();
-                    writers.iter().for_each(|writer| writer.write(*row as usize, &mut key));
-                    let hash = hash_of_bytes(&key);
-                    let partition = &mut partitions[of(hash)];
-                    let Keys::Bytes { bytes, ends, hashes } = &mut partition.keys else {
-                        unreachable!("partitions are of one form")
-                    };
-                    bytes.extend_from_slice(&key);
-                    ends.push(bytes.len());
-                    hashes.push(hash);
-                    partition.words.extend_from_slice(words(group));
+                let mut chunk = LongKeys::default();
+                let mut order = Order::default();
+                for (number, rows) in first_rows.chunks(GROUPS_PER_CHUNK).enumerate() {
+                    chunk.clear();
+                    for row in rows {
+                        let (fixed, texts) = (chunk.fixed.len(), chunk.texts.len());
+                        writers.iter().for_each(|writer| {
+                            writer.write(*row as usize, &mut chunk.fixed, &mut chunk.texts);
+                        });
+                        let of_fixed = hash_of_bytes(&chunk.fixed[fixed..], 0);
+                        chunk.hashes.push(hash_of_bytes(&chunk.texts.as_bytes()[texts..], of_fixed));
+                        chunk.ends.push(chunk.texts.len());
+                    }
+                    order.sort(&chunk.hashes, partitions.len());
+                    for (partition, groups) in order.runs(partitions) {
+                        let Keys::Long(keys) = &mut partition.keys else { unreachable!("partitions are of one form") };
+                        for group in groups {
+                            keys.push(chunk.get(*group as usize));
+                            partition.words.extend_from_slice(words(number * GROUPS_PER_CHUNK + *group as usize));
+                        }
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn scatter_fixed<'w, K: FixedKey>(
+        &self,
+        keys: &[Values],
+        first_rows: &[u32],
+        words: impl Fn(usize) -> &'w [u64],
+        partitions: &mut [Partition],
+    ) -> Result<()> {
+        let keys = self.fixed::<K>(keys, first_rows)?;
+        let (mut hashes, mut order) = (Vec::new(), Order::default());
+        for (number, chunk) in keys.chunks(GROUPS_PER_CHUNK).enumerate() {
+            hashes.clear();
+            hashes.extend(chunk.iter().map(|key| key.hash()));
+            order.sort(&hashes, partitions.len());
+            for (partition, groups) in order.runs(partitions) {
+                K::of_mut(&mut partition.keys).extend(groups.iter().map(|group| chunk[*group as usize]));
+                for group in groups {
+                    partition.words.extend_from_slice(words(number * GROUPS_PER_CHUNK + *group as usize));
                 }
             }
         }
@@ -188,7 +221,7 @@ impl KeyLayout {
         match self.form {
             Form::Narrow => self.merge_fixed::<u64>(partitions, states, always_one),
             Form::Wide => self.merge_fixed::<u128>(partitions, states, always_one),
-            Form::Bytes => self.merge_bytes(partitions, states),
+            Form::Long => self.merge_long(partitions, states),
         }
     }
 
@@ -231,21 +264,17 @@ impl KeyLayout {
         Ok((columns, groups.len()))
     }
 
-    fn merge_bytes(&self, partitions: &[&Partition], states: &States) -> Result<(Vec<ArrayRef>, usize)> {
+    fn merge_long(&self, partitions: &[&Partition], states: &States) -> Result<(Vec<ArrayRef>, usize)> {
         let mut table = Table::new(partitions);
-        let mut groups: Vec<(u64, &[u8])> = Vec::new();
+        let mut groups: Vec<LongKey<'_>> = Vec::new();
         let mut words: Vec<u64> = Vec::new();
         for partition in partitions {
-            let Keys::Bytes { bytes, ends, hashes } = &partition.keys else {
-                unreachable!("partitions are of one form")
-            };
-            let mut start = 0;
-            let into = ends.iter().zip(hashes).enumerate().map(|(entry, (end, hash))| {
-                let key = &bytes[start..*end];
-                start = *end;
-                let found = table.find(*hash, |group| groups[group as usize] == (*hash, key));
+            let Keys::Long(keys) = &partition.keys else { unreachable!("partitions are of one form") };
+            let into = (0..keys.ends.len()).map(|entry| {
+                let key = keys.get(entry);
+                let found = table.find(key.hash, |group| groups[group as usize] == key);
                 if found.is_none() {
-                    groups.push((*hash, key));
+                    groups.push(key);
                     words.extend_from_slice(partition.words_of(entry, states));
                 }
                 found
@@ -254,10 +283,10 @@ impl KeyLayout {
             states.merge(&into, &partition.words, &mut words)?;
         }
         let mut readers: Vec<Reader> = self.columns.iter().map(|column| Reader::new(column, groups.len())).collect();
-        for (_, key) in &groups {
-            let mut rest = *key;
+        for LongKey { fixed, texts, .. } in &groups {
+            let (mut fixed, mut texts) = (*fixed, *texts);
             for reader in &mut readers {
-                reader.read(&mut rest)?;
+                reader.read(&mut fixed, &mut texts)?;
             }
         }
         let mut columns: Vec<ArrayRef> = readers.into_iter().map(Reader::finish).collect::<Result<_>>()?;
@@ -272,7 +301,7 @@ impl Partition {
         match &self.keys {
             Keys::Narrow(keys) => keys.len(),
             Keys::Wide(keys) => keys.len(),
-            Keys::Bytes { ends, .. } => ends.len(),
+            Keys::Long(keys) => keys.ends.len(),
         }
     }
 
@@ -281,7 +310,9 @@ impl Partition {
         let keys = match &self.keys {
             Keys::Narrow(keys) => keys.capacity() * 8,
             Keys::Wide(keys) => keys.capacity() * 16,
-            Keys::Bytes { bytes, ends, hashes } => bytes.capacity() + (ends.capacity() + hashes.capacity()) * 8,
+            Keys::Long(LongKeys { fixed, texts, ends, hashes }) => {
+                fixed.capacity() + texts.capacity() + (ends.capacity() + hashes.capacity()) * 8
+            }
         };
         (keys + self.words.capacity() * 8) as u64
     }
@@ -291,10 +322,81 @@ impl Partition {
     }
 }
 
+impl LongKeys {
+    fn clear(&mut self) {
+        self.fixed.clear();
+        self.texts.clear();
+        self.ends.clear();
+        self.hashes.clear();
+    }
+
+    fn get(&self, place: usize) -> LongKey<'_> {
+        let bytes = self.fixed.len() / self.ends.len().max(1);
+        let start = if place == 0 { 0 } else { self.ends[place - 1] };
+        LongKey {
+            hash: self.hashes[place],
+            fixed: &self.fixed[place * bytes..][..bytes],
+            texts: &self.texts[start..self.ends[place]],
+        }
+    }
+
+    fn push(&mut self, key: LongKey<'_>) {
+        self.hashes.push(key.hash);
+        self.fixed.extend_from_slice(key.fixed);
+        self.texts.push_str(key.texts);
+        self.ends.push(self.texts.len());
+    }
+}
+
 impl ColumnBits {
     fn new(key: &Values) -> Result<ColumnBits> {
         let nulls = key.values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         Ok(ColumnBits { bits: bits_of(&key.values)?, nulls })
+    }
+}
+
+/// Groups that are put into partitions at once: so many that each partition gets several in a row, because writing to
+/// hundreds of places in turn misses the caches and their page tables, and so few that their keys are in a cache.
+const GROUPS_PER_CHUNK: usize = 1 << 12;
+
+/// Groups in the order of their partitions.
+#[derive(Default)]
+struct Order {
+    groups: Vec<u32>,
+    /// Where each partition's groups end.
+    ends: Vec<u32>,
+}
+
+impl Order {
+    /// Sorts groups by the highest bits of their hashes.
+    fn sort(&mut self, hashes: &[u64], partitions: usize) {
+        // A shift by all 64 bits is none for the processor.
+        let shift = 63 - partitions.ilog2();
+        let of = |hash: &u64| (*hash >> shift >> 1) as usize;
+        self.ends.clear();
+        self.ends.resize(partitions, 0);
+        hashes.iter().for_each(|hash| self.ends[of(hash)] += 1);
+        let mut start = 0;
+        for end in &mut self.ends {
+            // For now the place of the partition's next group.
+            start += std::mem::replace(end, start);
+        }
+        self.groups.resize(hashes.len(), 0);
+        for (group, hash) in hashes.iter().enumerate() {
+            let place = &mut self.ends[of(hash)];
+            self.groups[*place as usize] = group as u32;
+            *place += 1;
+        }
+    }
+
+    /// Each partition with its groups.
+    fn runs<'a>(&'a self, partitions: &'a mut [Partition]) -> impl Iterator<Item = (&'a mut Partition, &'a [u32])> {
+        let mut start = 0;
+        partitions.iter_mut().zip(&self.ends).map(move |(partition, end)| {
+            let groups = &self.groups[start as usize..*end as usize];
+            start = *end;
+            (partition, groups)
+        })
     }
 }
 
@@ -344,6 +446,7 @@ trait FixedKey: Copy + Default + PartialEq {
     fn part(self, shift: u32, width: u32) -> u128;
     fn hash(self) -> u64;
     fn of(keys: &Keys) -> &[Self];
+    fn of_mut(keys: &mut Keys) -> &mut Vec<Self>;
 }
 
 impl FixedKey for u64 {
@@ -363,6 +466,11 @@ impl FixedKey for u64 {
     }
 
     fn of(keys: &Keys) -> &[u64] {
+        let Keys::Narrow(keys) = keys else { unreachable!("partitions are of one form") };
+        keys
+    }
+
+    fn of_mut(keys: &mut Keys) -> &mut Vec<u64> {
         let Keys::Narrow(keys) = keys else { unreachable!("partitions are of one form") };
         keys
     }
@@ -388,9 +496,18 @@ impl FixedKey for u128 {
         let Keys::Wide(keys) = keys else { unreachable!("partitions are of one form") };
         keys
     }
+
+    fn of_mut(keys: &mut Keys) -> &mut Vec<u128> {
+        let Keys::Wide(keys) = keys else { unreachable!("partitions are of one form") };
+        keys
+    }
 }
 
-/// Writes the values of a column into keys of bytes: `1` for NULL, or `0` and the value. A text has its length before it.
+/// The length of a text that is NULL.
+const NULL_LEN: u32 = u32::MAX;
+
+/// Writes the values of a column into long keys: `1` and zeros for NULL, or `0` and the value; a text's length, and the
+/// text to the others.
 enum Writer<'a> {
     Fixed { key: &'a Values, column: ColumnBits, bytes: usize },
     Text { key: &'a Values },
@@ -405,31 +522,28 @@ impl<'a> Writer<'a> {
         })
     }
 
-    fn write(&self, row: usize, out: &mut Vec<u8>) {
+    #[inline]
+    fn write(&self, row: usize, fixed: &mut Vec<u8>, texts: &mut String) {
         let place = |key: &Values| key.codes.as_ref().map_or(row, |codes| codes[row] as usize);
         match self {
             Writer::Fixed { key, column, bytes } => {
                 let place = place(key);
-                if column.nulls.as_ref().is_some_and(|nulls| nulls.is_null(place)) {
-                    out.push(1);
-                    return;
-                }
-                out.push(0);
+                // The bits of NULL are zeros.
+                fixed.push(u8::from(column.nulls.as_ref().is_some_and(|nulls| nulls.is_null(place))));
                 match &column.bits {
-                    Bits::Narrow { numbers, .. } => out.extend_from_slice(&numbers[place].to_le_bytes()[..*bytes]),
-                    Bits::Wide(numbers) => out.extend_from_slice(&numbers[place].to_le_bytes()),
+                    Bits::Narrow { numbers, .. } => fixed.extend_from_slice(&numbers[place].to_le_bytes()[..*bytes]),
+                    Bits::Wide(numbers) => fixed.extend_from_slice(&numbers[place].to_le_bytes()),
                 }
             }
             Writer::Text { key } => {
-                let (texts, place) = (key.values.as_string_view(), place(key));
-                if texts.is_null(place) {
-                    out.push(1);
+                let (values, place) = (key.values.as_string_view(), place(key));
+                if values.is_null(place) {
+                    fixed.extend_from_slice(&NULL_LEN.to_le_bytes());
                     return;
                 }
-                out.push(0);
-                let text = texts.value(place);
-                out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-                out.extend_from_slice(text.as_bytes());
+                let text = values.value(place);
+                fixed.extend_from_slice(&(text.len() as u32).to_le_bytes());
+                texts.push_str(text);
             }
         }
     }
@@ -455,24 +569,25 @@ impl Reader {
     }
 
     /// Takes the column's part from the front of a key.
-    fn read(&mut self, key: &mut &[u8]) -> Result<()> {
+    fn read(&mut self, fixed: &mut &[u8], texts: &mut &str) -> Result<()> {
         let cut = || Error::internal("a key ends within a column");
-        let is_null = *key.split_off_first().ok_or_else(cut)? == 1;
         match self {
             Reader::Fixed { bytes, values, valid, .. } => {
+                valid.push(*fixed.split_off_first().ok_or_else(cut)? == 0);
                 let mut value = [0; 16];
-                if !is_null {
-                    value[..*bytes].copy_from_slice(key.split_off(..*bytes).ok_or_else(cut)?);
-                }
+                value[..*bytes].copy_from_slice(fixed.split_off(..*bytes).ok_or_else(cut)?);
                 values.push(u128::from_le_bytes(value));
-                valid.push(!is_null);
             }
-            Reader::Text(texts) if is_null => texts.append_null(),
-            Reader::Text(texts) => {
-                let len = key.split_off(..4).and_then(|len| <[u8; 4]>::try_from(len).ok()).ok_or_else(cut)?;
-                let text = key.split_off(..u32::from_le_bytes(len) as usize).ok_or_else(cut)?;
-                let text = std::str::from_utf8(text).map_err(|error| Error::internal(error.to_string()))?;
-                texts.append_value(text);
+            Reader::Text(builder) => {
+                let len = fixed.split_off(..4).and_then(|len| <[u8; 4]>::try_from(len).ok()).ok_or_else(cut)?;
+                match u32::from_le_bytes(len) {
+                    NULL_LEN => builder.append_null(),
+                    len => {
+                        let (text, rest) = texts.split_at_checked(len as usize).ok_or_else(cut)?;
+                        builder.append_value(text);
+                        *texts = rest;
+                    }
+                }
             }
         }
         Ok(())

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
-use roaring::RoaringBitmap;
 use rowmill_base::{Error, Result};
 use rowmill_plan::{Expr, Predicate};
 use rowmill_storage::chunk::Chunk;
@@ -15,7 +14,8 @@ use rowmill_storage::{Block, OpenRun, TableDef};
 
 use super::VectorFunction;
 use crate::predicate::evaluate;
-use crate::scan::block_state::{BlockState, selected};
+use crate::scan::block_state::{BlockState, is_cheaper_by_rows, selected};
+use crate::scan::{Selection, cut};
 
 /// Rows that a function is asked for at once.
 const ROWS_PER_PIECE: usize = 1 << 13;
@@ -67,22 +67,17 @@ impl<'a> Rows<'a> {
             return Ok(rows);
         }
         let state = BlockState::new(block, table, predicates.len());
-        let mut bits = live(block.rows(), block.deleted());
-        for (index, predicate) in predicates.iter().enumerate() {
-            if bits.as_ref().is_some_and(|bits| bits.count_set_bits() == 0) {
-                break;
+        let mut positions = Vec::new();
+        for frame in cut(block.rows()) {
+            let mut selection = Selection::live(&frame, block.deleted());
+            state.filter(table, predicates, frame.clone(), &mut selection)?;
+            match selection.positions(frame.start) {
+                Some(selected) => positions.extend(selected),
+                None => positions.extend(frame.start as u32..frame.end as u32),
             }
-            let passed = state.select(table, index, predicate, 0..block.rows())?;
-            bits = Some(bits.map_or_else(|| passed.clone(), |bits| &bits & &passed));
         }
-        Ok(Rows {
-            table,
-            functions,
-            origin: Origin::Block(state),
-            total: block.rows(),
-            positions: positions(bits.as_ref()),
-            weights: None,
-        })
+        let positions = Some(positions).filter(|positions| positions.len() < block.rows());
+        Ok(Rows { table, functions, origin: Origin::Block(state), total: block.rows(), positions, weights: None })
     }
 
     /// The values of the one column that is read, if its chunk has a list of them.
@@ -118,7 +113,9 @@ impl<'a> Rows<'a> {
             let truth = evaluate(predicate, values.len(), &mut |_| Ok(Arc::clone(&values)))?;
             bits = &bits & &selected(&truth);
         }
-        let positions = positions(Some(&bits));
+        let mut selection = Selection::live(&(0..values.len()), None);
+        selection.and(bits);
+        let positions = selection.positions(0);
         if let Some(positions) = &positions {
             weights = positions.iter().map(|position| weights[*position as usize]).collect();
         }
@@ -140,19 +137,12 @@ impl<'a> Rows<'a> {
         run: &'a OpenRun,
         predicates: &[Predicate],
     ) -> Result<Rows<'a>> {
-        let mut bits = live(run.rows(), run.deleted());
+        let mut selection = Selection::live(&(0..run.rows()), run.deleted());
         for predicate in predicates {
-            let passed = selected(&evaluate(predicate, run.rows(), &mut |column| run.values(table, column))?);
-            bits = Some(bits.map_or_else(|| passed.clone(), |bits| &bits & &passed));
+            selection.and(selected(&evaluate(predicate, run.rows(), &mut |column| run.values(table, column))?));
         }
-        Ok(Rows {
-            table,
-            functions,
-            origin: Origin::Run(run),
-            total: run.rows(),
-            positions: positions(bits.as_ref()),
-            weights: None,
-        })
+        let positions = selection.positions(0);
+        Ok(Rows { table, functions, origin: Origin::Run(run), total: run.rows(), positions, weights: None })
     }
 
     /// Rows that are in.
@@ -184,6 +174,7 @@ impl<'a> Rows<'a> {
             }
             Origin::Block(state) => {
                 if let Some(chunk) = state.chunk(self.table, column)?
+                    && !(self.positions.is_some() && is_cheaper_by_rows(chunk, self.len()))
                     && let Some(values) = listed(chunk)?
                 {
                     let mut codes = Vec::with_capacity(self.len());
@@ -291,19 +282,4 @@ fn concat(parts: &[ArrayRef]) -> Result<ArrayRef> {
 fn take(values: &ArrayRef, positions: &[u32]) -> Result<ArrayRef> {
     let positions = UInt32Array::from(positions.to_vec());
     arrow::compute::take(values, &positions, None).map_err(|error| Error::internal(error.to_string()))
-}
-
-/// The rows that are not deleted, unless none is.
-fn live(rows: usize, deleted: Option<&RoaringBitmap>) -> Option<BooleanBuffer> {
-    let deleted = deleted.filter(|deleted| !deleted.is_empty())?;
-    let mut bits = arrow::array::BooleanBufferBuilder::new(rows);
-    bits.append_n(rows, true);
-    deleted.iter().for_each(|position| bits.set_bit(position as usize, false));
-    Some(bits.finish())
-}
-
-/// The places of the set bits, unless all are set.
-fn positions(bits: Option<&BooleanBuffer>) -> Option<Vec<u32>> {
-    let bits = bits.filter(|bits| bits.count_set_bits() < bits.len())?;
-    Some(bits.set_indices().map(|index| index as u32).collect())
 }

@@ -10,6 +10,7 @@ use rowmill_plan::Predicate;
 use rowmill_storage::chunk::Chunk;
 use rowmill_storage::{Block, RowNumbers, TableDef, repeat_missing};
 
+use super::Selection;
 use super::verdict::{ColumnFacts, Verdict, verdict};
 use crate::predicate::evaluate;
 
@@ -108,8 +109,42 @@ impl BlockState {
         Ok(self.row_numbers.get_or_init(|| numbers))
     }
 
+    /// Leaves of `selection`, which are some of `rows`, those that pass all of `predicates`, the scan's.
+    pub(crate) fn filter(
+        &self,
+        table: &TableDef,
+        predicates: &[Predicate],
+        rows: std::ops::Range<usize>,
+        selection: &mut Selection,
+    ) -> Result<()> {
+        for (index, predicate) in predicates.iter().enumerate() {
+            let left = selection.count();
+            if left == 0 {
+                break;
+            }
+            match selection.positions(rows.start) {
+                Some(positions) if self.is_cheaper_by_rows(table, index, predicate, left)? => {
+                    let column = &mut |column| self.take(table, column, &positions);
+                    selection.keep(&selected(&evaluate(predicate, left, column)?));
+                }
+                _ => selection.and(self.select(table, index, predicate, rows.clone())?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether looking at `left` single rows costs less than deciding for all values of the block.
+    fn is_cheaper_by_rows(&self, table: &TableDef, index: usize, predicate: &Predicate, left: usize) -> Result<bool> {
+        if self.conjuncts[index].get().is_some() {
+            return Ok(false);
+        }
+        let Some(column) = predicate.single_column() else { return Ok(false) };
+        let Column::Stored(chunk) = self.column(table, column)? else { return Ok(false) };
+        Ok(is_cheaper_by_rows(chunk, left))
+    }
+
     /// Which of `rows` pass the predicate at `index` of the scan.
-    pub(crate) fn select(
+    fn select(
         &self,
         table: &TableDef,
         index: usize,
@@ -162,6 +197,13 @@ impl BlockState {
         });
         Ok(Conjunct::Codes { column: index, truth })
     }
+}
+
+/// Whether reading so many single rows of a chunk costs less than decoding its value list.
+pub(crate) fn is_cheaper_by_rows(chunk: &Chunk, rows: usize) -> bool {
+    /// Values of a list that are decoded in the time in which one is looked up.
+    const VALUES_PER_LOOKUP: usize = 8;
+    rows * VALUES_PER_LOOKUP < chunk.distinct().unwrap_or_default()
 }
 
 fn missing(table: &TableDef, index: usize, rows: usize) -> Result<ArrayRef> {

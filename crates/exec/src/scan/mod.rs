@@ -188,12 +188,7 @@ impl TableScan {
     fn read_block(&self, block: &Block, state: &BlockState, rows: Range<usize>) -> Result<Option<RecordBatch>> {
         let table = self.table();
         let mut selection = Selection::live(&rows, block.deleted());
-        for (index, predicate) in self.request.predicates.iter().enumerate() {
-            if selection.is_empty() {
-                break;
-            }
-            selection.and(state.select(table, index, predicate, rows.clone())?);
-        }
+        state.filter(table, &self.request.predicates, rows.clone(), &mut selection)?;
         let selected = self.count(&selection);
         if selected == 0 {
             return Ok(None);
@@ -269,7 +264,7 @@ fn add(counter: &AtomicU64, count: u64) {
 }
 
 /// Cuts `rows` rows into frames of like size.
-fn cut(rows: usize) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn cut(rows: usize) -> impl Iterator<Item = Range<usize>> {
     let frames = rows.div_ceil(FRAME_ROWS_MAX).max(1);
     let frame_rows = rows.div_ceil(frames).next_multiple_of(1024).max(1);
     (0..rows).step_by(frame_rows).map(move |start| start..(start + frame_rows).min(rows))
@@ -293,7 +288,7 @@ fn number_column(numbers: &RowNumbers, rows: Range<usize>, positions: Option<&[u
 }
 
 /// Which rows of a frame are still in.
-struct Selection {
+pub(crate) struct Selection {
     rows: usize,
     /// `None`: all of them.
     bits: Option<BooleanBuffer>,
@@ -301,7 +296,7 @@ struct Selection {
 
 impl Selection {
     /// The rows of a frame that are not deleted.
-    fn live(rows: &Range<usize>, deleted: Option<&RoaringBitmap>) -> Self {
+    pub(crate) fn live(rows: &Range<usize>, deleted: Option<&RoaringBitmap>) -> Self {
         let Some(deleted) = deleted else { return Selection { rows: rows.len(), bits: None } };
         let range = rows.start as u32..rows.end as u32;
         if deleted.range_cardinality(range.clone()) == 0 {
@@ -315,7 +310,21 @@ impl Selection {
         Selection { rows: rows.len(), bits: Some(live.finish()) }
     }
 
-    fn and(&mut self, bits: BooleanBuffer) {
+    /// Leaves of the rows that are in those whose bit is set.
+    fn keep(&mut self, bits: &BooleanBuffer) {
+        assert_eq!(bits.len(), self.count(), "a conjunct answers every row that is in");
+        let mut kept = arrow::array::BooleanBufferBuilder::new(self.rows);
+        kept.append_n(self.rows, false);
+        match &self.bits {
+            None => return self.and(bits.clone()),
+            Some(before) => {
+                before.set_indices().zip(bits).filter(|(_, keep)| *keep).for_each(|(row, _)| kept.set_bit(row, true));
+            }
+        }
+        self.bits = Some(kept.finish());
+    }
+
+    pub(crate) fn and(&mut self, bits: BooleanBuffer) {
         assert_eq!(bits.len(), self.rows, "a conjunct answers every row of the frame");
         self.bits = Some(match &self.bits {
             Some(before) => before & &bits,
@@ -327,12 +336,12 @@ impl Selection {
         self.bits.as_ref().map_or(self.rows, BooleanBuffer::count_set_bits)
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.bits.as_ref().is_some_and(|bits| bits.count_set_bits() == 0)
     }
 
     /// The positions of the selected rows, `start` being the first; `None` for all.
-    fn positions(&self, start: usize) -> Option<Vec<u32>> {
+    pub(crate) fn positions(&self, start: usize) -> Option<Vec<u32>> {
         let bits = self.bits.as_ref().filter(|bits| bits.count_set_bits() < self.rows)?;
         Some(bits.set_indices().map(|index| (start + index) as u32).collect())
     }

@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, BooleanArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
 use arrow::buffer::{BooleanBuffer, MutableBuffer};
 use rowmill_base::Result;
-use rowmill_plan::Predicate;
+use rowmill_plan::{CompareOp, Predicate};
 use rowmill_storage::chunk::Chunk;
 use rowmill_storage::{Block, RowNumbers, TableDef, repeat_missing};
 
@@ -123,7 +123,7 @@ impl BlockState {
                 break;
             }
             match selection.positions(rows.start) {
-                Some(positions) if self.is_cheaper_by_rows(table, index, predicate, left)? => {
+                Some(positions) if self.is_looked_up(table, index, predicate, left as f64 / rows.len() as f64)? => {
                     let column = &mut |column| self.take(table, column, &positions);
                     selection.keep(&selected(&evaluate(predicate, left, column)?));
                 }
@@ -133,14 +133,14 @@ impl BlockState {
         Ok(())
     }
 
-    /// Whether looking at `left` single rows costs less than deciding for all values of the block.
-    fn is_cheaper_by_rows(&self, table: &TableDef, index: usize, predicate: &Predicate, left: usize) -> Result<bool> {
+    /// Whether looking at this share of the rows, one by one, costs less than deciding for all values of the block.
+    fn is_looked_up(&self, table: &TableDef, index: usize, predicate: &Predicate, share: f64) -> Result<bool> {
         if self.conjuncts[index].get().is_some() {
             return Ok(false);
         }
         let Some(column) = predicate.single_column() else { return Ok(false) };
         let Column::Stored(chunk) = self.column(table, column)? else { return Ok(false) };
-        Ok(is_cheaper_by_rows(chunk, left))
+        Ok(place(chunk, predicate)?.is_none() && is_cheaper_by_rows(chunk, (share * self.block.rows() as f64) as usize))
     }
 
     /// Which of `rows` pass the predicate at `index` of the scan.
@@ -183,6 +183,9 @@ impl BlockState {
     fn settle(&self, table: &TableDef, predicate: &Predicate) -> Result<Conjunct> {
         let Some(index) = predicate.single_column() else { return Ok(Conjunct::Rows) };
         let Column::Stored(chunk) = self.column(table, index)? else { return Ok(Conjunct::Rows) };
+        if let Some(truth) = truth_of_places(chunk, predicate)? {
+            return Ok(Conjunct::Codes { column: index, truth });
+        }
         let Some(values) = chunk.values()? else { return Ok(Conjunct::Rows) };
         let truth = evaluate(predicate, values.len(), &mut |_| Ok(Arc::clone(&values)))?;
         let null = new_null_array(values.data_type(), 1);
@@ -197,6 +200,35 @@ impl BlockState {
         });
         Ok(Conjunct::Codes { column: index, truth })
     }
+}
+
+/// Where among a chunk's strings the one is that `predicate` compares with.
+fn place(chunk: &Chunk, predicate: &Predicate) -> Result<Option<(usize, bool)>> {
+    let Predicate::Compare { value, .. } = predicate else { return Ok(None) };
+    match value.as_string_view_opt() {
+        Some(text) => chunk.place_of_string(text.value(0).as_bytes()),
+        None => Ok(None),
+    }
+}
+
+/// The truth per code of a comparison with a string: values are in order, so that its place decides for all of them.
+fn truth_of_places(chunk: &Chunk, predicate: &Predicate) -> Result<Option<Vec<bool>>> {
+    let Predicate::Compare { op, .. } = predicate else { return Ok(None) };
+    let Some((below, found)) = place(chunk, predicate)? else { return Ok(None) };
+    let (values, above) = (chunk.distinct().unwrap_or_default(), below + usize::from(found));
+    let (is_in, range) = match op {
+        CompareOp::Equal => (true, below..above),
+        CompareOp::NotEqual => (false, below..above),
+        CompareOp::Less => (true, 0..below),
+        CompareOp::LessOrEqual => (true, 0..above),
+        CompareOp::Greater => (true, above..values),
+        CompareOp::GreaterOrEqual => (true, below..values),
+    };
+    let mut truth = vec![!is_in; values + 1];
+    truth[range].fill(is_in);
+    // NULL compares to nothing; where no row is NULL its code must not keep a block from being settled as a whole.
+    truth[values] = chunk.null_count() == 0 && truth[..values].iter().all(|truth| *truth);
+    Ok(Some(truth))
 }
 
 /// Whether reading so many single rows of a chunk costs less than decoding its value list.

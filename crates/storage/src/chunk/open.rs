@@ -187,6 +187,25 @@ impl Chunk {
         }
     }
 
+    /// How many of [`Chunk::values`] are below a string, and whether it is one of them, found without decoding them.
+    /// `None` if there are no values, or they are no strings.
+    pub fn place_of_string(&self, value: &[u8]) -> Result<Option<(usize, bool)>> {
+        let is_string = matches!(self.head.facts.physical, Physical::Text | Physical::Blob);
+        if !is_string || !self.encoding().has_list() {
+            return Ok(None);
+        }
+        let list = self.stored_strings()?;
+        let find = || -> Result<(usize, bool)> {
+            let below = list.lower_bound(value)?;
+            let mut found = Vec::new();
+            if below < list.len() {
+                list.get(below, &mut found)?;
+            }
+            Ok((below, below < list.len() && found == value))
+        };
+        find().map(Some).map_err(|error| self.in_section(SectionKind::Values, error))
+    }
+
     /// Rows of each of [`Chunk::values`].
     pub fn counts(&self) -> Result<Option<Vec<u32>>> {
         let facts = &self.head.facts;

@@ -7,6 +7,8 @@
 mod function;
 mod group_table;
 mod lowering;
+mod relation;
+mod top;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -17,9 +19,14 @@ pub(crate) use group_table::GroupExec;
 
 /// `plan` with leaves of the engine's own in place of what it runs.
 pub(crate) fn lower(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
-    plan.transform_down(|node| match lowering::group(&node, state)? {
-        Some(leaf) => Ok(Transformed::yes(leaf)),
-        None => Ok(Transformed::no(node)),
+    plan.transform_down(|node| {
+        if let Some(sort) = top::with_bound(&node)? {
+            return Ok(Transformed::yes(sort));
+        }
+        match lowering::group(&node, state)? {
+            Some(leaf) => Ok(Transformed::yes(leaf)),
+            None => Ok(Transformed::no(node)),
+        }
     })
     .data()
 }

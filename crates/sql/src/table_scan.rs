@@ -29,7 +29,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
-use rowmill_exec::scan::{ScanMetrics, ScanRequest, TableScan};
+use rowmill_exec::scan::{ScanMetrics, ScanRequest, TableScan, TopRequest};
 use rowmill_plan::Predicate;
 use rowmill_storage::{TableDef, TableSource};
 
@@ -46,6 +46,8 @@ pub(crate) struct SnapshotTable {
     schema: SchemaRef,
     /// Whether the schema ends with [`ROW_NUMBER_COLUMN`].
     row_numbers: bool,
+    /// The order of which only the first rows are needed.
+    top: Option<TopRequest>,
 }
 
 impl SnapshotTable {
@@ -56,7 +58,22 @@ impl SnapshotTable {
             });
         let number = row_numbers.then(|| Field::new(ROW_NUMBER_COLUMN, DataType::UInt64, false));
         let schema = Arc::new(Schema::new(columns.chain(number).collect::<Vec<_>>()));
-        SnapshotTable { source, context, schema, row_numbers }
+        SnapshotTable { source, context, schema, row_numbers, top: None }
+    }
+
+    /// The same table for a scan of which only the first rows of an order are needed.
+    pub(crate) fn with_top(&self, top: TopRequest) -> SnapshotTable {
+        SnapshotTable {
+            source: Arc::clone(&self.source),
+            context: Arc::clone(&self.context),
+            schema: Arc::clone(&self.schema),
+            row_numbers: self.row_numbers,
+            top: Some(top),
+        }
+    }
+
+    pub(crate) fn has_top(&self) -> bool {
+        self.top.is_some()
     }
 
     pub(crate) fn source(&self) -> &Arc<dyn TableSource> {
@@ -103,7 +120,7 @@ impl TableProvider for SnapshotTable {
         };
         let columns = ScanColumns::new(projection, self.row_numbers.then_some(self.schema.fields().len() - 1));
         let schema = Arc::new(self.schema.project(&columns.projection)?);
-        let request = ScanShape { columns, predicates, limit };
+        let request = ScanShape { columns, predicates, limit, top: self.top.clone() };
         Ok(Arc::new(ScanExec::new(Arc::clone(&self.source), Arc::clone(&self.context), schema, request)))
     }
 }
@@ -133,6 +150,7 @@ struct ScanShape {
     columns: ScanColumns,
     predicates: Vec<Predicate>,
     limit: Option<usize>,
+    top: Option<TopRequest>,
 }
 
 /// Rows a scan has to read and has read, for the progress of its statement.
@@ -237,6 +255,7 @@ impl ScanExec {
             columns: self.shape.columns.stored.clone(),
             predicates: self.shape.predicates.clone(),
             limit: self.shape.limit,
+            top: self.shape.top.clone(),
             batch_rows: self.context.settings.number("batch_rows") as usize,
             row_numbers: self.shape.columns.row_number_at.is_some(),
             cancel: self.context.cancel.clone(),
@@ -295,6 +314,10 @@ impl DisplayAs for ScanExec {
         }
         if let Some(limit) = self.shape.limit {
             write!(f, ", limit {limit}")?;
+        }
+        if let Some(top) = &self.shape.top {
+            let names: Vec<usize> = top.keys.iter().map(|key| key.column).collect();
+            write!(f, ", first {} by [{}]", top.rows, self.names(&names))?;
         }
         write!(f, ", {} blocks, {} rows", self.source.blocks().len(), self.source.row_count())
     }

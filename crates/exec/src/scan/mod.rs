@@ -6,6 +6,7 @@
 //! selected positions alone.
 
 pub(crate) mod block_state;
+mod top;
 pub(crate) mod verdict;
 
 use std::fmt;
@@ -23,6 +24,8 @@ use rowmill_plan::Predicate;
 use rowmill_storage::{Block, OpenRun, RowNumbers, TableDef, TableSource};
 
 use self::block_state::{BlockState, selected};
+use self::top::Top;
+pub use self::top::{TopKey, TopRequest};
 use self::verdict::Verdict;
 use crate::predicate::evaluate;
 
@@ -41,6 +44,8 @@ pub struct ScanRequest {
     pub predicates: Vec<Predicate>,
     /// Rows after which the scan may stop.
     pub limit: Option<usize>,
+    /// The order of which only the first rows are needed: the scan may leave out others.
+    pub top: Option<TopRequest>,
     /// Rows of a batch at most.
     pub batch_rows: usize,
     /// Whether a last column (UInt64) holds the number of each row.
@@ -70,6 +75,7 @@ enum Frame {
 }
 
 /// A block's shared state and the frames that still need it.
+#[derive(Default)]
 struct Slot {
     state: Option<Arc<BlockState>>,
     frames_left: usize,
@@ -79,6 +85,7 @@ struct Slot {
 pub struct TableScan {
     source: Arc<dyn TableSource>,
     request: ScanRequest,
+    top: Option<Top>,
     schema: SchemaRef,
     frames: Vec<Frame>,
     next_frame: AtomicUsize,
@@ -100,8 +107,13 @@ impl TableScan {
         let metrics = ScanMetrics::default();
         let table = Arc::clone(source.table());
         let mut frames = Vec::new();
-        let mut slots = Vec::with_capacity(source.blocks().len());
-        for (index, block) in source.blocks().iter().enumerate() {
+        let mut slots: Vec<Mutex<Slot>> = source.blocks().iter().map(|_| Mutex::default()).collect();
+        let mut blocks: Vec<(usize, &Block)> = source.blocks().iter().map(|block| &**block).enumerate().collect();
+        let top = request.top.clone().map(|top| Top::new(top, &table)).transpose()?;
+        if let Some(top) = &top {
+            top.best_first(&table, &mut blocks)?;
+        }
+        for (index, block) in blocks {
             request.cancel.check()?;
             let before = frames.len();
             match block.live_rows() > 0 && BlockState::verdict(block, &table, &request.predicates)? != Verdict::Nothing
@@ -109,7 +121,7 @@ impl TableScan {
                 true => frames.extend(cut(block.rows()).map(|rows| Frame::Block { block: index, rows })),
                 false => add(&metrics.blocks_skipped, 1),
             }
-            slots.push(Mutex::new(Slot { state: None, frames_left: frames.len() - before }));
+            slots[index].get_mut().frames_left = frames.len() - before;
         }
         for (index, run) in source.runs().iter().enumerate() {
             frames.extend(cut(run.rows()).map(|rows| Frame::Run { run: index, rows }));
@@ -120,6 +132,7 @@ impl TableScan {
         Ok(Arc::new(TableScan {
             source,
             request,
+            top,
             schema,
             frames,
             next_frame: AtomicUsize::new(0),
@@ -158,12 +171,24 @@ impl TableScan {
         match frame {
             Frame::Block { block, rows } => {
                 let state = self.enter(*block);
-                let batch = self.read_block(&self.source.blocks()[*block], &state, rows.clone());
+                let batch = match self.may_hold(*block) {
+                    Ok(true) => self.read_block(&self.source.blocks()[*block], &state, rows.clone()),
+                    Ok(false) => Ok(None),
+                    Err(error) => Err(error),
+                };
                 drop(state);
                 self.leave(*block);
                 batch
             }
             Frame::Run { run, rows } => self.read_run(&self.source.runs()[*run], rows.clone()),
+        }
+    }
+
+    /// Whether a block may hold rows that are still needed.
+    fn may_hold(&self, block: usize) -> Result<bool> {
+        match &self.top {
+            Some(top) => top.may_hold(&self.source.blocks()[block], self.table()),
+            None => Ok(true),
         }
     }
 
@@ -189,11 +214,20 @@ impl TableScan {
         let table = self.table();
         let mut selection = Selection::live(&rows, block.deleted());
         state.filter(table, &self.request.predicates, rows.clone(), &mut selection)?;
-        let selected = self.count(&selection);
+        let mut selected = self.count(&selection);
         if selected == 0 {
             return Ok(None);
         }
-        let positions = selection.positions(rows.start);
+        let mut positions = selection.positions(rows.start);
+        if let Some(top) = &self.top {
+            let all = positions.unwrap_or_else(|| (rows.start as u32..rows.end as u32).collect());
+            let kept = top.keep(all, &mut |column, positions| state.take(table, column, positions))?;
+            if kept.is_empty() {
+                return Ok(None);
+            }
+            selected = kept.len();
+            positions = Some(kept);
+        }
         let columns = self.request.columns.iter().map(|&column| match &positions {
             None => state.read(table, column, rows.clone()),
             Some(positions) => state.take(table, column, positions),

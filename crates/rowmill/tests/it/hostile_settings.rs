@@ -160,6 +160,7 @@ fn rows(table: &Arc<rowmill_txn::TableSnapshot>) -> Result<Vec<RecordBatch>> {
         columns: (0..table.table().columns.len()).collect(),
         predicates: Vec::new(),
         limit: None,
+        top: None,
         batch_rows: 1 << 16,
         row_numbers: true,
         cancel: Cancel::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, Result, TableReference};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
@@ -17,16 +17,10 @@ use rowmill_plan::{AggregateFunction, Predicate, is_aggregated, is_key_kind};
 
 use super::function::ExprFunction;
 use super::group_table::GroupTable;
+use super::relation::{Relation, relation, replace_columns};
 use crate::predicate::translate;
 use crate::semantics::total_error;
 use crate::table_scan::SnapshotTable;
-
-/// The rows that a part of a plan gives, as expressions over a scan of a stored table.
-struct Relation<'a> {
-    scan: &'a TableScan,
-    /// What the columns of the part are; `None` while they are those of the scan.
-    exprs: Option<Vec<Expr>>,
-}
 
 /// A GROUP BY over a stored table as a leaf that the engine runs; `None` if it does not.
 pub(super) fn group(node: &LogicalPlan, state: &SessionState) -> Result<Option<LogicalPlan>> {
@@ -58,40 +52,6 @@ pub(super) fn group(node: &LogicalPlan, state: &SessionState) -> Result<Option<L
         fetch: None,
         ..lowering.relation.scan.clone()
     })))
-}
-
-/// The scan below `plan` and what `plan` makes of its columns.
-fn relation(plan: &LogicalPlan) -> Result<Option<Relation<'_>>> {
-    match plan {
-        LogicalPlan::TableScan(scan) if scan.fetch.is_none() => Ok(Some(Relation { scan, exprs: None })),
-        LogicalPlan::SubqueryAlias(alias) => {
-            let Some(below) = relation(&alias.input)? else { return Ok(None) };
-            let own = alias.input.schema().columns().into_iter().map(Expr::Column);
-            let exprs = below.exprs.unwrap_or_else(|| own.collect());
-            Ok(Some(Relation { scan: below.scan, exprs: Some(exprs) }))
-        }
-        LogicalPlan::Projection(projection) => {
-            let Some(below) = relation(&projection.input)? else { return Ok(None) };
-            let exprs = projection.expr.iter().map(|expr| {
-                let expr = expr.clone().unalias();
-                match &below.exprs {
-                    Some(inner) => replace_columns(expr, projection.input.schema(), inner),
-                    None => Ok(expr),
-                }
-            });
-            Ok(Some(Relation { scan: below.scan, exprs: Some(exprs.collect::<Result<_>>()?) }))
-        }
-        _ => Ok(None),
-    }
-}
-
-/// `expr` with the columns of `schema` replaced by `exprs`, of which there is one for each.
-fn replace_columns(expr: Expr, schema: &DFSchema, exprs: &[Expr]) -> Result<Expr> {
-    expr.transform_up(|expr| match &expr {
-        Expr::Column(column) => Ok(Transformed::yes(exprs[schema.index_of_column(column)?].clone())),
-        _ => Ok(Transformed::no(expr)),
-    })
-    .data()
 }
 
 struct Lowering<'a> {

@@ -220,7 +220,12 @@ impl TableScan {
         }
         let mut positions = selection.positions(rows.start);
         if let Some(top) = &self.top {
-            let all = positions.unwrap_or_else(|| (rows.start as u32..rows.end as u32).collect());
+            let mut all = positions.unwrap_or_else(|| (rows.start as u32..rows.end as u32).collect());
+            if let Some(chunk) = state.chunk(table, top.first_column())?
+                && let Some(few) = top.by_codes(chunk, &all)?
+            {
+                all = few;
+            }
             let kept = top.keep(all, &mut |column, positions| state.take(table, column, positions))?;
             if kept.is_empty() {
                 return Ok(None);

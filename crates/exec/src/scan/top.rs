@@ -15,7 +15,8 @@ use arrow::compute::{SortOptions, take};
 use arrow::error::ArrowError;
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use parking_lot::Mutex;
-use rowmill_base::{Error, Result};
+use rowmill_base::{Error, Result, SqlType};
+use rowmill_storage::chunk::Chunk;
 use rowmill_storage::{Block, TableDef};
 
 /// One of the columns that rows are ordered by.
@@ -105,6 +106,42 @@ impl Top {
         let (end, bound) = (Scalar::new(end), Scalar::new(bound));
         let is_behind = if first.descending { cmp::lt(&end, &bound) } else { cmp::gt(&end, &bound) };
         Ok(is_behind.is_ok_and(|is_behind| !(is_behind.is_valid(0) && is_behind.value(0))))
+    }
+
+    /// Those of the rows at `positions` whose first key may be among the first. The codes of strings are in the order of
+    /// the strings, so that none has to be decoded for it; `None` if there are none.
+    pub(super) fn by_codes(&self, chunk: &Chunk, positions: &[u32]) -> Result<Option<Vec<u32>>> {
+        let is_text = matches!(chunk.kind(), SqlType::Text { .. } | SqlType::Blob);
+        if !is_text || !chunk.has_values() || positions.len() <= self.request.rows {
+            return Ok(None);
+        }
+        let first = self.first();
+        let mut codes = Vec::new();
+        chunk.take_codes(positions, &mut codes)?;
+        let null = chunk.distinct().unwrap_or_default() as u32;
+        let rank = |code: u32| match code {
+            code if code >= null => {
+                if first.nulls_first {
+                    0
+                } else {
+                    null + 1
+                }
+            }
+            code if first.descending => null - code,
+            code => code + 1,
+        };
+        codes.iter_mut().for_each(|code| *code = rank(*code));
+        let mut ranks = codes.clone();
+        let (_, last, _) = ranks.select_nth_unstable(self.request.rows - 1);
+        let last = *last;
+        // Rows with the same first key are told apart by the others.
+        let kept = positions.iter().zip(&codes).filter(|(_, rank)| **rank <= last);
+        Ok(Some(kept.map(|(position, _)| *position).collect()))
+    }
+
+    /// The first column that rows are ordered by.
+    pub(super) fn first_column(&self) -> usize {
+        self.first().column
     }
 
     /// Those of the rows at `positions` that may be among the first. `read` gives the values of a column at positions.

@@ -139,6 +139,13 @@ pub const SETTINGS: &[Setting] = &[
         1 << 16,
         "A bulk load's remainder of more rows than this becomes a block of its own, a smaller one stays in the open block.",
     )),
+    Setting {
+        name: "native_operators",
+        kind: SettingKind::Flag,
+        scope: SettingScope::Connection,
+        default: SettingValue::Flag(true),
+        doc: "Whether the engine's own operators run what they can; the others give the same answers.",
+    },
     number("batch_rows", 1, 1 << 20, 8192, "Rows of a batch between operators."),
     number("progress_ms", 0, u64::MAX >> 1, 1_000, "Milliseconds after which the shell shows a progress bar."),
 ];

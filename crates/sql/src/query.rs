@@ -115,7 +115,10 @@ impl Draft {
             let plan = bind_parameters(plan, self.params)?;
             check_growth(&plan, &StatementLimits::from(&self.context.settings)).map_err(to_datafusion)?;
             let plan = guard_joins(state.optimize(&plan)?, cancel)?;
-            let plan = native::lower(plan, &state)?;
+            let plan = match self.context.settings.flag("native_operators") {
+                true => native::lower(plan, &state)?,
+                false => plan,
+            };
             let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
             Ok((guard_plan(plan, cancel, recursion_max)?, names))
         });

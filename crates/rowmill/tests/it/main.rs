@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod damage;
+mod differential;
 mod hostile_settings;
 mod hostile_statements;
 mod kill;

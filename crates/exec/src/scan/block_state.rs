@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
-use arrow::buffer::{BooleanBuffer, MutableBuffer};
+use arrow::buffer::BooleanBuffer;
 use rowmill_base::Result;
 use rowmill_plan::{CompareOp, Predicate};
 use rowmill_storage::chunk::Chunk;
@@ -167,9 +167,7 @@ impl BlockState {
                 let Column::Stored(chunk) = self.column(table, *column)? else {
                     unreachable!("only stored columns have codes")
                 };
-                let mut codes = Vec::with_capacity(rows.len());
-                chunk.codes(rows, &mut codes)?;
-                Ok(truth_of_codes(&codes, truth))
+                chunk.select(rows, truth)
             }
             Conjunct::Rows => {
                 let count = rows.len();
@@ -248,32 +246,5 @@ pub(crate) fn selected(truth: &BooleanArray) -> BooleanBuffer {
     match truth.nulls().filter(|nulls| nulls.null_count() > 0) {
         Some(nulls) => truth.values() & nulls.inner(),
         None => truth.values().clone(),
-    }
-}
-
-/// One bit per code, 64 at a time.
-fn truth_of_codes(codes: &[u32], truth: &[bool]) -> BooleanBuffer {
-    let mut bits = MutableBuffer::with_capacity(codes.len().div_ceil(64) * 8);
-    for group in codes.chunks(64) {
-        let mut word = 0u64;
-        for (bit, code) in group.iter().enumerate() {
-            word |= u64::from(truth[*code as usize]) << bit;
-        }
-        bits.push(word);
-    }
-    BooleanBuffer::new(bits.into(), 0, codes.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_become_bits_in_order() {
-        let truth = [true, false, true];
-        let codes: Vec<u32> = (0..200).map(|row| row % 3).collect();
-        let bits = truth_of_codes(&codes, &truth);
-        assert_eq!(bits.len(), 200);
-        assert!((0..200).all(|row| bits.value(row) == (row % 3 != 1)));
     }
 }

@@ -13,6 +13,8 @@
 
 use std::ops::Range;
 
+use arrow::array::BooleanBufferBuilder;
+use arrow::buffer::BooleanBuffer;
 use rowmill_base::{Error, Result};
 
 use super::Encoding;
@@ -24,6 +26,8 @@ const RUN_ROWS_MIN: usize = 4;
 /// Bytes that an entry of a run or a row costs its readers, in the terms of the size: finding it again takes longer than
 /// unpacking a code.
 const ENTRY_PRICE: usize = 1;
+/// Rows that are expanded in the time that one is searched for.
+const ROWS_PER_SEARCH: usize = 16;
 /// Rows that are expanded at a time.
 const PIECE_ROWS: usize = 16 << 10;
 /// Rows of a run that are written at once, whether it has as many or not: most runs are short, and a loop of unknown
@@ -210,8 +214,73 @@ impl Codes<'_> {
         Ok(())
     }
 
+    /// Which of `range` have a code whose truth is set. `truth` has one for each code there is.
+    pub(super) fn select(&self, range: Range<usize>, truth: &[bool]) -> Result<BooleanBuffer> {
+        let truth_of = |code: u32| -> Result<bool> {
+            truth.get(code as usize).copied().ok_or_else(|| Error::corrupt(format!("a code above {}", truth.len())))
+        };
+        let mut bits = BooleanBufferBuilder::new(range.len());
+        match self {
+            Codes::Constant => bits.append_n(range.len(), truth_of(0)?),
+            Codes::Runs { ends, codes } if !range.is_empty() => {
+                let (runs, first) = (runs_of(*ends, &range)?, range.start);
+                let (ends, codes) = (ends.read::<u32>(runs.clone())?, codes.read::<u32>(runs)?);
+                for (end, code) in ends.iter().zip(&codes) {
+                    let end = (*end as usize).clamp(first, range.end) - first;
+                    bits.append_n(end.saturating_sub(bits.len()), truth_of(*code)?);
+                }
+                if bits.len() != range.len() {
+                    return Err(Error::corrupt(format!("the runs of codes end at row {}", first + bits.len())));
+                }
+            }
+            Codes::Rows { common, rows, row_codes, starts, lengths, run_codes } => {
+                bits.append_n(range.len(), truth_of(*common)?);
+                let singles = places(*rows, &range)?;
+                let (singles, codes) = (rows.read::<u32>(singles.clone())?, row_codes.read::<u32>(singles)?);
+                for (row, code) in singles.iter().zip(&codes) {
+                    if range.contains(&(*row as usize)) {
+                        bits.set_bit(*row as usize - range.start, truth_of(*code)?);
+                    }
+                }
+                each_stored_run([*starts, *lengths, *run_codes], &range, |run, code| {
+                    let truth = truth_of(code)?;
+                    run.for_each(|row| bits.set_bit(row, truth));
+                    Ok(())
+                })?;
+            }
+            Codes::Runs { .. } | Codes::Packed(_) => {
+                let mut is_above = false;
+                self.for_each(range, |codes| {
+                    for group in codes.chunks(64) {
+                        let mut word = 0_u64;
+                        for (bit, code) in group.iter().enumerate() {
+                            let truth = truth.get(*code as usize).copied();
+                            is_above |= truth.is_none();
+                            word |= u64::from(truth.unwrap_or_default()) << bit;
+                        }
+                        bits.append_packed_range(0..group.len(), &word.to_le_bytes());
+                    }
+                })?;
+                if is_above {
+                    return Err(Error::corrupt(format!("a code above {}", truth.len())));
+                }
+            }
+        }
+        Ok(bits.finish())
+    }
+
     /// Calls `each` with the code of each of `rows`, in their order.
     pub(super) fn gather(&self, rows: &[u32], mut each: impl FnMut(u32)) -> Result<()> {
+        if let ([first, .., last], Codes::Runs { .. } | Codes::Rows { .. }) = (rows, self)
+            && (last - first) as usize <= rows.len() * ROWS_PER_SEARCH
+        {
+            let (mut left, mut start) = (rows, *first as usize);
+            return self.for_each(start..*last as usize + 1, |codes| {
+                let here = left.partition_point(|row| (*row as usize) < start + codes.len());
+                left[..here].iter().for_each(|row| each(codes[*row as usize - start]));
+                (left, start) = (&left[here..], start + codes.len());
+            });
+        }
         match self {
             Codes::Constant => rows.iter().for_each(|_| each(0)),
             Codes::Packed(ints) => return ints.gather(rows, each),
@@ -242,11 +311,8 @@ impl Codes<'_> {
 
 /// Fills the front of `out`, which has room for [`RUN_STRIDE`] codes more than `rows`.
 fn expand_runs(ends: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
-    let mut cursor = SortedCursor::new(ends);
-    let first = cursor.at_most(rows.start as u32)?.0;
-    // The run that holds the last row ends behind it.
-    let behind = (cursor.at_most(rows.end as u32 - 1)?.0 + 1).clamp(first, ends.len().max(first));
-    let (ends, codes) = (ends.read::<u32>(first..behind)?, codes.read::<u32>(first..behind)?);
+    let runs = runs_of(ends, rows)?;
+    let (ends, codes) = (ends.read::<u32>(runs.clone())?, codes.read::<u32>(runs)?);
     let mut at = 0;
     for (end, code) in ends.iter().zip(&codes) {
         let end = (*end as usize).min(rows.end).saturating_sub(rows.start).max(at);
@@ -262,6 +328,15 @@ fn expand_runs(ends: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &mut [
     }
 }
 
+/// The runs that hold `rows`, of which there is one at least.
+fn runs_of(ends: Ints<'_>, rows: &Range<usize>) -> Result<Range<usize>> {
+    let mut cursor = SortedCursor::new(ends);
+    let first = cursor.at_most(rows.start as u32)?.0;
+    // The run that holds the last row ends behind it.
+    let behind = (cursor.at_most(rows.end as u32 - 1)?.0 + 1).clamp(first, ends.len().max(first));
+    Ok(first..behind)
+}
+
 fn scatter_rows(singles: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
     let places = places(singles, rows)?;
     let (singles, codes) = (singles.read::<u32>(places.clone())?, codes.read::<u32>(places)?);
@@ -273,7 +348,19 @@ fn scatter_rows(singles: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &m
     Ok(())
 }
 
-fn scatter_runs([starts, lengths, codes]: [Ints<'_>; 3], rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
+fn scatter_runs(runs: [Ints<'_>; 3], rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
+    each_stored_run(runs, rows, |run, code| {
+        out[run].fill(code);
+        Ok(())
+    })
+}
+
+/// Calls `each` with the part of each run (starts, lengths, codes) that lies in `rows`, counted from their first.
+fn each_stored_run(
+    [starts, lengths, codes]: [Ints<'_>; 3],
+    rows: &Range<usize>,
+    mut each: impl FnMut(Range<usize>, u32) -> Result<()>,
+) -> Result<()> {
     let mut places = places(starts, rows)?;
     // The run before may reach into the range.
     places.start = places.start.saturating_sub(1);
@@ -283,7 +370,7 @@ fn scatter_runs([starts, lengths, codes]: [Ints<'_>; 3], rows: &Range<usize>, ou
         let (start, end) = (*start as usize, *start as usize + *length as usize);
         let (start, end) = (start.max(rows.start), end.min(rows.end));
         if start < end {
-            out[start - rows.start..end - rows.start].fill(*code);
+            each(start - rows.start..end - rows.start, *code)?;
         }
     }
     Ok(())

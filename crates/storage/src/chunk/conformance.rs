@@ -290,10 +290,19 @@ fn check_values(chunk: &Chunk, column: &ArrayRef, name: &str) {
     let mut part = vec![7];
     chunk.codes(start..end, &mut part).unwrap();
     assert_eq!(part[1..], codes[start..end], "{name}");
-    let rows: Vec<u32> = (0..chunk.rows() as u32).step_by(9).collect();
-    let mut taken = Vec::new();
-    chunk.take_codes(&rows, &mut taken).unwrap();
-    assert!(rows.iter().zip(&taken).all(|(row, code)| codes[*row as usize] == *code), "{name}");
+    for step in [9, 97] {
+        let rows: Vec<u32> = (0..chunk.rows() as u32).step_by(step).collect();
+        let mut taken = Vec::new();
+        chunk.take_codes(&rows, &mut taken).unwrap();
+        assert_eq!(taken.len(), rows.len(), "{name}");
+        assert!(rows.iter().zip(&taken).all(|(row, code)| codes[*row as usize] == *code), "{name}");
+    }
+    for truth in [|code: usize| code.is_multiple_of(3), |code: usize| !code.is_multiple_of(3)] {
+        let truth: Vec<bool> = (0..=values.len()).map(truth).collect();
+        let selected = chunk.select(start..end, &truth).unwrap();
+        assert!(selected.iter().eq(codes[start..end].iter().map(|code| truth[*code as usize])), "{name}");
+    }
+    assert_eq!(chunk.select(start..start, &[]).map(|none| none.len()).unwrap_or_default(), 0, "{name}");
 }
 
 fn check_zone(chunk: &Chunk, column: &ArrayRef, name: &str) {
@@ -400,6 +409,9 @@ fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
         assert!(codes.iter().all(|code| (*code as usize) < values + usize::from(chunk.null_count() > 0)));
     }
     let _ = chunk.take_codes(&(0..rows as u32).step_by(5).collect::<Vec<_>>(), &mut Vec::new());
+    let _ = chunk.take_codes(&(0..rows as u32).step_by(50).collect::<Vec<_>>(), &mut Vec::new());
+    let _ = chunk.select(rows / 3..rows, &vec![true; chunk.distinct().unwrap_or_default() + 1]);
+    let _ = chunk.place_of_string(b"b");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result, Scratch, SqlType};
 
@@ -232,6 +232,12 @@ impl Chunk {
             out.extend_from_slice(codes);
         })?;
         check.finish()
+    }
+
+    /// Which rows have a code whose truth is set; `truth` has one for each of [`Chunk::values`] and one for NULL.
+    pub fn select(&self, rows: Range<usize>, truth: &[bool]) -> Result<BooleanBuffer> {
+        self.check_range(&rows)?;
+        self.row_codes()?.select(rows, truth)
     }
 
     /// As [`Chunk::codes`], of single rows, ascending.

@@ -39,6 +39,19 @@ pub enum AggregateFunction {
     Max,
 }
 
+impl AggregateFunction {
+    /// Its name in SQL.
+    pub fn name(self) -> &'static str {
+        match self {
+            AggregateFunction::Count => "count",
+            AggregateFunction::Sum => "sum",
+            AggregateFunction::Average => "avg",
+            AggregateFunction::Min => "min",
+            AggregateFunction::Max => "max",
+        }
+    }
+}
+
 /// One aggregate.
 #[derive(Clone, Debug)]
 pub struct Aggregate {

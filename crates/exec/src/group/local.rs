@@ -13,6 +13,9 @@ use super::rows::Values;
 /// Numbers below so many bits index an array.
 const DENSE_BITS_MAX: u32 = 20;
 
+/// Rows that tell whether a key is nearly unique.
+const SAMPLE_ROWS: usize = 1 << 12;
+
 /// Which group each row is in.
 pub(super) struct LocalGroups {
     /// The group of each row.
@@ -29,10 +32,18 @@ struct Numbers {
 
 /// Finds the groups of `rows` rows by their keys, of which there is one at least.
 pub(super) fn group(keys: &[Values], rows: usize) -> Result<LocalGroups> {
-    let (first, rest) = keys.split_first().expect("there is a key");
-    let mut packed = numbers_of(first, rows)?;
-    for key in rest {
-        let mut next = numbers_of(key, rows)?;
+    let mut all = Vec::with_capacity(keys.len());
+    for key in keys {
+        let numbers = numbers_of(key, rows)?;
+        if is_nearly_unique(&numbers) {
+            // Rows that are alike are found when the groups of all blocks are put together.
+            return Ok(LocalGroups { groups: (0..rows as u32).collect(), first_rows: (0..rows as u32).collect() });
+        }
+        all.push(numbers);
+    }
+    let mut all = all.into_iter();
+    let mut packed = all.next().expect("there is a key");
+    for mut next in all {
         for wide in [&mut packed, &mut next] {
             if wide.bits > 32 {
                 *wide = renumbered(wide);
@@ -43,6 +54,18 @@ pub(super) fn group(keys: &[Values], rows: usize) -> Result<LocalGroups> {
         packed.bits += shift;
     }
     Ok(places(&packed))
+}
+
+/// Whether hardly any number of a wide key comes twice, going by some of them.
+fn is_nearly_unique(key: &Numbers) -> bool {
+    if key.bits <= 32 || key.numbers.len() < SAMPLE_ROWS {
+        return false;
+    }
+    let step = key.numbers.len() / SAMPLE_ROWS;
+    // Neighbours are looked at too: they are alike more often than others.
+    let sample: Vec<u64> =
+        key.numbers.chunks(step * 16).flat_map(|rows| &rows[..rows.len().min(16)]).copied().collect();
+    places_of(&sample, |number| mix(*number)).first_rows.len() * 32 > sample.len() * 31
 }
 
 fn numbers_of(key: &Values, rows: usize) -> Result<Numbers> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::catalog::default_table_source::{provider_as_source, source_as_provider};
-use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{DFSchema, Result, TableReference};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, DFSchema, Result, TableReference};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
 use datafusion::logical_expr::logical_plan::{Aggregate as AggregateNode, TableScan};
@@ -18,6 +18,7 @@ use rowmill_plan::{AggregateFunction, Predicate, is_aggregated, is_key_kind};
 use super::function::ExprFunction;
 use super::group_table::GroupTable;
 use super::relation::{Relation, relation, replace_columns};
+use crate::errors::plain;
 use crate::predicate::translate;
 use crate::semantics::total_error;
 use crate::table_scan::SnapshotTable;
@@ -28,10 +29,12 @@ pub(super) fn group(node: &LogicalPlan, state: &SessionState) -> Result<Option<L
     let Some(relation) = relation(&aggregate.input)? else { return Ok(None) };
     let provider = source_as_provider(&relation.scan.source)?;
     let Some(table) = (&*provider as &dyn std::any::Any).downcast_ref::<SnapshotTable>() else { return Ok(None) };
-    let mut lowering = Lowering { table, relation, input: aggregate.input.schema(), state, functions: Vec::new() };
+    let input = aggregate.input.schema();
+    let mut lowering = Lowering { table, relation, input, state, functions: Vec::new(), texts: Vec::new() };
     let Some(group) = lowering.group(aggregate)? else { return Ok(None) };
     let context = Arc::clone(table.context());
     let leaf = GroupTable {
+        text: lowering.text_of(&group),
         request: GroupRequest {
             group,
             functions: lowering.functions,
@@ -40,7 +43,6 @@ pub(super) fn group(node: &LogicalPlan, state: &SessionState) -> Result<Option<L
             cancel: context.cancel.clone(),
             broker: context.broker.clone(),
         },
-        text: text_of(aggregate, lowering.relation.scan),
         source: Arc::clone(table.source()),
         context,
     };
@@ -60,6 +62,8 @@ struct Lowering<'a> {
     input: &'a DFSchema,
     state: &'a SessionState,
     functions: Vec<Arc<dyn VectorFunction>>,
+    /// The functions as EXPLAIN shows them.
+    texts: Vec<String>,
 }
 
 impl Lowering<'_> {
@@ -167,23 +171,44 @@ impl Lowering<'_> {
         let schema = DFSchema::new_with_metadata(fields, Default::default())?;
         let function = ExprFunction::new(&expr, &schema, columns, kind.clone(), self.state)?;
         self.functions.push(Arc::new(function));
+        self.texts.push(self.shown(expr)?);
         Ok(Some(plan::Expr::Function(self.functions.len() - 1)))
     }
-}
 
-/// What EXPLAIN says of it.
-fn text_of(aggregate: &AggregateNode, scan: &TableScan) -> String {
-    let list = |exprs: &[Expr]| exprs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let mut text = scan.table_name.table().to_owned();
-    if !scan.filters.is_empty() {
-        let filters = scan.filters.iter().map(ToString::to_string).collect::<Vec<_>>().join(" AND ");
-        text += &format!(", where {filters}");
+    /// An expression with the columns as they are spelled.
+    fn shown(&self, expr: Expr) -> Result<String> {
+        let stored = self.table.source().table();
+        let spelled = |column: &Column| {
+            let place = stored.column_index(&column.name)?;
+            Some(Expr::Column(Column::from_name(&stored.columns[place].name)))
+        };
+        let expr = expr.transform(|expr| match &expr {
+            Expr::Column(column) => Ok(spelled(column).map_or(Transformed::no(expr), Transformed::yes)),
+            _ => Ok(Transformed::no(expr)),
+        });
+        Ok(plain(&expr.data()?.to_string()))
     }
-    if !aggregate.group_expr.is_empty() {
-        text += &format!(", by [{}]", list(&aggregate.group_expr));
+
+    /// What EXPLAIN says of a grouping.
+    fn text_of(&self, group: &plan::Group) -> String {
+        let table = self.table.source().table();
+        let name = |column: usize| table.columns[column].name.clone();
+        let shown = |expr: plan::Expr| match expr {
+            plan::Expr::Column(column) => name(column),
+            plan::Expr::Function(function) => self.texts[function].clone(),
+        };
+        let mut text = table.name.clone();
+        for (index, predicate) in group.predicates.iter().enumerate() {
+            text += &format!("{} {}", if index == 0 { ", where" } else { " AND" }, predicate.display(&name));
+        }
+        if !group.keys.is_empty() {
+            let keys: Vec<String> = group.keys.iter().map(|key| shown(key.expr)).collect();
+            text += &format!(", by [{}]", keys.join(", "));
+        }
+        for aggregate in &group.aggregates {
+            let argument = aggregate.argument.as_ref().map_or_else(|| "*".to_owned(), |(expr, _)| shown(*expr));
+            text += &format!(", {}({argument})", aggregate.function.name());
+        }
+        text
     }
-    if !aggregate.aggr_expr.is_empty() {
-        text += &format!(", [{}]", list(&aggregate.aggr_expr));
-    }
-    text
 }

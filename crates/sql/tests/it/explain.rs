@@ -9,9 +9,16 @@ fn a_plan_is_a_tree_that_says_who_runs_what() {
     let (_, mut session) = small();
     let plan = rows(&mut session, "EXPLAIN SELECT a, count(*) AS c FROM t WHERE a > 1 GROUP BY a ORDER BY c DESC");
     assert_eq!(plan[0], "plan");
-    let scan = plan.iter().find(|line| line.contains("Scan: T")).unwrap();
-    assert!(scan.contains("columns [A]") && scan.contains("where A > 1") && scan.contains("[native]"), "{plan:#?}");
-    assert!(plan.iter().any(|line| line.contains("Group") && line.contains("[datafusion]")), "{plan:#?}");
+    let group = plan.iter().find(|line| line.contains("Group: T")).unwrap();
+    assert!(group.contains("where A > 1, by [A], count(*)") && group.contains("[native]"), "{plan:#?}");
+    assert!(plan.iter().any(|line| line.contains("Sort") && line.contains("[datafusion]")), "{plan:#?}");
+    let of_all =
+        rows(&mut session, "EXPLAIN SELECT a + 1, sum(a * 2), string_agg(\"b b\", ',') FROM t WHERE a > 1 GROUP BY 1");
+    let scan = of_all.iter().find(|line| line.contains("Scan: T")).unwrap();
+    assert!(scan.contains("where A > 1") && scan.contains("[native]"), "{of_all:#?}");
+    assert!(of_all.iter().any(|line| line.contains("Group") && line.contains("[datafusion]")), "{of_all:#?}");
+    let computed = rows(&mut session, "EXPLAIN SELECT a + 1, sum(length(\"b b\")) FROM t GROUP BY 1").join("\n");
+    assert!(computed.contains("[native]") && !computed.contains("Scan"), "{computed}");
     assert!(
         !plan.iter().any(|line| line.contains("Exec") || line.contains("Int64") || line.contains('@')),
         "{plan:#?}"

@@ -18,6 +18,7 @@ mod explain;
 pub mod files;
 pub mod guards;
 mod information_schema;
+mod leaf;
 mod logical;
 mod names;
 mod native;

@@ -231,20 +231,10 @@ impl GroupBy {
         add(&self.metrics.rows_selected, rows.len());
         let group = &self.request.group;
         let keys: Vec<Values> = group.keys.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
-        // The list of the only key is its groups already.
-        let is_list = matches!(keys.as_slice(), [Values { codes: None, distinct: true, .. }]);
-        let local = match keys.is_empty() || is_list {
-            true => None,
-            false => Some(local::group(&keys, rows.len())?),
-        };
-        let groups = local.as_ref().map(|local| &*local.groups);
-        let numbers: Vec<u32>;
-        let first_rows = match &local {
-            Some(local) => &local.first_rows,
-            None => {
-                numbers = if keys.is_empty() { vec![0] } else { (0..rows.len() as u32).collect() };
-                &numbers
-            }
+        let local = (!keys.is_empty()).then(|| local::group(&keys, rows.len())).transpose()?;
+        let (groups, first_rows) = match &local {
+            Some(local) => (Some(&*local.groups), &*local.first_rows),
+            None => (None, &[0][..]),
         };
         let stride = self.states.words();
         // The keys are counted when they are there; a text is not known before.
@@ -253,7 +243,6 @@ impl GroupBy {
         let mut words = vec![0; first_rows.len() * stride];
         for state in self.states.iter() {
             let values = state.aggregate().argument.as_ref().map(|(expr, _)| rows.values(*expr)).transpose()?;
-            let groups = if is_list { Some(&**first_rows) } else { groups };
             let grouped = Grouped { rows: rows.len(), groups, weights: rows.weights() };
             state.add(&grouped, values.as_ref(), stride, &mut words)?;
         }

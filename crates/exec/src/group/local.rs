@@ -24,6 +24,13 @@ pub(super) struct LocalGroups {
     pub(super) first_rows: Vec<u32>,
 }
 
+impl LocalGroups {
+    fn one_per_row(rows: usize) -> LocalGroups {
+        let groups: Vec<u32> = (0..rows as u32).collect();
+        LocalGroups { first_rows: groups.clone(), groups }
+    }
+}
+
 /// A number per row below 2^bits, equal exactly for equal values.
 struct Numbers {
     bits: u32,
@@ -32,12 +39,16 @@ struct Numbers {
 
 /// Finds the groups of `rows` rows by their keys, of which there is one at least.
 pub(super) fn group(keys: &[Values], rows: usize) -> Result<LocalGroups> {
+    // The list of the only key is its groups already.
+    if let [Values { codes: None, distinct: true, .. }] = keys {
+        return Ok(LocalGroups::one_per_row(rows));
+    }
     let mut all = Vec::with_capacity(keys.len());
     for key in keys {
         let numbers = numbers_of(key, rows)?;
         if is_nearly_unique(&numbers) {
             // Rows that are alike are found when the groups of all blocks are put together.
-            return Ok(LocalGroups { groups: (0..rows as u32).collect(), first_rows: (0..rows as u32).collect() });
+            return Ok(LocalGroups::one_per_row(rows));
         }
         all.push(numbers);
     }

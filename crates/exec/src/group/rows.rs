@@ -137,11 +137,7 @@ impl<'a> Rows<'a> {
         run: &'a OpenRun,
         predicates: &[Predicate],
     ) -> Result<Rows<'a>> {
-        let mut selection = Selection::live(&(0..run.rows()), run.deleted());
-        for predicate in predicates {
-            selection.and(selected(&evaluate(predicate, run.rows(), &mut |column| run.values(table, column))?));
-        }
-        let positions = selection.positions(0);
+        let positions = Selection::of_run(table, run, predicates, &(0..run.rows()))?.positions(0);
         Ok(Rows { table, functions, origin: Origin::Run(run), total: run.rows(), positions, weights: None })
     }
 

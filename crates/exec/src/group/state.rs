@@ -161,28 +161,24 @@ impl State {
             rows.each(|row, group, weight| words[group * stride + at] += weight * u64::from(is_valid(place(row))));
             return Ok(());
         }
+        let mut is_in_range = true;
+        let each = |row: usize| Some(place(row)).filter(|place| is_valid(*place));
         if self.wide {
             let numbers = wide_numbers(values)?;
-            let mut is_over = false;
             rows.each(|row, group, weight| {
-                let place = place(row);
-                if is_valid(place) {
-                    let words = &mut words[group * stride + at..][..3];
-                    is_over |= !self.fold_wide(words, weight, numbers[place], true);
+                if let Some(place) = each(row) {
+                    is_in_range &= self.fold(&mut words[group * stride + at..][..3], weight, numbers[place], true);
                 }
             });
-            return if is_over { Err(self.total_out_of_range()) } else { Ok(()) };
+        } else {
+            let numbers = narrow_numbers(values)?;
+            rows.each(|row, group, weight| {
+                if let Some(place) = each(row) {
+                    is_in_range &= self.fold(&mut words[group * stride + at..][..2], weight, numbers[place], true);
+                }
+            });
         }
-        let numbers = narrow_numbers(values)?;
-        let mut is_over = false;
-        rows.each(|row, group, weight| {
-            let place = place(row);
-            if is_valid(place) {
-                let words = &mut words[group * stride + at..][..2];
-                is_over |= !self.fold_narrow(words, weight, numbers[place], true);
-            }
-        });
-        if is_over { Err(self.total_out_of_range()) } else { Ok(()) }
+        if is_in_range { Ok(()) } else { Err(self.total_out_of_range()) }
     }
 
     fn merge(&self, from: &[u64], into: &mut [u64]) -> Result<()> {
@@ -192,47 +188,28 @@ impl State {
                 true
             }
             _ if from[0] == 0 => true,
-            _ if self.wide => self.fold_wide(into, from[0], wide_of(from), false),
-            _ => self.fold_narrow(into, from[0], from[1] as i64, false),
+            _ if self.wide => self.fold(into, from[0], i128::of(from), false),
+            _ => self.fold(into, from[0], i64::of(from), false),
         };
         if is_in_range { Ok(()) } else { Err(self.total_out_of_range()) }
     }
 
     /// Adds a value of `count` rows; a total of so many with `each` off. Whether the total stays in its type.
     #[inline(always)]
-    fn fold_narrow(&self, words: &mut [u64], count: u64, value: i64, each: bool) -> bool {
-        let before = words[1] as i64;
+    fn fold<N: Number>(&self, words: &mut [u64], count: u64, value: N, each: bool) -> bool {
+        let before = N::of(words);
         let is_first = words[0] == 0;
         words[0] += count;
         let next = match self.fold {
             Fold::Add => {
-                let added = if each { value.checked_mul(count as i64) } else { Some(value) };
-                added.and_then(|added| before.checked_add(added))
+                let added = if each { value.times(count) } else { Some(value) };
+                added.and_then(|added| before.plus(added))
             }
             Fold::Least if !is_first => Some(before.min(value)),
             Fold::Greatest if !is_first => Some(before.max(value)),
             _ => Some(value),
         };
-        words[1] = next.unwrap_or_default() as u64;
-        next.is_some()
-    }
-
-    #[inline(always)]
-    fn fold_wide(&self, words: &mut [u64], count: u64, value: i128, each: bool) -> bool {
-        let before = wide_of(words);
-        let is_first = words[0] == 0;
-        words[0] += count;
-        let next = match self.fold {
-            Fold::Add => {
-                let added = if each { value.checked_mul(i128::from(count)) } else { Some(value) };
-                added.and_then(|added| before.checked_add(added))
-            }
-            Fold::Least if !is_first => Some(before.min(value)),
-            Fold::Greatest if !is_first => Some(before.max(value)),
-            _ => Some(value),
-        };
-        let bits = next.unwrap_or_default() as u128;
-        (words[1], words[2]) = (bits as u64, (bits >> 64) as u64);
+        next.unwrap_or_default().put(words);
         next.is_some()
     }
 
@@ -242,7 +219,7 @@ impl State {
             return Ok(Arc::new(Int64Array::from_iter_values((0..groups).map(|group| of(group)[0] as i64))));
         }
         let nulls = NullBuffer::from_iter((0..groups).map(|group| of(group)[0] > 0));
-        let total = |group: usize| if self.wide { wide_of(of(group)) } else { i128::from(of(group)[1] as i64) };
+        let total = |group: usize| if self.wide { i128::of(of(group)) } else { i64::of(of(group)).into() };
         let totals = (0..groups).map(total);
         let kind = &self.aggregate.kind;
         match self.aggregate.function {
@@ -281,8 +258,56 @@ fn is_in_range(total: i128) -> bool {
     total.unsigned_abs() < 10_u128.pow(DIGITS_MAX)
 }
 
-fn wide_of(words: &[u64]) -> i128 {
-    (u128::from(words[1]) | u128::from(words[2]) << 64) as i128
+/// A total or extreme behind the count of its words.
+trait Number: Copy + Default + Ord {
+    fn of(words: &[u64]) -> Self;
+    fn put(self, words: &mut [u64]);
+    fn plus(self, other: Self) -> Option<Self>;
+    fn times(self, count: u64) -> Option<Self>;
+}
+
+impl Number for i64 {
+    #[inline(always)]
+    fn of(words: &[u64]) -> i64 {
+        words[1] as i64
+    }
+
+    #[inline(always)]
+    fn put(self, words: &mut [u64]) {
+        words[1] = self as u64;
+    }
+
+    #[inline(always)]
+    fn plus(self, other: i64) -> Option<i64> {
+        self.checked_add(other)
+    }
+
+    #[inline(always)]
+    fn times(self, count: u64) -> Option<i64> {
+        self.checked_mul(count as i64)
+    }
+}
+
+impl Number for i128 {
+    #[inline(always)]
+    fn of(words: &[u64]) -> i128 {
+        (u128::from(words[1]) | u128::from(words[2]) << 64) as i128
+    }
+
+    #[inline(always)]
+    fn put(self, words: &mut [u64]) {
+        (words[1], words[2]) = (self as u64, (self as u128 >> 64) as u64);
+    }
+
+    #[inline(always)]
+    fn plus(self, other: i128) -> Option<i128> {
+        self.checked_add(other)
+    }
+
+    #[inline(always)]
+    fn times(self, count: u64) -> Option<i128> {
+        self.checked_mul(i128::from(count))
+    }
 }
 
 /// Values as numbers in the order of the values; anything for NULL.

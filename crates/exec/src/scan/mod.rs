@@ -246,14 +246,7 @@ impl TableScan {
 
     fn read_run(&self, run: &OpenRun, rows: Range<usize>) -> Result<Option<RecordBatch>> {
         let table = self.table();
-        let values = |column: usize| Ok(run.values(table, column)?.slice(rows.start, rows.len()));
-        let mut selection = Selection::live(&rows, run.deleted());
-        for predicate in &self.request.predicates {
-            if selection.is_empty() {
-                break;
-            }
-            selection.and(selected(&evaluate(predicate, rows.len(), &mut |column| values(column))?));
-        }
+        let selection = Selection::of_run(table, run, &self.request.predicates, &rows)?;
         let selected = self.count(&selection);
         if selected == 0 {
             return Ok(None);
@@ -261,7 +254,7 @@ impl TableScan {
         let positions = selection.positions(rows.start);
         let mut columns = Vec::with_capacity(self.request.columns.len() + 1);
         for &column in &self.request.columns {
-            let values = values(column)?;
+            let values = run.values(table, column)?.slice(rows.start, rows.len());
             columns.push(match &selection.bits {
                 None => values,
                 Some(bits) => arrow::compute::filter(&values, &bits.clone().into())
@@ -349,6 +342,24 @@ impl Selection {
         Selection { rows: rows.len(), bits: Some(live.finish()) }
     }
 
+    /// The rows of a frame of an open run that are not deleted and pass all of `predicates`.
+    pub(crate) fn of_run(
+        table: &TableDef,
+        run: &OpenRun,
+        predicates: &[Predicate],
+        rows: &Range<usize>,
+    ) -> Result<Self> {
+        let mut values = |column: usize| Ok(run.values(table, column)?.slice(rows.start, rows.len()));
+        let mut selection = Selection::live(rows, run.deleted());
+        for predicate in predicates {
+            if selection.is_empty() {
+                break;
+            }
+            selection.and(selected(&evaluate(predicate, rows.len(), &mut values)?));
+        }
+        Ok(selection)
+    }
+
     /// Leaves of the rows that are in those whose bit is set.
     fn keep(&mut self, bits: &BooleanBuffer) {
         assert_eq!(bits.len(), self.count(), "a conjunct answers every row that is in");
@@ -375,7 +386,7 @@ impl Selection {
         self.bits.as_ref().map_or(self.rows, BooleanBuffer::count_set_bits)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.bits.as_ref().is_some_and(|bits| bits.count_set_bits() == 0)
     }
 

@@ -220,9 +220,12 @@ impl Codes<'_> {
             truth.get(code as usize).copied().ok_or_else(|| Error::corrupt(format!("a code above {}", truth.len())))
         };
         let mut bits = BooleanBufferBuilder::new(range.len());
+        if range.is_empty() {
+            return Ok(bits.finish());
+        }
         match self {
             Codes::Constant => bits.append_n(range.len(), truth_of(0)?),
-            Codes::Runs { ends, codes } if !range.is_empty() => {
+            Codes::Runs { ends, codes } => {
                 let (runs, first) = (runs_of(*ends, &range)?, range.start);
                 let (ends, codes) = (ends.read::<u32>(runs.clone())?, codes.read::<u32>(runs)?);
                 for (end, code) in ends.iter().zip(&codes) {
@@ -235,20 +238,17 @@ impl Codes<'_> {
             }
             Codes::Rows { common, rows, row_codes, starts, lengths, run_codes } => {
                 bits.append_n(range.len(), truth_of(*common)?);
-                let singles = places(*rows, &range)?;
-                let (singles, codes) = (rows.read::<u32>(singles.clone())?, row_codes.read::<u32>(singles)?);
-                for (row, code) in singles.iter().zip(&codes) {
-                    if range.contains(&(*row as usize)) {
-                        bits.set_bit(*row as usize - range.start, truth_of(*code)?);
-                    }
-                }
+                each_stored_row(*rows, *row_codes, &range, |row, code| {
+                    bits.set_bit(row, truth_of(code)?);
+                    Ok(())
+                })?;
                 each_stored_run([*starts, *lengths, *run_codes], &range, |run, code| {
                     let truth = truth_of(code)?;
                     run.for_each(|row| bits.set_bit(row, truth));
                     Ok(())
                 })?;
             }
-            Codes::Runs { .. } | Codes::Packed(_) => {
+            Codes::Packed(_) => {
                 let mut is_above = false;
                 self.for_each(range, |codes| {
                     for group in codes.chunks(64) {
@@ -338,11 +338,24 @@ fn runs_of(ends: Ints<'_>, rows: &Range<usize>) -> Result<Range<usize>> {
 }
 
 fn scatter_rows(singles: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
+    each_stored_row(singles, codes, rows, |row, code| {
+        out[row] = code;
+        Ok(())
+    })
+}
+
+/// Calls `each` with the single rows that lie in `rows`, counted from their first, and their codes.
+fn each_stored_row(
+    singles: Ints<'_>,
+    codes: Ints<'_>,
+    rows: &Range<usize>,
+    mut each: impl FnMut(usize, u32) -> Result<()>,
+) -> Result<()> {
     let places = places(singles, rows)?;
     let (singles, codes) = (singles.read::<u32>(places.clone())?, codes.read::<u32>(places)?);
     for (row, code) in singles.iter().zip(&codes) {
-        if let Some(slot) = (*row as usize).checked_sub(rows.start).and_then(|row| out.get_mut(row)) {
-            *slot = *code;
+        if rows.contains(&(*row as usize)) {
+            each(*row as usize - rows.start, *code)?;
         }
     }
     Ok(())

@@ -15,6 +15,7 @@ use datafusion::datasource::{TableProvider, TableType};
 use datafusion::execution::SessionState;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, SchemaId, Settings, ViewId};
+use rowmill_exec::scan::ScanMetrics;
 use rowmill_txn::{Snapshot, ViewDef};
 
 use crate::errors::to_datafusion;
@@ -65,6 +66,13 @@ impl StatementContext {
         notices: Arc<Mutex<Vec<String>>>,
     ) -> Arc<Self> {
         Arc::new(StatementContext { snapshot, cancel, settings, broker, notices, scans: Mutex::default() })
+    }
+
+    /// Has `progress` count by `metrics`, and the statement's progress by `progress`.
+    pub(crate) fn follow(&self, progress: &Arc<ScanProgress>, metrics: &Arc<ScanMetrics>) {
+        if progress.follow(Arc::clone(metrics)) {
+            self.scans.lock().push(Arc::clone(progress));
+        }
     }
 
     /// How long the statement's planning may take.

@@ -34,7 +34,7 @@ use rowmill_storage::{TableDef, TableSource};
 
 use crate::catalog::{ROW_NUMBER_COLUMN, StatementContext};
 use crate::errors::to_datafusion;
-use crate::leaf::leaf_methods;
+use crate::leaf::{Passes, leaf_methods};
 use crate::names::planned_field;
 use crate::predicate::translate;
 
@@ -70,10 +70,6 @@ impl SnapshotTable {
             row_numbers: self.row_numbers,
             top: Some(top),
         }
-    }
-
-    pub(crate) fn has_top(&self) -> bool {
-        self.top.is_some()
     }
 
     pub(crate) fn source(&self) -> &Arc<dyn TableSource> {
@@ -192,16 +188,8 @@ pub(crate) struct ScanExec {
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     statistics: OnceLock<Arc<Statistics>>,
-    run: Mutex<Run>,
+    passes: Passes<Arc<TableScan>>,
     progress: Arc<ScanProgress>,
-}
-
-/// One pass over the table. A plan that is executed a second time (the recursive part of a `WITH RECURSIVE`) asks again
-/// for a partition that it has had, which starts the next pass.
-#[derive(Debug, Default)]
-struct Run {
-    scan: Option<Arc<TableScan>>,
-    started: Vec<usize>,
 }
 
 impl ScanExec {
@@ -223,7 +211,7 @@ impl ScanExec {
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             statistics: OnceLock::new(),
-            run: Mutex::default(),
+            passes: Passes::default(),
             progress: Arc::new(ScanProgress::new(rows_total)),
         }
     }
@@ -234,20 +222,11 @@ impl ScanExec {
 
     /// The pass that `partition` takes part in.
     fn pass(&self, partition: usize) -> Result<Arc<TableScan>> {
-        let mut run = self.run.lock();
-        if run.started.contains(&partition) {
-            *run = Run::default();
-        }
-        run.started.push(partition);
-        if let Some(scan) = &run.scan {
-            return Ok(Arc::clone(scan));
-        }
-        let scan = TableScan::new(Arc::clone(&self.source), self.request())?;
-        run.scan = Some(Arc::clone(&scan));
-        if self.progress.follow(Arc::clone(scan.metrics())) {
-            self.context.scans.lock().push(Arc::clone(&self.progress));
-        }
-        Ok(scan)
+        self.passes.enter(partition, || {
+            let scan = TableScan::new(Arc::clone(&self.source), self.request())?;
+            self.context.follow(&self.progress, scan.metrics());
+            Ok(scan)
+        })
     }
 
     fn request(&self) -> ScanRequest {
@@ -279,21 +258,31 @@ impl ScanExec {
 
     /// What the last pass over the table did, in words.
     pub(crate) fn measures(&self) -> Option<String> {
-        let run = self.run.lock();
-        let metrics = run.scan.as_ref()?.metrics();
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Some(format!(
-            "{} rows read, {} blocks read, {} skipped",
-            count(&metrics.rows_read),
-            count(&metrics.blocks_read),
-            count(&metrics.blocks_skipped)
-        ))
+        self.passes.last().map(|scan| in_words(scan.metrics()))
     }
 
     fn names(&self, columns: &[usize]) -> String {
         let names: Vec<&str> = columns.iter().map(|column| self.table().columns[*column].name.as_str()).collect();
         names.join(", ")
     }
+}
+
+/// What a scan or grouping read, in words.
+pub(crate) fn in_words(metrics: &ScanMetrics) -> String {
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    format!(
+        "{} rows read, {} blocks read, {} skipped",
+        count(&metrics.rows_read),
+        count(&metrics.blocks_read),
+        count(&metrics.blocks_skipped)
+    )
+}
+
+/// The conditions that a scan or grouping checks, as EXPLAIN shows them behind a table.
+pub(crate) fn where_clause(predicates: &[Predicate], table: &TableDef) -> String {
+    let name = |column: usize| table.columns[column].name.clone();
+    let shown: Vec<String> = predicates.iter().map(|predicate| predicate.display(&name).to_string()).collect();
+    if shown.is_empty() { String::new() } else { format!(", where {}", shown.join(" AND ")) }
 }
 
 /// Columns that EXPLAIN lists before it only counts them.
@@ -308,10 +297,7 @@ impl DisplayAs for ScanExec {
             few if few.len() <= COLUMNS_SHOWN_MAX => write!(f, ", columns [{}]", self.names(few))?,
             many => write!(f, ", {} of {} columns", many.len(), self.table().columns.len())?,
         }
-        let name = |column: usize| self.table().columns[column].name.clone();
-        for (index, predicate) in self.shape.predicates.iter().enumerate() {
-            write!(f, "{} {}", if index == 0 { ", where" } else { " AND" }, predicate.display(&name))?;
-        }
+        f.write_str(&where_clause(&self.shape.predicates, self.table()))?;
         if let Some(limit) = self.shape.limit {
             write!(f, ", limit {limit}")?;
         }

@@ -23,7 +23,6 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
-use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
 
 use super::file_set::FileSet;
@@ -32,7 +31,7 @@ use super::mapping::TargetColumn;
 use super::options::{FileFormat, ReadOptions};
 use super::parquet_table::ParquetTable;
 use crate::errors::to_datafusion;
-use crate::leaf::leaf_methods;
+use crate::leaf::{Passes, leaf_methods};
 use crate::names::planned_field;
 
 /// Bytes of files below which a second thread costs more than it saves.
@@ -107,20 +106,7 @@ struct FileScanExec {
     wanted: Vec<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    run: Mutex<Run>,
-}
-
-/// One pass over the files. A partition that is executed a second time starts the next pass.
-#[derive(Default)]
-struct Run {
-    jobs: Option<Arc<dyn Jobs>>,
-    started: Vec<usize>,
-}
-
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("started", &self.started).finish_non_exhaustive()
-    }
+    passes: Passes<Arc<dyn Jobs>>,
 }
 
 impl FileScanExec {
@@ -137,23 +123,13 @@ impl FileScanExec {
             wanted,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            run: Mutex::default(),
+            passes: Passes::default(),
         }
     }
 
     /// The jobs of the pass that `partition` takes part in.
     fn pass(&self, partition: usize) -> Result<Arc<dyn Jobs>> {
-        let mut run = self.run.lock();
-        if run.started.contains(&partition) {
-            *run = Run::default();
-        }
-        run.started.push(partition);
-        if let Some(jobs) = &run.jobs {
-            return Ok(Arc::clone(jobs));
-        }
-        let jobs = self.files.own_jobs(&self.wanted, &Progress::default())?;
-        run.jobs = Some(Arc::clone(&jobs));
-        Ok(jobs)
+        self.passes.enter(partition, || self.files.own_jobs(&self.wanted, &Progress::default()))
     }
 }
 

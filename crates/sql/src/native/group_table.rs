@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -16,14 +15,14 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, Sched
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
-use parking_lot::Mutex;
+use rowmill_base::Result;
 use rowmill_exec::group::{GroupBy, GroupRequest};
 use rowmill_storage::TableSource;
 
 use crate::catalog::StatementContext;
 use crate::errors::to_datafusion;
-use crate::leaf::leaf_methods;
-use crate::table_scan::ScanProgress;
+use crate::leaf::{Passes, leaf_methods};
+use crate::table_scan::{ScanProgress, in_words};
 
 /// The groups of a table's rows.
 #[derive(Debug)]
@@ -70,15 +69,8 @@ pub(crate) struct GroupExec {
     text: String,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    run: Mutex<Run>,
+    passes: Passes<Arc<GroupBy>>,
     progress: Arc<ScanProgress>,
-}
-
-/// One grouping; a plan that is executed a second time asks again for a partition that it has had, which starts the next.
-#[derive(Debug, Default)]
-struct Run {
-    group_by: Option<Arc<GroupBy>>,
-    started: Vec<usize>,
 }
 
 impl GroupExec {
@@ -97,34 +89,22 @@ impl GroupExec {
             text: table.text.clone(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            run: Mutex::default(),
+            passes: Passes::default(),
             progress: Arc::new(ScanProgress::new(table.source.row_count())),
         }
     }
 
-    fn grouping(&self, partition: usize) -> Arc<GroupBy> {
-        let mut run = self.run.lock();
-        if run.started.contains(&partition) {
-            *run = Run::default();
-        }
-        run.started.push(partition);
-        let group_by = run.group_by.get_or_insert_with(|| GroupBy::new(Arc::clone(&self.source), self.request.clone()));
-        if self.progress.follow(Arc::clone(group_by.metrics())) {
-            self.context.scans.lock().push(Arc::clone(&self.progress));
-        }
-        Arc::clone(group_by)
+    fn grouping(&self, partition: usize) -> Result<Arc<GroupBy>> {
+        self.passes.enter(partition, || {
+            let group_by = GroupBy::new(Arc::clone(&self.source), self.request.clone());
+            self.context.follow(&self.progress, group_by.metrics());
+            Ok(group_by)
+        })
     }
 
     /// What the last grouping did, in words.
     pub(crate) fn measures(&self) -> Option<String> {
-        let run = self.run.lock();
-        let metrics = run.group_by.as_ref()?.metrics();
-        Some(format!(
-            "{} rows read, {} blocks read, {} skipped",
-            metrics.rows_read.load(Ordering::Relaxed),
-            metrics.blocks_read.load(Ordering::Relaxed),
-            metrics.blocks_skipped.load(Ordering::Relaxed)
-        ))
+        self.passes.last().map(|group_by| in_words(group_by.metrics()))
     }
 }
 
@@ -148,7 +128,7 @@ impl ExecutionPlan for GroupExec {
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> PlanResult<SendableRecordBatchStream> {
-        let mut worker = self.grouping(partition).worker();
+        let mut worker = self.grouping(partition).map_err(to_datafusion)?.worker();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let batches = std::iter::from_fn(move || {
             let timer = metrics.elapsed_compute().timer();

@@ -21,7 +21,7 @@ use super::relation::{Relation, relation, replace_columns};
 use crate::errors::plain;
 use crate::predicate::translate;
 use crate::semantics::total_error;
-use crate::table_scan::SnapshotTable;
+use crate::table_scan::{SnapshotTable, where_clause};
 
 /// A GROUP BY over a stored table as a leaf that the engine runs; `None` if it does not.
 pub(super) fn group(node: &LogicalPlan, state: &SessionState) -> Result<Option<LogicalPlan>> {
@@ -198,9 +198,7 @@ impl Lowering<'_> {
             plan::Expr::Function(function) => self.texts[function].clone(),
         };
         let mut text = table.name.clone();
-        for (index, predicate) in group.predicates.iter().enumerate() {
-            text += &format!("{} {}", if index == 0 { ", where" } else { " AND" }, predicate.display(&name));
-        }
+        text += &where_clause(&group.predicates, table);
         if !group.keys.is_empty() {
             let keys: Vec<String> = group.keys.iter().map(|key| shown(key.expr)).collect();
             text += &format!(", by [{}]", keys.join(", "));

@@ -23,7 +23,7 @@ pub(super) fn with_bound(node: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let Some(relation) = relation(input)? else { return Ok(None) };
     let provider = source_as_provider(&relation.scan.source)?;
     let Some(table) = (&*provider as &dyn std::any::Any).downcast_ref::<SnapshotTable>() else { return Ok(None) };
-    if *rows == 0 || *rows > ROWS_MAX || keys.is_empty() || table.has_top() {
+    if *rows == 0 || *rows > ROWS_MAX || keys.is_empty() {
         return Ok(None);
     }
     let stored = table.source().table();

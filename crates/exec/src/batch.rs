@@ -1,0 +1,28 @@
+//! Batches of rows between operators.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use rowmill_base::Result;
+
+/// A worker's share of the batches of a source; after an error or the end, nothing. Dropping it ends the share early.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// An operator, or a foreign plan, as what it gives: batches of rows that any number of workers share.
+///
+/// Every batch goes to exactly one worker. A worker's share ends when no batch is left for anybody who has not asked
+/// yet, so that a source can be read to its end by one worker as well as by many, and workers that come late find
+/// nothing. A share may wait for other workers, but only for those that have begun theirs; whoever begins a share drives
+/// it to its end or drops it.
+pub trait BatchSource: Send + Sync + fmt::Debug {
+    /// The columns of every batch. Types are binding; names and whether a column can be NULL are not.
+    fn schema(&self) -> &SchemaRef;
+
+    /// Workers that have something to do at most.
+    fn parallelism(&self) -> usize;
+
+    /// A worker's share.
+    fn worker(self: Arc<Self>) -> Batches;
+}

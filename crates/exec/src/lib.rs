@@ -1,7 +1,16 @@
 //! The engine. Reads [`rowmill_storage::TableSource`]s by page frames; evaluates per distinct value what it can.
 
 pub mod batch;
+pub mod collect;
+pub mod filter;
 pub mod group;
+pub mod limit;
 pub mod predicate;
+pub mod project;
 pub mod quotient;
 pub mod scan;
+mod share;
+#[cfg(test)]
+mod test_input;
+pub mod union;
+pub mod values;

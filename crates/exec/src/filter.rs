@@ -1,0 +1,206 @@
+//! Rows for which a condition is true.
+//!
+//! A batch whose rows all pass goes on as it is. Of the others a new batch is made; while few rows pass, those of several
+//! batches are put into one, so that what follows does not work on crumbs, and texts are copied out of buffers of which
+//! little is left. A share keeps the order of its rows.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::{BatchCoalescer, filter_record_batch, prep_null_mask_filter};
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use rowmill_base::{Cancel, Error, Result};
+
+use crate::batch::{BatchSource, Batches};
+use crate::group::VectorFunction;
+use crate::project::evaluate;
+use crate::share::share;
+
+/// Gives the rows of its input for which a condition is true, neither false nor NULL.
+#[derive(Debug)]
+pub struct Filter {
+    input: Arc<dyn BatchSource>,
+    condition: Arc<dyn VectorFunction>,
+    batch_rows: usize,
+    cancel: Cancel,
+}
+
+impl Filter {
+    /// The rows of `input` for which `condition`, a function of its columns, gives true. Batches that are put together
+    /// have `batch_rows` rows at most, at least one. `cancel` is asked once per batch.
+    pub fn new(
+        input: Arc<dyn BatchSource>,
+        condition: Arc<dyn VectorFunction>,
+        batch_rows: usize,
+        cancel: Cancel,
+    ) -> Arc<Filter> {
+        Arc::new(Filter { input, condition, batch_rows: batch_rows.max(1), cancel })
+    }
+
+    /// Which rows pass.
+    fn passing(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let truth = evaluate(&*self.condition, batch)?;
+        let Some(truth) = truth.as_boolean_opt().filter(|truth| truth.len() == batch.num_rows()) else {
+            let found = format!("{} values of {}", truth.len(), truth.data_type());
+            return Err(Error::internal(format!("a condition on {} rows gave {found}", batch.num_rows())));
+        };
+        Ok(if truth.null_count() > 0 { prep_null_mask_filter(truth) } else { truth.clone() })
+    }
+}
+
+impl BatchSource for Filter {
+    fn schema(&self) -> &SchemaRef {
+        self.input.schema()
+    }
+
+    fn parallelism(&self) -> usize {
+        self.input.parallelism()
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        let mut filtered = Filtered {
+            input: Arc::clone(&self.input).worker(),
+            gathered: BatchCoalescer::new(Arc::clone(self.input.schema()), self.batch_rows)
+                // More rows than that are not worth another copy.
+                .with_biggest_coalesce_batch_size(Some(self.batch_rows / 2)),
+            untouched: None,
+            filter: self,
+        };
+        share(move || filtered.next_batch())
+    }
+}
+
+/// A worker's share.
+struct Filtered {
+    filter: Arc<Filter>,
+    input: Batches,
+    /// Rows that passed.
+    gathered: BatchCoalescer,
+    /// The batch after those rows.
+    untouched: Option<RecordBatch>,
+}
+
+impl Filtered {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.gathered.next_completed_batch().or_else(|| self.untouched.take()) {
+                return Ok(Some(batch));
+            }
+            self.filter.cancel.check()?;
+            match self.input.next().transpose()? {
+                Some(batch) => self.add(batch)?,
+                None if self.gathered.is_empty() => return Ok(None),
+                None => self.gathered.finish_buffered_batch().map_err(failed)?,
+            }
+        }
+    }
+
+    fn add(&mut self, batch: RecordBatch) -> Result<()> {
+        let passing = self.filter.passing(&batch)?;
+        match passing.true_count() {
+            0 => Ok(()),
+            rows if rows == batch.num_rows() => {
+                self.untouched = Some(batch);
+                self.gathered.finish_buffered_batch().map_err(failed)
+            }
+            // Filtered first: rows that are gathered by the mask itself would keep the buffers of all texts.
+            _ => filter_record_batch(&batch, &passing)
+                .and_then(|passed| self.gathered.push_batch(passed))
+                .map_err(failed),
+        }
+    }
+}
+
+fn failed(error: ArrowError) -> Error {
+    Error::internal(format!("a filter: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use rowmill_base::ErrorKind;
+
+    use super::*;
+    use crate::collect::collect;
+    use crate::test_input::{Computed, Failing, number_batch, number_schema, numbers, numbers_of};
+    use crate::values::Values;
+
+    fn filtered(input: Arc<dyn BatchSource>, condition: Arc<Computed>) -> Arc<dyn BatchSource> {
+        Filter::new(input, condition, 100, Cancel::new())
+    }
+
+    /// True of multiples of 1,000 and of what lies between 5,000 and 6,000, NULL of negative numbers.
+    fn few() -> Arc<Computed> {
+        Computed::new(&[0], |columns, _| {
+            let numbers = columns[0].as_primitive::<Int64Type>().values().iter();
+            let truth = numbers.map(|n| (*n >= 0).then_some(n % 1_000 == 0 || (5_000..6_000).contains(n)));
+            Ok(Arc::new(truth.collect::<BooleanArray>()))
+        })
+    }
+
+    #[test]
+    fn rows_pass_where_the_condition_is_true_and_keep_their_order() {
+        let source = filtered(numbers(-3_000..20_000, 250), few());
+        let batches = collect(&source, 1).expect("nothing fails");
+        let expected: Vec<i64> = (0..20_000).filter(|n| n % 1_000 == 0 || (5_000..6_000).contains(n)).collect();
+        assert_eq!(numbers_of(&batches), expected);
+        // Those before, four that are untouched, and those behind.
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [5, 250, 250, 250, 250, 14]);
+    }
+
+    #[test]
+    fn untouched_batches_are_the_ones_that_came() {
+        let batch = number_batch(0..10);
+        let all = Computed::new(&[], |_, rows| Ok(Arc::new(BooleanArray::from(vec![true; rows]))));
+        let source = filtered(Values::new(number_schema(), vec![batch.clone()]), all);
+        let passed = collect(&source, 1).expect("nothing fails");
+        assert!(Arc::ptr_eq(passed[0].column(0), batch.column(0)));
+    }
+
+    #[test]
+    fn several_workers_give_every_row_once() {
+        let source = filtered(numbers(0..200_000, 70), few());
+        let mut found = numbers_of(&collect(&source, 4).expect("nothing fails"));
+        found.sort_unstable();
+        assert_eq!(found, (0..200_000).filter(|n| n % 1_000 == 0 || (5_000..6_000).contains(n)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_few_texts_do_not_hold_the_buffers_of_all() {
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("n", DataType::Int64, false),
+            Field::new("s", DataType::Utf8View, true),
+        ]));
+        let batches = (0..20).map(|batch| {
+            let texts = (0..1_000).map(|row| format!("a text too long for its view, {batch} {row}"));
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(Int64Array::from_iter_values(batch * 1_000..(batch + 1) * 1_000)),
+                Arc::new(StringViewArray::from_iter_values(texts)),
+            ];
+            RecordBatch::try_new(Arc::clone(&schema), columns).expect("two columns")
+        });
+        let source = filtered(Values::new(Arc::clone(&schema), batches.collect()), few());
+        let passed = collect(&source, 1).expect("nothing fails");
+        assert_eq!(passed[0].num_rows(), 5);
+        let texts = passed[0].column(1).as_string_view();
+        assert_eq!(texts.value(3), "a text too long for its view, 3 0");
+        assert!(texts.get_buffer_memory_size() < 20_000, "{} bytes", texts.get_buffer_memory_size());
+    }
+
+    #[test]
+    fn failures_come_through() {
+        let source = filtered(Arc::new(Failing(numbers(0..100, 10))), few());
+        assert_eq!(collect(&source, 2).unwrap_err().kind(), ErrorKind::Io);
+
+        let number = Computed::new(&[0], |columns, _| Ok(Arc::clone(&columns[0])));
+        let error = collect(&filtered(numbers(0..10, 10), number), 1).unwrap_err();
+        assert_eq!(error.message(), "a condition on 10 rows gave 10 values of Int64");
+
+        let cancel = Cancel::new();
+        cancel.cancel();
+        let source: Arc<dyn BatchSource> = Filter::new(numbers(0..10, 10), few(), 100, cancel);
+        assert_eq!(collect(&source, 1).unwrap_err().kind(), ErrorKind::Cancelled);
+    }
+}

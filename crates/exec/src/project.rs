@@ -1,0 +1,143 @@
+//! Columns made of the columns of each batch.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::SchemaRef;
+use rowmill_base::{Cancel, Error, Result};
+
+use crate::batch::{BatchSource, Batches};
+use crate::group::VectorFunction;
+use crate::share::{batch_of, share, with_nulls};
+
+/// What a result column is.
+#[derive(Clone, Debug)]
+pub enum Projected {
+    /// The column of the input at this position.
+    Column(usize),
+    /// A function of columns of the input.
+    Function(Arc<dyn VectorFunction>),
+    /// The one value of an array of one row.
+    Constant(ArrayRef),
+}
+
+/// Gives the rows of its input with other columns.
+#[derive(Debug)]
+pub struct Project {
+    input: Arc<dyn BatchSource>,
+    columns: Vec<Projected>,
+    schema: SchemaRef,
+    cancel: Cancel,
+}
+
+impl Project {
+    /// The rows of `input` with `columns`, which are those of `schema`. `cancel` is asked once per batch.
+    pub fn new(
+        input: Arc<dyn BatchSource>,
+        columns: Vec<Projected>,
+        schema: &SchemaRef,
+        cancel: Cancel,
+    ) -> Arc<Project> {
+        assert_eq!(columns.len(), schema.fields().len(), "every result column is of the schema");
+        Arc::new(Project { input, columns, schema: with_nulls(schema), cancel })
+    }
+}
+
+impl BatchSource for Project {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        self.input.parallelism()
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        let mut input = Arc::clone(&self.input).worker();
+        // One per result column, as long as the longest batch so far.
+        let mut constants: Vec<Option<ArrayRef>> = vec![None; self.columns.len()];
+        share(move || {
+            self.cancel.check()?;
+            let Some(batch) = input.next().transpose()? else { return Ok(None) };
+            let made = self.columns.iter().zip(&mut constants).map(|(column, constant)| match column {
+                Projected::Column(column) => Ok(Arc::clone(batch.column(*column))),
+                Projected::Function(function) => evaluate(&**function, &batch),
+                Projected::Constant(value) => repeated(value, batch.num_rows(), constant),
+            });
+            let columns = made.collect::<Result<_>>()?;
+            batch_of("a projection", &self.schema, columns, batch.num_rows()).map(Some)
+        })
+    }
+}
+
+/// What `function` gives for the rows of `batch`.
+pub(crate) fn evaluate(function: &dyn VectorFunction, batch: &RecordBatch) -> Result<ArrayRef> {
+    let columns: Vec<ArrayRef> = function.columns().iter().map(|column| Arc::clone(batch.column(*column))).collect();
+    function.evaluate(&columns, batch.num_rows())
+}
+
+/// `rows` times the value, sliced from `longest`, which is made anew when it is too short.
+fn repeated(value: &ArrayRef, rows: usize, longest: &mut Option<ArrayRef>) -> Result<ArrayRef> {
+    if let Some(values) = longest.as_ref().filter(|values| values.len() >= rows) {
+        return Ok(values.slice(0, rows));
+    }
+    let values = take(value, &UInt32Array::from(vec![0; rows]), None)
+        .map_err(|error| Error::internal(format!("a constant of a projection: {error}")))?;
+    Ok(Arc::clone(longest.insert(values)))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, Int64Array, StringViewArray};
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use rowmill_base::ErrorKind;
+
+    use super::*;
+    use crate::collect::collect;
+    use crate::test_input::{Computed, Failing, numbers};
+
+    fn projected(input: Arc<dyn BatchSource>) -> Arc<dyn BatchSource> {
+        let double = Computed::new(&[0], |columns, _| {
+            let numbers = columns[0].as_primitive::<Int64Type>();
+            Ok(Arc::new(numbers.unary::<_, Int64Type>(|n| 2 * n)))
+        });
+        let columns = vec![
+            Projected::Function(double),
+            Projected::Column(0),
+            Projected::Constant(Arc::new(StringViewArray::from(vec!["x"]))),
+            Projected::Constant(Arc::new(Int64Array::from(vec![None]))),
+        ];
+        let kinds = [DataType::Int64, DataType::Int64, DataType::Utf8View, DataType::Int64];
+        let fields: Vec<Field> = kinds.into_iter().map(|kind| Field::new("c", kind, false)).collect();
+        Project::new(input, columns, &Arc::new(Schema::new(fields)), Cancel::new())
+    }
+
+    #[test]
+    fn columns_functions_and_constants_stand_side_by_side() {
+        let batches = collect(&projected(numbers(0..25, 10)), 3).expect("nothing fails");
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 25);
+        for batch in &batches {
+            for row in 0..batch.num_rows() {
+                let number = |column: usize| batch.column(column).as_primitive::<Int64Type>().value(row);
+                assert_eq!(number(0), 2 * number(1));
+                assert_eq!(batch.column(2).as_string_view().value(row), "x");
+                assert!(batch.column(3).is_null(row));
+            }
+        }
+    }
+
+    #[test]
+    fn rows_without_columns_are_counted() {
+        let source: Arc<dyn BatchSource> =
+            Project::new(numbers(0..25, 10), Vec::new(), &Arc::new(Schema::empty()), Cancel::new());
+        let batches = collect(&source, 1).expect("nothing fails");
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [10, 10, 5]);
+    }
+
+    #[test]
+    fn failures_come_through() {
+        let error = collect(&projected(Arc::new(Failing(numbers(0..100, 10)))), 2).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+    }
+}

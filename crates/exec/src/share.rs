@@ -1,0 +1,44 @@
+//! How an operator gives a worker its share.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use rowmill_base::{Error, Result};
+
+use crate::batch::Batches;
+
+/// A share whose batches are those that `next` gives. After an error or the end it lets go of `next`, and with it of
+/// the shares that it reads.
+pub(crate) fn share(next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static) -> Batches {
+    Box::new(Share { next: Some(next) })
+}
+
+struct Share<N> {
+    next: Option<N>,
+}
+
+impl<N: FnMut() -> Result<Option<RecordBatch>>> Iterator for Share<N> {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.next.as_mut()?().transpose();
+        if !matches!(batch, Some(Ok(_))) {
+            self.next = None;
+        }
+        batch
+    }
+}
+
+/// The same columns, any of which may be NULL: what is known of NULLs binds no batch.
+pub(crate) fn with_nulls(schema: &SchemaRef) -> SchemaRef {
+    let fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// A batch of `rows` rows, by `operator`. `schema` allows NULLs.
+pub(crate) fn batch_of(operator: &str, schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        .map_err(|error| Error::internal(format!("{operator}: {error}")))
+}

@@ -1,0 +1,91 @@
+//! What tests of operators read and compute.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use rowmill_base::{Error, ErrorKind, Result};
+
+use crate::batch::{BatchSource, Batches};
+use crate::group::VectorFunction;
+use crate::share::share;
+use crate::values::Values;
+
+/// One column of 64-bit numbers.
+pub(crate) fn number_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]))
+}
+
+pub(crate) fn number_batch(numbers: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let numbers = Arc::new(Int64Array::from_iter_values(numbers));
+    RecordBatch::try_new(number_schema(), vec![numbers]).expect("one column")
+}
+
+/// The numbers of `range` in batches of `batch_rows`.
+pub(crate) fn numbers(range: Range<i64>, batch_rows: usize) -> Arc<Values> {
+    let starts = range.clone().step_by(batch_rows);
+    let batches = starts.map(|start| number_batch(start..range.end.min(start + batch_rows as i64))).collect();
+    Values::new(number_schema(), batches)
+}
+
+/// The numbers of the first columns of batches.
+pub(crate) fn numbers_of(batches: &[RecordBatch]) -> Vec<i64> {
+    batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+/// A source of which every share fails after one batch of its own.
+#[derive(Debug)]
+pub(crate) struct Failing(pub(crate) Arc<Values>);
+
+impl BatchSource for Failing {
+    fn schema(&self) -> &SchemaRef {
+        self.0.schema()
+    }
+
+    fn parallelism(&self) -> usize {
+        self.0.parallelism()
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        let mut share_of_values = Arc::clone(&self.0).worker();
+        let mut given = false;
+        share(move || {
+            if std::mem::replace(&mut given, true) {
+                return Err(Error::new(ErrorKind::Io, "the disk is on fire"));
+            }
+            share_of_values.next().transpose()
+        })
+    }
+}
+
+type Compute = fn(&[ArrayRef], usize) -> Result<ArrayRef>;
+
+/// A function of ours as one that the engine is handed.
+pub(crate) struct Computed {
+    columns: Vec<usize>,
+    compute: Compute,
+}
+
+impl Computed {
+    pub(crate) fn new(columns: &[usize], compute: Compute) -> Arc<Computed> {
+        Arc::new(Computed { columns: columns.to_vec(), compute })
+    }
+}
+
+impl fmt::Debug for Computed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Computed({:?})", self.columns)
+    }
+}
+
+impl VectorFunction for Computed {
+    fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        (self.compute)(columns, rows)
+    }
+}

@@ -1,0 +1,129 @@
+//! UNION ALL.
+//!
+//! Workers read the inputs one after the other, together: an input is read by as many workers as it has work for, and who
+//! comes when it has enough goes on to the next. At the end everybody asks those that were passed over, in case a share
+//! was dropped early.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::datatypes::SchemaRef;
+
+use crate::batch::{BatchSource, Batches};
+use crate::share::share;
+
+/// Gives the rows of all its inputs.
+#[derive(Debug)]
+pub struct Union {
+    inputs: Vec<Input>,
+    schema: SchemaRef,
+}
+
+#[derive(Debug)]
+struct Input {
+    source: Arc<dyn BatchSource>,
+    /// Workers that have begun a share.
+    workers: AtomicUsize,
+}
+
+impl Union {
+    /// The rows of `inputs`, whose columns have the types of `schema`.
+    pub fn new(inputs: Vec<Arc<dyn BatchSource>>, schema: SchemaRef) -> Arc<Union> {
+        let kinds =
+            |schema: &SchemaRef| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+        for input in &inputs {
+            assert_eq!(kinds(input.schema()), kinds(&schema), "all inputs of a union have its types");
+        }
+        let inputs = inputs.into_iter().map(|source| Input { source, workers: AtomicUsize::new(0) }).collect();
+        Arc::new(Union { inputs, schema })
+    }
+
+    /// The next input to read of those that `left` names, passing over those that have workers enough.
+    fn next_input(&self, left: &mut VecDeque<usize>) -> Option<usize> {
+        for _ in 0..left.len() {
+            let number = left.pop_front()?;
+            let input = &self.inputs[number];
+            if input.workers.fetch_add(1, Ordering::Relaxed) < input.source.parallelism() {
+                return Some(number);
+            }
+            left.push_back(number);
+        }
+        left.pop_front()
+    }
+}
+
+impl BatchSource for Union {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        self.inputs.iter().fold(0, |sum, input| sum.saturating_add(input.source.parallelism()))
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        let mut left: VecDeque<usize> = (0..self.inputs.len()).collect();
+        let mut input: Option<Batches> = None;
+        share(move || {
+            loop {
+                if let Some(batch) = input.as_mut().and_then(Iterator::next).transpose()? {
+                    return Ok(Some(batch));
+                }
+                let Some(next) = self.next_input(&mut left) else { return Ok(None) };
+                input = Some(Arc::clone(&self.inputs[next].source).worker());
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rowmill_base::ErrorKind;
+
+    use super::*;
+    use crate::collect::collect;
+    use crate::test_input::{Failing, number_schema, numbers, numbers_of};
+
+    fn three() -> Vec<Arc<dyn BatchSource>> {
+        vec![numbers(0..1_000, 10), numbers(0..0, 10), numbers(1_000..1_005, 10)]
+    }
+
+    #[test]
+    fn every_row_of_every_input_comes_once() {
+        for threads in 1..=4 {
+            let source: Arc<dyn BatchSource> = Union::new(three(), number_schema());
+            assert_eq!(source.parallelism(), 101);
+            let mut found = numbers_of(&collect(&source, threads).expect("nothing fails"));
+            found.sort_unstable();
+            assert_eq!(found, (0..1_005).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn one_worker_reads_one_input_after_the_other() {
+        let source: Arc<dyn BatchSource> = Union::new(three(), number_schema());
+        assert_eq!(numbers_of(&collect(&source, 1).expect("nothing fails")), (0..1_005).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_a_dropped_share_leaves_is_read_by_another() {
+        let union = Union::new(vec![numbers(0..10, 10), numbers(10..30, 20)], number_schema());
+        // It has begun the first input and gave nothing yet.
+        let mut left: VecDeque<usize> = (0..2).collect();
+        assert_eq!(union.next_input(&mut left), Some(0));
+        let source: Arc<dyn BatchSource> = union;
+        let mut found = numbers_of(&collect(&source, 1).expect("nothing fails"));
+        found.sort_unstable();
+        assert_eq!(found, (0..30).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn no_inputs_are_no_rows_and_failures_come_through() {
+        let source: Arc<dyn BatchSource> = Union::new(Vec::new(), number_schema());
+        assert!(collect(&source, 2).expect("nothing fails").is_empty());
+        let inputs: Vec<Arc<dyn BatchSource>> = vec![numbers(0..5, 10), Arc::new(Failing(numbers(0..50, 10)))];
+        let source: Arc<dyn BatchSource> = Union::new(inputs, number_schema());
+        assert_eq!(collect(&source, 2).unwrap_err().kind(), ErrorKind::Io);
+    }
+}

@@ -3,8 +3,10 @@
 pub mod batch;
 pub mod collect;
 pub mod filter;
+pub mod function;
 pub mod group;
 pub mod limit;
+pub mod operator;
 pub mod predicate;
 pub mod project;
 pub mod quotient;
@@ -14,3 +16,4 @@ mod share;
 mod test_input;
 pub mod union;
 pub mod values;
+pub mod workers;

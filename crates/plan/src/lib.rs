@@ -1,7 +1,11 @@
 //! What the planner tells the engine. Data only: no I/O, no execution, nothing that either side could hide in it.
 
 mod group;
+mod node;
 mod predicate;
+mod text;
 
 pub use group::{Aggregate, AggregateFunction, Expr, Group, Key, is_aggregated, is_key_kind};
+pub use node::{Join, JoinKind, Node, Scan, SortKey};
 pub use predicate::{CompareOp, Predicate};
+pub use text::{Names, where_clause};

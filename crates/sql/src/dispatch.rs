@@ -27,7 +27,8 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
     match sql {
         Sql::Query(query) => {
             let view = work.view()?;
-            Ok(Outcome::Rows(work.rows(view, query)?))
+            let ready = work.ready_whole(view, query)?;
+            Ok(Outcome::Rows(ready.start(work.progress().cloned(), work.started)))
         }
         Sql::Insert(insert) => insert::run(work, insert),
         Sql::Update(update) => update::run(work, update),

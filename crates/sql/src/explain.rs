@@ -19,6 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::{DescribeAlias, Expr, Query, Statement as Sql, UtilityOption, Value};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
+use crate::native::NativeExec;
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
 
@@ -91,14 +92,23 @@ fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
 /// One line per operator, each below the one that it feeds.
 fn tree(plan: &Arc<dyn ExecutionPlan>, branch: &str, stem: &str, measured: bool, lines: &mut Vec<String>) {
     let plan = operator::telling(plan);
+    if let Some(native) = (&**plan as &dyn std::any::Any).downcast_ref::<NativeExec>() {
+        native.tree(branch, stem, measured, lines);
+        return;
+    }
     let operator = operator::describe(&**plan, measured);
     lines.push(format!("{branch}{}  [{}]", operator.text, operator.engine));
     let children = plan.children();
     for (index, child) in children.iter().enumerate() {
-        let last = index + 1 == children.len();
-        let (corner, side) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        tree(child, &format!("{stem}{corner}"), &format!("{stem}{side}"), measured, lines);
+        let (branch, stem) = below(stem, index + 1 == children.len());
+        tree(child, &branch, &stem, measured, lines);
     }
+}
+
+/// How the line of an operator's input begins, the last of them or another, and those of what is below that.
+pub(crate) fn below(stem: &str, last: bool) -> (String, String) {
+    let (corner, side) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+    (format!("{stem}{corner}"), format!("{stem}{side}"))
 }
 
 /// `DESCRIBE query`: its columns.

@@ -25,6 +25,7 @@ mod native;
 mod open_transaction;
 mod outcome;
 mod parse;
+mod plan_cache;
 mod planner;
 mod predicate;
 mod prepared;

@@ -1,32 +1,98 @@
-//! Parts of a plan that the engine runs itself.
+//! Plans that the engine runs itself.
 //!
-//! The optimised logical plan is searched for them from the top ([`lower`]). Each becomes a leaf: to DataFusion it is the
-//! scan of a table whose rows are the result ([`group_table`]). What the engine does not run stays with DataFusion's
-//! operators, above such leaves or instead of them.
+//! The optimised logical plan is lowered from its leaves up ([`lowering`]), to `rowmill_plan`. If all of it is native the
+//! engine runs the statement; otherwise each native part is a leaf of DataFusion's plan, the scan of a table whose rows
+//! are the result ([`table`]).
 
+mod estimate;
 mod function;
-mod group_table;
+mod join;
 mod lowering;
-mod relation;
-mod top;
+mod rows;
+mod table;
 
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use rowmill_base::TableId;
+use rowmill_exec::function::VectorFunction;
+use rowmill_plan::{Names, Node};
+use rowmill_storage::TableSource;
 
-pub(crate) use group_table::GroupExec;
+use self::lowering::{Lowered, Lowerer};
+use crate::catalog::StatementContext;
 
-/// `plan` with leaves of the engine's own in place of what it runs.
-pub(crate) fn lower(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
-    plan.transform_down(|node| {
-        if let Some(sort) = top::with_bound(&node)? {
-            return Ok(Transformed::yes(sort));
-        }
-        match lowering::group(&node, state)? {
-            Some(leaf) => Ok(Transformed::yes(leaf)),
-            None => Ok(Transformed::no(node)),
-        }
-    })
-    .data()
+pub(crate) use table::NativeExec;
+
+/// A logical plan after lowering.
+pub(crate) enum Lowering {
+    /// The engine runs all of it; the columns of its result.
+    Whole(NativePlan, SchemaRef),
+    /// DataFusion runs it, over leaves some of which may be the engine's.
+    Mixed(LogicalPlan),
+}
+
+/// Lowers `plan` as far as the engine runs it.
+pub(crate) fn lower(plan: LogicalPlan, state: &SessionState) -> Result<Lowering> {
+    let mut lowerer = Lowerer::new(state);
+    match lowerer.lower(plan.clone())? {
+        Lowered::Native(rows) => Ok(match lowerer.whole(*rows, &plan)? {
+            Some(native) => Lowering::Whole(native, Arc::clone(plan.schema().inner())),
+            None => Lowering::Mixed(plan),
+        }),
+        Lowered::Foreign(plan) => Ok(Lowering::Mixed(plan)),
+    }
+}
+
+/// A plan of the engine's for any snapshot with the same catalog.
+#[derive(Debug)]
+pub(crate) struct PlanShape {
+    root: Node,
+    tables: Vec<TableId>,
+    functions: Vec<Arc<dyn VectorFunction>>,
+    /// The functions as EXPLAIN shows them.
+    texts: Vec<String>,
+}
+
+/// A plan of the engine's over the tables of one statement's snapshot.
+#[derive(Clone, Debug)]
+pub(crate) struct NativePlan {
+    shape: Arc<PlanShape>,
+    tables: Vec<Arc<dyn TableSource>>,
+    context: Arc<StatementContext>,
+}
+
+impl NativePlan {
+    /// The plan `shape` over the tables that a statement sees; `None` if one of them is not there.
+    pub(crate) fn over(shape: Arc<PlanShape>, context: &Arc<StatementContext>) -> Option<NativePlan> {
+        let table = |id: &TableId| Some(context.snapshot.table(*id)? as Arc<dyn TableSource>);
+        let tables = shape.tables.iter().map(table).collect::<Option<Vec<_>>>()?;
+        Some(NativePlan { shape, tables, context: Arc::clone(context) })
+    }
+
+    /// What does not depend on the snapshot.
+    pub(crate) fn shape(&self) -> &Arc<PlanShape> {
+        &self.shape
+    }
+}
+
+impl Names for NativePlan {
+    fn table(&self, table: usize) -> &str {
+        &self.tables[table].table().name
+    }
+
+    fn column(&self, table: usize, column: usize) -> &str {
+        &self.tables[table].table().columns[column].name
+    }
+
+    fn size(&self, table: usize) -> (usize, u64) {
+        (self.tables[table].blocks().len(), self.tables[table].row_count())
+    }
+
+    fn function(&self, function: usize) -> &str {
+        &self.shape.texts[function]
+    }
 }

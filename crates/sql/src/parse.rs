@@ -72,6 +72,11 @@ impl Statement {
         self.parameters
     }
 
+    /// Whether it only reads.
+    pub(crate) fn is_query(&self) -> bool {
+        matches!(&*self.body, Body::Sql(sql) if matches!(**sql, ast::Statement::Query(_)))
+    }
+
     pub(crate) fn body(&self) -> &Body {
         &self.body
     }

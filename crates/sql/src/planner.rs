@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::DataFusionError;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::execution::{SessionState, SessionStateBuilder, TaskContext};
 use datafusion::prelude::SessionConfig;
 use rowmill_base::{Error, Result};
 use rowmill_txn::Engine;
@@ -19,6 +19,7 @@ use crate::{semantics, storage_function};
 #[derive(Debug)]
 pub(crate) struct Planner {
     base: SessionState,
+    task: Arc<TaskContext>,
 }
 
 impl Planner {
@@ -27,7 +28,8 @@ impl Planner {
             .with_config(semantics::configure(config()))
             .with_runtime_env(runtime_env(engine)?)
             .with_default_features();
-        Ok(Planner { base: semantics::install(builder).build() })
+        let base = semantics::install(builder).build();
+        Ok(Planner { task: base.task_ctx(), base })
     }
 
     /// The state in which a statement is planned and run.
@@ -47,6 +49,11 @@ impl Planner {
         // What now() and current_date answer during the statement.
         state.mark_start_execution();
         state
+    }
+
+    /// What operators run with that need nothing of their statement.
+    pub(crate) fn task(&self) -> Arc<TaskContext> {
+        Arc::clone(&self.task)
     }
 
     /// DataFusion's error in our words, with the names that the statement could have meant.

@@ -34,8 +34,9 @@ use crate::catalog::StatementContext;
 use crate::errors::to_datafusion;
 use crate::guards::{StatementLimits, check_growth, guard_joins, guard_plan, run_on_large_stack};
 use crate::names::Spellings;
-use crate::native;
+use crate::native::{self, Lowering, NativeExec, NativePlan};
 use crate::outcome::{ProgressFn, RowStream};
+use crate::plan_cache::{CachedPlan, is_timeless};
 use crate::planner::Planner;
 use crate::runtime;
 use crate::session::Work;
@@ -50,6 +51,10 @@ pub(crate) struct ReadyQuery {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
     /// The names of the result as spelled, and the types that the operators give.
     pub(crate) schema: SchemaRef,
+    /// The plan, where all of it is the engine's.
+    native: Option<Arc<NativeExec>>,
+    /// What another statement with the same text can run again.
+    reusable: Option<CachedPlan>,
 }
 
 /// A query after binding: what it means is settled, how it runs is not.
@@ -107,25 +112,47 @@ impl Draft {
 
     fn ready_here(self) -> Result<ReadyQuery> {
         let state = self.planner.state(&self.context);
-        let cancel = &self.context.cancel;
-        let recursion_max = self.context.settings.number("recursion_max");
+        let has_params = !self.params.is_empty();
         let planned = runtime::handle().block_on(async {
             let statement = ast::Statement::Query(self.query);
             let (plan, names) = plan_named(&state, statement, &self.spellings).await?;
             let plan = bind_parameters(plan, self.params)?;
             check_growth(&plan, &StatementLimits::from(&self.context.settings)).map_err(to_datafusion)?;
-            let plan = guard_joins(state.optimize(&plan)?, cancel)?;
-            let plan = match self.context.settings.flag("native_operators") {
+            let is_reusable = !has_params && is_timeless(&plan)?;
+            let plan = state.optimize(&plan)?;
+            let lowering = match self.context.settings.flag("native_operators") {
                 true => native::lower(plan, &state)?,
-                false => plan,
+                false => Lowering::Mixed(plan),
             };
-            let plan = state.query_planner().create_physical_plan(&plan, &state).await?;
-            Ok((guard_plan(plan, cancel, recursion_max)?, names))
+            Ok(match lowering {
+                Lowering::Whole(plan, schema) => {
+                    let named = named_schema(&schema, &names);
+                    let cached = CachedPlan { shape: Arc::clone(plan.shape()), schema: Arc::clone(&named) };
+                    let native = NativeExec::new(plan, schema);
+                    let plan = Arc::clone(&native) as Arc<dyn ExecutionPlan>;
+                    (plan, named, Some(native), is_reusable.then_some(cached))
+                }
+                Lowering::Mixed(plan) => {
+                    let plan = mixed_plan(plan, &state, &self.context).await?;
+                    let named = named_schema(&plan.schema(), &names);
+                    (plan, named, None, None)
+                }
+            })
         });
-        let (plan, names) = planned.map_err(|error| self.planner.translate(error, &self.context))?;
-        let schema = named_schema(&plan.schema(), &names);
-        Ok(ReadyQuery { context: self.context, task: state.task_ctx(), plan, schema })
+        let (plan, schema, native, reusable) = planned.map_err(|error| self.planner.translate(error, &self.context))?;
+        Ok(ReadyQuery { context: self.context, task: state.task_ctx(), plan, schema, native, reusable })
     }
+}
+
+/// The operators of a plan that DataFusion runs, with places where they look at the cancel flag.
+async fn mixed_plan(
+    plan: LogicalPlan,
+    state: &SessionState,
+    context: &StatementContext,
+) -> PlanResult<Arc<dyn ExecutionPlan>> {
+    let plan = guard_joins(plan, &context.cancel)?;
+    let plan = state.query_planner().create_physical_plan(&plan, state).await?;
+    guard_plan(plan, &context.cancel, context.settings.number("recursion_max"))
 }
 
 /// The plan of `statement`, and the names of its columns as spelled.
@@ -194,5 +221,31 @@ impl Work<'_> {
     /// Runs a query of this statement over `snapshot`.
     pub(crate) fn rows(&self, snapshot: Arc<Snapshot>, query: &ast::Query) -> Result<RowStream> {
         Ok(self.ready(snapshot, query)?.start(self.progress().cloned(), self.started))
+    }
+
+    /// Plans the query that this statement is over `snapshot`, or finds the plan of one with the same text.
+    pub(crate) fn ready_whole(&mut self, snapshot: Arc<Snapshot>, query: &ast::Query) -> Result<ReadyQuery> {
+        let version = snapshot.catalog().version();
+        if self.params.is_empty()
+            && let Some(ready) = self.known(&snapshot, version)
+        {
+            return Ok(ready);
+        }
+        let mut ready = self.ready(snapshot, query)?;
+        if let Some(plan) = ready.reusable.take() {
+            let (text, settings) = (self.statement.text(), self.settings().clone());
+            self.plans().lock().keep_plan(text, plan, &settings, version);
+        }
+        Ok(ready)
+    }
+
+    /// The query with this statement's text, if its plan is known.
+    fn known(&self, snapshot: &Arc<Snapshot>, version: u64) -> Option<ReadyQuery> {
+        let CachedPlan { shape, schema } = self.plans().lock().plan(self.statement.text(), self.settings(), version)?;
+        let context = self.context(Arc::clone(snapshot));
+        let plan = NativePlan::over(shape, &context)?;
+        let native = NativeExec::new(plan, Arc::clone(&schema));
+        let plan = Arc::clone(&native) as Arc<dyn ExecutionPlan>;
+        Some(ReadyQuery { context, task: self.planner().task(), plan, schema, native: Some(native), reusable: None })
     }
 }

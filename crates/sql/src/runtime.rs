@@ -1,8 +1,10 @@
-//! The one pool of threads on which DataFusion's operators run, shared by all databases of the process.
+//! The pools of threads on which queries run, shared by all databases of the process: the engine's, and the one of
+//! DataFusion's operators.
 
 use std::sync::LazyLock;
 use std::thread::available_parallelism;
 
+use rowmill_exec::workers::Workers;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::guards::{STACK_BYTES, quiet_panics};
@@ -19,7 +21,14 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
         .expect("the operating system gives a process a few threads")
 });
 
-/// The pool.
+static WORKERS: Workers = Workers::new("rowmill-engine", STACK_BYTES, quiet_panics);
+
+/// The engine's threads.
+pub(crate) fn workers() -> &'static Workers {
+    &WORKERS
+}
+
+/// The pool of DataFusion's operators.
 pub(crate) fn handle() -> &'static Handle {
     RUNTIME.handle()
 }

@@ -18,6 +18,7 @@ use crate::guards::catch_panics;
 use crate::open_transaction::OpenTransaction;
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
+use crate::plan_cache::PlanCache;
 use crate::planner::Planner;
 
 /// One connection to a database. Statements run one after the other.
@@ -29,6 +30,7 @@ pub struct Session {
     running: Arc<Mutex<Cancel>>,
     progress: Option<ProgressFn>,
     notices: Arc<Mutex<Vec<String>>>,
+    plans: Mutex<PlanCache>,
 }
 
 /// Cancels the statement that its session runs at that moment. Any thread may hold one.
@@ -55,12 +57,22 @@ impl Session {
             running: Arc::default(),
             progress: None,
             notices: Arc::default(),
+            plans: Mutex::default(),
         })
     }
 
     /// Parses one or several statements. Nothing runs if one of them cannot be parsed.
     pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
-        parse::parse(sql, &self.settings)
+        if let Some(statement) = self.plans.lock().statement(sql, &self.settings) {
+            return Ok(vec![statement]);
+        }
+        let statements = parse::parse(sql, &self.settings)?;
+        if let [statement] = statements.as_slice()
+            && statement.is_query()
+        {
+            self.plans.lock().keep_statement(sql, statement, &self.settings);
+        }
+        Ok(statements)
     }
 
     /// Runs `statement` with values for its parameters. A result with rows is worked out while it is pulled.
@@ -159,6 +171,10 @@ impl Work<'_> {
 
     pub(crate) fn planner(&self) -> &Arc<Planner> {
         &self.session.planner
+    }
+
+    pub(crate) fn plans(&self) -> &Mutex<PlanCache> {
+        &self.session.plans
     }
 
     pub(crate) fn settings(&self) -> &Settings {

@@ -28,8 +28,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
-use rowmill_exec::scan::{ScanMetrics, ScanRequest, TableScan, TopRequest};
-use rowmill_plan::Predicate;
+use rowmill_exec::scan::{ScanMetrics, ScanRequest, TableScan};
+use rowmill_plan::{Predicate, where_clause};
 use rowmill_storage::{TableDef, TableSource};
 
 use crate::catalog::{ROW_NUMBER_COLUMN, StatementContext};
@@ -37,6 +37,7 @@ use crate::errors::to_datafusion;
 use crate::leaf::{Passes, leaf_methods};
 use crate::names::planned_field;
 use crate::predicate::translate;
+pub(crate) use estimate::selectivity;
 
 /// A stored table of one snapshot.
 #[derive(Debug)]
@@ -46,8 +47,6 @@ pub(crate) struct SnapshotTable {
     schema: SchemaRef,
     /// Whether the schema ends with [`ROW_NUMBER_COLUMN`].
     row_numbers: bool,
-    /// The order of which only the first rows are needed.
-    top: Option<TopRequest>,
 }
 
 impl SnapshotTable {
@@ -58,18 +57,7 @@ impl SnapshotTable {
             });
         let number = row_numbers.then(|| Field::new(ROW_NUMBER_COLUMN, DataType::UInt64, false));
         let schema = Arc::new(Schema::new(columns.chain(number).collect::<Vec<_>>()));
-        SnapshotTable { source, context, schema, row_numbers, top: None }
-    }
-
-    /// The same table for a scan of which only the first rows of an order are needed.
-    pub(crate) fn with_top(&self, top: TopRequest) -> SnapshotTable {
-        SnapshotTable {
-            source: Arc::clone(&self.source),
-            context: Arc::clone(&self.context),
-            schema: Arc::clone(&self.schema),
-            row_numbers: self.row_numbers,
-            top: Some(top),
-        }
+        SnapshotTable { source, context, schema, row_numbers }
     }
 
     pub(crate) fn source(&self) -> &Arc<dyn TableSource> {
@@ -116,7 +104,7 @@ impl TableProvider for SnapshotTable {
         };
         let columns = ScanColumns::new(projection, self.row_numbers.then_some(self.schema.fields().len() - 1));
         let schema = Arc::new(self.schema.project(&columns.projection)?);
-        let request = ScanShape { columns, predicates, limit, top: self.top.clone() };
+        let request = ScanShape { columns, predicates, limit };
         Ok(Arc::new(ScanExec::new(Arc::clone(&self.source), Arc::clone(&self.context), schema, request)))
     }
 }
@@ -146,7 +134,6 @@ struct ScanShape {
     columns: ScanColumns,
     predicates: Vec<Predicate>,
     limit: Option<usize>,
-    top: Option<TopRequest>,
 }
 
 /// Rows a scan has to read and has read, for the progress of its statement.
@@ -234,7 +221,7 @@ impl ScanExec {
             columns: self.shape.columns.stored.clone(),
             predicates: self.shape.predicates.clone(),
             limit: self.shape.limit,
-            top: self.shape.top.clone(),
+            top: None,
             batch_rows: self.context.settings.number("batch_rows") as usize,
             row_numbers: self.shape.columns.row_number_at.is_some(),
             cancel: self.context.cancel.clone(),
@@ -247,7 +234,7 @@ impl ScanExec {
             statistics.column_statistics.insert(at, zones::unknown_column());
         }
         if !self.shape.predicates.is_empty() {
-            let share = estimate::selectivity(&*self.source, &self.shape.predicates);
+            let share = selectivity(&*self.source, &self.shape.predicates);
             statistics = zones::filtered(statistics, share);
         }
         match self.shape.limit {
@@ -278,13 +265,6 @@ pub(crate) fn in_words(metrics: &ScanMetrics) -> String {
     )
 }
 
-/// The conditions that a scan or grouping checks, as EXPLAIN shows them behind a table.
-pub(crate) fn where_clause(predicates: &[Predicate], table: &TableDef) -> String {
-    let name = |column: usize| table.columns[column].name.clone();
-    let shown: Vec<String> = predicates.iter().map(|predicate| predicate.display(&name).to_string()).collect();
-    if shown.is_empty() { String::new() } else { format!(", where {}", shown.join(" AND ")) }
-}
-
 /// Columns that EXPLAIN lists before it only counts them.
 const COLUMNS_SHOWN_MAX: usize = 12;
 
@@ -297,13 +277,10 @@ impl DisplayAs for ScanExec {
             few if few.len() <= COLUMNS_SHOWN_MAX => write!(f, ", columns [{}]", self.names(few))?,
             many => write!(f, ", {} of {} columns", many.len(), self.table().columns.len())?,
         }
-        f.write_str(&where_clause(&self.shape.predicates, self.table()))?;
+        let name = |column: usize| self.table().columns[column].name.clone();
+        f.write_str(&where_clause(&self.shape.predicates, &name))?;
         if let Some(limit) = self.shape.limit {
             write!(f, ", limit {limit}")?;
-        }
-        if let Some(top) = &self.shape.top {
-            let names: Vec<usize> = top.keys.iter().map(|key| key.column).collect();
-            write!(f, ", first {} by [{}]", top.rows, self.names(&names))?;
         }
         write!(f, ", {} blocks, {} rows", self.source.blocks().len(), self.source.row_count())
     }
@@ -363,7 +340,7 @@ fn without_bounds(mut statistics: Statistics) -> Statistics {
 }
 
 /// A batch of the scan with the plan's names, and with the row number where the plan wants it.
-fn conform(batch: RecordBatch, schema: &SchemaRef, row_number_at: Option<usize>) -> Result<RecordBatch> {
+pub(crate) fn conform(batch: RecordBatch, schema: &SchemaRef, row_number_at: Option<usize>) -> Result<RecordBatch> {
     let rows = batch.num_rows();
     let mut columns = batch.columns().to_vec();
     if let Some(at) = row_number_at {

@@ -12,7 +12,7 @@ use rowmill_plan::{Expr, Predicate};
 use rowmill_storage::chunk::Chunk;
 use rowmill_storage::{Block, OpenRun, TableDef};
 
-use super::VectorFunction;
+use crate::function::VectorFunction;
 use crate::predicate::evaluate;
 use crate::scan::block_state::{BlockState, is_cheaper_by_rows, selected};
 use crate::scan::{Selection, cut};

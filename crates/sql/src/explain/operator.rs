@@ -8,7 +8,6 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use regex::Regex;
 
 use crate::errors::plain;
-use crate::native::GroupExec;
 use crate::table_scan::ScanExec;
 
 /// An operator as EXPLAIN shows it.
@@ -61,7 +60,7 @@ pub(super) fn telling(mut plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPl
 
 pub(super) fn describe(plan: &dyn ExecutionPlan, measured: bool) -> Operator {
     let any = plan as &dyn std::any::Any;
-    let native = any.is::<ScanExec>() || any.is::<GroupExec>();
+    let native = any.is::<ScanExec>();
     let written = Written(plan).to_string();
     let text = if native { written } else { in_words(&written) };
     let measures = if measured { measures(plan) } else { String::new() };
@@ -172,9 +171,6 @@ fn measures(plan: &dyn ExecutionPlan) -> String {
     }
     if let Some(scan) = (plan as &dyn std::any::Any).downcast_ref::<ScanExec>() {
         parts.extend(scan.measures());
-    }
-    if let Some(group) = (plan as &dyn std::any::Any).downcast_ref::<GroupExec>() {
-        parts.extend(group.measures());
     }
     if parts.is_empty() { String::new() } else { format!("  ({})", parts.join(", ")) }
 }

@@ -10,7 +10,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
 use rowmill_base::{Error, Result};
-use rowmill_exec::group::VectorFunction;
+use rowmill_exec::function::VectorFunction;
 
 use crate::errors::{NoCandidates, from_datafusion};
 

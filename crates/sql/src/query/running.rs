@@ -1,8 +1,11 @@
-//! A query at work: its operators on the shared pool, its batches in a short queue, its consumer waiting.
+//! A query at work: its operators on a pool of threads, its batches in a short queue, its consumer waiting.
 //!
 //! ```text
 //! pool:     operators -> batch -> [ queue of BATCHES_AHEAD ] -> consumer's thread
 //! ```
+//!
+//! What the engine runs as a whole runs on the engine's threads, anything else on those of DataFusion's operators. A
+//! query of the engine's with hardly any work is done by the consumer itself, batch by batch.
 //!
 //! The consumer wakes for every batch and otherwise every [`POLL`] to see whether the statement was cancelled or ran
 //! into its deadline, so both are noticed even when an operator does not give way. Dropping the consumer's side ends
@@ -10,7 +13,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -19,12 +22,15 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, StreamExt};
 use rowmill_base::{Cancel, Error, Result};
+use rowmill_exec::batch::Batches;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::ReadyQuery;
 use crate::catalog::StatementContext;
 use crate::errors::{NoCandidates, from_datafusion, from_panic};
+use crate::guards::catch_panics;
+use crate::native::NativeExec;
 use crate::outcome::{Progress, ProgressFn};
 use crate::runtime;
 
@@ -37,31 +43,34 @@ const REPORT: Duration = Duration::from_millis(100);
 
 /// The consumer's side of a query at work.
 pub(crate) struct Running {
-    batches: Receiver<Result<RecordBatch>>,
-    room: Arc<Semaphore>,
+    work: Producer,
     schema: SchemaRef,
     context: Arc<StatementContext>,
-    task: AbortHandle,
     report: Option<Report>,
     /// All batches were taken: there is no work left to end.
     finished: bool,
 }
 
+/// Where batches come from.
+enum Producer {
+    /// DataFusion's operators; room is given back for every batch that is taken.
+    Operators { batches: Receiver<Result<RecordBatch>>, room: Arc<Semaphore>, task: AbortHandle },
+    /// The engine's threads.
+    Workers(Receiver<Result<RecordBatch>>),
+    /// The consumer's thread.
+    Here(Batches),
+}
+
 impl Running {
     /// Puts the operators of `query` to work.
     pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
-        let ReadyQuery { context, task, plan, schema } = query;
-        let (sender, batches) = channel();
-        let room = Arc::new(Semaphore::new(BATCHES_AHEAD));
-        let work = produce(plan, task, sender.clone(), Arc::clone(&room));
-        let task = runtime::handle().spawn(async move {
-            if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
-                // Nobody listens any more when this fails.
-                let _ = sender.send(Err(from_panic(&*panic)));
-            }
-        });
+        let ReadyQuery { context, task, plan, schema, native, .. } = query;
+        let work = match native {
+            Some(native) => Producer::native(&native, context.settings.threads()),
+            None => Producer::operators(plan, task),
+        };
         let report = progress.map(|tell| Report { tell, started, last: started });
-        Running { batches, room, schema, context, task: task.abort_handle(), report, finished: false }
+        Running { work, schema, context, report, finished: false }
     }
 
     fn cancel(&self) -> &Cancel {
@@ -71,14 +80,22 @@ impl Running {
     /// The next batch as the pool gives it.
     fn receive(&mut self) -> Option<Result<RecordBatch>> {
         loop {
-            match self.batches.recv_timeout(POLL) {
-                Ok(batch) => {
-                    self.room.add_permits(1);
-                    return Some(batch);
+            let received = match &mut self.work {
+                Producer::Here(batches) => {
+                    let batch = catch_panics(|| batches.next().transpose()).transpose();
+                    self.finished = batch.is_none();
+                    return batch;
                 }
+                Producer::Workers(batches) => batches.recv_timeout(POLL),
+                Producer::Operators { batches, room, .. } => {
+                    batches.recv_timeout(POLL).inspect(|_| room.add_permits(1))
+                }
+            };
+            match received {
+                Ok(batch) => return Some(batch),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(error) = self.cancel().check() {
-                        self.task.abort();
+                        self.work.abort();
                         return Some(Err(error));
                     }
                 }
@@ -126,9 +143,68 @@ impl Drop for Running {
         if self.finished {
             return;
         }
-        self.task.abort();
+        self.work.abort();
         // Work that the task handed to other threads of the pool ends at its next frame.
         self.cancel().cancel();
+    }
+}
+
+impl Producer {
+    fn operators(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Producer {
+        let (sender, batches) = channel();
+        let room = Arc::new(Semaphore::new(BATCHES_AHEAD));
+        let work = produce(plan, task, sender.clone(), Arc::clone(&room));
+        let task = runtime::handle().spawn(async move {
+            if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
+                // Nobody listens any more when this fails.
+                let _ = sender.send(Err(from_panic(&*panic)));
+            }
+        });
+        Producer::Operators { batches, room, task: task.abort_handle() }
+    }
+
+    fn native(native: &NativeExec, threads: usize) -> Producer {
+        let (sender, batches) = sync_channel(BATCHES_AHEAD);
+        let started = native.begin().and_then(|running| {
+            let workers = running.parallelism().min(threads);
+            if workers == 0 {
+                return Ok(Some(catch_panics(|| Ok(running.worker()))?));
+            }
+            for _ in 0..workers {
+                let (running, sender) = (Arc::clone(&running), sender.clone());
+                runtime::workers().start(move || pass_on(&running, &sender))?;
+            }
+            Ok(None)
+        });
+        match started {
+            Ok(None) => Producer::Workers(batches),
+            Ok(Some(here)) => Producer::Here(here),
+            Err(error) => Producer::Here(Box::new(std::iter::once(Err(error)))),
+        }
+    }
+
+    /// Ends work that would go on by itself. The engine's ends when nobody takes its batches.
+    fn abort(&self) {
+        if let Producer::Operators { task, .. } = self {
+            task.abort();
+        }
+    }
+}
+
+/// A worker's share of a query of the engine's, as long as somebody takes the batches.
+fn pass_on(running: &rowmill_exec::operator::Running, sender: &SyncSender<Result<RecordBatch>>) {
+    let passed = catch_panics(|| {
+        for batch in running.worker() {
+            let failed = batch.is_err();
+            if sender.send(batch).is_err() || failed {
+                break;
+            }
+        }
+        Ok(())
+    });
+    if let Err(error) = passed {
+        // Nobody listens any more when this fails.
+        let _ = sender.send(Err(error));
     }
 }
 

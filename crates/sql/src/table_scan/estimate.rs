@@ -16,7 +16,7 @@ const LIKE: f64 = 0.15;
 const LEAST: f64 = 1e-6;
 
 /// The share of rows that pass all of `predicates`, as if they were independent.
-pub(super) fn selectivity(source: &dyn TableSource, predicates: &[Predicate]) -> f64 {
+pub(crate) fn selectivity(source: &dyn TableSource, predicates: &[Predicate]) -> f64 {
     predicates.iter().map(|predicate| share(source, predicate)).product::<f64>().clamp(LEAST, 1.0)
 }
 

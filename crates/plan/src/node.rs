@@ -1,0 +1,192 @@
+//! The native physical plan: a tree of operators.
+//!
+//! The columns of an operator's result are numbered from 0, and an [`Expr`] of an operator speaks of the columns of its
+//! input. Tables and functions are named by their places in lists that travel beside the plan, so that a plan outlives
+//! the snapshot and the statement that it was made for.
+
+use arrow::datatypes::SchemaRef;
+
+use crate::{AggregateFunction, Expr, Group, Predicate};
+
+/// An operator and what it works on.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// Rows of a stored table.
+    Scan(Scan),
+    /// Rows for which a condition is true.
+    Filter {
+        /// The rows.
+        input: Box<Node>,
+        /// The condition, a boolean.
+        condition: Expr,
+    },
+    /// Other columns for the same rows.
+    Project {
+        /// The rows.
+        input: Box<Node>,
+        /// The columns.
+        exprs: Vec<Expr>,
+        /// The result.
+        schema: SchemaRef,
+    },
+    /// Rows put together by keys: the keys, then the aggregates.
+    Group {
+        /// The rows.
+        input: Box<Node>,
+        /// Keys and aggregates.
+        group: Group,
+        /// The result.
+        schema: SchemaRef,
+    },
+    /// Rows of two inputs side by side.
+    Join(Join),
+    /// Rows in order.
+    Sort {
+        /// The rows.
+        input: Box<Node>,
+        /// What they are ordered by.
+        keys: Vec<SortKey>,
+        /// Rows that are left out at the front.
+        skip: usize,
+        /// Rows behind those that are given at most.
+        rows: Option<usize>,
+    },
+    /// Some of the rows, in the order in which they come.
+    Limit {
+        /// The rows.
+        input: Box<Node>,
+        /// Rows that are left out at the front.
+        skip: usize,
+        /// Rows behind those that are given at most.
+        rows: Option<usize>,
+    },
+}
+
+/// Rows of a stored table.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// The table, by its place among those of the plan.
+    pub table: usize,
+    /// The result's columns, by their positions in the table's definition.
+    pub columns: Vec<usize>,
+    /// Conditions that all have to be true; their columns are positions in the table's definition.
+    pub predicates: Vec<Predicate>,
+    /// The result.
+    pub schema: SchemaRef,
+}
+
+/// Rows of two inputs side by side, where keys are equal.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// The rows that are kept in memory, by their keys.
+    pub build: Box<Node>,
+    /// The rows that are looked up among them.
+    pub probe: Box<Node>,
+    /// Which rows are given.
+    pub kind: JoinKind,
+    /// What has to be equal: columns of `build` and of `probe`, of the same types.
+    pub on: Vec<(usize, usize)>,
+    /// Whether NULL equals NULL.
+    pub nulls_equal: bool,
+    /// Whether an anti join answers `NOT IN`: no row is given once there is a NULL among the keys of `build`.
+    pub null_aware: bool,
+    /// What has to be true besides, over the columns of `build` and, behind them, of `probe`.
+    pub condition: Option<Expr>,
+    /// The result's columns, among those of `build` and, behind them, of `probe`.
+    pub output: Vec<usize>,
+    /// The result.
+    pub schema: SchemaRef,
+}
+
+/// Which rows a join gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum JoinKind {
+    /// Pairs.
+    Inner,
+    /// Pairs, and rows of `probe` without one.
+    ProbeOuter,
+    /// Pairs, and rows of `build` without one.
+    BuildOuter,
+    /// Pairs, and rows of both without one.
+    FullOuter,
+    /// Rows of `probe` with a pair.
+    ProbeSemi,
+    /// Rows of `probe` without a pair.
+    ProbeAnti,
+    /// Rows of `build` with a pair.
+    BuildSemi,
+    /// Rows of `build` without a pair.
+    BuildAnti,
+    /// Rows of `probe`, and behind their columns whether there is a pair.
+    ProbeMark,
+}
+
+/// One of the columns that rows are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SortKey {
+    /// The column.
+    pub column: usize,
+    /// `DESC`
+    pub descending: bool,
+    /// `NULLS FIRST`
+    pub nulls_first: bool,
+}
+
+impl Node {
+    /// The columns of the result.
+    pub fn schema(&self) -> &SchemaRef {
+        match self {
+            Node::Scan(scan) => &scan.schema,
+            Node::Project { schema, .. } | Node::Group { schema, .. } | Node::Join(Join { schema, .. }) => schema,
+            Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => input.schema(),
+        }
+    }
+
+    /// Whether a column of the result can be NULL. Of what a function gives nothing is believed.
+    pub fn is_nullable(&self, column: usize) -> bool {
+        let of = |input: &Node, expr: Expr| match expr {
+            Expr::Column(column) => input.is_nullable(column),
+            Expr::Function(_) => true,
+        };
+        match self {
+            Node::Scan(scan) => scan.schema.field(column).is_nullable(),
+            Node::Project { input, exprs, .. } => of(input, exprs[column]),
+            Node::Group { group, .. } => match column.checked_sub(group.keys.len()) {
+                None => group.keys[column].nullable,
+                Some(aggregate) => group.aggregates[aggregate].function != AggregateFunction::Count,
+            },
+            Node::Join(join) => join.is_nullable(join.output[column]),
+            Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
+                input.is_nullable(column)
+            }
+        }
+    }
+
+    /// What the operator works on.
+    pub fn inputs(&self) -> Vec<&Node> {
+        match self {
+            Node::Scan(_) => Vec::new(),
+            Node::Filter { input, .. }
+            | Node::Project { input, .. }
+            | Node::Group { input, .. }
+            | Node::Sort { input, .. }
+            | Node::Limit { input, .. } => vec![input],
+            Node::Join(join) => vec![&join.build, &join.probe],
+        }
+    }
+}
+
+impl Join {
+    /// Whether a column can be NULL in the result, by its place among those of `build` and `probe`.
+    fn is_nullable(&self, column: usize) -> bool {
+        let of_build = self.build.schema().fields().len();
+        let of_probe = self.probe.schema().fields().len();
+        match self.kind {
+            JoinKind::ProbeMark if column == of_build + of_probe => true,
+            JoinKind::ProbeOuter | JoinKind::FullOuter if column < of_build => true,
+            JoinKind::BuildOuter | JoinKind::FullOuter if column >= of_build => true,
+            _ if column < of_build => self.build.is_nullable(column),
+            _ => self.probe.is_nullable(column - of_build),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The lines that EXPLAIN shows of a native plan.
+
+use std::borrow::Cow;
+
+use crate::{Expr, Group, Join, JoinKind, Node, Predicate, Scan, SortKey};
+
+/// The names that a plan's numbers stand for.
+pub trait Names {
+    /// The name of the table at this place of the plan's list.
+    fn table(&self, table: usize) -> &str;
+
+    /// The name of a column of that table, by its position in the table's definition.
+    fn column(&self, table: usize, column: usize) -> &str;
+
+    /// Blocks and rows of that table.
+    fn size(&self, table: usize) -> (usize, u64);
+
+    /// The function at this place of the plan's list, as SQL.
+    fn function(&self, function: usize) -> &str;
+}
+
+/// Columns that are listed before they are only counted.
+const COLUMNS_SHOWN_MAX: usize = 12;
+
+impl Node {
+    /// The operator in a line, without its inputs.
+    pub fn line(&self, names: &dyn Names) -> String {
+        match self {
+            Node::Scan(scan) => scan_line(scan, names),
+            Node::Filter { input, condition } => format!("Filter: {}", shown(*condition, input, names)),
+            Node::Project { input, exprs, .. } => match exprs.len() {
+                few if few <= COLUMNS_SHOWN_MAX => format!("Project: [{}]", list(exprs.iter().copied(), input, names)),
+                many => format!("Project: {many} columns"),
+            },
+            Node::Group { input, group, .. } => group_line(group, input, names),
+            Node::Join(join) => join_line(join, names),
+            Node::Sort { input, keys, skip, rows } => {
+                let order: Vec<String> = keys.iter().map(|key| key_text(key, input, names)).collect();
+                let verb = if rows.is_some() { "Top rows" } else { "Sort" };
+                format!("{verb}: by [{}]{}", order.join(", "), bounds(*skip, *rows))
+            }
+            Node::Limit { skip, rows, .. } => format!("Limit{}", bounds(*skip, *rows).replacen(',', ":", 1)),
+        }
+    }
+
+    /// The names of the result's columns, as EXPLAIN shows them.
+    pub fn column_names<'a>(&'a self, names: &'a dyn Names) -> Vec<Cow<'a, str>> {
+        match self {
+            Node::Scan(scan) => {
+                scan.columns.iter().map(|column| Cow::Borrowed(names.column(scan.table, *column))).collect()
+            }
+            Node::Project { input, exprs, .. } => {
+                exprs.iter().map(|expr| Cow::Owned(shown(*expr, input, names))).collect()
+            }
+            Node::Group { input, group, .. } => {
+                let keys = group.keys.iter().map(|key| shown(key.expr, input, names));
+                keys.chain(aggregate_texts(group, input, names)).map(Cow::Owned).collect()
+            }
+            Node::Join(join) => {
+                let all = join_names(join, names);
+                join.output.iter().map(|column| all[*column].clone()).collect()
+            }
+            Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
+                input.column_names(names)
+            }
+        }
+    }
+}
+
+fn scan_line(scan: &Scan, names: &dyn Names) -> String {
+    let (blocks, rows) = names.size(scan.table);
+    let mut line = format!("Scan: {}", names.table(scan.table));
+    match scan.columns.as_slice() {
+        [] => {}
+        few if few.len() <= COLUMNS_SHOWN_MAX => {
+            let few: Vec<&str> = few.iter().map(|column| names.column(scan.table, *column)).collect();
+            line += &format!(", columns [{}]", few.join(", "));
+        }
+        many => line += &format!(", {} columns", many.len()),
+    }
+    line += &where_clause(&scan.predicates, &|column| names.column(scan.table, column).to_owned());
+    line + &format!(", {blocks} blocks, {rows} rows")
+}
+
+/// The conditions of a scan, as EXPLAIN shows them behind a table.
+pub fn where_clause(predicates: &[Predicate], name: &dyn Fn(usize) -> String) -> String {
+    let shown: Vec<String> = predicates.iter().map(|predicate| predicate.display(name).to_string()).collect();
+    if shown.is_empty() { String::new() } else { format!(", where {}", shown.join(" AND ")) }
+}
+
+fn group_line(group: &Group, input: &Node, names: &dyn Names) -> String {
+    let mut parts = Vec::new();
+    if !group.keys.is_empty() {
+        parts.push(format!("by [{}]", list(group.keys.iter().map(|key| key.expr), input, names)));
+    }
+    parts.extend(aggregate_texts(group, input, names));
+    format!("Group: {}", parts.join(", "))
+}
+
+fn aggregate_texts<'a>(group: &'a Group, input: &'a Node, names: &'a dyn Names) -> impl Iterator<Item = String> + 'a {
+    group.aggregates.iter().map(|aggregate| {
+        let argument = match &aggregate.argument {
+            Some((expr, _)) => shown(*expr, input, names),
+            None => "*".to_owned(),
+        };
+        format!("{}({argument})", aggregate.function.name())
+    })
+}
+
+/// The names of all columns that a join can give.
+fn join_names<'a>(join: &'a Join, names: &'a dyn Names) -> Vec<Cow<'a, str>> {
+    let mut all = join.build.column_names(names);
+    all.extend(join.probe.column_names(names));
+    all.push(Cow::Borrowed("mark"));
+    all
+}
+
+fn join_line(join: &Join, names: &dyn Names) -> String {
+    let (build, probe) = (join.build.column_names(names), join.probe.column_names(names));
+    let on: Vec<String> = join.on.iter().map(|(left, right)| format!("{} = {}", build[*left], probe[*right])).collect();
+    let kind = match join.kind {
+        JoinKind::Inner => "inner",
+        JoinKind::ProbeOuter => "outer (second)",
+        JoinKind::BuildOuter => "outer (first)",
+        JoinKind::FullOuter => "full outer",
+        JoinKind::ProbeSemi => "semi (second)",
+        JoinKind::ProbeAnti => "anti (second)",
+        JoinKind::BuildSemi => "semi (first)",
+        JoinKind::BuildAnti => "anti (first)",
+        JoinKind::ProbeMark => "mark (second)",
+    };
+    let mut line = format!("Hash join: {kind}");
+    if !on.is_empty() {
+        line += &format!(", on [{}]", on.join(", "));
+    }
+    match join.condition {
+        Some(Expr::Function(function)) => line += &format!(", where {}", names.function(function)),
+        Some(Expr::Column(column)) => line += &format!(", where {}", join_names(join, names)[column]),
+        None => {}
+    }
+    line
+}
+
+fn key_text(key: &SortKey, input: &Node, names: &dyn Names) -> String {
+    let mut text = shown(Expr::Column(key.column), input, names);
+    if key.descending {
+        text += " DESC";
+    }
+    // What is said is what differs from the default: NULLs are the greatest values.
+    if key.nulls_first != key.descending {
+        text += if key.nulls_first { " NULLS FIRST" } else { " NULLS LAST" };
+    }
+    text
+}
+
+fn bounds(skip: usize, rows: Option<usize>) -> String {
+    let mut text = String::new();
+    if skip > 0 {
+        text += &format!(", skip {skip}");
+    }
+    if let Some(rows) = rows {
+        text += &format!(", first {rows}");
+    }
+    text
+}
+
+fn list(exprs: impl Iterator<Item = Expr>, input: &Node, names: &dyn Names) -> String {
+    exprs.map(|expr| shown(expr, input, names)).collect::<Vec<_>>().join(", ")
+}
+
+/// An expression over the columns of `input`.
+fn shown(expr: Expr, input: &Node, names: &dyn Names) -> String {
+    match expr {
+        Expr::Column(column) => input.column_names(names)[column].clone().into_owned(),
+        Expr::Function(function) => names.function(function).to_owned(),
+    }
+}

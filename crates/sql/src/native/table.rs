@@ -1,0 +1,202 @@
+//! A plan of the engine's as a table inside DataFusion's plans, and as the leaf that runs it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::default_table_source::provider_as_source;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DFSchemaRef, Result as PlanResult, TableReference, internal_err};
+use datafusion::datasource::TableType;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::logical_plan::TableScan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use rowmill_base::Result;
+use rowmill_exec::operator::{Environment, Operator, Running};
+use rowmill_plan::Node;
+
+use super::NativePlan;
+use crate::errors::to_datafusion;
+use crate::explain::below;
+use crate::leaf::{Passes, leaf_methods};
+use crate::table_scan::{ScanProgress, conform, in_words};
+
+/// A plan of the engine's as the scan of a table with the columns of `schema`.
+pub(super) fn leaf(plan: NativePlan, schema: &DFSchemaRef) -> PlanResult<LogicalPlan> {
+    Ok(LogicalPlan::TableScan(TableScan {
+        table_name: TableReference::bare("native"),
+        source: provider_as_source(Arc::new(NativeTable { plan, schema: Arc::clone(schema.inner()) })),
+        projection: None,
+        projected_schema: Arc::clone(schema),
+        filters: Vec::new(),
+        fetch: None,
+        statistics_requests: Default::default(),
+    }))
+}
+
+#[derive(Debug)]
+struct NativeTable {
+    plan: NativePlan,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl TableProvider for NativeTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        if projection.is_some() || !filters.is_empty() || limit.is_some() {
+            return internal_err!("what is lowered is optimised no further");
+        }
+        Ok(NativeExec::new(self.plan.clone(), Arc::clone(&self.schema)))
+    }
+}
+
+/// The leaf of a plan that the engine runs, often the whole of it.
+#[derive(Debug)]
+pub(crate) struct NativeExec {
+    plan: NativePlan,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    passes: Passes<Arc<Running>>,
+    /// Of the scans, in the order in which they stand in the plan.
+    progress: Vec<Arc<ScanProgress>>,
+}
+
+impl NativeExec {
+    pub(crate) fn new(plan: NativePlan, schema: SchemaRef) -> Arc<NativeExec> {
+        let parts: usize = plan.tables.iter().map(|table| table.blocks().len() + table.runs().len()).sum();
+        let threads = plan.context.settings.threads().clamp(1, parts.max(1));
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(threads),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::NonCooperative);
+        let mut progress = Vec::new();
+        each_scan(&plan.shape.root, &mut |table| {
+            progress.push(Arc::new(ScanProgress::new(plan.tables[table].row_count())));
+        });
+        Arc::new(NativeExec {
+            plan,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            passes: Passes::default(),
+            progress,
+        })
+    }
+
+    /// Prepares the operators, for workers of the engine's own.
+    pub(crate) fn begin(&self) -> Result<Arc<Running>> {
+        self.running(0)
+    }
+
+    fn running(&self, partition: usize) -> Result<Arc<Running>> {
+        self.passes.enter(partition, || {
+            let NativePlan { shape, tables, context } = &self.plan;
+            let environment = Environment {
+                tables,
+                functions: &shape.functions,
+                batch_rows: context.settings.number("batch_rows") as usize,
+                cancel: &context.cancel,
+                broker: &context.broker,
+            };
+            let running = Arc::new(Running::new(&shape.root, &environment)?);
+            let mut progress = self.progress.iter();
+            running.operator.each_scan(&mut |metrics| {
+                if let Some(progress) = progress.next() {
+                    context.follow(progress, metrics);
+                }
+            });
+            Ok(running)
+        })
+    }
+
+    /// Adds the lines that EXPLAIN shows of the operators, with what was measured of them if they ran: the first behind
+    /// `branch`, the others behind `stem`.
+    pub(crate) fn tree(&self, branch: &str, stem: &str, measured: bool, lines: &mut Vec<String>) {
+        let running = if measured { self.passes.last() } else { None };
+        let operator = running.as_deref().map(|running| &running.operator);
+        self.node_tree(&self.plan.shape.root, operator, branch, stem, lines);
+    }
+
+    fn node_tree(&self, node: &Node, operator: Option<&Operator>, branch: &str, stem: &str, lines: &mut Vec<String>) {
+        let measures = operator.map(measures).unwrap_or_default();
+        lines.push(format!("{branch}{}{measures}  [native]", node.line(&self.plan)));
+        let inputs = node.inputs();
+        for (place, input) in inputs.iter().enumerate() {
+            let (branch, stem) = below(stem, place + 1 == inputs.len());
+            self.node_tree(input, operator.map(|operator| &operator.inputs[place]), &branch, &stem, lines);
+        }
+    }
+}
+
+fn each_scan(node: &Node, each: &mut dyn FnMut(usize)) {
+    if let Node::Scan(scan) = node {
+        each(scan.table);
+    }
+    node.inputs().into_iter().for_each(|input| each_scan(input, each));
+}
+
+/// What was measured of an operator, in words.
+fn measures(operator: &Operator) -> String {
+    let mut parts = Vec::new();
+    if let Some(measured) = &operator.measured {
+        parts.push(format!("{} rows", measured.rows()));
+        parts.push(format!("{:.1} ms", measured.seconds() * 1e3));
+    }
+    parts.extend(operator.scan.as_ref().map(|scan| in_words(scan)));
+    if parts.is_empty() { String::new() } else { format!("  ({})", parts.join(", ")) }
+}
+
+impl DisplayAs for NativeExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.plan.shape.root.line(&self.plan))
+    }
+}
+
+impl ExecutionPlan for NativeExec {
+    leaf_methods!("Native");
+
+    fn reset_state(self: Arc<Self>) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        Ok(NativeExec::new(self.plan.clone(), self.schema()))
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> PlanResult<SendableRecordBatchStream> {
+        let mut worker = self.running(partition).map_err(to_datafusion)?.worker();
+        let (metrics, schema) = (BaselineMetrics::new(&self.metrics, partition), self.schema());
+        let batches = std::iter::from_fn(move || {
+            let timer = metrics.elapsed_compute().timer();
+            let batch = worker.next();
+            timer.done();
+            if let Some(Ok(batch)) = &batch {
+                metrics.record_output(batch.num_rows());
+            }
+            batch.map(|batch| batch.and_then(|batch| conform(batch, &schema, None)).map_err(to_datafusion))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), futures::stream::iter(batches))))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
@@ -31,6 +31,7 @@ use rowmill_storage::TableSource;
 use self::partition::{KeyLayout, Partition, table_bytes};
 use self::rows::{Rows, Values};
 use self::state::{Grouped, States};
+pub use crate::function::VectorFunction;
 use crate::scan::ScanMetrics;
 use crate::scan::block_state::BlockState;
 use crate::scan::verdict::Verdict;
@@ -42,15 +43,6 @@ const OWNER: &str = "GROUP BY";
 const PARTITIONS_MAX: usize = 256;
 /// Groups for which another partition is made.
 const GROUPS_PER_PARTITION: usize = 1 << 14;
-
-/// A function of columns that the engine has no operators for. It gives the same for the same values.
-pub trait VectorFunction: Send + Sync + fmt::Debug {
-    /// The columns that it reads, by their positions in the table's definition.
-    fn columns(&self) -> &[usize];
-
-    /// The results for `rows` rows of the columns.
-    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
-}
 
 /// What is to be grouped, and how.
 #[derive(Clone, Debug)]

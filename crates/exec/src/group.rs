@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
@@ -31,7 +31,7 @@ use rowmill_storage::TableSource;
 use self::partition::{KeyLayout, Partition, table_bytes};
 use self::rows::{Rows, Values};
 use self::state::{Grouped, States};
-use crate::function::VectorFunction;
+pub use crate::function::VectorFunction;
 use crate::scan::ScanMetrics;
 use crate::scan::block_state::BlockState;
 use crate::scan::verdict::Verdict;
@@ -119,6 +119,10 @@ impl GroupBy {
             source,
             request,
         })
+    }
+
+    pub(crate) fn result_schema(&self) -> &SchemaRef {
+        &self.request.schema
     }
 
     /// What was read so far.

@@ -5,6 +5,7 @@ pub mod collect;
 pub mod filter;
 pub mod function;
 pub mod group;
+mod hash;
 pub mod limit;
 pub mod operator;
 pub mod predicate;

@@ -14,8 +14,8 @@ use rowmill_plan::{Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use crate::batch::{BatchSource, Batches};
-use crate::function::VectorFunction;
 use crate::filter::Filter;
+use crate::function::VectorFunction;
 use crate::group::{GroupBy, GroupRequest};
 use crate::limit::Limit;
 use crate::project::{Project, Projected};
@@ -174,7 +174,8 @@ impl Environment<'_> {
                     None => Wish::All,
                 };
                 let (input, below) = self.build(input, wish)?;
-                let _ = (&input, &below); todo!()
+                let _ = (&input, &below);
+                todo!()
             }
             Node::Limit { input, skip, rows } => {
                 let wish = rows.map_or(Wish::All, |rows| Wish::Any(skip + rows));

@@ -1,6 +1,7 @@
 //! What the planner tells the engine. Data only: no I/O, no execution, nothing that either side could hide in it.
 
 mod group;
+pub mod join_order;
 mod node;
 mod predicate;
 mod text;

@@ -4,6 +4,8 @@
 //! input. Tables and functions are named by their places in lists that travel beside the plan, so that a plan outlives
 //! the snapshot and the statement that it was made for.
 
+use std::sync::Arc;
+
 use arrow::datatypes::SchemaRef;
 
 use crate::{AggregateFunction, Expr, Group, Predicate};
@@ -16,14 +18,14 @@ pub enum Node {
     /// Rows for which a condition is true.
     Filter {
         /// The rows.
-        input: Box<Node>,
+        input: Arc<Node>,
         /// The condition, a boolean.
         condition: Expr,
     },
     /// Other columns for the same rows.
     Project {
         /// The rows.
-        input: Box<Node>,
+        input: Arc<Node>,
         /// The columns.
         exprs: Vec<Expr>,
         /// The result.
@@ -32,7 +34,7 @@ pub enum Node {
     /// Rows put together by keys: the keys, then the aggregates.
     Group {
         /// The rows.
-        input: Box<Node>,
+        input: Arc<Node>,
         /// Keys and aggregates.
         group: Group,
         /// The result.
@@ -43,7 +45,7 @@ pub enum Node {
     /// Rows in order.
     Sort {
         /// The rows.
-        input: Box<Node>,
+        input: Arc<Node>,
         /// What they are ordered by.
         keys: Vec<SortKey>,
         /// Rows that are left out at the front.
@@ -54,7 +56,7 @@ pub enum Node {
     /// Some of the rows, in the order in which they come.
     Limit {
         /// The rows.
-        input: Box<Node>,
+        input: Arc<Node>,
         /// Rows that are left out at the front.
         skip: usize,
         /// Rows behind those that are given at most.
@@ -79,9 +81,9 @@ pub struct Scan {
 #[derive(Clone, Debug)]
 pub struct Join {
     /// The rows that are kept in memory, by their keys.
-    pub build: Box<Node>,
+    pub build: Arc<Node>,
     /// The rows that are looked up among them.
-    pub probe: Box<Node>,
+    pub probe: Arc<Node>,
     /// Which rows are given.
     pub kind: JoinKind,
     /// What has to be equal: columns of `build` and of `probe`, of the same types.

@@ -7,6 +7,7 @@
 mod estimate;
 mod function;
 mod join;
+mod join_graph;
 mod lowering;
 mod rows;
 mod table;
@@ -50,7 +51,7 @@ pub(crate) fn lower(plan: LogicalPlan, state: &SessionState) -> Result<Lowering>
 /// A plan of the engine's for any snapshot with the same catalog.
 #[derive(Debug)]
 pub(crate) struct PlanShape {
-    root: Node,
+    root: Arc<Node>,
     tables: Vec<TableId>,
     functions: Vec<Arc<dyn VectorFunction>>,
     /// The functions as EXPLAIN shows them.

@@ -38,6 +38,7 @@ use crate::leaf::{Passes, leaf_methods};
 use crate::names::planned_field;
 use crate::predicate::translate;
 pub(crate) use estimate::selectivity;
+pub(crate) use zones::column_statistics;
 
 /// A stored table of one snapshot.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ mod hostile_statements;
 mod kill;
 mod library;
 mod pages;
+mod plan_cache;
 mod sql_suite;
 
 use std::path::PathBuf;

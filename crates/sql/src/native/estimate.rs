@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rowmill_plan::{Join, JoinKind, Node};
 use rowmill_storage::TableSource;
 
-use crate::table_scan::selectivity;
+use crate::table_scan::{column_statistics, selectivity};
 
 /// Of the rows that a condition is asked for when nothing is known about it.
 const FILTER: f64 = 0.2;
@@ -64,4 +64,20 @@ fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Join(join) => whole_count(&join.build, tables).max(whole_count(&join.probe, tables)),
         Node::Group { .. } | Node::Sort { .. } | Node::Limit { .. } => row_count(node, tables),
     }
+}
+
+/// A guess at the distinct values of a column of `node`, one at least.
+pub(super) fn distinct_count(node: &Node, column: usize, tables: &[Arc<dyn TableSource>]) -> f64 {
+    let rows = row_count(node, tables);
+    let whole = match node {
+        Node::Scan(scan) => {
+            let statistics = column_statistics(&*tables[scan.table], scan.columns[column]);
+            statistics.distinct_count.get_value().map_or(rows, |distinct| *distinct as f64)
+        }
+        Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
+            distinct_count(input, column, tables)
+        }
+        _ => rows,
+    };
+    whole.clamp(1.0, rows)
 }

@@ -1,18 +1,46 @@
 //! Joins: which side is kept in memory, and what each kind gives.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::common::{DFSchema, DFSchemaRef, JoinType, NullEquality, Result};
 use datafusion::logical_expr::logical_plan::Join;
+use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use rowmill_plan::{self as plan, JoinKind, Node};
 
-use super::estimate::row_count;
+use super::estimate::{distinct_count, row_count};
+use super::join_graph::inner_join;
 use super::lowering::Lowerer;
-use super::rows::Rows;
+use super::rows::{Rows, Source};
+
+/// A join of two sides of which it is settled which is kept in memory.
+pub(super) struct JoinSpec {
+    pub(super) kind: JoinKind,
+    /// Expressions of the side that is kept and of the other.
+    pub(super) on: Vec<(Expr, Expr)>,
+    pub(super) nulls_equal: bool,
+    pub(super) null_aware: bool,
+    /// What has to be true besides.
+    pub(super) conditions: Vec<Expr>,
+    pub(super) kept: Kept,
+}
+
+/// The columns that are asked of a join.
+pub(super) enum Kept {
+    All,
+    /// Those with these names.
+    Only(HashSet<String>),
+}
+
+impl JoinSpec {
+    pub(super) fn inner() -> JoinSpec {
+        let (on, conditions) = (Vec::new(), Vec::new());
+        JoinSpec { kind: JoinKind::Inner, on, nulls_equal: false, null_aware: false, conditions, kept: Kept::All }
+    }
+}
 
 /// The sides of a join, as the statement has them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,128 +73,168 @@ fn is_filled(join_type: JoinType, side: Side) -> bool {
     }
 }
 
+/// Whether a join gives the columns of a side.
+fn is_given(join_type: JoinType, side: Side) -> bool {
+    match join_type {
+        JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => side == Side::Left,
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => side == Side::Right,
+        _ => true,
+    }
+}
+
 impl Lowerer<'_> {
-    pub(super) fn join(&mut self, join: &Join, left: Rows, right: Rows) -> Result<Result<Rows, Vec<Rows>>> {
-        // What stands on NULLs is NULL as a whole, so that an expression has to be worked out below the join.
-        let (mut sides, schemas) = ([left, right], [join.left.schema(), join.right.schema()]);
-        let mut keys = [Vec::new(), Vec::new()];
-        for (left, right) in &join.on {
-            for (place, key) in [left, right].into_iter().enumerate() {
-                keys[place].push(sides[place].resolve(key.clone(), schemas[place])?);
-            }
+    pub(super) fn join(&mut self, join: &Join, left: Rows, right: Rows) -> Result<Option<Rows>> {
+        let Some(left) = self.with_own_columns(join.join_type, Side::Left, left)? else { return Ok(None) };
+        let Some(right) = self.with_own_columns(join.join_type, Side::Right, right)? else { return Ok(None) };
+        let schemas = [join.left.schema(), join.right.schema()];
+        let mut on = Vec::with_capacity(join.on.len());
+        for (of_left, of_right) in &join.on {
+            on.push((left.resolve(of_left.clone(), schemas[0])?, right.resolve(of_right.clone(), schemas[1])?));
         }
-        for (place, side) in [Side::Left, Side::Right].into_iter().enumerate() {
-            let rows = &sides[place];
-            let is_plain = !is_filled(join.join_type, side) || rows.exprs.iter().all(|expr| rows.place(expr).is_some());
-            if is_plain && keys[place].iter().all(|key| rows.place(key).is_some()) {
-                continue;
-            }
-            let rows = std::mem::replace(&mut sides[place], Rows::nothing());
-            match self.with_columns(rows, keys[place].iter_mut())? {
-                Ok(rows) => sides[place] = rows,
-                Err(rows) => {
-                    sides[place] = rows;
-                    return Ok(Err(sides.into()));
-                }
-            }
-        }
-        let kinds = |place: usize| {
-            keys[place].iter().map(|key| key.get_type(&*sides[place].schema)).collect::<Result<Vec<DataType>>>()
+        let resolve = |filter: &Expr| {
+            let resolved = filter.clone().transform_up(|expr| {
+                let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
+                Ok(Transformed::yes(match schemas[0].maybe_index_of_column(column) {
+                    Some(place) => left.exprs[place].clone(),
+                    None => right.exprs[schemas[1].index_of_column(column)?].clone(),
+                }))
+            });
+            resolved.data()
         };
-        if kinds(0)? != kinds(1)? || kinds(0)?.iter().any(DataType::is_nested) {
-            return Ok(Err(sides.into()));
+        let conditions = join.filter.iter().map(resolve).collect::<Result<Vec<Expr>>>()?;
+        let nulls_equal = join.null_equality == NullEquality::NullEqualsNull;
+        if join.join_type == JoinType::Inner && !nulls_equal {
+            let exprs = left.exprs.iter().chain(&right.exprs).cloned().collect();
+            return inner_join(&left, &right, &on, conditions, exprs);
         }
-        let [left, right] = sides;
-        let [left_keys, right_keys] = keys;
+        let asked: Vec<Expr> = on.iter().flat_map(|(left, right)| [left, right]).chain(&conditions).cloned().collect();
+        let Some(left) = self.settled(left, &asked)? else { return Ok(None) };
+        let Some(right) = self.settled(right, &asked)? else { return Ok(None) };
         // The rows of the larger side only pass by.
         let first = if self.rows_of(&left) <= self.rows_of(&right) { Side::Left } else { Side::Right };
         let other = if first == Side::Left { Side::Right } else { Side::Left };
-        let Some((side, kind)) = [first, other].into_iter().find_map(|side| Some((side, kind(join.join_type, side)?)))
-        else {
-            return Ok(Err(vec![left, right]));
-        };
-        let on = left_keys.iter().zip(&right_keys).map(|(key, other)| {
-            let (left, right) = (left.place(key)?, right.place(other)?);
-            Some(if side == Side::Left { (left, right) } else { (right, left) })
-        });
-        let Some(on) = on.collect::<Option<Vec<(usize, usize)>>>() else { return Ok(Err(vec![left, right])) };
-        // Both sides as one row, for the condition and for what is given.
-        let both = |build: &Rows, probe: &Rows| build.schema.join(&probe.schema).map(Arc::new);
-        let pairs = if side == Side::Left { both(&left, &right)? } else { both(&right, &left)? };
-        let condition = match &join.filter {
-            None => None,
-            Some(filter) => {
-                let filter = filter.clone().transform_up(|expr| {
-                    let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
-                    let resolved = match schemas[0].maybe_index_of_column(column) {
-                        Some(place) => left.exprs[place].clone(),
-                        None => right.exprs[schemas[1].index_of_column(column)?].clone(),
-                    };
-                    Ok(Transformed::yes(resolved))
-                });
-                match self.expr_over(filter.data()?, &DataType::Boolean, &pairs, &[&left, &right])? {
-                    Some(condition) => Some(condition),
-                    None => return Ok(Err(vec![left, right])),
-                }
+        let chosen = [first, other].into_iter().find_map(|side| Some((side, kind(join.join_type, side)?)));
+        let Some((side, kind)) = chosen else { return Ok(None) };
+        let mut exprs = Vec::new();
+        for (side, rows) in [(Side::Left, &left), (Side::Right, &right)] {
+            if is_given(join.join_type, side) {
+                exprs.extend(rows.exprs.iter().cloned());
+            }
+        }
+        let (build, probe) = match side {
+            Side::Left => (left, right),
+            Side::Right => {
+                on.iter_mut().for_each(|(left, right)| std::mem::swap(left, right));
+                (right, left)
             }
         };
-        let (mut exprs, mut given): (Vec<Expr>, Vec<Arc<Field>>) = (Vec::new(), pairs.fields().to_vec());
-        let gives = |side: Side| match join.join_type {
-            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => side == Side::Left,
-            JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => side == Side::Right,
-            _ => true,
-        };
-        [(Side::Left, &left), (Side::Right, &right)].into_iter().filter(|(side, _)| gives(*side)).for_each(
-            |(_, rows)| {
-                exprs.extend(rows.exprs.iter().cloned());
-            },
-        );
+        let spec = JoinSpec { kind, on, nulls_equal, null_aware: join.null_aware, conditions, kept: Kept::All };
+        let Some(rows) = self.join_rows(spec, build, probe)? else { return Ok(None) };
         if kind == JoinKind::ProbeMark {
-            let mark = self.named(&[Arc::new(Field::new("mark", DataType::Boolean, true))])?;
-            given.push(Arc::clone(mark.field(0)));
-            exprs.extend(mark.columns().into_iter().map(Expr::Column));
+            exprs.extend(rows.exprs.last().cloned());
         }
-        let (build, probe) = if side == Side::Left { (left, right) } else { (right, left) };
-        let node = plan::Join {
-            build: Box::new(build.node),
-            probe: Box::new(probe.node),
-            kind,
-            on,
-            nulls_equal: join.null_equality == NullEquality::NullEqualsNull,
-            null_aware: join.null_aware,
-            condition,
-            output: Vec::new(),
-            schema: Arc::clone(pairs.inner()),
+        Ok(Some(Rows { exprs, ..rows }))
+    }
+
+    /// The rows of a side, with everything that they give as columns if they can be filled up with NULLs: a constant of
+    /// theirs is NULL then as well.
+    fn with_own_columns(&mut self, join_type: JoinType, side: Side, rows: Rows) -> Result<Option<Rows>> {
+        if !is_filled(join_type, side) || rows.exprs.iter().all(|expr| rows.place(expr).is_some()) {
+            return Ok(Some(rows));
+        }
+        let Some(rows) = self.settled(rows, &[])? else { return Ok(None) };
+        let mut exprs = rows.exprs.clone();
+        let rows = self.with_columns(rows, &mut exprs)?;
+        Ok(rows.map(|rows| Rows { exprs, ..rows }))
+    }
+
+    /// A join of which all is settled; its columns are those of the source.
+    pub(super) fn join_rows(&mut self, spec: JoinSpec, build: Rows, probe: Rows) -> Result<Option<Rows>> {
+        let (mut of_build, mut of_probe): (Vec<Expr>, Vec<Expr>) = spec.on.into_iter().unzip();
+        let Some(build) = self.with_columns(build, &mut of_build)? else { return Ok(None) };
+        let Some(probe) = self.with_columns(probe, &mut of_probe)? else { return Ok(None) };
+        let mut on = Vec::with_capacity(of_build.len());
+        for (of_build, of_probe) in of_build.iter().zip(&of_probe) {
+            let kind = of_build.get_type(&*build.schema)?;
+            if kind != of_probe.get_type(&*probe.schema)? || kind.is_nested() {
+                return Ok(None);
+            }
+            let (Some(of_build), Some(of_probe)) = (build.place(of_build), probe.place(of_probe)) else {
+                return Ok(None);
+            };
+            on.push((of_build, of_probe));
+        }
+        let pairs = build.schema.join(&probe.schema)?;
+        let condition = match conjunction(spec.conditions) {
+            None => None,
+            Some(condition) => match self.expr_over(condition, &DataType::Boolean, &pairs, &[&build, &probe])? {
+                Some(condition) => Some(condition),
+                None => return Ok(None),
+            },
         };
-        joined(node, &given, exprs).map(Ok)
-    }
-
-    fn rows_of(&self, rows: &Rows) -> f64 {
-        row_count(&rows.node, self.tables())
-    }
-}
-
-/// The rows of a join that gives only what `exprs`, over all of its columns, need.
-fn joined(mut join: plan::Join, given: &[Arc<Field>], exprs: Vec<Expr>) -> Result<Rows> {
-    let needed: BTreeSet<&str> = exprs.iter().flat_map(Expr::column_refs).map(|column| column.name.as_str()).collect();
-    join.output = (0..given.len()).filter(|place| needed.contains(given[*place].name().as_str())).collect();
-    let fields: Vec<_> = join.output.iter().map(|place| (None, Arc::clone(&given[*place]))).collect();
-    let schema = Arc::new(datafusion::common::DFSchema::new_with_metadata(fields, Default::default())?);
-    join.schema = Arc::clone(schema.inner());
-    Ok(Rows { exprs, ..Rows::new(Node::Join(join), schema, true) })
-}
-
-/// `rows` without the columns that none of its expressions needs, if a join makes them.
-pub(super) fn narrowed(rows: Rows) -> Result<Rows> {
-    match rows.node {
-        Node::Join(join) => {
-            let places = join.output.clone();
-            let known: Vec<Arc<Field>> = rows.schema.fields().to_vec();
-            let narrow = joined(join, &known, rows.exprs)?;
-            let Node::Join(mut join) = narrow.node else { unreachable!("a join stays one") };
-            join.output.iter_mut().for_each(|place| *place = places[*place]);
-            Ok(Rows { node: Node::Join(join), ..narrow })
+        let mut fields: Vec<FieldRef> = pairs.fields().to_vec();
+        if spec.kind == JoinKind::ProbeMark {
+            fields
+                .extend(self.named(&[Arc::new(Field::new("mark", DataType::Boolean, true))])?.fields().iter().cloned());
         }
-        node => Ok(Rows { node, ..rows }),
+        let of_build = build.schema.fields().len();
+        let given = match spec.kind {
+            JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark => of_build..fields.len(),
+            JoinKind::BuildSemi | JoinKind::BuildAnti => 0..of_build,
+            _ => 0..fields.len(),
+        };
+        let is_kept = |place: &usize| match &spec.kept {
+            Kept::All => true,
+            Kept::Only(names) => names.contains(fields[*place].name()),
+        };
+        let output: Vec<usize> = given.filter(is_kept).collect();
+        let schema = schema_of(output.iter().map(|place| &fields[*place]))?;
+        let node = plan::Join {
+            build: Arc::clone(build.node()),
+            probe: Arc::clone(probe.node()),
+            kind: spec.kind,
+            on,
+            nulls_equal: spec.nulls_equal,
+            null_aware: spec.null_aware,
+            condition,
+            output,
+            schema: Arc::clone(schema.inner()),
+        };
+        Ok(Some(Rows::new(Node::Join(node), schema, true)))
     }
+
+    pub(super) fn rows_of(&self, rows: &Rows) -> f64 {
+        row_count(rows.node(), self.tables())
+    }
+
+    /// How many values `expr` has in `rows`.
+    pub(super) fn distinct_count(&self, rows: &Rows, expr: &Expr) -> f64 {
+        match rows.place(expr) {
+            Some(column) => distinct_count(rows.node(), column, self.tables()),
+            None => self.rows_of(rows),
+        }
+    }
+}
+
+/// The rows of a join without the columns that nothing of the logical plan needs.
+pub(super) fn narrowed(rows: Rows) -> Result<Rows> {
+    let Source::Operator(node) = &rows.source else { return Ok(rows) };
+    let Node::Join(join) = &**node else { return Ok(rows) };
+    let needed: HashSet<&str> =
+        rows.exprs.iter().flat_map(Expr::column_refs).map(|column| column.name.as_str()).collect();
+    let fields = rows.schema.fields().iter();
+    let kept: Vec<usize> = fields
+        .enumerate()
+        .filter(|(_, field)| needed.contains(field.name().as_str()))
+        .map(|(place, _)| place)
+        .collect();
+    let schema = schema_of(kept.iter().map(|place| &rows.schema.fields()[*place]))?;
+    let output = kept.iter().map(|place| join.output[*place]).collect();
+    let node = Node::Join(plan::Join { output, schema: Arc::clone(schema.inner()), ..join.clone() });
+    Ok(Rows { source: Source::Operator(Arc::new(node)), schema, ..rows })
+}
+
+fn schema_of<'f>(fields: impl Iterator<Item = &'f FieldRef>) -> Result<DFSchemaRef> {
+    let fields = fields.map(|field| (None, Arc::clone(field))).collect();
+    DFSchema::new_with_metadata(fields, Default::default()).map(Arc::new)
 }

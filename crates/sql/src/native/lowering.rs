@@ -90,26 +90,22 @@ impl<'a> Lowerer<'a> {
 
     /// `plan`, all of whose inputs are native.
     fn node(&mut self, plan: LogicalPlan, inputs: Vec<Rows>) -> Result<Lowered> {
-        // What is lowered is given back if the node cannot be.
+        // What is lowered in vain is forgotten.
         let marks = (self.functions.len(), self.tables.len());
-        let mut rows = inputs.into_iter();
-        let lowered = match (&plan, rows.next()) {
-            (LogicalPlan::TableScan(scan), None) => self.scan(scan)?,
-            (LogicalPlan::SubqueryAlias(_), Some(input)) => Ok(input),
-            (LogicalPlan::Projection(projection), Some(input)) => self.projection(projection, input)?,
-            (LogicalPlan::Filter(filter), Some(input)) => self.filter(filter, input)?,
-            (LogicalPlan::Aggregate(aggregate), Some(input)) if matches!(input.node, Node::Scan(_)) => self.group(aggregate, input)?,
-            (LogicalPlan::Sort(sort), Some(input)) if false => self.sort(sort, input)?,
-            (LogicalPlan::Limit(limit), Some(input)) => self.limit(limit, input)?,
-            (LogicalPlan::Join(join), Some(left)) if false => {
-                let right = rows.next().expect("a join has two inputs");
-                self.join(join, left, right)?
-            }
-            (_, first) => Err(first.into_iter().chain(rows).collect()),
+        let lowered = match (&plan, inputs.as_slice()) {
+            (LogicalPlan::TableScan(scan), []) => self.scan(scan)?,
+            (LogicalPlan::SubqueryAlias(_), [input]) => Some(input.clone()),
+            (LogicalPlan::Projection(projection), [input]) => projected(projection, input)?,
+            (LogicalPlan::Filter(filter), [input]) => self.filter(filter, input)?,
+            (LogicalPlan::Aggregate(aggregate), [input]) => self.group(aggregate, input)?,
+            (LogicalPlan::Sort(sort), [input]) => self.sort(sort, input)?,
+            (LogicalPlan::Limit(limit), [input]) => self.limit(limit, input)?,
+            (LogicalPlan::Join(join), [left, right]) => self.join(join, left.clone(), right.clone())?,
+            _ => None,
         };
         match lowered {
-            Ok(rows) => Ok(Lowered::Native(Box::new(rows))),
-            Err(inputs) => {
+            Some(rows) => Ok(Lowered::Native(Box::new(rows))),
+            None => {
                 self.functions.truncate(marks.0);
                 self.texts.truncate(marks.0);
                 self.tables.truncate(marks.1);
@@ -129,7 +125,7 @@ impl<'a> Lowerer<'a> {
 
     /// `rows` as a plan that gives the columns of `original`, which they were lowered from.
     pub(super) fn whole(&mut self, rows: Rows, original: &LogicalPlan) -> Result<Option<NativePlan>> {
-        let Some(root) = self.projected(rows, original)? else { return Ok(None) };
+        let Some(root) = self.root(rows, original)? else { return Ok(None) };
         let Some(context) = &self.context else { return Ok(None) };
         // Every leaf has lists of its own, with what other leaves need in them too: they are short.
         let shape = PlanShape {
@@ -143,120 +139,111 @@ impl<'a> Lowerer<'a> {
     }
 
     /// `rows` with exactly the columns of `original`, which they were lowered from.
-    fn projected(&mut self, rows: Rows, original: &LogicalPlan) -> Result<Option<Node>> {
+    fn root(&mut self, rows: Rows, original: &LogicalPlan) -> Result<Option<Arc<Node>>> {
+        let Some(rows) = self.settled(rows, &[])? else { return Ok(None) };
         let schema = original.schema().inner();
-        if rows.is_plain() && rows.node.schema().fields() == schema.fields() {
-            return Ok(Some(rows.node));
+        if rows.is_plain() && rows.node().schema().fields() == schema.fields() {
+            return Ok(Some(Arc::clone(rows.node())));
         }
         let mut exprs = Vec::with_capacity(schema.fields().len());
-        for (expr, field) in rows.exprs.clone().into_iter().zip(schema.fields()) {
-            let Some(expr) = self.expr(expr, field.data_type(), &rows)? else { return Ok(None) };
+        for (expr, field) in rows.exprs.iter().zip(schema.fields()) {
+            let Some(expr) = self.expr(expr.clone(), field.data_type(), &rows)? else { return Ok(None) };
             exprs.push(expr);
         }
-        Ok(Some(Node::Project { input: Box::new(rows.node), exprs, schema: Arc::clone(schema) }))
+        let node = Node::Project { input: Arc::clone(rows.node()), exprs, schema: Arc::clone(schema) };
+        Ok(Some(Arc::new(node)))
     }
 
-    fn scan(&mut self, scan: &TableScan) -> Result<Result<Rows, Vec<Rows>>> {
+    fn scan(&mut self, scan: &TableScan) -> Result<Option<Rows>> {
         let provider = source_as_provider(&scan.source)?;
-        let Some(table) = (&*provider as &dyn std::any::Any).downcast_ref::<SnapshotTable>() else {
-            return Ok(Err(Vec::new()));
-        };
+        let Some(table) = (&*provider as &dyn std::any::Any).downcast_ref::<SnapshotTable>() else { return Ok(None) };
         let source = table.source();
         let stored = source.table();
         let predicates = scan.filters.iter().map(|filter| translate(filter, stored));
+        let Some(predicates) = predicates.collect::<Option<Vec<Predicate>>>() else { return Ok(None) };
         let fields = scan.projected_schema.fields();
         let columns = fields.iter().map(|field| {
             let column = stored.column_index(field.name())?;
             (stored.columns[column].kind.arrow() == *field.data_type()).then_some(column)
         });
-        let (Some(predicates), Some(columns)) =
-            (predicates.collect::<Option<Vec<Predicate>>>(), columns.collect::<Option<Vec<usize>>>())
-        else {
-            return Ok(Err(Vec::new()));
-        };
+        let Some(columns) = columns.collect::<Option<Vec<usize>>>() else { return Ok(None) };
         self.context = Some(Arc::clone(table.context()));
         self.tables.push(Arc::clone(source));
         let schema = Arc::clone(scan.projected_schema.inner());
         let node = Node::Scan(plan::Scan { table: self.tables.len() - 1, columns, predicates, schema });
         let rows = Rows::new(node, self.named(fields)?, false);
-        Ok(Ok(match scan.fetch {
+        Ok(Some(match scan.fetch {
             None => rows,
-            Some(fetch) => rows.map(|node| Node::Limit { input: Box::new(node), skip: 0, rows: Some(fetch) }),
+            Some(fetch) => {
+                let input = Arc::clone(rows.node());
+                rows.over(Node::Limit { input, skip: 0, rows: Some(fetch) })
+            }
         }))
     }
 
-    fn projection(&mut self, projection: &Projection, input: Rows) -> Result<Result<Rows, Vec<Rows>>> {
-        let mut exprs = Vec::with_capacity(projection.expr.len());
-        for expr in &projection.expr {
-            let expr = input.resolve(expr.clone().unalias_nested().data, projection.input.schema())?;
-            if !is_taken(&expr)? {
-                return Ok(Err(vec![input]));
-            }
-            exprs.push(expr);
-        }
-        narrowed(Rows { exprs, ..input }).map(Ok)
-    }
-
-    fn filter(&mut self, filter: &Filter, input: Rows) -> Result<Result<Rows, Vec<Rows>>> {
+    fn filter(&mut self, filter: &Filter, input: &Rows) -> Result<Option<Rows>> {
         let condition = input.resolve(filter.predicate.clone(), filter.input.schema())?;
-        match self.expr(condition, &DataType::Boolean, &input)? {
-            Some(condition) => Ok(Ok(input.map(|node| Node::Filter { input: Box::new(node), condition }))),
-            None => Ok(Err(vec![input])),
+        if !is_taken(&condition)? {
+            return Ok(None);
         }
+        if let Some(rows) = input.joined_where(&condition) {
+            return Ok(Some(rows));
+        }
+        let condition = self.expr(condition, &DataType::Boolean, input)?;
+        let input = input.clone();
+        Ok(condition.map(|condition| {
+            let below = Arc::clone(input.node());
+            input.over(Node::Filter { input: below, condition })
+        }))
     }
 
-    fn sort(&mut self, sort: &Sort, input: Rows) -> Result<Result<Rows, Vec<Rows>>> {
-        let mut keys = Vec::with_capacity(sort.expr.len());
+    fn sort(&mut self, sort: &Sort, input: &Rows) -> Result<Option<Rows>> {
+        let (mut exprs, mut keys) = (Vec::with_capacity(sort.expr.len()), Vec::with_capacity(sort.expr.len()));
         for SortExpr { expr, asc, nulls_first } in &sort.expr {
-            let expr = input.resolve(expr.clone(), sort.input.schema())?;
-            let kind = expr.get_type(&*input.schema)?;
-            if kind.is_nested() {
-                return Ok(Err(vec![input]));
-            }
-            keys.push((expr, SortKey { column: 0, descending: !asc, nulls_first: *nulls_first }));
+            exprs.push(input.resolve(expr.clone(), sort.input.schema())?);
+            keys.push(SortKey { column: 0, descending: !asc, nulls_first: *nulls_first });
         }
-        let is_column = keys.iter().all(|(expr, _)| input.place(expr).is_some());
-        let mut rows = match is_column {
-            true => input,
-            false => match self.with_columns(input, keys.iter_mut().map(|(expr, _)| expr))? {
-                Ok(rows) => rows,
-                Err(input) => return Ok(Err(vec![input])),
-            },
-        };
-        let keys = keys.into_iter().map(|(expr, key)| Some(SortKey { column: rows.place(&expr)?, ..key }));
-        let Some(keys) = keys.collect::<Option<Vec<SortKey>>>() else { return Ok(Err(vec![rows])) };
-        rows.works = true;
-        Ok(Ok(rows.map(|node| Node::Sort { input: Box::new(node), keys, skip: 0, rows: sort.fetch })))
+        let Some(rows) = self.settled(input.clone(), &exprs)? else { return Ok(None) };
+        let Some(rows) = self.with_columns(rows, &mut exprs)? else { return Ok(None) };
+        for (key, expr) in keys.iter_mut().zip(&exprs) {
+            let Some(place) = rows.place(expr) else { return Ok(None) };
+            if rows.schema.field(place).data_type().is_nested() {
+                return Ok(None);
+            }
+            key.column = place;
+        }
+        let input = Arc::clone(rows.node());
+        let rows = Rows { works: true, ..rows };
+        Ok(Some(rows.over(Node::Sort { input, keys, skip: 0, rows: sort.fetch })))
     }
 
-    /// `rows` with everything that it gives and `more` as columns; `more` becomes the names of those.
-    pub(super) fn with_columns<'e>(
-        &mut self,
-        rows: Rows,
-        more: impl Iterator<Item = &'e mut Expr>,
-    ) -> Result<Result<Rows, Rows>> {
-        let mut all = rows.exprs.clone();
-        let mut places = Vec::new();
-        let more: Vec<&mut Expr> = more.collect();
-        for expr in &more {
-            places.push(all.iter().position(|known| *known == **expr).unwrap_or_else(|| {
-                all.push(Expr::clone(expr));
-                all.len() - 1
-            }));
+    /// `rows` with columns for `exprs`, which become the names of those.
+    pub(super) fn with_columns(&mut self, mut rows: Rows, exprs: &mut [Expr]) -> Result<Option<Rows>> {
+        if exprs.iter().all(|expr| rows.place(expr).is_some()) {
+            return Ok(Some(rows));
         }
-        let (mut exprs, mut fields) = (Vec::with_capacity(all.len()), Vec::with_capacity(all.len()));
-        for expr in all {
-            let (kind, nullable) = (expr.get_type(&*rows.schema)?, expr.nullable(&*rows.schema)?);
-            let Some(expr) = self.expr(expr, &kind, &rows)? else { return Ok(Err(rows)) };
-            exprs.push(expr);
-            fields.push(Arc::new(Field::new("", kind, nullable)));
+        let mut columns: Vec<plan::Expr> = (0..rows.schema.fields().len()).map(plan::Expr::Column).collect();
+        let mut fields: Vec<FieldRef> = rows.schema.fields().to_vec();
+        for place in 0..exprs.len() {
+            let expr = exprs[place].clone();
+            if rows.place(&expr).is_some() {
+                continue;
+            }
+            let kind = expr.get_type(&*rows.schema)?;
+            let Some(column) = self.expr(expr.clone(), &kind, &rows)? else { return Ok(None) };
+            let named = self.named(&[Arc::new(Field::new("", kind, true))])?;
+            columns.push(column);
+            fields.extend(named.fields().iter().cloned());
+            let name = Expr::Column(Column::from_name(named.field(0).name()));
+            // Whoever else asks for the same gets it from here.
+            let others = exprs.iter_mut().chain(&mut rows.exprs);
+            others.filter(|other| **other == expr).for_each(|other| *other = name.clone());
         }
-        let names = self.named(&fields)?;
-        let node = Node::Project { input: Box::new(rows.node), exprs, schema: Arc::clone(names.inner()) };
-        let mut columns = Rows::new(node, names, true);
-        more.into_iter().zip(places).for_each(|(expr, place)| *expr = columns.exprs[place].clone());
-        columns.exprs.truncate(rows.exprs.len());
-        Ok(Ok(columns))
+        let fields = fields.into_iter().map(|field| (None, field)).collect();
+        let schema = Arc::new(DFSchema::new_with_metadata(fields, Default::default())?);
+        let input = Arc::clone(rows.node());
+        let node = Node::Project { input, exprs: columns, schema: Arc::clone(schema.inner()) };
+        Ok(Some(Rows { schema, works: true, ..rows.over(node) }))
     }
 
     /// Names for the columns of an operator.
@@ -268,29 +255,38 @@ impl<'a> Lowerer<'a> {
         DFSchema::new_with_metadata(fields.collect(), Default::default()).map(Arc::new)
     }
 
-    fn limit(&mut self, limit: &Limit, input: Rows) -> Result<Result<Rows, Vec<Rows>>> {
+    fn limit(&mut self, limit: &Limit, input: &Rows) -> Result<Option<Rows>> {
         let (SkipType::Literal(skip), FetchType::Literal(rows)) = (limit.get_skip_type()?, limit.get_fetch_type()?)
         else {
-            return Ok(Err(vec![input]));
+            return Ok(None);
         };
-        Ok(Ok(input.map(|node| match node {
+        let Some(input) = self.settled(input.clone(), &[])? else { return Ok(None) };
+        let node = match &**input.node() {
             // The sort has been told of all rows up to the end of the limit.
-            Node::Sort { input, keys, skip: 0, rows: Some(fetch) } if rows.is_some_and(|rows| rows + skip <= fetch) => {
-                Node::Sort { input, keys, skip, rows }
+            Node::Sort { input, keys, skip: 0, rows: Some(fetch) }
+                if rows.is_some_and(|rows| rows + skip <= *fetch) =>
+            {
+                Node::Sort { input: Arc::clone(input), keys: keys.clone(), skip, rows }
             }
-            node => Node::Limit { input: Box::new(node), skip, rows },
-        })))
+            _ => Node::Limit { input: Arc::clone(input.node()), skip, rows },
+        };
+        Ok(Some(input.over(node)))
     }
 
-    fn group(&mut self, aggregate: &AggregateNode, input: Rows) -> Result<Result<Rows, Vec<Rows>>> {
+    fn group(&mut self, aggregate: &AggregateNode, input: &Rows) -> Result<Option<Rows>> {
         let schema = aggregate.schema.inner();
-        match self.keys_and_aggregates(aggregate, &input)? {
-            Some(group) => {
-                let node = Node::Group { input: Box::new(input.node), group, schema: Arc::clone(schema) };
-                Ok(Ok(Rows::new(node, self.named(schema.fields())?, true)))
-            }
-            None => Ok(Err(vec![input])),
+        let below = aggregate.input.schema();
+        let mut asked = Vec::new();
+        for expr in &aggregate.group_expr {
+            asked.push(input.resolve(expr.clone(), below)?);
         }
+        for expr in &aggregate.aggr_expr {
+            asked.push(input.resolve(expr.clone(), below)?);
+        }
+        let Some(input) = self.settled(input.clone(), &asked)? else { return Ok(None) };
+        let Some(group) = self.keys_and_aggregates(aggregate, &input)? else { return Ok(None) };
+        let node = Node::Group { input: Arc::clone(input.node()), group, schema: Arc::clone(schema) };
+        Ok(Some(Rows::new(node, self.named(schema.fields())?, true)))
     }
 
     fn keys_and_aggregates(&mut self, aggregate: &AggregateNode, input: &Rows) -> Result<Option<plan::Group>> {
@@ -311,7 +307,7 @@ impl<'a> Lowerer<'a> {
             }
             // What the planner believes of an expression is not relied on.
             let nullable = match input.place(&expr) {
-                Some(place) => input.node.is_nullable(place),
+                Some(place) => input.node().is_nullable(place),
                 None => true,
             };
             let Some(expr) = self.expr(expr, &kind, input)? else { return Ok(None) };
@@ -405,7 +401,7 @@ impl<'a> Lowerer<'a> {
     /// An expression over the columns of operators as EXPLAIN shows it.
     fn shown(&self, expr: Expr, rows: &[&Rows]) -> Result<String> {
         let name = |expr: &Expr| {
-            rows.iter().find_map(|rows| Some(rows.node.column_names(self)[rows.place(expr)?].clone().into_owned()))
+            rows.iter().find_map(|rows| Some(rows.node().column_names(self)[rows.place(expr)?].clone().into_owned()))
         };
         let expr = expr.transform(|expr| match name(&expr) {
             Some(name) => Ok(Transformed::yes(Expr::Column(Column::from_name(name)))),
@@ -435,6 +431,19 @@ impl Names for Lowerer<'_> {
     fn function(&self, function: usize) -> &str {
         &self.texts[function]
     }
+}
+
+/// The columns of a projection over what is below it.
+fn projected(projection: &Projection, input: &Rows) -> Result<Option<Rows>> {
+    let mut exprs = Vec::with_capacity(projection.expr.len());
+    for expr in &projection.expr {
+        let expr = input.resolve(expr.clone().unalias_nested().data, projection.input.schema())?;
+        if !is_taken(&expr)? {
+            return Ok(None);
+        }
+        exprs.push(expr);
+    }
+    narrowed(Rows { exprs, ..input.clone() }).map(Some)
 }
 
 /// Whether an expression gives the same for the same values, and needs no plan of its own.

@@ -64,7 +64,7 @@ struct Gathered {
 }
 
 /// The statistics of the column at `column`.
-pub(super) fn column_statistics(source: &dyn TableSource, column: usize) -> ColumnStatistics {
+pub(crate) fn column_statistics(source: &dyn TableSource, column: usize) -> ColumnStatistics {
     let kind = &source.table().columns[column].kind;
     let all_in_blocks = source.runs().is_empty();
     let is_float = matches!(kind, SqlType::Float32 | SqlType::Float64);

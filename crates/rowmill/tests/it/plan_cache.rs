@@ -1,0 +1,86 @@
+//! A statement that is run again with the same text sees what has changed in between.
+
+use rowmill::{Connection, Database};
+
+fn one(connection: &mut Connection, sql: &str) -> String {
+    let rows = connection.query(sql).expect("a query").rows().expect("rows");
+    let texts = rows.iter().map(|row| row.get::<String>(0).expect("a text"));
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+const SUM: &str = "SELECT CAST(sum(n) AS TEXT) FROM t";
+
+#[test]
+fn rows_that_came_or_went() {
+    let database = Database::memory().expect("memory");
+    let (mut connection, mut other) = (database.connect().expect("one"), database.connect().expect("another"));
+    connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (1), (2)").expect("a table");
+    assert_eq!(one(&mut connection, SUM), "3");
+    other.execute("INSERT INTO t VALUES (10)").expect("a row");
+    assert_eq!(one(&mut connection, SUM), "13");
+    connection.execute("BEGIN; DELETE FROM t WHERE n = 1").expect("a transaction");
+    assert_eq!(one(&mut connection, SUM), "12");
+    assert_eq!(one(&mut other, SUM), "13");
+    connection.execute("ROLLBACK").expect("the end of it");
+    assert_eq!(one(&mut connection, SUM), "13");
+}
+
+#[test]
+fn another_table_under_the_same_name() {
+    let mut connection = Database::memory().expect("memory").connect().expect("one");
+    connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (7)").expect("a table");
+    assert_eq!(one(&mut connection, SUM), "7");
+    connection
+        .execute("DROP TABLE t; CREATE TABLE t (m TEXT, n INTEGER); INSERT INTO t VALUES ('x', 8)")
+        .expect("another");
+    assert_eq!(one(&mut connection, SUM), "8");
+    connection
+        .execute("ALTER TABLE t DROP COLUMN n; ALTER TABLE t ADD COLUMN n DECIMAL(4, 1) DEFAULT 2.5")
+        .expect("one more");
+    assert_eq!(one(&mut connection, SUM), "2.5");
+    connection.execute("BEGIN; DROP TABLE t").expect("a transaction");
+    connection.query(SUM).map(|_| ()).expect_err("no table");
+    connection.execute("ROLLBACK").expect("the end of it");
+    assert_eq!(one(&mut connection, SUM), "2.5");
+}
+
+#[test]
+fn another_view_under_the_same_name() {
+    let mut connection = Database::memory().expect("memory").connect().expect("one");
+    connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (7), (8)").expect("a table");
+    connection.execute("CREATE VIEW v AS SELECT n FROM t").expect("a view");
+    let sql = "SELECT CAST(max(n) AS TEXT) FROM v";
+    assert_eq!(one(&mut connection, sql), "8");
+    connection.execute("CREATE OR REPLACE VIEW v AS SELECT n * 2 AS n FROM t").expect("another");
+    assert_eq!(one(&mut connection, sql), "16");
+}
+
+#[test]
+fn another_setting_and_another_moment() {
+    let mut connection = Database::memory().expect("memory").connect().expect("one");
+    connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (7), (8)").expect("a table");
+    let plan = "EXPLAIN SELECT sum(n) FROM t";
+    assert!(one(&mut connection, plan).contains("[native]"));
+    connection.execute("SET native_operators = false").expect("a setting");
+    assert!(one(&mut connection, plan).contains("[datafusion]"));
+    assert_eq!(one(&mut connection, SUM), "15");
+    connection.execute("RESET native_operators").expect("a setting");
+    let now = "SELECT CAST(now() AS TEXT) || CAST(max(n) AS TEXT) FROM t";
+    let first = one(&mut connection, now);
+    std::thread::sleep(std::time::Duration::from_millis(2));
+    assert_ne!(first, one(&mut connection, now));
+}
+
+#[test]
+fn the_same_text_with_and_without_a_semicolon_and_with_parameters() {
+    let mut connection = Database::memory().expect("memory").connect().expect("one");
+    connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (7), (8)").expect("a table");
+    for sql in [SUM, &format!("{SUM};"), &format!("  {SUM} ; "), SUM] {
+        assert_eq!(one(&mut connection, sql), "15");
+    }
+    let sql = "SELECT CAST(count(*) AS TEXT) FROM t WHERE n > ?";
+    for (bound, expected) in [(7_i64, "1"), (6, "2"), (7, "1")] {
+        let rows = connection.query_with(sql, &[bound.into()]).expect("a query").rows().expect("a row");
+        assert_eq!(rows[0].get::<String>(0).expect("a text"), expected);
+    }
+}

@@ -30,10 +30,11 @@ pub fn run(run: &Run<'_>, done: impl Fn()) -> Result<Value> {
     let opening = Instant::now();
     let database = Database::open(run.directory)?;
     let mut connection = database.connect()?;
-    let open_s = opening.elapsed().as_secs_f64();
+    let open_s = microseconds(opening);
     connection.execute(&format!("SET threads = {}", run.threads))?;
-    let (mut times, mut counts) = (Vec::new(), Vec::new());
+    let (mut times, mut counts, mut plans) = (Vec::new(), Vec::new(), Vec::new());
     for statement in statements(run.statements) {
+        plans.push(planning(&mut connection, statement).map_or(Value::Null, |seconds| json!(seconds)));
         let (seconds, count) = match measure(&mut connection, statement, run.runs) {
             Ok((seconds, count)) => (json!(seconds), json!(count)),
             Err(error) => (json!({ "error": error.to_string() }), Value::Null),
@@ -48,8 +49,9 @@ pub fn run(run: &Run<'_>, done: impl Fn()) -> Result<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "threads": run.threads,
         "bytes": disk_bytes(run.directory)?,
-        "open_s": (open_s * 1e6).round() / 1e6,
+        "open_s": open_s,
         "times": times,
+        "plan_s": plans,
         "allocs": counts,
         "peak_rss_mb": peak_rss_mb(),
         "peak_granted_mb": megabytes(database.memory_peak_bytes()),
@@ -63,6 +65,18 @@ pub fn statements(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.trim().trim_end_matches(';')).filter(|line| !line.is_empty())
 }
 
+/// Seconds that it takes to plan a statement that was not met before.
+fn planning(connection: &mut Connection, statement: &str) -> Result<f64> {
+    let started = Instant::now();
+    connection.query(&format!("EXPLAIN {statement}"))?;
+    Ok(microseconds(started))
+}
+
+/// Seconds since then, to the microsecond.
+fn microseconds(started: Instant) -> f64 {
+    (started.elapsed().as_secs_f64() * 1e6).round() / 1e6
+}
+
 /// Seconds of each run, and the allocations of the last one.
 fn measure(connection: &mut Connection, statement: &str, runs: usize) -> Result<(Vec<f64>, u64)> {
     let mut seconds = Vec::with_capacity(runs);
@@ -73,7 +87,7 @@ fn measure(connection: &mut Connection, statement: &str, runs: usize) -> Result<
         for batch in connection.query(statement)? {
             batch?;
         }
-        seconds.push((started.elapsed().as_secs_f64() * 1e6).round() / 1e6);
+        seconds.push(microseconds(started));
         count = allocations() - before;
     }
     Ok((seconds, count))

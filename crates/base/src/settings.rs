@@ -146,6 +146,13 @@ pub const SETTINGS: &[Setting] = &[
         default: SettingValue::Flag(true),
         doc: "Whether the engine's own operators run what they can; the others give the same answers.",
     },
+    number(
+        "exec.steal_spin_us",
+        0,
+        1_000_000,
+        50,
+        "Microseconds that a thread without work looks for some before it sleeps.",
+    ),
     number("batch_rows", 1, 1 << 20, 8192, "Rows of a batch between operators."),
     number("progress_ms", 0, u64::MAX >> 1, 1_000, "Milliseconds after which the shell shows a progress bar."),
 ];

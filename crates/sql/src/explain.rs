@@ -12,6 +12,7 @@
 mod operator;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -78,13 +79,17 @@ fn explain(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
 fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
     let ready = work.ready(view, query)?;
+    let planned = work.started.elapsed();
     let plan = Arc::clone(&ready.plan);
     let mut rows = 0;
     for batch in ready.start(work.progress().cloned(), work.started) {
         rows += batch?.num_rows();
     }
-    let elapsed_ms = work.started.elapsed().as_secs_f64() * 1e3;
-    let mut lines = vec![format!("{rows} rows in {elapsed_ms:.1} ms; the times below add up over threads")];
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let (planned_ms, ran_ms) = (ms(planned), ms(work.started.elapsed() - planned));
+    let mut lines = vec![format!(
+        "{rows} rows, planned in {planned_ms:.1} ms, run in {ran_ms:.1} ms; the times below add up over threads"
+    )];
     tree(&plan, "", "", true, &mut lines);
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
 }

@@ -43,7 +43,7 @@ pub(crate) fn reset(work: &mut Work<'_>, reset: &Reset) -> Result<Outcome> {
 
 /// `SHOW name` and `SHOW ALL`
 pub(crate) fn show(work: &mut Work<'_>, variable: &[Ident]) -> Result<Outcome> {
-    let name = variable.iter().map(|ident| ident.value.as_str()).collect::<Vec<_>>().join(" ");
+    let name = variable.iter().map(|ident| ident.value.as_str()).collect::<Vec<_>>().join(" ").replace(" . ", ".");
     let batch = if name == "all" {
         all(work.settings())?
     } else {

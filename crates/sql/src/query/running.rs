@@ -21,7 +21,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::{FutureExt, StreamExt};
-use rowmill_base::{Cancel, Error, Result};
+use rowmill_base::{Cancel, Error, Result, Settings};
 use rowmill_exec::batch::Batches;
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -66,7 +66,7 @@ impl Running {
     pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
         let ReadyQuery { context, task, plan, schema, native, .. } = query;
         let work = match native {
-            Some(native) => Producer::native(&native, context.settings.threads()),
+            Some(native) => Producer::native(&native, &context.settings),
             None => Producer::operators(plan, task),
         };
         let report = progress.map(|tell| Report { tell, started, last: started });
@@ -163,13 +163,15 @@ impl Producer {
         Producer::Operators { batches, room, task: task.abort_handle() }
     }
 
-    fn native(native: &NativeExec, threads: usize) -> Producer {
+    fn native(native: &NativeExec, settings: &Settings) -> Producer {
+        let (threads, spin_us) = (settings.threads(), settings.number("exec.steal_spin_us"));
         let (sender, batches) = sync_channel(BATCHES_AHEAD);
         let started = native.begin().and_then(|running| {
             let workers = running.parallelism().min(threads);
             if workers == 0 {
                 return Ok(Some(catch_panics(|| Ok(running.worker()))?));
             }
+            runtime::workers().set_spin_us(spin_us);
             for _ in 0..workers {
                 let (running, sender) = (Arc::clone(&running), sender.clone());
                 runtime::workers().start(move || pass_on(&running, &sender))?;

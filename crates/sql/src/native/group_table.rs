@@ -96,7 +96,7 @@ impl GroupExec {
 
     fn grouping(&self, partition: usize) -> Result<Arc<GroupBy>> {
         self.passes.enter(partition, || {
-            let group_by = GroupBy::new(Arc::clone(&self.source), self.request.clone());
+            let group_by = GroupBy::new(Arc::clone(&self.source), self.request.clone())?;
             self.context.follow(&self.progress, group_by.metrics());
             Ok(group_by)
         })

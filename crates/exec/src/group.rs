@@ -33,7 +33,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
@@ -48,6 +48,7 @@ pub use self::source::GroupSource;
 use self::state::{Finished, States};
 use self::texts::TextStore;
 use crate::batch::{BatchSource, Batches};
+pub use crate::function::VectorFunction;
 use crate::scan::ScanMetrics;
 
 /// The name of the operator in errors.
@@ -57,15 +58,6 @@ const OWNER: &str = "GROUP BY";
 const PARTITIONS_MAX: usize = 256;
 /// Rows for which another partition is made, and up to which neighbouring ones are merged as one.
 const ROWS_PER_PARTITION: usize = 1 << 14;
-
-/// A function of columns that the engine has no operators for. It gives the same for the same values.
-pub trait VectorFunction: Send + Sync + fmt::Debug {
-    /// The columns that it reads, by their positions in the table's definition or in the batch.
-    fn columns(&self) -> &[usize];
-
-    /// The results for `rows` rows of the columns.
-    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
-}
 
 /// What is to be grouped, and how.
 #[derive(Clone, Debug)]

@@ -3,7 +3,9 @@
 pub mod batch;
 pub mod collect;
 pub mod filter;
+pub mod function;
 pub mod group;
+mod hash;
 pub mod limit;
 pub mod predicate;
 pub mod project;

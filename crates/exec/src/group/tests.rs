@@ -15,9 +15,9 @@ use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, Settings, SqlType};
 use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Expr, Group, Key, Predicate};
 use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA};
 
-use super::bits::tests::let_all_hashes_meet;
 use super::gather::Policy;
 use super::*;
+use crate::hash::tests::let_all_hashes_meet;
 
 /// A value as the model sees it. NaN is the greatest float, and the zeros are one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,0 +1,15 @@
+//! Functions that the engine is handed.
+
+use std::fmt;
+
+use arrow::array::ArrayRef;
+use rowmill_base::Result;
+
+/// A function of columns that the engine has no operators for. It gives the same for the same values.
+pub trait VectorFunction: Send + Sync + fmt::Debug {
+    /// The columns that it reads, by their positions in the table's definition or in what else it is evaluated over.
+    fn columns(&self) -> &[usize];
+
+    /// The results for `rows` rows of the columns.
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
+}

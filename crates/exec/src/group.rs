@@ -1,53 +1,68 @@
-//! GROUP BY over one table, in two steps that any number of workers share.
+//! GROUP BY over one table or over batches, in two steps that any number of workers share.
 //!
 //! ```text
-//! gather   a worker takes a block, finds the groups in it by small numbers (local.rs), adds its rows to them (state.rs)
-//!          and puts the groups into its partitions, by the hash of their keys (partition.rs)
-//! merge    when no block is left, a worker takes a partition and puts together what all workers gathered in it
+//! gather   a worker takes a block or a batch, finds the groups in it (local.rs, table.rs), adds its rows to them
+//!          (state.rs) and puts the groups into its partitions, by the hash of their keys (gather.rs, partition.rs)
+//! merge    when nothing is left to take, a worker takes a partition and puts together what all workers gathered in it
+//!          (merge.rs)
 //! ```
 //!
 //! So a value of a key is hashed once per block and not per row, and where everything that a query reads of a block is
 //! one column, no row is touched at all: its value list says how many rows have each value (rows.rs).
 
 mod bits;
+mod gather;
+mod index;
+mod key_values;
+mod layout;
 mod local;
+mod merge;
 mod partition;
+mod progress;
 mod rows;
+mod source;
 mod state;
+mod table;
+#[cfg(test)]
+mod tests;
+mod texts;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
-use rowmill_plan::{Expr, Group};
-use rowmill_storage::TableSource;
+use rowmill_plan::Group;
 
-use self::partition::{KeyLayout, Partition, table_bytes};
-use self::rows::{Rows, Values};
-use self::state::{Grouped, States};
+use self::gather::{Gatherer, Policy, Recipe};
+use self::layout::Layout;
+use self::merge::Merger;
+use self::partition::Partition;
+use self::progress::Progress;
+pub use self::source::GroupSource;
+use self::state::{Finished, States};
+use self::texts::TextStore;
+use crate::batch::{BatchSource, Batches};
 pub use crate::function::VectorFunction;
 use crate::scan::ScanMetrics;
-use crate::scan::block_state::BlockState;
-use crate::scan::verdict::Verdict;
 
 /// The name of the operator in errors.
 const OWNER: &str = "GROUP BY";
 
 /// Partitions at most, a power of two: the groups of one should fit a core's caches.
 const PARTITIONS_MAX: usize = 256;
-/// Groups for which another partition is made.
-const GROUPS_PER_PARTITION: usize = 1 << 14;
+/// Rows for which another partition is made, and up to which neighbouring ones are merged as one.
+const ROWS_PER_PARTITION: usize = 1 << 14;
 
 /// What is to be grouped, and how.
 #[derive(Clone, Debug)]
 pub struct GroupRequest {
-    /// The groups.
+    /// The groups. Over batches it has no predicates.
     pub group: Group,
     /// The functions that its expressions name.
     pub functions: Vec<Arc<dyn VectorFunction>>,
@@ -55,42 +70,32 @@ pub struct GroupRequest {
     pub schema: SchemaRef,
     /// Rows of a batch at most.
     pub batch_rows: usize,
-    /// Ends the work early; asked once per block and partition.
+    /// Ends the work early; asked once per block, batch and partition.
     pub cancel: Cancel,
     /// Grants the memory.
     pub broker: Broker,
 }
 
-/// One grouping of one table, shared by its workers.
+/// One grouping, shared by its workers.
 pub struct GroupBy {
-    source: Arc<dyn TableSource>,
+    source: GroupSource,
     request: GroupRequest,
-    layout: KeyLayout,
-    states: States,
-    partitions: usize,
+    recipe: Recipe,
     next_part: AtomicUsize,
-    next_partition: AtomicUsize,
-    progress: Mutex<Progress>,
-    changed: Condvar,
+    progress: Progress,
+    next_merge: AtomicUsize,
     metrics: Arc<ScanMetrics>,
 }
 
-/// How far gathering is.
-#[derive(Default)]
-struct Progress {
-    /// Workers that gather.
-    gathering: usize,
-    failed: bool,
-    gathered: Vec<Gathered>,
-    /// What all workers gathered, once they are done.
-    all: Option<Arc<Vec<Gathered>>>,
-}
-
-/// What one worker gathered.
+/// What all workers gathered.
 struct Gathered {
-    partitions: Vec<Partition>,
-    /// Given back when the last partition is merged.
-    _memory: Reservation,
+    /// The rows of each partition and by how much the views in them are moved; taken by who merges them.
+    partitions: Vec<Mutex<Vec<(Partition, u32)>>>,
+    /// Partitions that are merged together because they are small.
+    merges: Vec<Range<usize>>,
+    texts: TextStore,
+    /// Of the partitions that are not merged yet.
+    memory: Mutex<Vec<Reservation>>,
 }
 
 impl fmt::Debug for GroupBy {
@@ -101,28 +106,32 @@ impl fmt::Debug for GroupBy {
 
 impl GroupBy {
     /// Prepares the grouping; reads no rows.
-    pub fn new(source: Arc<dyn TableSource>, request: GroupRequest) -> Arc<GroupBy> {
-        let partitions = match request.group.keys.is_empty() {
+    pub fn new(source: impl Into<GroupSource>, request: GroupRequest) -> Result<Arc<GroupBy>> {
+        GroupBy::with_policy(source.into(), request, None)
+    }
+
+    fn with_policy(source: GroupSource, request: GroupRequest, policy: Option<Policy>) -> Result<Arc<GroupBy>> {
+        let Group { keys, aggregates, predicates } = &request.group;
+        if !predicates.is_empty() && matches!(source, GroupSource::Batches(_)) {
+            return Err(Error::internal("a grouping of batches has no predicates"));
+        }
+        let states = States::new(aggregates, |expr| source.is_nullable(expr), !keys.is_empty())?;
+        let layout = Layout::new(keys, |function| request.functions[function].columns(), states.initial().len())?;
+        let partitions = match keys.is_empty() {
             true => 1,
-            // Each block may have as many groups as its rows.
-            false => (source.row_count() as usize / GROUPS_PER_PARTITION).next_power_of_two().min(PARTITIONS_MAX),
+            // Each row may be a group.
+            false => (source.rows_max() / ROWS_PER_PARTITION).clamp(1, PARTITIONS_MAX).next_power_of_two(),
         };
-        Arc::new(GroupBy {
-            layout: KeyLayout::new(&request.group.keys),
-            states: States::new(&request.group.aggregates),
-            partitions,
+        let policy = policy.unwrap_or_else(|| Policy::new(&layout));
+        Ok(Arc::new(GroupBy {
+            recipe: Recipe { layout, states, partitions, policy },
             next_part: AtomicUsize::new(0),
-            next_partition: AtomicUsize::new(0),
-            progress: Mutex::default(),
-            changed: Condvar::new(),
+            progress: Progress::default(),
+            next_merge: AtomicUsize::new(0),
             metrics: Arc::default(),
             source,
             request,
-        })
-    }
-
-    pub(crate) fn result_schema(&self) -> &SchemaRef {
-        &self.request.schema
+        }))
     }
 
     /// What was read so far.
@@ -130,9 +139,9 @@ impl GroupBy {
         &self.metrics
     }
 
-    /// Parts of the table that are gathered one by one; more workers than that have nothing to do.
+    /// Parts of the source that are gathered one by one; more workers than that have nothing to do.
     pub fn parts(&self) -> usize {
-        self.source.blocks().len() + self.source.runs().len()
+        self.source.parts()
     }
 
     /// A worker's share of the result. All workers together give every group once.
@@ -140,199 +149,104 @@ impl GroupBy {
         GroupWorker { group_by: Arc::clone(self), gathered: None, batches: VecDeque::new() }
     }
 
-    /// Gathers blocks as long as there are some, and waits for the other workers. Nothing comes of it if one of those
-    /// fails, which says why itself.
-    fn gather(&self) -> Result<Option<Arc<Vec<Gathered>>>> {
-        let mut turn = Turn::new(self);
-        let gathered = self.gather_parts()?;
-        turn.gathered = Some(gathered);
-        drop(turn);
-        let mut progress = self.progress.lock();
-        loop {
-            if progress.failed {
-                return Ok(None);
-            }
-            if progress.gathering == 0 && self.next_part.load(Ordering::Acquire) >= self.parts() {
-                let progress = &mut *progress;
-                let all = progress.all.get_or_insert_with(|| Arc::new(std::mem::take(&mut progress.gathered)));
-                return Ok(Some(Arc::clone(all)));
-            }
-            self.request.cancel.check()?;
-            self.changed.wait_for(&mut progress, Duration::from_millis(10));
+    /// Gathers as long as there is something to take, and waits for the other workers. Nothing comes of it if one of
+    /// those fails, which says why itself.
+    fn gather(&self) -> Result<Option<Arc<Gathered>>> {
+        if let Some(turn) = self.progress.begin() {
+            let mut gatherer = Gatherer::new(&self.recipe, &self.request.broker);
+            self.read(&mut gatherer)?;
+            turn.end(gatherer.finish()?);
         }
+        self.progress.wait(&self.request.cancel, |gathered| self.join(gathered))
     }
 
-    fn gather_parts(&self) -> Result<Gathered> {
-        let mut memory = self.request.broker.reservation(OWNER);
-        let mut partitions: Vec<Partition> = (0..self.partitions).map(|_| self.layout.empty_partition()).collect();
-        let (blocks, runs) = (self.source.blocks(), self.source.runs());
-        let columns = self.columns_read();
-        let table = &**self.source.table();
-        loop {
-            self.request.cancel.check()?;
-            let part = self.next_part.fetch_add(1, Ordering::AcqRel);
-            let (predicates, functions) = (&self.request.group.predicates, &self.request.functions);
-            if let Some(block) = blocks.get(part) {
-                let verdict = match block.live_rows() {
-                    0 => Verdict::Nothing,
-                    _ => BlockState::verdict(block, table, predicates)?,
-                };
-                add(&self.metrics.rows_read, block.live_rows());
-                if verdict == Verdict::Nothing {
-                    add(&self.metrics.blocks_skipped, 1);
-                    continue;
-                }
-                add(&self.metrics.blocks_read, 1);
-                // What is true of every row need not be asked of any.
-                let predicates = if verdict == Verdict::Everything { &[][..] } else { predicates };
-                if self.request.group.keys.is_empty() && predicates.is_empty() {
-                    self.add_column_by_column(block, &mut partitions)?;
-                } else {
-                    let rows = Rows::of_block(table, functions, block, predicates, &columns)?;
-                    self.add(&rows, &mut partitions, &mut memory)?;
-                }
-            } else if let Some(run) = runs.get(part - blocks.len()) {
-                add(&self.metrics.rows_read, run.live_rows());
-                self.add(&Rows::of_run(table, functions, run, predicates)?, &mut partitions, &mut memory)?;
-            } else {
-                return Ok(Gathered { partitions, _memory: memory });
-            }
+    /// Puts what workers gathered side by side.
+    fn join(&self, workers: Vec<gather::Gathered>) -> Gathered {
+        let mut partitions: Vec<Vec<(Partition, u32)>> = (0..self.recipe.partitions).map(|_| Vec::new()).collect();
+        let (mut memory, mut all) = (Vec::new(), Vec::new());
+        let (mut stores, mut of_workers) = (Vec::new(), Vec::new());
+        for worker in workers {
+            stores.push(worker.texts);
+            memory.push(worker.memory);
+            of_workers.push(worker.partitions);
         }
-    }
-
-    /// Adds all rows of a block to the one group there is: each aggregate for itself, so that it can be computed of the
-    /// value list of its own column.
-    fn add_column_by_column(&self, block: &Arc<rowmill_storage::Block>, partitions: &mut [Partition]) -> Result<()> {
-        let mut words = vec![0; self.states.words()];
-        for state in self.states.iter() {
-            let Some((argument, _)) = state.aggregate().argument else {
-                let weights = [block.live_rows() as u64];
-                let rows = Grouped { rows: 1, groups: None, weights: Some(&weights) };
-                state.add(&rows, None, self.states.words(), &mut words)?;
-                continue;
-            };
-            let columns = self.columns_of([argument].into_iter());
-            let rows = Rows::of_block(self.source.table(), &self.request.functions, block, &[], &columns)?;
-            let values = rows.values(argument)?;
-            let grouped = Grouped { rows: rows.len(), groups: None, weights: rows.weights() };
-            state.add(&grouped, Some(&values), self.states.words(), &mut words)?;
-        }
-        self.layout.scatter(&[], &[0], &words, partitions)
-    }
-
-    fn add(&self, rows: &Rows<'_>, partitions: &mut [Partition], memory: &mut Reservation) -> Result<()> {
-        if rows.len() == 0 {
-            return Ok(());
-        }
-        add(&self.metrics.rows_selected, rows.len());
-        let group = &self.request.group;
-        let keys: Vec<Values> = group.keys.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
-        let local = (!keys.is_empty()).then(|| local::group(&keys, rows.len())).transpose()?;
-        let (groups, first_rows) = match &local {
-            Some(local) => (Some(&*local.groups), &*local.first_rows),
-            None => (None, &[0][..]),
-        };
-        let stride = self.states.words();
-        // The keys are counted when they are there; a text is not known before.
-        let expected = first_rows.len() * (stride + 2) * size_of::<u64>();
-        memory.grow(expected as u64)?;
-        let mut words = vec![0; first_rows.len() * stride];
-        for state in self.states.iter() {
-            let values = state.aggregate().argument.as_ref().map(|(expr, _)| rows.values(*expr)).transpose()?;
-            let grouped = Grouped { rows: rows.len(), groups, weights: rows.weights() };
-            state.add(&grouped, values.as_ref(), stride, &mut words)?;
-        }
-        self.layout.scatter(&keys, first_rows, &words, partitions)?;
-        let bytes: u64 = partitions.iter().map(Partition::bytes).sum();
-        match bytes.checked_sub(memory.bytes()) {
-            Some(more) => memory.grow(more),
-            None => {
-                memory.recount(bytes);
-                Ok(())
-            }
-        }
-    }
-
-    /// All columns that keys, aggregates and predicates read.
-    fn columns_read(&self) -> Vec<usize> {
-        let group = &self.request.group;
-        let arguments = group.aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref());
-        let exprs = group.keys.iter().map(|key| key.expr).chain(arguments.map(|(expr, _)| *expr));
-        let mut columns = self.columns_of(exprs);
-        group.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
-        columns
-    }
-
-    fn columns_of(&self, exprs: impl Iterator<Item = Expr>) -> Vec<usize> {
-        let mut columns = Vec::new();
-        for expr in exprs {
-            let read = match &expr {
-                Expr::Column(column) => std::slice::from_ref(column),
-                Expr::Function(function) => self.request.functions[*function].columns(),
-            };
-            for column in read {
-                if !columns.contains(column) {
-                    columns.push(*column);
+        let (texts, bases) = TextStore::join(stores);
+        for (of_worker, base) in of_workers.into_iter().zip(bases) {
+            for (all, partition) in partitions.iter_mut().zip(of_worker) {
+                if partition.len() > 0 {
+                    all.push((partition, base));
                 }
             }
         }
-        columns
+        let rows = |parts: &Vec<(Partition, u32)>| parts.iter().map(|(part, _)| part.len()).sum::<usize>();
+        let merges = ranges(partitions.iter().map(rows));
+        all.extend(partitions.into_iter().map(Mutex::new));
+        Gathered { partitions: all, merges, texts, memory: Mutex::new(memory) }
     }
 
-    /// The groups of the next partition; `None` when there are no more.
-    fn merge_next(&self, gathered: &[Gathered]) -> Result<Option<RecordBatch>> {
+    /// The groups of the next partitions; `None` when there are no more.
+    fn merge_next(&self, gathered: &Gathered) -> Result<Option<RecordBatch>> {
         self.request.cancel.check()?;
-        let number = self.next_partition.fetch_add(1, Ordering::Relaxed);
-        if number >= self.partitions {
-            return Ok(None);
-        }
-        let parts: Vec<&Partition> = gathered.iter().map(|gathered| &gathered.partitions[number]).collect();
-        let groups: usize = parts.iter().map(|part| part.len()).sum();
+        let number = self.next_merge.fetch_add(1, Ordering::Relaxed);
+        let Some(partitions) = gathered.merges.get(number) else { return Ok(None) };
+        let parts = gathered.partitions[partitions.clone()].iter().flat_map(|part| std::mem::take(&mut *part.lock()));
+        let parts: Vec<(Partition, u32)> = parts.collect();
+        let rows = parts.iter().map(|(part, _)| part.len()).sum();
+        let Recipe { layout, states, .. } = &self.recipe;
         let mut memory = self.request.broker.reservation(OWNER);
-        memory.grow(table_bytes(groups) + parts.iter().map(|part| part.bytes()).sum::<u64>())?;
-        let always_one = self.request.group.keys.is_empty();
-        let (columns, rows) = self.layout.merge(&parts, &self.states, always_one)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(&self.request.schema), columns, &options)
-            .map(Some)
-            .map_err(|error| Error::internal(format!("the groups of table {}: {error}", self.source.table().name)))
-    }
-}
-
-fn add(counter: &std::sync::atomic::AtomicU64, count: usize) {
-    counter.fetch_add(count as u64, Ordering::Relaxed);
-}
-
-/// A worker's time among those that gather. It ends for the others whatever happens.
-struct Turn<'a> {
-    group_by: &'a GroupBy,
-    gathered: Option<Gathered>,
-}
-
-impl<'a> Turn<'a> {
-    fn new(group_by: &'a GroupBy) -> Turn<'a> {
-        group_by.progress.lock().gathering += 1;
-        Turn { group_by, gathered: None }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut progress = self.group_by.progress.lock();
-        progress.gathering -= 1;
-        match self.gathered.take() {
-            Some(gathered) => progress.gathered.push(gathered),
-            None => progress.failed = true,
+        let mut merger = Merger::new(layout, states, &gathered.texts, rows, &mut memory)?;
+        for (part, base) in parts {
+            let bytes = part.bytes();
+            merger.add(part, base)?;
+            gathered.give_back(bytes);
         }
-        self.group_by.changed.notify_all();
+        let rows = merger.finish(self.request.group.keys.is_empty());
+        self.batch(&rows, &gathered.texts).map(Some)
     }
+
+    /// The groups in `rows` as columns.
+    fn batch(&self, rows: &[u64], texts: &TextStore) -> Result<RecordBatch> {
+        let Recipe { layout, states, .. } = &self.recipe;
+        let mut columns = layout.keys(rows, texts, &self.request.functions)?;
+        let groups = Finished { rows, stride: layout.stride, at: layout.key_words };
+        columns.extend(states.finish(groups, texts)?);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len() / layout.stride));
+        RecordBatch::try_new_with_options(Arc::clone(&self.request.schema), columns, &options)
+            .map_err(|error| Error::internal(format!("the groups of {}: {error}", self.source.name())))
+    }
+}
+
+impl Gathered {
+    /// Gives back the memory of a partition.
+    fn give_back(&self, mut bytes: u64) {
+        for memory in self.memory.lock().iter_mut() {
+            let part = bytes.min(memory.bytes());
+            memory.recount(memory.bytes() - part);
+            bytes -= part;
+        }
+    }
+}
+
+/// Neighbouring partitions with so many rows in ranges that are to be merged as one. The last is there even if it is empty.
+fn ranges(rows: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
+    let (mut ranges, mut start, mut end, mut sum) = (Vec::new(), 0, 0, 0);
+    for rows in rows {
+        if sum > 0 && sum + rows > ROWS_PER_PARTITION {
+            ranges.push(start..end);
+            (start, sum) = (end, 0);
+        }
+        end += 1;
+        sum += rows;
+    }
+    ranges.push(start..end);
+    ranges
 }
 
 /// Gathers, merges, and gives the groups of its partitions in batches.
 #[derive(Debug)]
 pub struct GroupWorker {
     group_by: Arc<GroupBy>,
-    gathered: Option<Arc<Vec<Gathered>>>,
+    gathered: Option<Arc<Gathered>>,
     batches: VecDeque<RecordBatch>,
 }
 
@@ -371,5 +285,19 @@ impl Iterator for GroupWorker {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.next_batch().transpose()
+    }
+}
+
+impl BatchSource for GroupBy {
+    fn schema(&self) -> &SchemaRef {
+        &self.request.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        self.parts().max(1)
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        Box::new(GroupBy::worker(&self))
     }
 }

@@ -6,6 +6,10 @@ use std::sync::LazyLock;
 /// A hash of bytes and of a hash of what belongs to them. Keyed, so that no data can be made whose keys all meet.
 #[inline]
 pub(crate) fn hash_of_bytes(bytes: &[u8], of_rest: u64) -> u64 {
+    #[cfg(test)]
+    if tests::all_hashes_meet() {
+        return 0;
+    }
     static SECRET: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0_u8) | 1);
     let secret = *SECRET;
     let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
@@ -39,13 +43,31 @@ fn fold(left: u64, right: u64) -> u64 {
 /// A hash of 64 bits, of which every part is as good as any other.
 #[inline]
 pub(crate) fn mix(bits: u64) -> u64 {
+    #[cfg(test)]
+    if tests::all_hashes_meet() {
+        return 0;
+    }
     let folded = fold(bits ^ 0x9e37_79b9_7f4a_7c15, 0xa076_1d64_78bd_642f);
     folded ^ (folded >> 32)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    thread_local! {
+        static ALL_MEET: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(super) fn all_hashes_meet() -> bool {
+        ALL_MEET.get()
+    }
+
+    /// Whether all hashes that this thread makes from now on are the same.
+    pub(crate) fn let_all_hashes_meet(meet: bool) {
+        ALL_MEET.set(meet);
+    }
 
     #[test]
     fn every_byte_and_the_length_are_in_the_hash() {

@@ -222,7 +222,10 @@ impl Environment<'_> {
             Node::Scan(scan) => Some(&*scan.columns),
             _ => None,
         };
-        let (group, functions) = self.own_functions(group, places);
+        let (mut group, functions) = self.own_functions(group, places);
+        if let Node::Scan(scan) = input {
+            group.predicates = scan.predicates.clone();
+        }
         let request = GroupRequest {
             group,
             functions,
@@ -233,10 +236,10 @@ impl Environment<'_> {
         };
         let Node::Scan(scan) = input else {
             let (input, below) = self.build(input, Wish::All)?;
-            todo!();
+            return Ok(watched(GroupBy::new(input, request)?, None, vec![below]));
         };
         // The grouping reads the blocks of the table itself.
-        let group_by = GroupBy::new(Arc::clone(&self.tables[scan.table]), request);
+        let group_by = GroupBy::new(Arc::clone(&self.tables[scan.table]), request)?;
         let below = Operator { measured: None, scan: Some(Arc::clone(group_by.metrics())), inputs: Vec::new() };
         Ok(watched(group_by, None, vec![below]))
     }
@@ -321,17 +324,6 @@ impl VectorFunction for Moved {
     }
 }
 
-impl crate::batch::BatchSource for GroupBy {
-    fn schema(&self) -> &SchemaRef {
-        self.result_schema()
-    }
-    fn parallelism(&self) -> usize {
-        self.parts()
-    }
-    fn worker(self: Arc<Self>) -> crate::batch::Batches {
-        Box::new(GroupBy::worker(&self))
-    }
-}
 impl crate::batch::BatchSource for crate::scan::TableScan {
     fn schema(&self) -> &SchemaRef {
         self.schema()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array};
-use arrow::buffer::{Buffer, NullBuffer};
+use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
 
@@ -13,12 +13,12 @@ pub(super) use crate::hash::{hash_of_bytes, mix};
 pub(super) enum Bits {
     /// Of types up to 64 bits.
     Narrow {
-        numbers: Vec<u64>,
+        numbers: ScalarBuffer<u64>,
         /// Bits that may be set.
         width: u32,
     },
     /// Of types of 128 bits.
-    Wide(Vec<u128>),
+    Wide(ScalarBuffer<u128>),
 }
 
 /// Bits that a value of `kind` takes; `None` for a type of no fixed size.
@@ -30,43 +30,62 @@ pub(super) fn width_of(kind: &DataType) -> Option<u32> {
     }
 }
 
-/// The bits of values of a fixed size.
+/// The bits of values of a fixed size. Those of 64 bits are not copied, unless some are NULL or floats.
 pub(super) fn bits_of(values: &ArrayRef) -> Result<Bits> {
     let kind = values.data_type();
     let Some(width) = width_of(kind) else {
         return Err(Error::internal(format!("values of {kind} have no fixed size")));
     };
-    let data = values.to_data();
-    let mut bits = match kind {
-        DataType::Boolean => {
-            let values = values.as_boolean().values();
-            Bits::Narrow { numbers: values.iter().map(u64::from).collect(), width }
-        }
-        _ => {
-            let bytes = width as usize / 8;
-            let slice = &data.buffers()[0].as_slice()[data.offset() * bytes..(data.offset() + data.len()) * bytes];
-            match bytes {
-                1 => Bits::Narrow { numbers: slice.iter().map(|byte| u64::from(*byte)).collect(), width },
-                2 => narrow(slice, width, |bytes| u64::from(u16::from_le_bytes(bytes))),
-                4 => narrow(slice, width, |bytes| u64::from(u32::from_le_bytes(bytes))),
-                8 => narrow(slice, width, u64::from_le_bytes),
-                _ => Bits::Wide(slice.as_chunks().0.iter().map(|bytes| u128::from_le_bytes(*bytes)).collect()),
-            }
-        }
-    };
-    if let Some(nulls) = values.nulls().filter(|nulls| nulls.null_count() > 0) {
-        for row in (0..values.len()).filter(|row| nulls.is_null(*row)) {
-            match &mut bits {
-                Bits::Narrow { numbers, .. } => numbers[row] = 0,
-                Bits::Wide(numbers) => numbers[row] = 0,
-            }
-        }
+    let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
+    if *kind == DataType::Boolean {
+        let values = values.as_boolean().values();
+        let numbers: Vec<u64> = values.iter().map(u64::from).collect();
+        return Ok(Bits::Narrow { numbers: zero_nulls(numbers, nulls).into(), width });
     }
-    Ok(bits)
+    let (data, bytes) = (values.to_data(), width as usize / 8);
+    let slice = &data.buffers()[0].as_slice()[data.offset() * bytes..(data.offset() + data.len()) * bytes];
+    Ok(match kind {
+        DataType::Float32 => narrow(slice, nulls, width, |bytes| f32_bits(f32::from_le_bytes(bytes)).into()),
+        DataType::Float64 => narrow(slice, nulls, width, |bytes| f64_bits(f64::from_le_bytes(bytes))),
+        _ if bytes == 1 => narrow(slice, nulls, width, |[byte]| byte.into()),
+        _ if bytes == 2 => narrow(slice, nulls, width, |bytes| u16::from_le_bytes(bytes).into()),
+        _ if bytes == 4 => narrow(slice, nulls, width, |bytes| u32::from_le_bytes(bytes).into()),
+        // Some types of 64 bits are two of 32, and lie on the borders of those.
+        _ if bytes == 8 && nulls.is_none() && slice.as_ptr().align_offset(align_of::<u64>()) == 0 => {
+            Bits::Narrow { numbers: ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()), width }
+        }
+        _ if bytes == 8 => narrow(slice, nulls, width, u64::from_le_bytes),
+        _ => {
+            let numbers: Vec<u128> = slice.as_chunks().0.iter().map(|bytes| u128::from_le_bytes(*bytes)).collect();
+            Bits::Wide(zero_nulls(numbers, nulls).into())
+        }
+    })
 }
 
-fn narrow<const BYTES: usize>(slice: &[u8], width: u32, read: fn([u8; BYTES]) -> u64) -> Bits {
-    Bits::Narrow { numbers: slice.as_chunks().0.iter().map(|bytes| read(*bytes)).collect(), width }
+fn narrow<const BYTES: usize>(
+    slice: &[u8],
+    nulls: Option<&NullBuffer>,
+    width: u32,
+    read: impl Fn([u8; BYTES]) -> u64,
+) -> Bits {
+    let numbers: Vec<u64> = slice.as_chunks().0.iter().map(|bytes| read(*bytes)).collect();
+    Bits::Narrow { numbers: zero_nulls(numbers, nulls).into(), width }
+}
+
+fn zero_nulls<T: Default>(mut numbers: Vec<T>, nulls: Option<&NullBuffer>) -> Vec<T> {
+    if let Some(nulls) = nulls {
+        numbers.iter_mut().zip(nulls).filter(|(_, is_valid)| !is_valid).for_each(|(number, _)| *number = T::default());
+    }
+    numbers
+}
+
+/// The bits of a float, the same for both zeros and for all that are no number.
+pub(super) fn f64_bits(value: f64) -> u64 {
+    if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
+}
+
+fn f32_bits(value: f32) -> u32 {
+    if value.is_nan() { f32::NAN.to_bits() } else { (value + 0.0).to_bits() }
 }
 
 /// Values of `kind`, which has a fixed size, from their bits.

@@ -4,11 +4,13 @@
 //! value among those met so far. The numbers of all keys are packed into 64 bits. Few of them index an array, many go
 //! through a hash table.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, BinaryViewArray};
+use arrow::buffer::ScalarBuffer;
 use rowmill_base::Result;
 
 use super::bits::{Bits, bits_of, hash_of_bytes, mix};
 use super::rows::Values;
+use super::texts::texts_of;
 
 /// Numbers below so many bits index an array.
 const DENSE_BITS_MAX: u32 = 20;
@@ -24,31 +26,25 @@ pub(super) struct LocalGroups {
     pub(super) first_rows: Vec<u32>,
 }
 
-impl LocalGroups {
-    fn one_per_row(rows: usize) -> LocalGroups {
-        let groups: Vec<u32> = (0..rows as u32).collect();
-        LocalGroups { first_rows: groups.clone(), groups }
-    }
-}
-
 /// A number per row below 2^bits, equal exactly for equal values.
 struct Numbers {
     bits: u32,
-    numbers: Vec<u64>,
+    numbers: ScalarBuffer<u64>,
 }
 
-/// Finds the groups of `rows` rows by their keys, of which there is one at least.
-pub(super) fn group(keys: &[Values], rows: usize) -> Result<LocalGroups> {
+/// Finds the groups of `rows` rows by their keys, of which there is one at least. `None` if each row is to be taken for
+/// a group, because no two are alike or hardly any.
+pub(super) fn group(keys: &[Values], rows: usize) -> Result<Option<LocalGroups>> {
     // The list of the only key is its groups already.
-    if let [Values { codes: None, distinct: true, .. }] = keys {
-        return Ok(LocalGroups::one_per_row(rows));
+    if let [Values { codes: None, is_list: true, .. }] = keys {
+        return Ok(None);
     }
     let mut all = Vec::with_capacity(keys.len());
     for key in keys {
         let numbers = numbers_of(key, rows)?;
         if is_nearly_unique(&numbers) {
             // Rows that are alike are found when the groups of all blocks are put together.
-            return Ok(LocalGroups::one_per_row(rows));
+            return Ok(None);
         }
         all.push(numbers);
     }
@@ -60,11 +56,11 @@ pub(super) fn group(keys: &[Values], rows: usize) -> Result<LocalGroups> {
                 *wide = renumbered(wide);
             }
         }
-        let shift = next.bits;
-        packed.numbers.iter_mut().zip(&next.numbers).for_each(|(packed, next)| *packed = *packed << shift | next);
-        packed.bits += shift;
+        let pairs = packed.numbers.iter().zip(&*next.numbers);
+        let numbers = pairs.map(|(packed, number)| *packed << next.bits | number).collect();
+        packed = Numbers { bits: packed.bits + next.bits, numbers };
     }
-    Ok(places(&packed))
+    Ok(Some(places(&packed)))
 }
 
 /// Whether hardly any number of a wide key comes twice, going by some of them.
@@ -82,7 +78,7 @@ fn is_nearly_unique(key: &Numbers) -> bool {
 fn numbers_of(key: &Values, rows: usize) -> Result<Numbers> {
     let numbers = match &key.codes {
         None => numbers_of_values(&key.values)?,
-        Some(codes) if key.distinct => {
+        Some(codes) if key.is_list => {
             Numbers { bits: bits_for(key.values.len()), numbers: codes.iter().map(|code| u64::from(*code)).collect() }
         }
         // What a function made of listed values need not be distinct.
@@ -98,9 +94,9 @@ fn numbers_of(key: &Values, rows: usize) -> Result<Numbers> {
 
 /// A number for each value.
 fn numbers_of_values(values: &ArrayRef) -> Result<Numbers> {
-    if let Some(texts) = values.as_string_view_opt() {
-        let met = places_of_texts(texts);
-        return Ok(Numbers { bits: bits_for(met.1), numbers: met.0 });
+    if let Some(texts) = texts_of(values) {
+        let (numbers, met) = places_of_texts(&texts);
+        return Ok(Numbers { bits: bits_for(met), numbers });
     }
     let places = match (bits_of(values)?, values.logical_nulls()) {
         (Bits::Narrow { numbers, width }, None) => return Ok(Numbers { bits: width, numbers }),
@@ -158,13 +154,13 @@ fn places_of<T: PartialEq>(values: &[T], hash: impl Fn(&T) -> u64) -> LocalGroup
 }
 
 /// The place of each text among the distinct ones, and the number of those. NULL is one of them.
-fn places_of_texts(texts: &arrow::array::StringViewArray) -> (Vec<u64>, usize) {
+fn places_of_texts(texts: &BinaryViewArray) -> (ScalarBuffer<u64>, usize) {
     let mut table = Places::new();
     let value = |row: usize| texts.is_valid(row).then(|| texts.value(row));
     let numbers = (0..texts.len())
         .map(|row| {
             let text = value(row);
-            let hash = hash_of_bytes(text.unwrap_or_default().as_bytes(), u64::from(text.is_some()));
+            let hash = hash_of_bytes(text.unwrap_or_default(), u64::from(text.is_some()));
             u64::from(table.place(hash, row as u32, |other| value(other as usize) == text))
         })
         .collect();
@@ -227,7 +223,7 @@ mod tests {
     use std::sync::Arc;
 
     fn of(values: ArrayRef) -> Values {
-        Values { values, codes: None, distinct: false }
+        Values { values, codes: None, is_list: false }
     }
 
     #[test]
@@ -245,7 +241,7 @@ mod tests {
             },
         ];
         for count in 1..=3 {
-            let found = group(&keys[..count], 5_000).expect("keys of ours");
+            let found = group(&keys[..count], 5_000).expect("keys of ours").expect("many are alike");
             let mut known = std::collections::HashMap::new();
             for row in 0..5_000_usize {
                 let key = (numbers[row], texts[row].clone().filter(|_| count > 1), if count > 2 { row % 2 } else { 0 });

@@ -1,11 +1,11 @@
-//! The rows of one block or open run that are grouped together, and their columns as codes into values.
+//! The rows of one block, open run or batch that are grouped together, and their columns as codes into values.
 //!
 //! Where everything that a query reads of a block is one column with a value list, the list itself is the rows: each
 //! value stands for as many rows as have it, and no row is touched.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use rowmill_base::{Error, Result};
 use rowmill_plan::{Expr, Predicate};
@@ -24,24 +24,24 @@ const ROWS_PER_PIECE: usize = 1 << 13;
 pub(super) struct Values {
     pub(super) values: ArrayRef,
     pub(super) codes: Option<Vec<u32>>,
-    /// No value occurs twice among [`Values::values`].
-    pub(super) distinct: bool,
+    /// [`Values::values`] ascend, none twice, NULL last.
+    pub(super) is_list: bool,
 }
 
 /// Where rows come from.
 enum Origin<'a> {
-    Block(BlockState),
+    Block(BlockState, &'a TableDef),
     /// The distinct values of a column stand for the rows.
     List {
         column: usize,
         values: ArrayRef,
     },
-    Run(&'a OpenRun),
+    Run(&'a OpenRun, &'a TableDef),
+    Batch(&'a RecordBatch),
 }
 
-/// Rows of one part of a table.
+/// Rows of one part of a table, or of a batch.
 pub(super) struct Rows<'a> {
-    table: &'a TableDef,
     functions: &'a [Arc<dyn VectorFunction>],
     origin: Origin<'a>,
     /// Rows before any was left out.
@@ -68,6 +68,10 @@ impl<'a> Rows<'a> {
         }
         let state = BlockState::new(block, table, predicates.len());
         let mut positions = Vec::new();
+        if predicates.is_empty() && block.live_rows() == block.rows() {
+            let origin = Origin::Block(state, table);
+            return Ok(Rows { functions, origin, total: block.rows(), positions: None, weights: None });
+        }
         for frame in cut(block.rows()) {
             let mut selection = Selection::live(&frame, block.deleted());
             state.filter(table, predicates, frame.clone(), &mut selection)?;
@@ -77,7 +81,8 @@ impl<'a> Rows<'a> {
             }
         }
         let positions = Some(positions).filter(|positions| positions.len() < block.rows());
-        Ok(Rows { table, functions, origin: Origin::Block(state), total: block.rows(), positions, weights: None })
+        let origin = Origin::Block(state, table);
+        Ok(Rows { functions, origin, total: block.rows(), positions, weights: None })
     }
 
     /// The values of the one column that is read, if its chunk has a list of them.
@@ -120,14 +125,8 @@ impl<'a> Rows<'a> {
             weights = positions.iter().map(|position| weights[*position as usize]).collect();
         }
         let total = values.len();
-        Ok(Some(Rows {
-            table,
-            functions,
-            origin: Origin::List { column, values },
-            total,
-            positions,
-            weights: Some(weights),
-        }))
+        let origin = Origin::List { column, values };
+        Ok(Some(Rows { functions, origin, total, positions, weights: Some(weights) }))
     }
 
     /// The rows of an open run that are not deleted and pass all of `predicates`.
@@ -138,7 +137,19 @@ impl<'a> Rows<'a> {
         predicates: &[Predicate],
     ) -> Result<Rows<'a>> {
         let positions = Selection::of_run(table, run, predicates, &(0..run.rows()))?.positions(0);
-        Ok(Rows { table, functions, origin: Origin::Run(run), total: run.rows(), positions, weights: None })
+        let origin = Origin::Run(run, table);
+        Ok(Rows { functions, origin, total: run.rows(), positions, weights: None })
+    }
+
+    /// The rows of a batch.
+    pub(super) fn of_batch(functions: &'a [Arc<dyn VectorFunction>], batch: &'a RecordBatch) -> Rows<'a> {
+        let origin = Origin::Batch(batch);
+        Rows { functions, origin, total: batch.num_rows(), positions: None, weights: None }
+    }
+
+    /// Whether some columns may come as codes, so that finding groups by those spares work.
+    pub(super) fn is_block(&self) -> bool {
+        matches!(self.origin, Origin::Block(..) | Origin::List { .. })
     }
 
     /// Rows that are in.
@@ -163,13 +174,17 @@ impl<'a> Rows<'a> {
         match &self.origin {
             Origin::List { column: listed, values } => {
                 assert_eq!(*listed, column, "only the column of the list is asked for");
-                Ok(Values { values: self.pick(values)?, codes: None, distinct: true })
+                Ok(Values { values: self.pick(values)?, codes: None, is_list: true })
             }
-            Origin::Run(run) => {
-                Ok(Values { values: self.pick(&run.values(self.table, column)?)?, codes: None, distinct: false })
+            Origin::Batch(batch) => match batch.columns().get(column) {
+                Some(values) => Ok(Values { values: Arc::clone(values), codes: None, is_list: false }),
+                None => Err(Error::internal(format!("column {column} of a batch of {} columns", batch.num_columns()))),
+            },
+            Origin::Run(run, table) => {
+                Ok(Values { values: self.pick(&run.values(table, column)?)?, codes: None, is_list: false })
             }
-            Origin::Block(state) => {
-                if let Some(chunk) = state.chunk(self.table, column)?
+            Origin::Block(state, table) => {
+                if let Some(chunk) = state.chunk(table, column)?
                     && !(self.positions.is_some() && is_cheaper_by_rows(chunk, self.len()))
                     && let Some(values) = listed(chunk)?
                 {
@@ -178,13 +193,13 @@ impl<'a> Rows<'a> {
                         Some(positions) => chunk.take_codes(positions, &mut codes)?,
                         None => chunk.codes(0..self.total, &mut codes)?,
                     }
-                    return Ok(Values { values, codes: Some(codes), distinct: true });
+                    return Ok(Values { values, codes: Some(codes), is_list: true });
                 }
                 let values = match &self.positions {
-                    Some(positions) => state.take(self.table, column, positions)?,
-                    None => state.read(self.table, column, 0..self.total)?,
+                    Some(positions) => state.take(table, column, positions)?,
+                    None => state.read(table, column, 0..self.total)?,
                 };
-                Ok(Values { values, codes: None, distinct: false })
+                Ok(Values { values, codes: None, is_list: false })
             }
         }
     }
@@ -194,27 +209,27 @@ impl<'a> Rows<'a> {
         let [column] = function.columns() else {
             let columns = function.columns().iter().map(|column| by_row(self.column(*column)?));
             let values = evaluate_in_pieces(function, &columns.collect::<Result<Vec<_>>>()?, self.len())?;
-            return Ok(Values { values, codes: None, distinct: false });
+            return Ok(Values { values, codes: None, is_list: false });
         };
         let Values { values, codes, .. } = self.column(*column)?;
         let Some(mut codes) = codes else {
             return Ok(Values {
                 values: evaluate_in_pieces(function, &[values], self.len())?,
                 codes: None,
-                distinct: false,
+                is_list: false,
             });
         };
         if codes.len() <= values.len() {
-            let values = by_row(Values { values, codes: Some(codes), distinct: true })?;
+            let values = by_row(Values { values, codes: Some(codes), is_list: true })?;
             return Ok(Values {
                 values: evaluate_in_pieces(function, &[values], self.len())?,
                 codes: None,
-                distinct: false,
+                is_list: false,
             });
         }
         let values = only_used(values, &mut codes)?;
         let rows = values.len();
-        Ok(Values { values: evaluate_in_pieces(function, &[values], rows)?, codes: Some(codes), distinct: false })
+        Ok(Values { values: evaluate_in_pieces(function, &[values], rows)?, codes: Some(codes), is_list: false })
     }
 
     fn pick(&self, values: &ArrayRef) -> Result<ArrayRef> {
@@ -236,7 +251,7 @@ fn listed(chunk: &Chunk) -> Result<Option<ArrayRef>> {
 }
 
 /// The results of a function for `rows` rows, so many at a time that its scratch stays small.
-fn evaluate_in_pieces(function: &dyn VectorFunction, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+pub(super) fn evaluate_in_pieces(function: &dyn VectorFunction, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     if rows <= ROWS_PER_PIECE {
         return function.evaluate(columns, rows);
     }

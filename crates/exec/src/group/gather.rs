@@ -1,0 +1,309 @@
+//! What one worker does with the rows that it takes: finds their groups, adds to those, and puts them into partitions.
+//!
+//! ```text
+//!   a block      groups by codes ── few ──┐                    ┌── when full, and at the end ──┐
+//!                       │                 ├── table of groups ─┤                               ├── partitions
+//!   a batch ────────────┼── rows ─────────┘                    └── alike rows are rare ────────┤
+//!                       └── many, or one per row ──────────────────────────────────────────────┘
+//! ```
+//!
+//! The table is as small as a cache, so that rows of few groups never leave it, and those of sorted keys are put together
+//! as they come. Where it finds hardly any two rows alike, it is passed by for a while.
+
+use std::mem::size_of;
+use std::ops::Range;
+
+use rowmill_base::{Broker, Reservation, Result};
+
+use super::OWNER;
+use super::key_values::KeyValues;
+use super::layout::Layout;
+use super::local::{self, LocalGroups};
+use super::partition::{Partition, Partitions, ROWS_PER_CHUNK};
+use super::rows::{Rows, Values};
+use super::state::{Grouped, Groups, Inputs, Scratch, States};
+use super::table::GroupTable;
+use super::texts::TextStore;
+
+/// When the table is used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Policy {
+    /// Groups of a full table.
+    pub(super) groups_max: usize,
+    /// Rows per group that make the table worth its time.
+    pub(super) rows_per_group_min: usize,
+    /// Rows that pass it by when they are fewer.
+    pub(super) rows_past_table: usize,
+}
+
+impl Policy {
+    /// Half of a core's second cache, going by common ones.
+    const TABLE_BYTES_MAX: usize = 1 << 19;
+
+    pub(super) fn new(layout: &Layout) -> Policy {
+        let bytes_per_group = (layout.stride + 1) * size_of::<u64>();
+        Policy {
+            groups_max: Policy::TABLE_BYTES_MAX / bytes_per_group,
+            rows_per_group_min: 2,
+            rows_past_table: 1 << 20,
+        }
+    }
+}
+
+/// How keys and aggregates are gathered; the same for all workers.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    pub(super) layout: Layout,
+    pub(super) states: States,
+    pub(super) partitions: usize,
+    pub(super) policy: Policy,
+}
+
+/// What one worker gathered.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) partitions: Vec<Partition>,
+    pub(super) texts: TextStore,
+    pub(super) memory: Reservation,
+}
+
+/// A worker's groups while it gathers.
+pub(super) struct Gatherer<'a> {
+    recipe: &'a Recipe,
+    table: GroupTable,
+    /// Rows in the table.
+    rows_taken: usize,
+    /// Rows that still pass it by.
+    rows_past_table: usize,
+    texts: TextStore,
+    partitions: Partitions,
+    /// A row of a group without anything in it.
+    empty: Vec<u64>,
+    chunk: Vec<u64>,
+    numbers: Vec<u32>,
+    scratch: Scratch,
+    memory: Reservation,
+}
+
+impl<'a> Gatherer<'a> {
+    pub(super) fn new(recipe: &'a Recipe, broker: &Broker) -> Gatherer<'a> {
+        let mut empty = vec![0; recipe.layout.key_words];
+        empty.extend_from_slice(recipe.states.initial());
+        Gatherer {
+            recipe,
+            table: GroupTable::new(broker.reservation(OWNER)),
+            rows_taken: 0,
+            rows_past_table: 0,
+            texts: TextStore::new(broker.reservation(OWNER)),
+            partitions: Partitions::new(recipe.partitions, broker.reservation(OWNER)),
+            empty,
+            chunk: Vec::new(),
+            numbers: Vec::new(),
+            scratch: Scratch::default(),
+            memory: broker.reservation(OWNER),
+        }
+    }
+
+    /// Adds rows to their groups.
+    pub(super) fn add(&mut self, rows: &Rows<'_>) -> Result<()> {
+        if rows.len() == 0 {
+            return Ok(());
+        }
+        let Recipe { layout, states, .. } = self.recipe;
+        let inputs = states.inputs(rows, 0..states.cells())?;
+        if layout.columns.is_empty() {
+            return self.add_to_one(rows, &inputs, 0..states.cells());
+        }
+        let keys: Vec<Values> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
+        if !rows.is_block() {
+            return self.add_by_rows(rows, &keys, &inputs);
+        }
+        match local::group(&keys, rows.len())? {
+            None => {
+                let mut keys = KeyValues::new(layout, &keys, rows.len())?;
+                keys.adopt(0..rows.len(), &mut self.texts)?;
+                self.put_rows(0..rows.len(), &keys, &inputs, rows.weights())
+            }
+            Some(local) => {
+                let groups = local.first_rows.len();
+                let keys = KeyValues::new(layout, &keys, groups)?;
+                match groups <= self.recipe.policy.groups_max / 2 {
+                    true => self.add_groups(local, &keys, &inputs, rows),
+                    false => self.put_groups(&local, keys, &inputs, rows),
+                }
+            }
+        }
+    }
+
+    /// Adds rows to some cells of the one group that there is without keys.
+    pub(super) fn add_to_one(&mut self, rows: &Rows<'_>, inputs: &Inputs, cells: Range<usize>) -> Result<()> {
+        let Recipe { layout, states, .. } = self.recipe;
+        if self.table.len() == 0 {
+            let keys = KeyValues::new(layout, &[], 1)?;
+            self.table.find(layout, &self.empty, &keys, &mut self.texts, &mut self.numbers)?;
+        }
+        let grouped = Grouped { rows: 0..rows.len(), groups: None, weights: rows.weights() };
+        let mut groups = Groups { words: self.table.rows_mut(), stride: layout.stride, at: layout.key_words };
+        states.add(cells, inputs, &grouped, &mut groups, (&mut self.texts, &mut self.scratch))
+    }
+
+    /// Adds rows one by one: to the table, or past it.
+    fn add_by_rows(&mut self, rows: &Rows<'_>, keys: &[Values], inputs: &Inputs) -> Result<()> {
+        let layout = &self.recipe.layout;
+        let mut keys = KeyValues::new(layout, keys, rows.len())?;
+        let mut adopted = false;
+        for start in (0..rows.len()).step_by(ROWS_PER_CHUNK) {
+            let range = start..(start + ROWS_PER_CHUNK).min(rows.len());
+            self.flush_if_full()?;
+            if self.rows_past_table == 0 && self.recipe.policy.groups_max > 0 {
+                self.fill_chunk(range.len(), |chunk| keys.write(range.clone(), chunk))?;
+                self.numbers.clear();
+                self.table.find(layout, &self.chunk, &keys, &mut self.texts, &mut self.numbers)?;
+                self.rows_taken += range.len();
+                let numbers = std::mem::take(&mut self.numbers);
+                let added = self.add_to_table(range, &numbers, inputs, rows.weights());
+                self.numbers = numbers;
+                added?;
+                continue;
+            }
+            if !adopted {
+                keys.adopt(start..rows.len(), &mut self.texts)?;
+                adopted = true;
+            }
+            self.rows_past_table = self.rows_past_table.saturating_sub(range.len());
+            self.put_rows(range, &keys, inputs, rows.weights())?;
+        }
+        Ok(())
+    }
+
+    /// Adds all rows of a block by the groups that they have in it.
+    fn add_groups(&mut self, local: LocalGroups, keys: &KeyValues<'_>, inputs: &Inputs, rows: &Rows<'_>) -> Result<()> {
+        let LocalGroups { mut groups, first_rows } = local;
+        self.flush_if_full()?;
+        self.numbers.clear();
+        for first_rows in first_rows.chunks(ROWS_PER_CHUNK) {
+            let places = first_rows.iter().map(|row| *row as usize);
+            self.fill_chunk(first_rows.len(), |chunk| keys.write(places, chunk))?;
+            self.table.find(&self.recipe.layout, &self.chunk, keys, &mut self.texts, &mut self.numbers)?;
+        }
+        groups.iter_mut().for_each(|group| *group = self.numbers[*group as usize]);
+        // That rows of a block are alike says nothing of rows of several, so that its groups are what counts.
+        self.rows_taken += first_rows.len() * self.recipe.policy.rows_per_group_min;
+        self.add_to_table(0..rows.len(), &groups, inputs, rows.weights())
+    }
+
+    fn add_to_table(
+        &mut self,
+        rows: Range<usize>,
+        groups: &[u32],
+        inputs: &Inputs,
+        weights: Option<&[u64]>,
+    ) -> Result<()> {
+        let Recipe { layout, states, .. } = self.recipe;
+        let grouped = Grouped { rows, groups: Some(groups), weights };
+        let mut groups = Groups { words: self.table.rows_mut(), stride: layout.stride, at: layout.key_words };
+        states.add(0..states.cells(), inputs, &grouped, &mut groups, (&mut self.texts, &mut self.scratch))
+    }
+
+    /// Puts the groups of a block into partitions.
+    fn put_groups(
+        &mut self,
+        local: &LocalGroups,
+        mut keys: KeyValues<'_>,
+        inputs: &Inputs,
+        rows: &Rows<'_>,
+    ) -> Result<()> {
+        let Recipe { layout, states, .. } = self.recipe;
+        let stride = layout.stride;
+        keys.adopt(local.first_rows.iter().map(|row| *row as usize), &mut self.texts)?;
+        let mut words = std::mem::take(&mut self.chunk);
+        self.fill(&mut words, local.first_rows.len())?;
+        let grouped = Grouped { rows: 0..rows.len(), groups: Some(&local.groups), weights: rows.weights() };
+        let mut groups = Groups { words: &mut words, stride, at: layout.key_words };
+        states.add(0..states.cells(), inputs, &grouped, &mut groups, (&mut self.texts, &mut self.scratch))?;
+        for (words, first_rows) in
+            words.chunks_mut(ROWS_PER_CHUNK * stride).zip(local.first_rows.chunks(ROWS_PER_CHUNK))
+        {
+            keys.write(first_rows.iter().map(|row| *row as usize), words);
+            keys.settle(words, &mut self.texts)?;
+            self.partitions.scatter(layout, words)?;
+        }
+        // The words of a block's groups are many; those of chunks are few, and kept.
+        self.chunk = Vec::new();
+        self.memory.recount(0);
+        Ok(())
+    }
+
+    /// Puts rows into partitions, each as a group.
+    fn put_rows(
+        &mut self,
+        rows: Range<usize>,
+        keys: &KeyValues<'_>,
+        inputs: &Inputs,
+        weights: Option<&[u64]>,
+    ) -> Result<()> {
+        let Recipe { layout, states, .. } = self.recipe;
+        self.numbers.clear();
+        self.numbers.extend(0..ROWS_PER_CHUNK.min(rows.len()) as u32);
+        for start in rows.clone().step_by(ROWS_PER_CHUNK) {
+            let rows = start..(start + ROWS_PER_CHUNK).min(rows.end);
+            self.fill_chunk(rows.len(), |chunk| keys.write(rows.clone(), chunk))?;
+            let grouped = Grouped { groups: Some(&self.numbers[..rows.len()]), rows, weights };
+            let mut groups = Groups { words: &mut self.chunk, stride: layout.stride, at: layout.key_words };
+            states.add(0..states.cells(), inputs, &grouped, &mut groups, (&mut self.texts, &mut self.scratch))?;
+            keys.settle(&mut self.chunk, &mut self.texts)?;
+            self.partitions.scatter(layout, &self.chunk)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the chunk so many rows of groups without anything in them, and has `write` put the keys there.
+    fn fill_chunk(&mut self, rows: usize, write: impl FnOnce(&mut [u64])) -> Result<()> {
+        let mut chunk = std::mem::take(&mut self.chunk);
+        self.fill(&mut chunk, rows)?;
+        write(&mut chunk);
+        self.chunk = chunk;
+        Ok(())
+    }
+
+    fn fill(&mut self, words: &mut Vec<u64>, rows: usize) -> Result<()> {
+        let len = rows * self.empty.len();
+        words.clear();
+        if let Some(more) = len.checked_sub(words.capacity()) {
+            self.memory.grow((more * size_of::<u64>()) as u64)?;
+            words.reserve_exact(len);
+        }
+        if self.empty.iter().all(|word| *word == 0) {
+            words.resize(len, 0);
+            return Ok(());
+        }
+        (0..rows).for_each(|_| words.extend_from_slice(&self.empty));
+        Ok(())
+    }
+
+    /// Puts the groups of the table into partitions if it is full.
+    fn flush_if_full(&mut self) -> Result<()> {
+        let policy = &self.recipe.policy;
+        if self.table.len() <= policy.groups_max {
+            return Ok(());
+        }
+        if self.rows_taken < self.table.len() * policy.rows_per_group_min {
+            self.rows_past_table = policy.rows_past_table;
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.partitions.scatter(&self.recipe.layout, self.table.rows())?;
+        self.table.clear();
+        self.rows_taken = 0;
+        Ok(())
+    }
+
+    /// What was gathered, all of it in partitions.
+    pub(super) fn finish(mut self) -> Result<Gathered> {
+        self.flush()?;
+        let (partitions, memory) = self.partitions.finish();
+        Ok(Gathered { partitions, texts: self.texts, memory })
+    }
+}

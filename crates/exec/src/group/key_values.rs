@@ -1,0 +1,193 @@
+//! The values of the key columns of a block or a batch, on their way into rows.
+
+use arrow::array::{Array, BinaryViewArray};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use rowmill_base::{Error, Result};
+
+use super::bits::{Bits, bits_of, hash_of_bytes, mix};
+use super::layout::{Bit, Layout, Long, Place, Shape, put_view, view_at};
+use super::rows::Values;
+use super::texts::{TextStore, bytes_in, is_long, len_of, moved, texts_of};
+
+/// The values of all key columns.
+pub(super) struct KeyValues<'a> {
+    layout: &'a Layout,
+    columns: Vec<Column<'a>>,
+}
+
+struct Column<'a> {
+    part: Part,
+    codes: Option<&'a [u32]>,
+    nulls: Option<(NullBuffer, Bit)>,
+}
+
+enum Part {
+    Narrow(ScalarBuffer<u64>, Bit),
+    Wide(ScalarBuffer<u128>, usize),
+    Text(Texts),
+}
+
+struct Texts {
+    array: BinaryViewArray,
+    /// Where in a row the view is.
+    word: usize,
+    /// The hash of each value, where rows share values.
+    hashes: Option<Vec<u64>>,
+    /// By how much views are moved if the array's buffers were adopted.
+    adopted: Option<u32>,
+}
+
+impl<'a> KeyValues<'a> {
+    /// The values of the layout's columns, to be read for so many rows.
+    pub(super) fn new(layout: &'a Layout, values: &'a [Values], rows: usize) -> Result<KeyValues<'a>> {
+        let columns = layout.columns.iter().zip(values).map(|(column, values)| {
+            let codes = values.codes.as_deref();
+            let part = match column.place {
+                Place::Text { word } => Part::Text(Texts::new(values, word, rows)?),
+                Place::Narrow { at, .. } => match bits_of(&values.values)? {
+                    Bits::Narrow { numbers, .. } => Part::Narrow(numbers, at),
+                    Bits::Wide(_) => return Err(unlike(values)),
+                },
+                Place::Wide { word } => match bits_of(&values.values)? {
+                    Bits::Wide(numbers) => Part::Wide(numbers, word),
+                    Bits::Narrow { .. } => return Err(unlike(values)),
+                },
+            };
+            let nulls = match (values.values.logical_nulls().filter(|nulls| nulls.null_count() > 0), column.null) {
+                (None, _) => None,
+                (Some(nulls), Some(bit)) => Some((nulls, bit)),
+                (Some(_), None) => return Err(Error::internal("a key that is never NULL is NULL")),
+            };
+            Ok(Column { part, codes, nulls })
+        });
+        Ok(KeyValues { layout, columns: columns.collect::<Result<_>>()? })
+    }
+
+    /// Writes the keys of the rows at `places` into as many rows, of which the words for keys are zero. Views are those
+    /// of the arrays until the texts are [`KeyValues::settle`]d.
+    pub(super) fn write(&self, places: impl Iterator<Item = usize> + Clone, rows: &mut [u64]) {
+        let stride = self.layout.stride;
+        for column in &self.columns {
+            match column.codes {
+                Some(codes) => column.write(places.clone().map(|place| codes[place] as usize), rows, stride),
+                None => column.write(places.clone(), rows, stride),
+            }
+        }
+        if let Shape::Long(shape) = self.layout.shape {
+            for row in rows.chunks_exact_mut(stride) {
+                row[0] = hash_of_words(shape, row);
+            }
+            for column in &self.columns {
+                if let Part::Text(texts) = &column.part {
+                    let rows = rows.chunks_exact_mut(stride);
+                    match (&texts.hashes, column.codes) {
+                        (Some(hashes), Some(codes)) => rows.zip(places.clone()).for_each(|(row, place)| {
+                            row[0] = hash_of_both(row[0], hashes[codes[place] as usize]);
+                        }),
+                        _ => rows.for_each(|row| row[0] = hash_of_both(row[0], texts.hash(view_at(row, texts.word)))),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The bytes behind a view of the text of a number, before it is settled.
+    #[inline]
+    pub(super) fn bytes<'b>(&'b self, text: usize, view: u128, inline: &'b mut [u8; 16]) -> &'b [u8] {
+        let mut texts = self.texts();
+        let array = texts.nth(text).map(|texts| &texts.array).expect("a view belongs to a text");
+        bytes_in(array, view, inline)
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &Texts> {
+        self.columns.iter().filter_map(|column| match &column.part {
+            Part::Text(texts) => Some(texts),
+            _ => None,
+        })
+    }
+
+    /// Has `store` keep the buffers of texts of which most are wanted for the rows at `places`.
+    pub(super) fn adopt(&mut self, places: impl Iterator<Item = usize> + Clone, store: &mut TextStore) -> Result<()> {
+        for column in &mut self.columns {
+            let Part::Text(texts) = &mut column.part else { continue };
+            let codes = column.codes;
+            let views = texts.array.views();
+            let view = |place: usize| views[codes.map_or(place, |codes| codes[place] as usize)];
+            let wanted = places.clone().map(view).filter(|view| is_long(*view)).map(len_of).sum();
+            texts.adopted = store.adopt(&texts.array, wanted)?;
+        }
+        Ok(())
+    }
+
+    /// Has the views of rows lead into `store`.
+    pub(super) fn settle(&self, rows: &mut [u64], store: &mut TextStore) -> Result<()> {
+        for texts in self.texts() {
+            for row in rows.chunks_exact_mut(self.layout.stride) {
+                let view = view_at(row, texts.word);
+                if !is_long(view) {
+                    continue;
+                }
+                let settled = match texts.adopted {
+                    Some(base) => moved(view, base),
+                    None => store.push(bytes_in(&texts.array, view, &mut [0; 16]))?,
+                };
+                put_view(row, texts.word, settled);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unlike(values: &Values) -> Error {
+    Error::internal(format!("values of {} for a key of another type", values.values.data_type()))
+}
+
+impl Column<'_> {
+    /// Writes the values at `places` into rows.
+    fn write(&self, places: impl Iterator<Item = usize> + Clone, rows: &mut [u64], stride: usize) {
+        let with_places = rows.chunks_exact_mut(stride).zip(places.clone());
+        match &self.part {
+            Part::Narrow(numbers, Bit { word, shift }) => {
+                with_places.for_each(|(row, place)| row[*word] |= numbers[place] << shift);
+            }
+            Part::Wide(numbers, word) => with_places.for_each(|(row, place)| put_view(row, *word, numbers[place])),
+            Part::Text(texts) => {
+                let views = &**texts.array.views();
+                with_places.for_each(|(row, place)| put_view(row, texts.word, views[place]));
+            }
+        }
+        let Some((nulls, Bit { word, shift })) = &self.nulls else { return };
+        let with_places = rows.chunks_exact_mut(stride).zip(places);
+        with_places.filter(|(_, place)| nulls.is_null(*place)).for_each(|(row, _)| {
+            row[*word] |= 1 << shift;
+            if let Part::Text(texts) = &self.part {
+                put_view(row, texts.word, 0);
+            }
+        });
+    }
+}
+
+impl Texts {
+    fn new(values: &Values, word: usize, rows: usize) -> Result<Texts> {
+        let Some(array) = texts_of(&values.values) else { return Err(unlike(values)) };
+        let is_shared = values.codes.is_some() && array.len() < rows;
+        let value = |place: usize| if array.is_valid(place) { array.value(place) } else { &[] };
+        let hashes = is_shared.then(|| (0..array.len()).map(|place| hash_of_bytes(value(place), 0)).collect());
+        Ok(Texts { array, word, hashes, adopted: None })
+    }
+
+    /// The hash of a text, which is empty for NULL.
+    #[inline]
+    fn hash(&self, view: u128) -> u64 {
+        hash_of_bytes(bytes_in(&self.array, view, &mut [0; 16]), 0)
+    }
+}
+
+fn hash_of_words(shape: Long, row: &[u64]) -> u64 {
+    row[1..=shape.fixed].iter().fold(0, |hash, word| mix(hash ^ word))
+}
+
+#[inline]
+fn hash_of_both(words: u64, text: u64) -> u64 {
+    mix(words.rotate_left(32) ^ text)
+}

@@ -1,0 +1,350 @@
+//! How a group lies in memory: as one row of words of 64 bits, so that it is found, moved and merged in one place.
+//!
+//! ```text
+//!   ┌──────┬─────────────────────────────────┬────────────────────┬───────────────────────┐
+//!   │ hash │ key columns of a fixed size and │ a view of two words│ words of aggregates   │
+//!   │      │ the bits of NULLs, packed       │ per text or blob   │                       │
+//!   └──────┴─────────────────────────────────┴────────────────────┴───────────────────────┘
+//!    only with texts, or more than two packed words
+//! ```
+//!
+//! Columns are packed from the widest to the narrowest, which keeps each within a word. The parts of a NULL are zero, so
+//! that keys are equal exactly if their words are, but for the bytes of long texts.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, Result};
+use rowmill_plan::{Expr, Key};
+
+use super::VectorFunction;
+use super::bits::{array_of, mix, width_of};
+use super::rows::evaluate_in_pieces;
+use super::texts::{TextStore, is_text, moved};
+
+/// A bit of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bit {
+    pub(super) word: usize,
+    pub(super) shift: u32,
+}
+
+/// Where in a row the values of a key column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Up to 64 bits from a bit on.
+    Narrow { at: Bit, width: u32 },
+    /// 128 bits: two words.
+    Wide { word: usize },
+    /// A view: two words.
+    Text { word: usize },
+}
+
+/// A key column that rows hold.
+#[derive(Debug)]
+pub(super) struct KeyColumn {
+    pub(super) expr: Expr,
+    kind: DataType,
+    pub(super) place: Place,
+    /// Set where it is NULL, if it can be.
+    pub(super) null: Option<Bit>,
+}
+
+/// A key column of the result.
+#[derive(Debug)]
+enum KeyOutput {
+    Held(usize),
+    /// A function of columns that are held: equal where those are.
+    Computed {
+        function: usize,
+        of: Vec<usize>,
+        kind: DataType,
+    },
+}
+
+/// How the keys of groups lie in rows.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) columns: Vec<KeyColumn>,
+    outputs: Vec<KeyOutput>,
+    pub(super) shape: Shape,
+    /// Words before those of the aggregates.
+    pub(super) key_words: usize,
+    /// Words of a row.
+    pub(super) stride: usize,
+}
+
+/// How the keys of rows are hashed and compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Empty(Empty),
+    One(One),
+    Two(Two),
+    Long(Long),
+}
+
+/// Calls a generic function for the shape at hand.
+macro_rules! with_shape {
+    ($shape:expr, $name:ident => $call:expr) => {
+        match $shape {
+            $crate::group::layout::Shape::Empty($name) => $call,
+            $crate::group::layout::Shape::One($name) => $call,
+            $crate::group::layout::Shape::Two($name) => $call,
+            $crate::group::layout::Shape::Long($name) => $call,
+        }
+    };
+}
+pub(super) use with_shape;
+
+/// Hashes and comparisons of the keys of rows.
+pub(super) trait KeyShape: Copy {
+    /// The hash of a row's key.
+    fn hash(self, row: &[u64]) -> u64;
+
+    /// Whether two rows have the same key; `is_same_text` compares the views of the text of a number.
+    fn is_same(self, left: &[u64], right: &[u64], is_same_text: impl Fn(usize, u128, u128) -> bool) -> bool;
+}
+
+/// No keys: all rows are in one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Empty;
+
+/// A key of one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct One;
+
+/// A key of two words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Two;
+
+/// A key of any length behind its hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Long {
+    /// Words that are compared.
+    pub(super) fixed: usize,
+    /// Views behind them.
+    pub(super) texts: usize,
+}
+
+impl KeyShape for Empty {
+    fn hash(self, _: &[u64]) -> u64 {
+        0
+    }
+
+    fn is_same(self, _: &[u64], _: &[u64], _: impl Fn(usize, u128, u128) -> bool) -> bool {
+        true
+    }
+}
+
+impl KeyShape for One {
+    #[inline]
+    fn hash(self, row: &[u64]) -> u64 {
+        mix(row[0])
+    }
+
+    #[inline]
+    fn is_same(self, left: &[u64], right: &[u64], _: impl Fn(usize, u128, u128) -> bool) -> bool {
+        left[0] == right[0]
+    }
+}
+
+impl KeyShape for Two {
+    #[inline]
+    fn hash(self, row: &[u64]) -> u64 {
+        mix(row[0] ^ mix(row[1]))
+    }
+
+    #[inline]
+    fn is_same(self, left: &[u64], right: &[u64], _: impl Fn(usize, u128, u128) -> bool) -> bool {
+        left[0] == right[0] && left[1] == right[1]
+    }
+}
+
+impl KeyShape for Long {
+    #[inline]
+    fn hash(self, row: &[u64]) -> u64 {
+        row[0]
+    }
+
+    #[inline]
+    fn is_same(self, left: &[u64], right: &[u64], is_same_text: impl Fn(usize, u128, u128) -> bool) -> bool {
+        let texts = self.fixed + 1;
+        left[..texts] == right[..texts]
+            && (0..self.texts).all(|text| {
+                let at = texts + text * 2;
+                is_same_text(text, view_at(left, at), view_at(right, at))
+            })
+    }
+}
+
+/// The view in two words of a row.
+#[inline]
+pub(super) fn view_at(row: &[u64], word: usize) -> u128 {
+    u128::from(row[word]) | u128::from(row[word + 1]) << 64
+}
+
+/// Puts a view into two words of a row.
+#[inline]
+pub(super) fn put_view(row: &mut [u64], word: usize, view: u128) {
+    (row[word], row[word + 1]) = (view as u64, (view >> 64) as u64);
+}
+
+impl Layout {
+    /// The layout of groups by `keys` with so many words of aggregates; `columns_of` a function are those that it reads.
+    pub(super) fn new<'f>(keys: &[Key], columns_of: impl Fn(usize) -> &'f [usize], words: usize) -> Result<Layout> {
+        let mut held: Vec<&Key> = Vec::new();
+        let mut outputs = Vec::with_capacity(keys.len());
+        for key in keys {
+            outputs.push(match computed(key, keys, &columns_of) {
+                Some((function, of)) => {
+                    let of = of.into_iter().map(|source| held_at(&mut held, source)).collect();
+                    KeyOutput::Computed { function, of, kind: key.kind.clone() }
+                }
+                None => KeyOutput::Held(held_at(&mut held, key)),
+            });
+        }
+        let (columns, shape) = places(&held)?;
+        let key_words = match shape {
+            // A row has some word even if nothing is computed of it.
+            Shape::Empty(_) | Shape::One(_) => 1,
+            Shape::Two(_) => 2,
+            Shape::Long(Long { fixed, texts }) => 1 + fixed + 2 * texts,
+        };
+        Ok(Layout { columns, outputs, shape, key_words, stride: key_words + words })
+    }
+
+    /// Adds to the numbers of the buffers of all texts in the keys of rows.
+    pub(super) fn move_texts(&self, rows: &mut [u64], more: u32) {
+        for column in &self.columns {
+            if let Place::Text { word } = column.place {
+                for row in rows.chunks_exact_mut(self.stride) {
+                    put_view(row, word, moved(view_at(row, word), more));
+                }
+            }
+        }
+    }
+
+    /// The key columns of the result for the groups in `rows`.
+    pub(super) fn keys(
+        &self,
+        rows: &[u64],
+        texts: &TextStore,
+        functions: &[Arc<dyn VectorFunction>],
+    ) -> Result<Vec<ArrayRef>> {
+        let held = self.columns.iter().map(|column| column.array(rows, self.stride, texts));
+        let held: Vec<ArrayRef> = held.collect::<Result<_>>()?;
+        let of = |output: &KeyOutput| match output {
+            KeyOutput::Held(place) => Ok(Arc::clone(&held[*place])),
+            KeyOutput::Computed { function, of, kind } => {
+                let columns: Vec<ArrayRef> = of.iter().map(|place| Arc::clone(&held[*place])).collect();
+                let values = evaluate_in_pieces(&*functions[*function], &columns, rows.len() / self.stride)?;
+                match values.data_type() == kind {
+                    true => Ok(values),
+                    false => Err(Error::internal(format!("a key of {kind} is a {}", values.data_type()))),
+                }
+            }
+        };
+        self.outputs.iter().map(of).collect()
+    }
+}
+
+/// The function that a key is, and the other keys that it reads, if it reads nothing else.
+fn computed<'k, 'f>(
+    key: &Key,
+    keys: &'k [Key],
+    columns_of: impl Fn(usize) -> &'f [usize],
+) -> Option<(usize, Vec<&'k Key>)> {
+    let Expr::Function(function) = key.expr else { return None };
+    let columns = columns_of(function);
+    if columns.is_empty() {
+        return None;
+    }
+    let of = columns.iter().map(|column| keys.iter().find(|key| key.expr == Expr::Column(*column)));
+    Some((function, of.collect::<Option<_>>()?))
+}
+
+/// The place of a key among those that are held; it is held from now on.
+fn held_at<'k>(held: &mut Vec<&'k Key>, key: &'k Key) -> usize {
+    held.iter().position(|other| other.expr == key.expr).unwrap_or_else(|| {
+        held.push(key);
+        held.len() - 1
+    })
+}
+
+/// Gives every column its place.
+fn places(keys: &[&Key]) -> Result<(Vec<KeyColumn>, Shape)> {
+    let widths: Vec<Option<u32>> = keys.iter().map(|key| width_of(&key.kind)).collect();
+    if let Some(key) = keys.iter().zip(&widths).find(|(key, width)| width.is_none() && !is_text(&key.kind)) {
+        return Err(Error::internal(format!("no key is a {}", key.0.kind)));
+    }
+    let texts = widths.iter().filter(|width| width.is_none()).count();
+    let nulls = keys.iter().filter(|key| key.nullable).count();
+    let bits = widths.iter().flatten().sum::<u32>() as usize + nulls;
+    let fixed = bits.div_ceil(64);
+    let shape = match (fixed, texts) {
+        (0, 0) => Shape::Empty(Empty),
+        (1, 0) => Shape::One(One),
+        (2, 0) => Shape::Two(Two),
+        _ => Shape::Long(Long { fixed, texts }),
+    };
+    let first = usize::from(matches!(shape, Shape::Long(_)));
+    let mut used = 0;
+    let mut take = |width: u32| {
+        let at = Bit { word: first + used as usize / 64, shift: used % 64 };
+        used += width;
+        at
+    };
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    order.sort_by_key(|key| std::cmp::Reverse(widths[*key]));
+    let mut places = vec![None; keys.len()];
+    let mut texts_placed = 0;
+    for key in order {
+        places[key] = Some(match widths[key] {
+            Some(128) => Place::Wide { word: take(128).word },
+            Some(width) => Place::Narrow { at: take(width), width },
+            None => {
+                texts_placed += 1;
+                Place::Text { word: first + fixed + 2 * (texts_placed - 1) }
+            }
+        });
+    }
+    let columns = keys.iter().zip(places).map(|(key, place)| KeyColumn {
+        expr: key.expr,
+        kind: key.kind.clone(),
+        place: place.expect("every key has a place"),
+        null: key.nullable.then(|| take(1)),
+    });
+    Ok((columns.collect(), shape))
+}
+
+impl KeyColumn {
+    /// Whether the column is NULL in a row.
+    #[inline]
+    pub(super) fn is_null(&self, row: &[u64]) -> bool {
+        self.null.is_some_and(|Bit { word, shift }| row[word] >> shift & 1 == 1)
+    }
+
+    /// The bits of a row's value of a fixed size.
+    #[inline]
+    pub(super) fn bits(&self, row: &[u64]) -> u128 {
+        match self.place {
+            Place::Narrow { at: Bit { word, shift }, width } => {
+                (row[word] >> shift & (u64::MAX >> (64 - width))).into()
+            }
+            Place::Wide { word } | Place::Text { word } => view_at(row, word),
+        }
+    }
+
+    fn array(&self, rows: &[u64], stride: usize, texts: &TextStore) -> Result<ArrayRef> {
+        let rows = rows.chunks_exact(stride);
+        let nulls = self.null.map(|_| NullBuffer::from_iter(rows.clone().map(|row| !self.is_null(row))));
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        let values = rows.map(|row| self.bits(row));
+        match self.place {
+            Place::Text { .. } => texts.array(&self.kind, values, nulls),
+            Place::Narrow { .. } | Place::Wide { .. } => array_of(&self.kind, values, nulls),
+        }
+    }
+}

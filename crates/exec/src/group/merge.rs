@@ -1,0 +1,99 @@
+//! Putting the groups of partitions together that may have keys in common.
+
+use std::mem::size_of;
+
+use rowmill_base::{Reservation, Result};
+
+use super::index::Index;
+use super::layout::{KeyShape, Layout, with_shape};
+use super::partition::Partition;
+use super::state::States;
+use super::texts::TextStore;
+
+/// Rows that are looked up before any is added to its group.
+const ROWS_AT_ONCE: usize = 1 << 8;
+
+/// Groups for which a merge makes room at first.
+const GROUPS_MIN: usize = 1 << 8;
+
+/// The groups of some partitions, each once.
+pub(super) struct Merger<'a> {
+    layout: &'a Layout,
+    states: &'a States,
+    texts: &'a TextStore,
+    index: Index,
+    rows: Vec<u64>,
+    len: usize,
+    /// Rows in all partitions.
+    rows_max: usize,
+    pairs: Vec<(u32, u32)>,
+}
+
+impl<'a> Merger<'a> {
+    /// A merge of at most `rows` rows, whose memory is taken from `memory`.
+    pub(super) fn new(
+        layout: &'a Layout,
+        states: &'a States,
+        texts: &'a TextStore,
+        rows: usize,
+        memory: &mut Reservation,
+    ) -> Result<Merger<'a>> {
+        let words = rows.max(1) * layout.stride;
+        memory.grow((words * size_of::<u64>()) as u64 + Index::bytes_for(rows.max(GROUPS_MIN)))?;
+        let index = Index::with_room_for(rows.clamp(1, GROUPS_MIN));
+        let pairs = Vec::with_capacity(ROWS_AT_ONCE);
+        Ok(Merger { layout, states, texts, index, rows: Vec::with_capacity(words), len: 0, rows_max: rows, pairs })
+    }
+
+    /// Adds the rows of a partition, the numbers of whose texts' buffers are higher by `more` in what all share.
+    pub(super) fn add(&mut self, mut partition: Partition, more: u32) -> Result<()> {
+        let (layout, states) = (self.layout, self.states);
+        if more > 0 {
+            for page in partition.pages_mut() {
+                layout.move_texts(page, more);
+                states.move_texts(page, (layout.stride, layout.key_words), more);
+            }
+        }
+        with_shape!(layout.shape, shape => {
+            for page in partition.pages() {
+                for rows in page.chunks(ROWS_AT_ONCE * layout.stride) {
+                    self.add_rows(shape, rows)?;
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn add_rows<S: KeyShape>(&mut self, shape: S, rows: &[u64]) -> Result<()> {
+        let stride = self.layout.stride;
+        if self.len + rows.len() / stride > self.index.room() {
+            let room = (self.index.room() * 4).max(self.len + ROWS_AT_ONCE).min(self.rows_max);
+            self.index.grow(room, |group| shape.hash(&self.rows[group as usize * stride..]));
+        }
+        self.pairs.clear();
+        for (place, row) in rows.chunks_exact(stride).enumerate() {
+            let found = self.index.find(shape.hash(row), |group| {
+                shape
+                    .is_same(&self.rows[group as usize * stride..], row, |_, held, view| self.texts.is_same(held, view))
+            });
+            match found {
+                Some(group) => self.pairs.push((place as u32, group)),
+                None => {
+                    self.rows.extend_from_slice(row);
+                    self.len += 1;
+                }
+            }
+        }
+        let at = self.layout.key_words;
+        self.states.merge(&self.pairs, rows, &mut self.rows, (stride, at), self.texts)
+    }
+
+    /// The rows of the groups; of one without anything in it if there is none and `always_one`.
+    pub(super) fn finish(mut self, always_one: bool) -> Vec<u64> {
+        if always_one && self.len == 0 {
+            self.rows.resize(self.layout.key_words, 0);
+            self.rows.extend_from_slice(self.states.initial());
+        }
+        self.rows
+    }
+}

@@ -1,0 +1,197 @@
+//! Where the rows of a grouping come from, and how a worker takes them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rowmill_base::Result;
+use rowmill_plan::Expr;
+use rowmill_storage::{Block, TableSource};
+
+use super::GroupBy;
+use super::gather::Gatherer;
+use super::rows::Rows;
+use crate::batch::BatchSource;
+use crate::scan::block_state::BlockState;
+use crate::scan::verdict::Verdict;
+
+/// The rows of a grouping.
+#[derive(Clone, Debug)]
+pub enum GroupSource {
+    /// Those of a table; columns are meant by their positions in its definition.
+    Table(Arc<dyn TableSource>),
+    /// Those of another operator; columns are meant by their positions in its batches.
+    Batches(Arc<dyn BatchSource>),
+}
+
+impl From<Arc<dyn TableSource>> for GroupSource {
+    fn from(source: Arc<dyn TableSource>) -> GroupSource {
+        GroupSource::Table(source)
+    }
+}
+
+impl From<Arc<dyn BatchSource>> for GroupSource {
+    fn from(source: Arc<dyn BatchSource>) -> GroupSource {
+        GroupSource::Batches(source)
+    }
+}
+
+impl GroupSource {
+    /// Workers that find something to take.
+    pub(super) fn parts(&self) -> usize {
+        match self {
+            GroupSource::Table(source) => source.blocks().len() + source.runs().len(),
+            GroupSource::Batches(source) => source.parallelism(),
+        }
+    }
+
+    /// Rows at most, as far as they are known.
+    pub(super) fn rows_max(&self) -> usize {
+        match self {
+            GroupSource::Table(source) => source.row_count() as usize,
+            GroupSource::Batches(_) => usize::MAX,
+        }
+    }
+
+    /// Whether an expression can be NULL for all that is known.
+    pub(super) fn is_nullable(&self, expr: Expr) -> bool {
+        match (self, expr) {
+            (GroupSource::Table(source), Expr::Column(column)) => source.table().columns[column].nullable,
+            _ => true,
+        }
+    }
+
+    /// What errors call it.
+    pub(super) fn name(&self) -> String {
+        match self {
+            GroupSource::Table(source) => format!("table {}", source.table().name),
+            GroupSource::Batches(_) => "batches".to_owned(),
+        }
+    }
+}
+
+impl GroupBy {
+    /// Has `gatherer` take rows until there are no more.
+    pub(super) fn read(&self, gatherer: &mut Gatherer<'_>) -> Result<()> {
+        match &self.source {
+            GroupSource::Table(source) => self.read_table(&**source, gatherer),
+            GroupSource::Batches(source) => self.read_batches(Arc::clone(source), gatherer),
+        }
+    }
+
+    fn read_batches(&self, source: Arc<dyn BatchSource>, gatherer: &mut Gatherer<'_>) -> Result<()> {
+        for batch in source.worker() {
+            self.request.cancel.check()?;
+            let batch = batch?;
+            add(&self.metrics.rows_read, batch.num_rows());
+            add(&self.metrics.rows_selected, batch.num_rows());
+            gatherer.add(&Rows::of_batch(&self.request.functions, &batch))?;
+        }
+        Ok(())
+    }
+
+    fn read_table(&self, source: &dyn TableSource, gatherer: &mut Gatherer<'_>) -> Result<()> {
+        let (blocks, runs) = (source.blocks(), source.runs());
+        let (predicates, functions) = (&self.request.group.predicates, &self.request.functions);
+        let columns = self.columns_read();
+        loop {
+            self.request.cancel.check()?;
+            let part = self.next_part.fetch_add(1, Ordering::AcqRel);
+            if let Some(block) = blocks.get(part) {
+                self.read_block(source, block, &columns, gatherer)?;
+            } else if let Some(run) = runs.get(part - blocks.len()) {
+                add(&self.metrics.rows_read, run.live_rows());
+                let rows = Rows::of_run(source.table(), functions, run, predicates)?;
+                add(&self.metrics.rows_selected, rows.len());
+                gatherer.add(&rows)?;
+            } else {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read_block(
+        &self,
+        source: &dyn TableSource,
+        block: &Arc<Block>,
+        columns: &[usize],
+        gatherer: &mut Gatherer<'_>,
+    ) -> Result<()> {
+        let (table, group) = (&**source.table(), &self.request.group);
+        add(&self.metrics.rows_read, block.live_rows());
+        let verdict = match block.live_rows() {
+            0 => Verdict::Nothing,
+            _ => BlockState::verdict(block, table, &group.predicates)?,
+        };
+        if verdict == Verdict::Nothing {
+            add(&self.metrics.blocks_skipped, 1);
+            return Ok(());
+        }
+        add(&self.metrics.blocks_read, 1);
+        // What is true of every row need not be asked of any.
+        let predicates = if verdict == Verdict::Everything { &[][..] } else { &group.predicates };
+        if group.keys.is_empty() && predicates.is_empty() {
+            add(&self.metrics.rows_selected, block.live_rows());
+            return self.read_column_by_column(source, block, gatherer);
+        }
+        let rows = Rows::of_block(table, &self.request.functions, block, predicates, columns)?;
+        add(&self.metrics.rows_selected, rows.len());
+        gatherer.add(&rows)
+    }
+
+    /// Adds all rows of a block to the one group there is, column by column: so that what one column decides can be
+    /// computed of its value list.
+    fn read_column_by_column(
+        &self,
+        source: &dyn TableSource,
+        block: &Arc<Block>,
+        gatherer: &mut Gatherer<'_>,
+    ) -> Result<()> {
+        let states = &self.recipe.states;
+        let mut read: Vec<Vec<usize>> = Vec::new();
+        for cell in 0..states.cells() {
+            let columns = self.columns_of(states.reads(cell).into_iter());
+            if !read.contains(&columns) {
+                read.push(columns);
+            }
+        }
+        for columns in read {
+            let rows = Rows::of_block(source.table(), &self.request.functions, block, &[], &columns)?;
+            for cell in 0..states.cells() {
+                if self.columns_of(states.reads(cell).into_iter()) == columns {
+                    let inputs = states.inputs(&rows, cell..cell + 1)?;
+                    gatherer.add_to_one(&rows, &inputs, cell..cell + 1)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All columns that keys, aggregates and predicates read.
+    fn columns_read(&self) -> Vec<usize> {
+        let group = &self.request.group;
+        let keys = self.recipe.layout.columns.iter().map(|key| key.expr);
+        let mut columns = self.columns_of(keys.chain(self.recipe.states.exprs().iter().copied()));
+        group.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
+        columns
+    }
+
+    fn columns_of(&self, exprs: impl Iterator<Item = Expr>) -> Vec<usize> {
+        let mut columns = Vec::new();
+        for expr in exprs {
+            let read = match &expr {
+                Expr::Column(column) => std::slice::from_ref(column),
+                Expr::Function(function) => self.request.functions[*function].columns(),
+            };
+            for column in read {
+                if !columns.contains(column) {
+                    columns.push(*column);
+                }
+            }
+        }
+        columns
+    }
+}
+
+fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
+}

@@ -1,0 +1,164 @@
+//! Adding rows to cells.
+//!
+//! Rows are taken a thousand at a time: their numbers are looked up where they come as codes, the rows that do not count
+//! are left out, and what remains goes through one short loop.
+
+use std::ops::Range;
+
+use arrow::buffer::BooleanBuffer;
+use rowmill_base::{Error, Result};
+
+use super::fold::{Fold, add_to_many, add_to_one, with_fold};
+use super::{Cell, Inputs, Scratch, States};
+use crate::group::texts::TextStore;
+
+/// Rows whose numbers are looked up at once.
+const ROWS_AT_ONCE: usize = 1 << 10;
+
+/// Rows of a block or batch that go into groups.
+#[derive(Clone)]
+pub(in crate::group) struct Grouped<'a> {
+    /// Their places.
+    pub(in crate::group) rows: Range<usize>,
+    /// The group of each of them; all are in the first without.
+    pub(in crate::group) groups: Option<&'a [u32]>,
+    /// How many rows each row of the block or batch stands for.
+    pub(in crate::group) weights: Option<&'a [u64]>,
+}
+
+/// Groups in memory: rows of `stride` words, of which those of the aggregates start at `at`.
+pub(in crate::group) struct Groups<'a> {
+    pub(in crate::group) words: &'a mut [u64],
+    pub(in crate::group) stride: usize,
+    pub(in crate::group) at: usize,
+}
+
+impl Groups<'_> {
+    /// The words of a cell of one group from `offset` on.
+    #[inline(always)]
+    pub(super) fn cell(&mut self, group: u32, offset: usize) -> &mut [u64] {
+        &mut self.words[group as usize * self.stride + self.at + offset..]
+    }
+}
+
+impl States {
+    /// Adds rows to some cells of their groups.
+    pub(in crate::group) fn add(
+        &self,
+        cells: Range<usize>,
+        inputs: &Inputs,
+        rows: &Grouped<'_>,
+        groups: &mut Groups<'_>,
+        texts: (&mut TextStore, &mut Scratch),
+    ) -> Result<()> {
+        let (store, scratch) = texts;
+        for cell in &self.cells[cells] {
+            let mask = cell.mask.and_then(|mask| inputs.masks[mask].as_ref());
+            let Some(operand) = cell.operand else {
+                cell.count(mask, rows, groups);
+                continue;
+            };
+            let argument = self.operands[operand].argument;
+            let (Some(values), Some(numbers)) = (&inputs.values[argument], &inputs.numbers[operand]) else {
+                return Err(Error::internal("an aggregate reads what was not prepared"));
+            };
+            let places = Places { codes: values.codes.as_deref(), mask };
+            if cell.operation.is_of_texts() {
+                cell.add_texts((numbers, values.is_list), &places, rows, groups, store, scratch)?;
+            } else if with_fold!(cell.operation, F => match F::numbers(numbers) {
+                Some(numbers) => places.add::<F>(numbers, rows, groups, cell.offset),
+                None => return Err(Error::internal("an aggregate reads numbers of another form")),
+            }) {
+                return Err(cell.total_out_of_range());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cell {
+    /// Counts the rows that are in the mask.
+    fn count(&self, mask: Option<&BooleanBuffer>, rows: &Grouped<'_>, groups: &mut Groups<'_>) {
+        let start = rows.rows.start;
+        let group = |row: usize| rows.groups.map_or(0, |groups| groups[row - start]);
+        let weight = |row: usize| rows.weights.map_or(1, |weights| weights[row]);
+        match (mask, rows.groups, rows.weights) {
+            (None, None, None) => groups.cell(0, self.offset)[0] += rows.rows.len() as u64,
+            (None, Some(of_rows), None) => {
+                let (stride, at) = (groups.stride, groups.at + self.offset);
+                of_rows.iter().for_each(|group| groups.words[*group as usize * stride + at] += 1);
+            }
+            (None, ..) => rows.rows.clone().for_each(|row| groups.cell(group(row), self.offset)[0] += weight(row)),
+            (Some(mask), ..) => mask
+                .slice(start, rows.rows.len())
+                .set_indices()
+                .for_each(|row| groups.cell(group(start + row), self.offset)[0] += weight(start + row)),
+        }
+    }
+}
+
+/// Where the values of rows are, and which rows count.
+pub(super) struct Places<'a> {
+    pub(super) codes: Option<&'a [u32]>,
+    pub(super) mask: Option<&'a BooleanBuffer>,
+}
+
+impl Places<'_> {
+    /// Calls `take` with each row that counts, from the start of `rows` on, and the place of its value.
+    #[inline(always)]
+    pub(super) fn each(&self, rows: &Range<usize>, mut take: impl FnMut(usize, usize)) {
+        let start = rows.start;
+        let place = |row: usize| self.codes.map_or(row, |codes| codes[row] as usize);
+        match self.mask {
+            None => rows.clone().for_each(|row| take(row - start, place(row))),
+            Some(mask) => {
+                mask.slice(start, rows.len()).set_indices().for_each(|row| take(row, place(start + row)));
+            }
+        }
+    }
+
+    /// Adds the numbers of rows to the cells at `offset` of their groups; whether a total left its type.
+    fn add<F: Fold>(&self, numbers: &[F::Number], rows: &Grouped<'_>, groups: &mut Groups<'_>, offset: usize) -> bool {
+        let Grouped { rows: range, groups: of_rows, weights } = rows;
+        if let Some(weights) = weights {
+            let mut is_bad = false;
+            self.each(range, |row, place| {
+                let words = groups.cell(of_rows.map_or(0, |of_rows| of_rows[row]), offset);
+                let mut cell = F::load(words);
+                is_bad |= cell.take_times(numbers[place], weights[range.start + row]);
+                cell.store(words);
+            });
+            return is_bad;
+        }
+        if self.codes.is_none() && self.mask.is_none() {
+            return add_all::<F>(&numbers[range.clone()], *of_rows, groups, offset);
+        }
+        let mut is_bad = false;
+        let (mut some, mut of_some) = ([F::Number::default(); ROWS_AT_ONCE], [0; ROWS_AT_ONCE]);
+        for first in range.clone().step_by(ROWS_AT_ONCE) {
+            let rows = first..(first + ROWS_AT_ONCE).min(range.end);
+            let of_rows = of_rows.map(|of_rows| &of_rows[first - range.start..]);
+            if let (Some(codes), None) = (self.codes, self.mask) {
+                some.iter_mut().zip(&codes[rows.clone()]).for_each(|(number, code)| *number = numbers[*code as usize]);
+                let of_rows = of_rows.map(|of_rows| &of_rows[..rows.len()]);
+                is_bad |= add_all::<F>(&some[..rows.len()], of_rows, groups, offset);
+                continue;
+            }
+            let mut count = 0;
+            self.each(&rows, |row, place| {
+                some[count] = numbers[place];
+                of_some[count] = of_rows.map_or(0, |of_rows| of_rows[row]);
+                count += 1;
+            });
+            is_bad |= add_all::<F>(&some[..count], of_rows.map(|_| &of_some[..count]), groups, offset);
+        }
+        is_bad
+    }
+}
+
+fn add_all<F: Fold>(numbers: &[F::Number], of_numbers: Option<&[u32]>, groups: &mut Groups<'_>, offset: usize) -> bool {
+    match of_numbers {
+        None => add_to_one::<F>(numbers, groups.cell(0, offset)),
+        Some(of_numbers) => add_to_many::<F>(numbers, of_numbers, groups.words, groups.stride, groups.at + offset),
+    }
+}

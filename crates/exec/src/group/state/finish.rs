@@ -1,0 +1,114 @@
+//! From cells to the columns of a result.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Decimal128Array, Float64Array, Int64Array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, Result};
+use rowmill_plan::AggregateFunction;
+
+use super::fold::{Fold, SumFloat};
+use super::numbers::{signed_array, wide_array};
+use super::text::text_at;
+use super::{Cell, Operation, Output, States};
+use crate::group::texts::TextStore;
+use crate::quotient;
+
+/// Decimals and sums have at most so many digits.
+const DIGITS_MAX: u32 = 38;
+
+/// Groups whose aggregates become columns: rows of `stride` words, of which those of the aggregates start at `at`.
+#[derive(Clone, Copy)]
+pub(in crate::group) struct Finished<'a> {
+    pub(in crate::group) rows: &'a [u64],
+    pub(in crate::group) stride: usize,
+    pub(in crate::group) at: usize,
+}
+
+impl<'a> Finished<'a> {
+    /// The words of a cell, by group.
+    fn cells(self, cell: &Cell) -> impl Iterator<Item = &'a [u64]> + Clone + use<'a> {
+        let at = self.at + cell.offset;
+        self.rows.chunks_exact(self.stride).map(move |row| &row[at..])
+    }
+}
+
+impl States {
+    /// The columns of the aggregates.
+    pub(in crate::group) fn finish(&self, groups: Finished<'_>, texts: &TextStore) -> Result<Vec<ArrayRef>> {
+        self.outputs.iter().map(|output| self.column(output, groups, texts)).collect()
+    }
+
+    fn column(&self, output: &Output, groups: Finished<'_>, texts: &TextStore) -> Result<ArrayRef> {
+        let counts = output.count.map(|count| groups.cells(&self.cells[count]).map(|words| words[0]));
+        let Some(value) = output.value.map(|value| &self.cells[value]) else {
+            let Some(counts) = counts else { return Err(Error::internal("an aggregate of nothing")) };
+            return Ok(Arc::new(Int64Array::from_iter_values(counts.map(|count| count as i64))));
+        };
+        let (kind, cells) = (&output.aggregate.kind, groups.cells(value));
+        if value.operation.is_of_texts() {
+            let views = cells.map(|words| text_at(words, 0));
+            let nulls = some_null(NullBuffer::from_iter(views.clone().map(|view| view.is_some())));
+            return texts.array(kind, views.map(Option::unwrap_or_default), nulls);
+        }
+        let nulls = counts.clone().and_then(|counts| some_null(NullBuffer::from_iter(counts.map(|count| count > 0))));
+        if output.aggregate.function == AggregateFunction::Average {
+            let Some(counts) = counts else { return Err(Error::internal("an average without a count")) };
+            let average = output.average(value);
+            let averages =
+                cells.zip(counts).map(|(words, count)| if count == 0 { Ok(0.0) } else { average(words, count) });
+            return Ok(Arc::new(Float64Array::new(averages.collect::<Result<Vec<_>>>()?.into(), nulls)));
+        }
+        match value.operation {
+            Operation::SumFloat => {
+                let totals = cells.map(|words| shown(SumFloat::load(words).total()));
+                Ok(Arc::new(Float64Array::new(totals.collect::<Vec<_>>().into(), nulls)))
+            }
+            Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide => {
+                let totals = cells.map(|words| value.total(words)).collect::<Result<Vec<_>>>()?;
+                Ok(Arc::new(Decimal128Array::new(totals.into(), nulls).with_data_type(kind.clone())))
+            }
+            Operation::LeastWide | Operation::GreatestWide => wide_array(cells.map(i128_of), nulls, kind),
+            _ => signed_array(cells.map(|words| words[0] as i64), nulls, kind),
+        }
+    }
+}
+
+impl Output {
+    /// How the words of a total and a count make an average.
+    fn average(&self, value: &Cell) -> impl Fn(&[u64], u64) -> Result<f64> {
+        let scale = match self.aggregate.argument {
+            Some((_, DataType::Decimal128(_, scale))) => scale,
+            _ => 0,
+        };
+        move |words, count| match value.operation {
+            Operation::SumFloat => Ok(shown(SumFloat::load(words).total() / count as f64)),
+            _ => Ok(quotient::average(value.total(words)?, count, scale)),
+        }
+    }
+}
+
+impl Cell {
+    /// A total of integers or decimals, if the type of the result holds it.
+    fn total(&self, words: &[u64]) -> Result<i128> {
+        let total = match self.operation {
+            Operation::SumNarrow => i128::from(words[0] as i64),
+            _ => i128_of(words),
+        };
+        if total.unsigned_abs() < 10_u128.pow(DIGITS_MAX) { Ok(total) } else { Err(self.total_out_of_range()) }
+    }
+}
+
+fn i128_of(words: &[u64]) -> i128 {
+    (u128::from(words[0]) | u128::from(words[1]) << 64) as i128
+}
+
+/// A float with one zero, and one that is no number.
+fn shown(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value + 0.0 }
+}
+
+fn some_null(nulls: NullBuffer) -> Option<NullBuffer> {
+    Some(nulls).filter(|nulls| nulls.null_count() > 0)
+}

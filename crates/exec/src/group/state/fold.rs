@@ -1,0 +1,375 @@
+//! What is done with one more number: one small type for each kind of cell, and loops over them.
+
+use super::numbers::Numbers;
+
+/// A cell's content and how it grows. `INITIAL` is its words for no rows at all.
+pub(super) trait Fold: Sized {
+    type Number: Copy + Default + 'static;
+    const INITIAL: &'static [u64];
+
+    /// The numbers in the form that is taken.
+    fn numbers(numbers: &Numbers) -> Option<&[Self::Number]>;
+
+    fn load(words: &[u64]) -> Self;
+
+    fn store(self, words: &mut [u64]);
+
+    /// Takes one number; whether that left the type.
+    fn take(&mut self, number: Self::Number) -> bool;
+
+    /// Takes one number for each of `rows` rows; whether that left the type.
+    fn take_times(&mut self, number: Self::Number, rows: u64) -> bool;
+
+    /// Takes all that another cell took; whether that left the type.
+    fn join(&mut self, other: Self) -> bool;
+}
+
+/// Calls a generic function for the fold of an operation on numbers.
+macro_rules! with_fold {
+    ($operation:expr, $fold:ident => $call:expr) => {{
+        use $crate::group::state::{Operation, fold};
+        match $operation {
+            Operation::Count => with_fold!(@ fold::Count, $fold => $call),
+            Operation::SumNarrow => with_fold!(@ fold::Sum<i64, i64>, $fold => $call),
+            Operation::SumSigned => with_fold!(@ fold::Sum<i64, i128>, $fold => $call),
+            Operation::SumUnsigned => with_fold!(@ fold::Sum<u64, i128>, $fold => $call),
+            Operation::SumWide => with_fold!(@ fold::Sum<i128, i128>, $fold => $call),
+            Operation::SumFloat => with_fold!(@ fold::SumFloat, $fold => $call),
+            Operation::Least => with_fold!(@ fold::Least<i64>, $fold => $call),
+            Operation::Greatest => with_fold!(@ fold::Greatest<i64>, $fold => $call),
+            Operation::LeastWide => with_fold!(@ fold::Least<i128>, $fold => $call),
+            Operation::GreatestWide => with_fold!(@ fold::Greatest<i128>, $fold => $call),
+            Operation::LeastText | Operation::GreatestText => unreachable!("texts are no numbers"),
+        }
+    }};
+    (@ $type:ty, $fold:ident => $call:expr) => {{
+        type $fold = $type;
+        $call
+    }};
+}
+pub(super) use with_fold;
+
+/// Adds the cells at `at` of rows to those of their groups, and says whether a total left its type.
+pub(super) fn merge<F: Fold>(pairs: &[(u32, u32)], rows: &[u64], groups: &mut [u64], stride: usize, at: usize) -> bool {
+    let mut is_bad = false;
+    for (row, group) in pairs {
+        let from = F::load(&rows[*row as usize * stride + at..][..F::INITIAL.len()]);
+        let words = &mut groups[*group as usize * stride + at..][..F::INITIAL.len()];
+        let mut cell = F::load(words);
+        is_bad |= cell.join(from);
+        cell.store(words);
+    }
+    is_bad
+}
+
+/// Adds numbers to the cells at `at` of their groups, and says whether a total left its type.
+pub(super) fn add_to_many<F: Fold>(
+    numbers: &[F::Number],
+    groups: &[u32],
+    words: &mut [u64],
+    stride: usize,
+    at: usize,
+) -> bool {
+    let mut is_bad = false;
+    for (number, group) in numbers.iter().zip(groups) {
+        let words = &mut words[*group as usize * stride + at..][..F::INITIAL.len()];
+        let mut cell = F::load(words);
+        is_bad |= cell.take(*number);
+        cell.store(words);
+    }
+    is_bad
+}
+
+/// Adds numbers to one cell, and says whether a total left its type.
+pub(super) fn add_to_one<F: Fold>(numbers: &[F::Number], words: &mut [u64]) -> bool {
+    let mut cell = F::load(words);
+    let mut is_bad = false;
+    for number in numbers {
+        is_bad |= cell.take(*number);
+    }
+    cell.store(words);
+    is_bad
+}
+
+/// Rows. They are counted where rows are known, not here.
+pub(super) struct Count(u64);
+
+impl Fold for Count {
+    type Number = ();
+    const INITIAL: &'static [u64] = &[0];
+
+    fn numbers(_: &Numbers) -> Option<&[()]> {
+        None
+    }
+
+    #[inline(always)]
+    fn load(words: &[u64]) -> Count {
+        Count(words[0])
+    }
+
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        words[0] = self.0;
+    }
+
+    #[inline(always)]
+    fn take(&mut self, (): ()) -> bool {
+        self.0 += 1;
+        false
+    }
+
+    #[inline(always)]
+    fn take_times(&mut self, (): (), rows: u64) -> bool {
+        self.0 += rows;
+        false
+    }
+
+    #[inline(always)]
+    fn join(&mut self, other: Count) -> bool {
+        self.0 += other.0;
+        false
+    }
+}
+
+/// A total of `T` of numbers of `N`.
+pub(super) struct Sum<N, T>(T, std::marker::PhantomData<N>);
+
+/// Numbers that are added up or compared, in one of the forms.
+pub(super) trait Number: Copy + Default + 'static {
+    fn of(numbers: &Numbers) -> Option<&[Self]>;
+}
+
+impl Number for i64 {
+    fn of(numbers: &Numbers) -> Option<&[i64]> {
+        if let Numbers::Signed(numbers) = numbers { Some(numbers) } else { None }
+    }
+}
+
+impl Number for u64 {
+    fn of(numbers: &Numbers) -> Option<&[u64]> {
+        if let Numbers::Unsigned(numbers) = numbers { Some(numbers) } else { None }
+    }
+}
+
+impl Number for i128 {
+    fn of(numbers: &Numbers) -> Option<&[i128]> {
+        if let Numbers::Wide(numbers) = numbers { Some(numbers) } else { None }
+    }
+}
+
+/// What a cell holds, in its words.
+pub(super) trait Content: Copy + Ord {
+    const ZERO: &'static [u64];
+    const LEAST: &'static [u64];
+    const GREATEST: &'static [u64];
+
+    fn load(words: &[u64]) -> Self;
+
+    fn store(self, words: &mut [u64]);
+}
+
+/// What totals are made of.
+pub(super) trait Total: Content {
+    fn plus(self, other: Self) -> (Self, bool);
+
+    fn times(self, rows: u64) -> (Self, bool);
+}
+
+impl Content for i64 {
+    const ZERO: &'static [u64] = &[0];
+    const LEAST: &'static [u64] = &[i64::MIN as u64];
+    const GREATEST: &'static [u64] = &[i64::MAX as u64];
+
+    #[inline(always)]
+    fn load(words: &[u64]) -> i64 {
+        words[0] as i64
+    }
+
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        words[0] = self as u64;
+    }
+}
+
+impl Content for i128 {
+    const ZERO: &'static [u64] = &[0, 0];
+    const LEAST: &'static [u64] = &[0, i64::MIN as u64];
+    const GREATEST: &'static [u64] = &[u64::MAX, i64::MAX as u64];
+
+    #[inline(always)]
+    fn load(words: &[u64]) -> i128 {
+        (u128::from(words[0]) | u128::from(words[1]) << 64) as i128
+    }
+
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        (words[0], words[1]) = (self as u64, (self as u128 >> 64) as u64);
+    }
+}
+
+impl Total for i64 {
+    #[inline(always)]
+    fn plus(self, other: i64) -> (i64, bool) {
+        self.overflowing_add(other)
+    }
+
+    #[inline(always)]
+    fn times(self, rows: u64) -> (i64, bool) {
+        // A table has fewer rows than a total has bits for.
+        self.overflowing_mul(rows as i64)
+    }
+}
+
+impl Total for i128 {
+    #[inline(always)]
+    fn plus(self, other: i128) -> (i128, bool) {
+        self.overflowing_add(other)
+    }
+
+    #[inline(always)]
+    fn times(self, rows: u64) -> (i128, bool) {
+        self.overflowing_mul(i128::from(rows))
+    }
+}
+
+impl<N: Number, T: Total + From<N>> Fold for Sum<N, T> {
+    type Number = N;
+    const INITIAL: &'static [u64] = T::ZERO;
+
+    fn numbers(numbers: &Numbers) -> Option<&[N]> {
+        N::of(numbers)
+    }
+
+    #[inline(always)]
+    fn load(words: &[u64]) -> Self {
+        Sum(T::load(words), std::marker::PhantomData)
+    }
+
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        self.0.store(words);
+    }
+
+    #[inline(always)]
+    fn take(&mut self, number: N) -> bool {
+        let (total, is_bad) = self.0.plus(T::from(number));
+        self.0 = total;
+        is_bad
+    }
+
+    #[inline(always)]
+    fn take_times(&mut self, number: N, rows: u64) -> bool {
+        let (added, is_bad) = T::from(number).times(rows);
+        let (total, is_worse) = self.0.plus(added);
+        self.0 = total;
+        is_bad | is_worse
+    }
+
+    #[inline(always)]
+    fn join(&mut self, other: Self) -> bool {
+        let (total, is_bad) = self.0.plus(other.0);
+        self.0 = total;
+        is_bad
+    }
+}
+
+/// A total of floats, and what rounding took from it (Knuth's two-sum), so that the order of rows matters little.
+pub(super) struct SumFloat {
+    total: f64,
+    lost: f64,
+}
+
+impl SumFloat {
+    /// The total. What was lost is no number once the total is none, or infinite.
+    pub(super) fn total(&self) -> f64 {
+        if self.total.is_finite() { self.total + self.lost } else { self.total }
+    }
+}
+
+impl Fold for SumFloat {
+    type Number = f64;
+    const INITIAL: &'static [u64] = &[0, 0];
+
+    fn numbers(numbers: &Numbers) -> Option<&[f64]> {
+        if let Numbers::Float(numbers) = numbers { Some(numbers) } else { None }
+    }
+
+    #[inline(always)]
+    fn load(words: &[u64]) -> SumFloat {
+        SumFloat { total: f64::from_bits(words[0]), lost: f64::from_bits(words[1]) }
+    }
+
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        (words[0], words[1]) = (self.total.to_bits(), self.lost.to_bits());
+    }
+
+    #[inline(always)]
+    fn take(&mut self, number: f64) -> bool {
+        let total = self.total + number;
+        let taken = total - self.total;
+        self.lost += (self.total - (total - taken)) + (number - taken);
+        self.total = total;
+        false
+    }
+
+    #[inline(always)]
+    fn take_times(&mut self, number: f64, rows: u64) -> bool {
+        self.take(number * rows as f64)
+    }
+
+    #[inline(always)]
+    fn join(&mut self, other: SumFloat) -> bool {
+        self.take(other.total);
+        self.lost += other.lost;
+        false
+    }
+}
+
+/// The least number.
+pub(super) struct Least<N>(N);
+
+/// The greatest number.
+pub(super) struct Greatest<N>(N);
+
+macro_rules! extreme {
+    ($name:ident, $initial:ident, $better:ident) => {
+        impl<N: Number + Content> Fold for $name<N> {
+            type Number = N;
+            const INITIAL: &'static [u64] = N::$initial;
+
+            fn numbers(numbers: &Numbers) -> Option<&[N]> {
+                N::of(numbers)
+            }
+
+            #[inline(always)]
+            fn load(words: &[u64]) -> Self {
+                $name(N::load(words))
+            }
+
+            #[inline(always)]
+            fn store(self, words: &mut [u64]) {
+                self.0.store(words);
+            }
+
+            #[inline(always)]
+            fn take(&mut self, number: N) -> bool {
+                self.0 = self.0.$better(number);
+                false
+            }
+
+            #[inline(always)]
+            fn take_times(&mut self, number: N, _: u64) -> bool {
+                self.take(number)
+            }
+
+            #[inline(always)]
+            fn join(&mut self, other: Self) -> bool {
+                self.take(other.0)
+            }
+        }
+    };
+}
+
+extreme!(Least, GREATEST, min);
+extreme!(Greatest, LEAST, max);

@@ -1,0 +1,196 @@
+//! Values as numbers that cells add or compare, and back.
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, IntervalUnit};
+use rowmill_base::{Error, Result};
+
+use super::Operation;
+use crate::group::bits::{Bits, array_of, bits_of, width_of};
+use crate::group::texts::texts_of;
+
+/// Forms of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// 64 bits with a sign; the value itself, or a number in the same order.
+    Signed,
+    /// 64 bits without a sign.
+    Unsigned,
+    /// 128 bits; the value itself, or a number in the same order.
+    Wide,
+    Float,
+    Text,
+}
+
+impl Form {
+    /// The form in which an operation takes values of `kind`; none if it only counts them.
+    pub(super) fn of(operation: Operation, kind: &DataType) -> Option<Form> {
+        Some(match operation {
+            Operation::Count => return None,
+            Operation::SumNarrow | Operation::SumSigned | Operation::Least | Operation::Greatest => Form::Signed,
+            Operation::SumUnsigned => Form::Unsigned,
+            Operation::SumWide | Operation::LeastWide | Operation::GreatestWide => Form::Wide,
+            Operation::SumFloat => Form::Float,
+            Operation::LeastText | Operation::GreatestText => {
+                debug_assert!(width_of(kind).is_none(), "texts have no fixed size");
+                Form::Text
+            }
+        })
+    }
+}
+
+/// Values in one of the forms; anything for NULL.
+pub(super) enum Numbers {
+    Signed(ScalarBuffer<i64>),
+    Unsigned(ScalarBuffer<u64>),
+    Wide(ScalarBuffer<i128>),
+    Float(ScalarBuffer<f64>),
+    Text(BinaryViewArray),
+}
+
+impl Numbers {
+    pub(super) fn new(values: &ArrayRef, form: Form) -> Result<Numbers> {
+        let kind = values.data_type();
+        let unlike = || Error::internal(format!("values of {kind} for an aggregate of another type"));
+        Ok(match form {
+            Form::Signed => Numbers::Signed(signed(values)?),
+            Form::Unsigned => match bits_of(values)? {
+                Bits::Narrow { numbers, .. } => Numbers::Unsigned(numbers),
+                Bits::Wide(_) => return Err(unlike()),
+            },
+            Form::Wide => Numbers::Wide(wide(values)?),
+            Form::Float => Numbers::Float(match kind {
+                DataType::Float32 => {
+                    values.as_primitive::<Float32Type>().values().iter().map(|x| (*x).into()).collect()
+                }
+                DataType::Float64 => values.as_primitive::<Float64Type>().values().clone(),
+                _ => return Err(unlike()),
+            }),
+            Form::Text => Numbers::Text(texts_of(values).ok_or_else(unlike)?),
+        })
+    }
+}
+
+/// Values as numbers in the order of the values.
+fn signed(values: &ArrayRef) -> Result<ScalarBuffer<i64>> {
+    let kind = values.data_type();
+    let Bits::Narrow { numbers, width } = bits_of(values)? else {
+        return Err(Error::internal(format!("values of {kind} do not fit 64 bits")));
+    };
+    let unused = 64 - width;
+    Ok(match kind {
+        DataType::Int64 | DataType::Timestamp(..) | DataType::Time64(_) => ScalarBuffer::from(numbers.into_inner()),
+        DataType::Boolean => numbers.iter().map(|number| *number as i64).collect(),
+        kind if kind.is_unsigned_integer() && width < 64 => numbers.iter().map(|number| *number as i64).collect(),
+        DataType::UInt64 => numbers.iter().map(|number| (*number ^ 1 << 63) as i64).collect(),
+        DataType::Float32 => numbers.iter().map(|number| flip_negative(i64::from(*number as u32 as i32))).collect(),
+        DataType::Float64 => numbers.iter().map(|number| flip_negative(*number as i64)).collect(),
+        _ => numbers.iter().map(|number| (*number << unused) as i64 >> unused).collect(),
+    })
+}
+
+/// The bits of a float, as a number with their sign, in the order of floats; and those again.
+fn flip_negative(bits: i64) -> i64 {
+    bits ^ (bits >> 63 & i64::MAX)
+}
+
+/// What [`signed`] made of values, as those again.
+pub(super) fn signed_array(
+    numbers: impl Iterator<Item = i64>,
+    nulls: Option<NullBuffer>,
+    kind: &DataType,
+) -> Result<ArrayRef> {
+    let bits: fn(i64) -> u64 = match kind {
+        DataType::UInt64 => |number| number as u64 ^ 1 << 63,
+        DataType::Float32 | DataType::Float64 => |number| flip_negative(number) as u64,
+        _ => |number| number as u64,
+    };
+    array_of(kind, numbers.map(|number| bits(number).into()), nulls)
+}
+
+/// The bits of an interval that are to be inverted so that they are in order as one number with a sign: months are the
+/// highest, with their sign, days and nanoseconds below.
+const INTERVAL_SIGNS: u128 = 1 << 95 | 1 << 63;
+
+/// Values of 128 bits as numbers in their order.
+fn wide(values: &ArrayRef) -> Result<ScalarBuffer<i128>> {
+    let kind = values.data_type();
+    if let DataType::Decimal128(..) = kind {
+        return Ok(values.as_primitive::<Decimal128Type>().values().clone());
+    }
+    let Bits::Wide(numbers) = bits_of(values)? else {
+        return Err(Error::internal(format!("values of {kind} do not take 128 bits")));
+    };
+    Ok(match kind {
+        // The first byte counts most.
+        DataType::FixedSizeBinary(_) => numbers.iter().map(|bits| (bits.swap_bytes() ^ 1 << 127) as i128).collect(),
+        DataType::Interval(IntervalUnit::MonthDayNano) => numbers
+            .iter()
+            .map(|bits| {
+                let (months, days) = (*bits as u32, (*bits >> 32) as u32);
+                ((u128::from(months) << 96 | u128::from(days) << 64 | bits >> 64) ^ INTERVAL_SIGNS) as i128
+            })
+            .collect(),
+        _ => return Err(Error::internal(format!("there is no order of {kind}"))),
+    })
+}
+
+/// What [`wide`] made of values, as those again.
+pub(super) fn wide_array(
+    numbers: impl Iterator<Item = i128>,
+    nulls: Option<NullBuffer>,
+    kind: &DataType,
+) -> Result<ArrayRef> {
+    let bits: fn(i128) -> u128 = match kind {
+        DataType::FixedSizeBinary(_) => |number| (number as u128 ^ 1 << 127).swap_bytes(),
+        DataType::Interval(_) => |number| {
+            let bits = number as u128 ^ INTERVAL_SIGNS;
+            bits >> 96 | (bits >> 64 & u128::from(u32::MAX)) << 32 | bits << 64
+        },
+        _ => |number| number as u128,
+    };
+    array_of(kind, numbers.map(bits), nulls)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{
+        BooleanArray, FixedSizeBinaryArray, Float32Array, Float64Array, Int8Array, IntervalMonthDayNanoArray,
+        TimestampMicrosecondArray, UInt32Array, UInt64Array,
+    };
+    use arrow::datatypes::IntervalMonthDayNano;
+    use std::sync::Arc;
+
+    #[test]
+    fn numbers_are_in_the_order_of_values_and_come_back() {
+        let intervals = [(-1, 5, 9), (0, -7, 0), (0, 0, -1), (0, 0, 0), (0, 0, 1), (0, 3, 0), (2, -9, -9)];
+        let intervals = intervals.map(|(months, days, nanoseconds)| IntervalMonthDayNano { months, days, nanoseconds });
+        let uuids = FixedSizeBinaryArray::try_from_iter([[0_u8; 16], [1; 16], [127; 16], [128; 16], [255; 16]].iter());
+        let ascending: [ArrayRef; 9] = [
+            Arc::new(Int8Array::from(vec![i8::MIN, -1, 0, 1, i8::MAX])),
+            Arc::new(UInt32Array::from(vec![0, 1, u32::MAX])),
+            Arc::new(UInt64Array::from(vec![0, 1, i64::MAX as u64, u64::MAX])),
+            Arc::new(BooleanArray::from(vec![false, true])),
+            Arc::new(TimestampMicrosecondArray::from(vec![i64::MIN, -1, 0, 1])),
+            Arc::new(Float32Array::from(vec![f32::NEG_INFINITY, -1.5, 0.0, 1e-40, f32::INFINITY, f32::NAN])),
+            Arc::new(Float64Array::from(vec![f64::NEG_INFINITY, -1.5, -1e-310, 0.0, 2.0, f64::INFINITY, f64::NAN])),
+            Arc::new(uuids.expect("16 bytes each")),
+            Arc::new(IntervalMonthDayNanoArray::from(intervals.to_vec())),
+        ];
+        for values in ascending {
+            let kind = values.data_type();
+            let back = if width_of(kind) == Some(128) {
+                let numbers = wide(&values).expect("ordered");
+                assert!(numbers.is_sorted_by(|a, b| a < b), "{kind}");
+                wide_array(numbers.iter().copied(), None, kind)
+            } else {
+                let numbers = signed(&values).expect("ordered");
+                assert!(numbers.is_sorted_by(|a, b| a < b), "{kind}");
+                signed_array(numbers.iter().copied(), None, kind)
+            };
+            // NaN is not equal to itself here.
+            assert_eq!(format!("{values:?}"), format!("{:?}", back.expect("of its kind")));
+        }
+    }
+}

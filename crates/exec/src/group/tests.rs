@@ -1,0 +1,592 @@
+//! Groupings of random rows against a model that knows nothing but maps.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray, RecordBatch, RecordBatchOptions,
+    StringViewArray,
+};
+use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef, UInt64Type};
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, Settings, SqlType};
+use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Expr, Group, Key, Predicate};
+use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA};
+
+use super::gather::Policy;
+use super::*;
+use crate::hash::tests::let_all_hashes_meet;
+
+/// A value as the model sees it. NaN is the greatest float, and the zeros are one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Value {
+    Null,
+    Number(i128),
+    Float(i64),
+    Bytes(Vec<u8>),
+}
+
+impl Value {
+    fn of(array: &ArrayRef, row: usize) -> Value {
+        if array.is_null(row) {
+            return Value::Null;
+        }
+        let slice = array.slice(row, 1);
+        match array.data_type() {
+            DataType::Utf8View => Value::Bytes(array.as_string_view().value(row).into()),
+            DataType::BinaryView => Value::Bytes(array.as_binary_view().value(row).into()),
+            DataType::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(row).into()),
+            DataType::Boolean => Value::Number(array.as_boolean().value(row).into()),
+            DataType::Float64 => Value::float(array.as_primitive::<Float64Type>().value(row)),
+            DataType::UInt64 => Value::Number(array.as_primitive::<UInt64Type>().value(row).into()),
+            DataType::Decimal128(..) => {
+                Value::Number(array.as_primitive::<arrow::datatypes::Decimal128Type>().value(row))
+            }
+            _ => {
+                let number = arrow::compute::cast(&slice, &DataType::Int64).expect("a number");
+                Value::Number(number.as_primitive::<arrow::datatypes::Int64Type>().value(0).into())
+            }
+        }
+    }
+
+    fn float(value: f64) -> Value {
+        let bits = if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() } as i64;
+        Value::Float(bits ^ (bits >> 63 & i64::MAX))
+    }
+
+    fn as_float(&self) -> f64 {
+        let Value::Float(bits) = self else { panic!("{self:?} is no float") };
+        f64::from_bits((bits ^ (bits >> 63 & i64::MAX)) as u64)
+    }
+}
+
+/// A random column: its type, how many values there are, whether some are NULL.
+#[derive(Clone, Debug)]
+struct Column {
+    kind: SqlType,
+    values: u64,
+    nullable: bool,
+}
+
+impl Column {
+    fn random(random: &mut StdRng) -> Column {
+        let kinds = [
+            SqlType::Int8,
+            SqlType::Int32,
+            SqlType::Int64,
+            SqlType::UInt64,
+            SqlType::Boolean,
+            SqlType::Date,
+            SqlType::Decimal { precision: 20, scale: 2 },
+            SqlType::Float64,
+            SqlType::TEXT,
+            SqlType::TEXT,
+            SqlType::Blob,
+            SqlType::Uuid,
+        ];
+        let kind = kinds[random.random_range(0..kinds.len())].clone();
+        Column { kind, values: [1, 3, 40, 1_000_000][random.random_range(0..4)], nullable: random.random() }
+    }
+
+    fn array(&self, random: &mut StdRng, rows: usize) -> ArrayRef {
+        let numbers: Vec<Option<u64>> = (0..rows)
+            .map(|_| {
+                let is_null = self.nullable && random.random_range(0..5) == 0;
+                (!is_null).then(|| random.random_range(0..self.values).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+            })
+            .collect();
+        let texts = || {
+            numbers.iter().map(|number| number.map(|number| "x".repeat((number % 40) as usize) + &number.to_string()))
+        };
+        let short = |bits: u32| {
+            arrow::array::Int64Array::from_iter(
+                numbers.iter().map(|number| number.map(|number| (number as i64) >> (64 - bits))),
+            )
+        };
+        match &self.kind {
+            SqlType::Boolean => {
+                Arc::new(BooleanArray::from_iter(numbers.iter().map(|number| number.map(|n| n % 3 == 0))))
+            }
+            SqlType::Text { .. } => Arc::new(StringViewArray::from_iter(texts())),
+            SqlType::Blob => Arc::new(BinaryViewArray::from_iter(texts())),
+            SqlType::Uuid => {
+                let bytes = numbers.iter().map(|number| number.map(|number| u128::from(number).pow(2).to_le_bytes()));
+                Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes, 16).expect("16 bytes each"))
+            }
+            // Sums of quarters are exact.
+            SqlType::Float64 => Arc::new(arrow::array::Float64Array::from_iter(numbers.iter().map(|number| {
+                number.map(|number| match number % 50 {
+                    7 => f64::NAN,
+                    8 => -0.0,
+                    9 => 0.0,
+                    10 => f64::INFINITY,
+                    _ => ((number as i64) >> 50) as f64 / 4.0,
+                })
+            }))),
+            SqlType::UInt64 => Arc::new(arrow::array::UInt64Array::from(numbers)),
+            SqlType::Int8 => cast(&short(8), &DataType::Int8),
+            SqlType::Int32 | SqlType::Date => cast(&cast(&short(32), &DataType::Int32), &self.kind.arrow()),
+            SqlType::Decimal { .. } => {
+                let numbers = numbers.iter().map(|number| number.map(|number| i128::from(number as i64)));
+                let decimals = arrow::array::Decimal128Array::from_iter(numbers);
+                Arc::new(decimals.with_data_type(self.kind.arrow()))
+            }
+            _ => Arc::new(short(64)),
+        }
+    }
+}
+
+fn cast(values: &dyn Array, kind: &DataType) -> ArrayRef {
+    arrow::compute::cast(values, kind).expect("a cast that fits")
+}
+
+/// What becomes of a column: something that is not the same for all values, and the same for some.
+#[derive(Debug)]
+struct Alike(Vec<usize>);
+
+impl VectorFunction for Alike {
+    fn columns(&self) -> &[usize] {
+        &self.0
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let of_row =
+            |row: usize| columns.iter().map(|column| format!("{:?}", Value::of(column, row)).len() as i64).sum::<i64>();
+        Ok(Arc::new(arrow::array::Int64Array::from_iter_values((0..rows).map(of_row))))
+    }
+}
+
+/// Batches that were there before, or an error in their place.
+#[derive(Debug)]
+struct Given {
+    schema: SchemaRef,
+    batches: Mutex<VecDeque<Result<RecordBatch>>>,
+}
+
+impl BatchSource for Given {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        4
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        Box::new(std::iter::from_fn(move || self.batches.lock().pop_front()))
+    }
+}
+
+/// Random rows.
+struct Data {
+    columns: Vec<Column>,
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+impl Data {
+    fn random(random: &mut StdRng) -> Data {
+        let columns: Vec<Column> = (0..random.random_range(1..6)).map(|_| Column::random(random)).collect();
+        let fields = columns
+            .iter()
+            .enumerate()
+            .map(|(place, column)| Field::new(format!("c{place}"), column.kind.arrow(), column.nullable));
+        let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let batches = (0..random.random_range(0..6)).map(|_| {
+            let rows = [0, 1, 30, 400, 3_000][random.random_range(0..5)];
+            let arrays = columns.iter().map(|column| column.array(random, rows)).collect();
+            RecordBatch::try_new(Arc::clone(&schema), arrays).expect("columns as in the schema")
+        });
+        let batches = batches.collect();
+        Data { columns, schema, batches }
+    }
+
+    fn rows(&self) -> Vec<Vec<Value>> {
+        let of_batch = |batch: &RecordBatch| {
+            let rows = (0..batch.num_rows()).map(|row| batch.columns().iter().map(|c| Value::of(c, row)).collect());
+            rows.collect::<Vec<Vec<Value>>>()
+        };
+        self.batches.iter().flat_map(of_batch).collect()
+    }
+
+    fn as_batches(&self) -> GroupSource {
+        let batches = Mutex::new(self.batches.iter().cloned().map(Ok).collect());
+        let source: Arc<dyn BatchSource> = Arc::new(Given { schema: Arc::clone(&self.schema), batches });
+        source.into()
+    }
+
+    /// The rows as a table of blocks and runs; those of the numbers in `deleted` are deleted again.
+    fn as_table(&self, rows_per_block: usize, deleted: &[u64]) -> GroupSource {
+        let mut settings = Settings::default();
+        settings.set("rows_per_block", &rows_per_block.to_string()).expect("a setting");
+        let engine = Engine::memory(settings).expect("memory");
+        let mut transaction = engine.begin().expect("open");
+        let schema = transaction.view().expect("open").catalog().schema(MAIN_SCHEMA).expect("there").id;
+        let columns = self.columns.iter().enumerate().map(|(place, column)| ColumnSpec {
+            nullable: column.nullable,
+            ..ColumnSpec::new(format!("c{place}"), column.kind.clone())
+        });
+        let table = transaction.create_table(schema, "t", columns.collect()).expect("a table");
+        for batch in &self.batches {
+            transaction.insert(table, batch).expect("rows");
+        }
+        transaction.commit().expect("no other");
+        let mut transaction = engine.begin().expect("open");
+        transaction.delete(table, deleted).expect("rows of the table");
+        transaction.commit().expect("no other");
+        let table: Arc<dyn rowmill_storage::TableSource> =
+            engine.snapshot().expect("open").table(table).expect("a table");
+        table.into()
+    }
+
+    fn kind(&self, expr: Expr) -> DataType {
+        match expr {
+            Expr::Column(column) => self.columns[column].kind.arrow(),
+            Expr::Function(_) => DataType::Int64,
+        }
+    }
+}
+
+/// The type of a sum.
+fn total_kind(kind: &DataType) -> DataType {
+    match kind {
+        DataType::Float64 => DataType::Float64,
+        DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
+        DataType::Int64 | DataType::UInt64 => DataType::Decimal128(38, 0),
+        _ => DataType::Int64,
+    }
+}
+
+fn aggregate(function: AggregateFunction, argument: Option<(Expr, DataType)>) -> Aggregate {
+    let kind = match (function, &argument) {
+        (AggregateFunction::Sum, Some((_, kind))) => total_kind(kind),
+        (AggregateFunction::Average, _) => DataType::Float64,
+        (AggregateFunction::Min | AggregateFunction::Max, Some((_, kind))) => kind.clone(),
+        _ => DataType::Int64,
+    };
+    Aggregate { function, argument, kind, total_error: "the total is too large".into() }
+}
+
+fn random_group(data: &Data, functions: &[Arc<dyn VectorFunction>], random: &mut StdRng) -> Group {
+    let mut expr = || match random.random_range(0..4) {
+        0 => Expr::Function(random.random_range(0..functions.len())),
+        _ => Expr::Column(random.random_range(0..data.columns.len())),
+    };
+    let keys: Vec<Expr> = (0..[0, 1, 1, 2, 3, 5][expr_count(&mut expr) % 6]).map(|_| expr()).collect();
+    let arguments: Vec<Expr> = (0..4).map(|_| expr()).collect();
+    let keys = keys.into_iter().map(|expr| {
+        let nullable = match expr {
+            Expr::Column(column) => data.columns[column].nullable,
+            Expr::Function(_) => true,
+        };
+        Key { expr, kind: data.kind(expr), nullable }
+    });
+    let keys = keys.collect();
+    let mut aggregates = Vec::new();
+    for expr in arguments {
+        use AggregateFunction::{Average, Count, Max, Min, Sum};
+        let function = [Count, Sum, Average, Min, Max][random.random_range(0..5)];
+        let kind = data.kind(expr);
+        let is_added = kind.is_numeric();
+        match function {
+            Count if random.random() => aggregates.push(aggregate(Count, None)),
+            Sum | Average if !is_added => aggregates.push(aggregate(Max, Some((expr, kind)))),
+            function => aggregates.push(aggregate(function, Some((expr, kind)))),
+        }
+    }
+    aggregates.truncate(random.random_range(0..5));
+    Group { predicates: Vec::new(), keys, aggregates }
+}
+
+fn expr_count(expr: &mut impl FnMut() -> Expr) -> usize {
+    match expr() {
+        Expr::Column(column) => column,
+        Expr::Function(function) => function + 3,
+    }
+}
+
+/// The groups as the model finds them: by key the aggregates.
+fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Group) -> Vec<Vec<Value>> {
+    let value = |row: &[Value], expr: Expr| match expr {
+        Expr::Column(column) => row[column].clone(),
+        Expr::Function(function) => {
+            let lengths = functions[function].0.iter().map(|column| format!("{:?}", row[*column]).len() as i128);
+            Value::Number(lengths.sum())
+        }
+    };
+    let mut groups: BTreeMap<Vec<Value>, Vec<&Vec<Value>>> = BTreeMap::new();
+    if group.keys.is_empty() {
+        groups.insert(Vec::new(), Vec::new());
+    }
+    for row in rows {
+        groups.entry(group.keys.iter().map(|key| value(row, key.expr)).collect()).or_default().push(row);
+    }
+    let aggregated = |aggregate: &Aggregate, rows: &[&Vec<Value>]| {
+        let Some((expr, _)) = aggregate.argument else { return Value::Number(rows.len() as i128) };
+        let values: Vec<Value> =
+            rows.iter().map(|row| value(row, expr)).filter(|value| *value != Value::Null).collect();
+        let is_float = data.kind(expr) == DataType::Float64;
+        let total =
+            || values.iter().map(|value| if let Value::Number(number) = value { *number } else { 0 }).sum::<i128>();
+        let float_total = || values.iter().map(Value::as_float).sum::<f64>();
+        let count = values.len();
+        match aggregate.function {
+            AggregateFunction::Count => Value::Number(count as i128),
+            _ if count == 0 => Value::Null,
+            AggregateFunction::Min => values.iter().min().expect("some").clone(),
+            AggregateFunction::Max => values.iter().max().expect("some").clone(),
+            AggregateFunction::Sum if is_float => Value::float(float_total()),
+            AggregateFunction::Sum => Value::Number(total()),
+            AggregateFunction::Average if is_float => Value::float(float_total() / count as f64),
+            AggregateFunction::Average => {
+                let scale = if let DataType::Decimal128(_, scale) = data.kind(expr) { scale } else { 0 };
+                Value::float(crate::quotient::average(total(), count as u64, scale))
+            }
+        }
+    };
+    let all = groups.into_iter().map(|(mut key, rows)| {
+        key.extend(group.aggregates.iter().map(|aggregate| aggregated(aggregate, &rows)));
+        key
+    });
+    all.collect()
+}
+
+fn request(group: Group, functions: Vec<Arc<dyn VectorFunction>>) -> GroupRequest {
+    let kinds = group.keys.iter().map(|key| &key.kind).chain(group.aggregates.iter().map(|aggregate| &aggregate.kind));
+    let fields = kinds.enumerate().map(|(place, kind)| Field::new(format!("r{place}"), kind.clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let (cancel, broker) = (Cancel::new(), Broker::new(1 << 30));
+    GroupRequest { group, functions, schema, batch_rows: 3, cancel, broker }
+}
+
+/// What some workers together give, or the one error that one of them gives.
+fn run(group_by: &Arc<GroupBy>, workers: usize, hashes_meet: bool) -> Result<Vec<Vec<Value>>> {
+    let shares = std::thread::scope(|scope| {
+        let spawn = |_| {
+            scope.spawn(|| {
+                let_all_hashes_meet(hashes_meet);
+                group_by.worker().collect::<Vec<Result<RecordBatch>>>()
+            })
+        };
+        let threads: Vec<_> = (0..workers).map(spawn).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
+    });
+    let mut rows = Vec::new();
+    let mut failed = None;
+    for batch in shares {
+        match batch {
+            Ok(batch) => {
+                assert!(batch.num_rows() <= group_by.request.batch_rows);
+                rows.extend(
+                    (0..batch.num_rows()).map(|row| batch.columns().iter().map(|c| Value::of(c, row)).collect()),
+                );
+            }
+            Err(error) => failed = Some(error),
+        }
+    }
+    rows.sort();
+    failed.map_or(Ok(rows), Err)
+}
+
+/// Tables of no use, of little, and of great use.
+fn policies() -> [Option<Policy>; 4] {
+    let policy =
+        |groups_max, rows_per_group_min| Some(Policy { groups_max, rows_per_group_min, rows_past_table: 5_000 });
+    [None, policy(0, 2), policy(100, 2), policy(usize::MAX, 0)]
+}
+
+fn functions_of(data: &Data, random: &mut StdRng) -> Vec<Arc<Alike>> {
+    let mut column = || random.random_range(0..data.columns.len());
+    let mut two = vec![column(), column()];
+    two.dedup();
+    vec![Arc::new(Alike(vec![column()])), Arc::new(Alike(two))]
+}
+
+fn as_dyn(functions: &[Arc<Alike>]) -> Vec<Arc<dyn VectorFunction>> {
+    functions.iter().map(|function| Arc::clone(function) as Arc<dyn VectorFunction>).collect()
+}
+
+#[test]
+fn random_batches_are_grouped_as_by_the_model() {
+    for seed in 0..120 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let data = Data::random(&mut random);
+        let functions = functions_of(&data, &mut random);
+        let group = random_group(&data, &as_dyn(&functions), &mut random);
+        let rows = data.rows();
+        let expected = model(&rows, &data, &functions, &group);
+        for policy in policies() {
+            let hashes_meet = rows.len() < 500 && random.random();
+            let request = request(group.clone(), as_dyn(&functions));
+            let broker = request.broker.clone();
+            let group_by = GroupBy::with_policy(data.as_batches(), request, policy).expect("a grouping");
+            let workers = random.random_range(1..5);
+            let found = run(&group_by, workers, hashes_meet).expect("groups");
+            assert_eq!(found, expected, "seed {seed}, {policy:?}, {workers} workers: {group:?}");
+            drop(group_by);
+            assert_eq!(broker.used_bytes(), 0, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn random_tables_are_grouped_as_by_the_model() {
+    for seed in 0..80 {
+        let mut random = StdRng::seed_from_u64(seed + 1_000);
+        let data = Data::random(&mut random);
+        let functions = functions_of(&data, &mut random);
+        let mut group = random_group(&data, &as_dyn(&functions), &mut random);
+        let mut rows = data.rows();
+        let deleted: std::collections::BTreeSet<u64> =
+            (0..rows.len() as u64).filter(|_| seed % 3 == 0 && random.random_range(0..4) == 0).collect();
+        let mut number = 0;
+        rows.retain(|_| {
+            number += 1;
+            !deleted.contains(&(number - 1))
+        });
+        if seed % 2 == 0
+            && let Some(first) = rows.first()
+            && let column = random.random_range(0..data.columns.len())
+            && data.columns[column].kind == SqlType::TEXT
+            && let Value::Bytes(text) = &first[column]
+        {
+            let least = first[column].clone();
+            let value = StringViewArray::from_iter_values([String::from_utf8(text.clone()).expect("a text")]);
+            let op = CompareOp::GreaterOrEqual;
+            group.predicates.push(Predicate::Compare { column, op, value: Arc::new(value) });
+            rows.retain(|row| row[column] != Value::Null && row[column] >= least);
+        }
+        let expected = model(&rows, &data, &functions, &group);
+        let rows_per_block = [50, 700, 100_000][random.random_range(0..3)];
+        let source = data.as_table(rows_per_block, &deleted.into_iter().collect::<Vec<_>>());
+        for policy in policies() {
+            let hashes_meet = rows.len() < 500 && random.random();
+            let request = request(group.clone(), as_dyn(&functions));
+            let group_by = GroupBy::with_policy(source.clone(), request, policy).expect("a grouping");
+            let workers = random.random_range(1..5);
+            let found = run(&group_by, workers, hashes_meet).expect("groups");
+            assert_eq!(found, expected, "seed {seed}, {policy:?}, {workers} workers: {group:?}");
+        }
+    }
+}
+
+/// Many groups of long texts.
+fn many() -> (Data, Group) {
+    let column = Column { kind: SqlType::TEXT, values: 1 << 40, nullable: false };
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", DataType::Utf8View, false)]));
+    let mut random = StdRng::seed_from_u64(1);
+    let batch =
+        |_| RecordBatch::try_new(Arc::clone(&schema), vec![column.array(&mut random, 8_000)]).expect("a column");
+    let batches = (0..10).map(batch).collect();
+    let key = Key { expr: Expr::Column(0), kind: DataType::Utf8View, nullable: false };
+    let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: Vec::new() };
+    (Data { columns: vec![column], schema, batches }, group)
+}
+
+#[test]
+fn too_many_groups_are_an_error_that_names_the_operator() {
+    let (data, group) = many();
+    for limit in [10_000, 100_000, 1_000_000, 5_000_000] {
+        for source in [data.as_batches(), data.as_table(20_000, &[])] {
+            let request = GroupRequest { broker: Broker::new(limit), ..request(group.clone(), Vec::new()) };
+            let broker = request.broker.clone();
+            let group_by = GroupBy::new(source, request).expect("a grouping");
+            let error = run(&group_by, 2, false).expect_err("too many");
+            assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+            assert!(error.message().contains(OWNER), "{error}");
+            drop(group_by);
+            assert_eq!(broker.used_bytes(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_grouping_ends_with_an_error_for_every_worker_that_gathers() {
+    let (data, group) = many();
+    let request = request(group, Vec::new());
+    request.cancel.cancel();
+    let group_by = GroupBy::new(data.as_batches(), request).expect("a grouping");
+    assert_eq!(run(&group_by, 3, false).expect_err("cancelled").kind(), ErrorKind::Cancelled);
+}
+
+#[test]
+fn an_error_of_the_input_is_that_of_the_grouping() {
+    let (data, group) = many();
+    for place in [0, 5, 10] {
+        let mut batches: VecDeque<Result<RecordBatch>> = data.batches.iter().cloned().map(Ok).collect();
+        batches.insert(place, Err(Error::new(ErrorKind::DivisionByZero, "in between")));
+        let source = Given { schema: Arc::clone(&data.schema), batches: Mutex::new(batches) };
+        let source: Arc<dyn BatchSource> = Arc::new(source);
+        let group_by = GroupBy::new(source, request(group.clone(), Vec::new())).expect("a grouping");
+        assert_eq!(run(&group_by, 2, false).expect_err("an error").kind(), ErrorKind::DivisionByZero);
+    }
+}
+
+#[test]
+fn a_grouping_is_a_source_of_another() {
+    let (data, mut group) = many();
+    group.aggregates.push(aggregate(AggregateFunction::Count, None));
+    let inner: Arc<dyn BatchSource> =
+        GroupBy::new(data.as_batches(), request(group.clone(), Vec::new())).expect("a grouping");
+    let key = Key { expr: Expr::Column(1), kind: DataType::Int64, nullable: true };
+    let texts = aggregate(AggregateFunction::Count, Some((Expr::Column(0), DataType::Utf8View)));
+    let outer = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![texts] };
+    let outer = GroupBy::new(inner, request(outer, Vec::new())).expect("a grouping");
+    let mut expected: BTreeMap<usize, i128> = BTreeMap::new();
+    let mut rows: BTreeMap<Vec<Value>, usize> = BTreeMap::new();
+    data.rows().into_iter().for_each(|row| *rows.entry(row).or_default() += 1);
+    rows.values().for_each(|count| *expected.entry(*count).or_default() += 1);
+    let expected: Vec<Vec<Value>> =
+        expected.into_iter().map(|(count, texts)| vec![Value::Number(count as i128), Value::Number(texts)]).collect();
+    assert_eq!(run(&outer, 3, false).expect("groups"), expected);
+}
+
+#[test]
+fn a_total_never_wraps() {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", DataType::Decimal128(38, 0), false)]));
+    let most = arrow::array::Decimal128Array::from(vec![10_i128.pow(38) - 1; 2]);
+    let most = Arc::new(most.with_data_type(DataType::Decimal128(38, 0)));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![most]).expect("a column");
+    for function in [AggregateFunction::Sum, AggregateFunction::Average] {
+        let batches = Mutex::new(VecDeque::from([Ok(batch.clone())]));
+        let source: Arc<dyn BatchSource> = Arc::new(Given { schema: Arc::clone(&schema), batches });
+        let sum = aggregate(function, Some((Expr::Column(0), DataType::Decimal128(38, 0))));
+        let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum] };
+        let group_by = GroupBy::new(source, request(group, Vec::new())).expect("a grouping");
+        assert_eq!(run(&group_by, 1, false).expect_err("too large").kind(), ErrorKind::NumericOutOfRange);
+    }
+}
+
+#[test]
+fn a_function_that_fails_is_an_error_even_where_it_is_a_key_computed_at_the_end() {
+    #[derive(Debug)]
+    struct Failing;
+    impl VectorFunction for Failing {
+        fn columns(&self) -> &[usize] {
+            &[0]
+        }
+
+        fn evaluate(&self, _: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+            Err(Error::new(ErrorKind::NumericOutOfRange, "too large"))
+        }
+    }
+    let (data, mut group) = many();
+    group.keys.push(Key { expr: Expr::Function(0), kind: DataType::Int64, nullable: true });
+    let group_by = GroupBy::new(data.as_batches(), request(group, vec![Arc::new(Failing)])).expect("a grouping");
+    assert_eq!(run(&group_by, 2, false).expect_err("an error").kind(), ErrorKind::NumericOutOfRange);
+}
+
+#[test]
+fn rows_without_columns_are_counted() {
+    let schema: SchemaRef = Arc::new(Schema::empty());
+    let options = RecordBatchOptions::new().with_row_count(Some(7));
+    let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), Vec::new(), &options).expect("7 rows");
+    let batches = Mutex::new(VecDeque::from([Ok(batch.clone()), Ok(batch)]));
+    let source: Arc<dyn BatchSource> = Arc::new(Given { schema, batches });
+    let count = aggregate(AggregateFunction::Count, None);
+    let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![count] };
+    let group_by = GroupBy::new(source, request(group, Vec::new())).expect("a grouping");
+    assert_eq!(run(&group_by, 2, false).expect("a count"), [[Value::Number(14)]]);
+}

@@ -6,6 +6,7 @@
 
 mod estimate;
 mod function;
+mod group;
 mod join;
 mod join_graph;
 mod lowering;

@@ -11,14 +11,12 @@ use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr::{AggregateFunction as AggregateCall, Sort as SortExpr};
-use datafusion::logical_expr::logical_plan::{
-    Aggregate as AggregateNode, FetchType, Filter, Limit, Projection, SkipType, Sort, TableScan,
-};
+use datafusion::logical_expr::expr::Sort as SortExpr;
+use datafusion::logical_expr::logical_plan::{FetchType, Filter, Limit, Projection, SkipType, Sort, TableScan};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan as plan;
-use rowmill_plan::{AggregateFunction, Names, Node, Predicate, SortKey, is_aggregated, is_key_kind};
+use rowmill_plan::{Names, Node, Predicate, SortKey};
 use rowmill_storage::TableSource;
 
 use super::function::ExprFunction;
@@ -29,7 +27,6 @@ use super::{NativePlan, PlanShape};
 use crate::catalog::StatementContext;
 use crate::errors::plain;
 use crate::predicate::translate;
-use crate::semantics::total_error;
 use crate::table_scan::SnapshotTable;
 
 /// A part of a logical plan after lowering.
@@ -273,97 +270,8 @@ impl<'a> Lowerer<'a> {
         Ok(Some(input.over(node)))
     }
 
-    fn group(&mut self, aggregate: &AggregateNode, input: &Rows) -> Result<Option<Rows>> {
-        let schema = aggregate.schema.inner();
-        let below = aggregate.input.schema();
-        let mut asked = Vec::new();
-        for expr in &aggregate.group_expr {
-            asked.push(input.resolve(expr.clone(), below)?);
-        }
-        for expr in &aggregate.aggr_expr {
-            asked.push(input.resolve(expr.clone(), below)?);
-        }
-        let Some(input) = self.settled(input.clone(), &asked)? else { return Ok(None) };
-        let Some(group) = self.keys_and_aggregates(aggregate, &input)? else { return Ok(None) };
-        let node = Node::Group { input: Arc::clone(input.node()), group, schema: Arc::clone(schema) };
-        Ok(Some(Rows::new(node, self.named(schema.fields())?, true)))
-    }
-
-    fn keys_and_aggregates(&mut self, aggregate: &AggregateNode, input: &Rows) -> Result<Option<plan::Group>> {
-        let (schema, keys) = (aggregate.schema.inner(), aggregate.group_expr.len());
-        if schema.fields().len() != keys + aggregate.aggr_expr.len() {
-            return Ok(None);
-        }
-        let below = aggregate.input.schema();
-        let mut group = plan::Group { predicates: Vec::new(), keys: Vec::new(), aggregates: Vec::new() };
-        for (expr, field) in aggregate.group_expr.iter().zip(schema.fields()) {
-            let kind = field.data_type().clone();
-            if !is_key_kind(&kind) || matches!(expr, Expr::GroupingSet(_)) {
-                return Ok(None);
-            }
-            let expr = input.resolve(expr.clone(), below)?;
-            if expr.column_refs().is_empty() {
-                return Ok(None);
-            }
-            // What the planner believes of an expression is not relied on.
-            let nullable = match input.place(&expr) {
-                Some(place) => input.node().is_nullable(place),
-                None => true,
-            };
-            let Some(expr) = self.expr(expr, &kind, input)? else { return Ok(None) };
-            group.keys.push(plan::Key { expr, kind, nullable });
-        }
-        for (expr, field) in aggregate.aggr_expr.iter().zip(&schema.fields()[keys..]) {
-            let Expr::AggregateFunction(call) = expr.clone().unalias() else { return Ok(None) };
-            let Some(aggregate) = self.aggregate(&call, field.data_type(), below, input)? else { return Ok(None) };
-            group.aggregates.push(aggregate);
-        }
-        Ok(Some(group))
-    }
-
-    fn aggregate(
-        &mut self,
-        call: &AggregateCall,
-        kind: &DataType,
-        below: &DFSchema,
-        input: &Rows,
-    ) -> Result<Option<plan::Aggregate>> {
-        let params = &call.params;
-        let function = match call.func.name() {
-            "count" => AggregateFunction::Count,
-            "sum" => AggregateFunction::Sum,
-            "avg" => AggregateFunction::Average,
-            "min" => AggregateFunction::Min,
-            "max" => AggregateFunction::Max,
-            _ => return Ok(None),
-        };
-        let is_plain = !params.distinct
-            && params.filter.is_none()
-            && params.order_by.is_empty()
-            && params.null_treatment.is_none();
-        let ([argument], true) = (params.args.as_slice(), is_plain) else { return Ok(None) };
-        if function == AggregateFunction::Count
-            && let Expr::Literal(value, _) = argument
-            && !value.is_null()
-        {
-            let total_error = String::new();
-            return Ok(Some(plan::Aggregate { function, argument: None, kind: kind.clone(), total_error }));
-        }
-        let of = argument.get_type(below)?;
-        if !is_aggregated(function, &of) {
-            return Ok(None);
-        }
-        let argument = input.resolve(argument.clone(), below)?;
-        if argument.column_refs().is_empty() {
-            return Ok(None);
-        }
-        let Some(expr) = self.expr(argument, &of, input)? else { return Ok(None) };
-        let total_error = total_error(call.func.name(), &of);
-        Ok(Some(plan::Aggregate { function, argument: Some((expr, of)), kind: kind.clone(), total_error }))
-    }
-
     /// An expression over the columns of an operator, with results of type `kind`.
-    fn expr(&mut self, expr: Expr, kind: &DataType, rows: &Rows) -> Result<Option<plan::Expr>> {
+    pub(super) fn expr(&mut self, expr: Expr, kind: &DataType, rows: &Rows) -> Result<Option<plan::Expr>> {
         self.expr_over(expr, kind, &rows.schema, &[rows])
     }
 

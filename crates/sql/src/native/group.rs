@@ -1,0 +1,216 @@
+//! GROUP BY.
+//!
+//! Aggregates of distinct values are groupings of groupings: by the keys and the value first, then by the keys. Where a
+//! statement asks for several arguments, or for other aggregates beside them, each of these is a grouping of its own
+//! over the same rows, and their results are joined by the keys.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
+use datafusion::logical_expr::logical_plan::Aggregate as AggregateNode;
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use rowmill_plan::{self as plan, AggregateFunction, Node, is_aggregated, is_key_kind};
+
+use super::join::JoinSpec;
+use super::lowering::Lowerer;
+use super::rows::Rows;
+use crate::semantics::total_error;
+
+/// One aggregate of a statement.
+struct Call {
+    function: AggregateFunction,
+    /// Over the columns of the rows below, and its type; of rows without.
+    argument: Option<(Expr, DataType)>,
+    distinct: bool,
+    kind: DataType,
+}
+
+/// Aggregates that one grouping gives, by their places among those of the statement.
+struct Part {
+    /// The argument whose distinct values are aggregated.
+    distinct: Option<Expr>,
+    calls: Vec<usize>,
+}
+
+impl Lowerer<'_> {
+    pub(super) fn group(&mut self, aggregate: &AggregateNode, input: &Rows) -> Result<Option<Rows>> {
+        let (schema, key_count) = (aggregate.schema.inner(), aggregate.group_expr.len());
+        if schema.fields().len() != key_count + aggregate.aggr_expr.len() {
+            return Ok(None);
+        }
+        let below = aggregate.input.schema();
+        let mut keys = Vec::with_capacity(key_count);
+        for expr in &aggregate.group_expr {
+            if matches!(expr, Expr::GroupingSet(_)) {
+                return Ok(None);
+            }
+            keys.push(input.resolve(expr.clone(), below)?);
+        }
+        let mut calls = Vec::with_capacity(aggregate.aggr_expr.len());
+        for (expr, field) in aggregate.aggr_expr.iter().zip(&schema.fields()[key_count..]) {
+            let Expr::AggregateFunction(call) = expr.clone().unalias() else { return Ok(None) };
+            let Some(call) = call_of(&call, field.data_type(), below, input)? else { return Ok(None) };
+            calls.push(call);
+        }
+        let arguments = calls.iter().filter_map(|call| Some(&call.argument.as_ref()?.0));
+        let asked: Vec<Expr> = keys.iter().chain(arguments).cloned().collect();
+        let Some(input) = self.settled(input.clone(), &asked)? else { return Ok(None) };
+        let Some(keys) = self.keys(keys, &schema.fields()[..key_count], &input)? else { return Ok(None) };
+        self.in_parts(&keys, &calls, &input)
+    }
+
+    fn keys(&mut self, exprs: Vec<Expr>, fields: &[Arc<Field>], input: &Rows) -> Result<Option<Vec<plan::Key>>> {
+        let mut keys = Vec::with_capacity(exprs.len());
+        for (expr, field) in exprs.into_iter().zip(fields) {
+            let Some(key) = self.key(expr, field.data_type().clone(), input)? else { return Ok(None) };
+            keys.push(key);
+        }
+        Ok(Some(keys))
+    }
+
+    fn key(&mut self, expr: Expr, kind: DataType, input: &Rows) -> Result<Option<plan::Key>> {
+        if !is_key_kind(&kind) || expr.column_refs().is_empty() {
+            return Ok(None);
+        }
+        // What the planner believes of an expression is not relied on.
+        let nullable = input.place(&expr).is_none_or(|place| input.node().is_nullable(place));
+        let expr = self.expr(expr, &kind, input)?;
+        Ok(expr.map(|expr| plan::Key { expr, kind, nullable }))
+    }
+
+    fn in_parts(&mut self, keys: &[plan::Key], calls: &[Call], input: &Rows) -> Result<Option<Rows>> {
+        let mut whole: Option<Rows> = None;
+        let mut places: Vec<Option<Expr>> = vec![None; calls.len()];
+        for part in parts(calls) {
+            let of_part = match &part.distinct {
+                None => self.grouping(keys, &part.calls, calls, input)?,
+                Some(distinct) => self.distinct_grouping(keys, distinct, &part.calls, calls, input)?,
+            };
+            let Some(rows) = of_part else { return Ok(None) };
+            for (column, call) in part.calls.iter().enumerate() {
+                places[*call] = Some(rows.exprs[keys.len() + column].clone());
+            }
+            whole = match whole {
+                None => Some(rows),
+                Some(whole) => {
+                    let on = rows.exprs.iter().zip(&whole.exprs).take(keys.len());
+                    let on = on.map(|(left, right)| (left.clone(), right.clone())).collect();
+                    let exprs = whole.exprs[..keys.len()].to_vec();
+                    let spec = JoinSpec { on, nulls_equal: true, ..JoinSpec::inner() };
+                    self.join_rows(spec, rows, whole)?.map(|rows| Rows { exprs, ..rows })
+                }
+            };
+            if whole.is_none() {
+                return Ok(None);
+            }
+        }
+        let Some(whole) = whole else { return Ok(None) };
+        let keys = whole.exprs[..keys.len()].to_vec();
+        let exprs = keys.into_iter().chain(places.into_iter().flatten()).collect();
+        Ok(Some(Rows { exprs, ..whole }))
+    }
+
+    /// Rows by keys.
+    fn grouping(&mut self, keys: &[plan::Key], chosen: &[usize], calls: &[Call], input: &Rows) -> Result<Option<Rows>> {
+        let mut aggregates = Vec::with_capacity(chosen.len());
+        for Call { function, argument, kind, .. } in chosen.iter().map(|call| &calls[*call]) {
+            let argument = match argument {
+                None => None,
+                Some((expr, of)) => {
+                    let Some(expr) = self.expr(expr.clone(), of, input)? else { return Ok(None) };
+                    Some((expr, of.clone()))
+                }
+            };
+            aggregates.push(aggregate(*function, argument, kind.clone()));
+        }
+        self.grouped(keys.to_vec(), aggregates, input).map(Some)
+    }
+
+    /// The distinct values of an argument by keys.
+    fn distinct_grouping(
+        &mut self,
+        keys: &[plan::Key],
+        distinct: &Expr,
+        chosen: &[usize],
+        calls: &[Call],
+        input: &Rows,
+    ) -> Result<Option<Rows>> {
+        let kind = distinct.get_type(&*input.schema)?;
+        let Some(value) = self.key(distinct.clone(), kind.clone(), input)? else { return Ok(None) };
+        let inner = self.grouped(keys.iter().cloned().chain([value]).collect(), Vec::new(), input)?;
+        let column = |place: usize| plan::Expr::Column(place);
+        let keys = keys.iter().enumerate().map(|(place, key)| plan::Key { expr: column(place), ..key.clone() });
+        let keys: Vec<plan::Key> = keys.collect();
+        let value = column(keys.len());
+        let aggregates = chosen.iter().map(|call| {
+            let Call { function, kind: of_result, .. } = &calls[*call];
+            aggregate(*function, Some((value, kind.clone())), of_result.clone())
+        });
+        let aggregates = aggregates.collect();
+        self.grouped(keys, aggregates, &inner).map(Some)
+    }
+
+    fn grouped(&mut self, keys: Vec<plan::Key>, aggregates: Vec<plan::Aggregate>, input: &Rows) -> Result<Rows> {
+        let of_keys = keys.iter().map(|key| Field::new("", key.kind.clone(), key.nullable));
+        let of_aggregates = aggregates
+            .iter()
+            .map(|aggregate| Field::new("", aggregate.kind.clone(), aggregate.function != AggregateFunction::Count));
+        let fields: Vec<Arc<Field>> = of_keys.chain(of_aggregates).map(Arc::new).collect();
+        let names = self.named(&fields)?;
+        let group = plan::Group { predicates: Vec::new(), keys, aggregates };
+        let schema = Arc::new(Schema::new(names.fields().clone()));
+        let node = Node::Group { input: Arc::clone(input.node()), group, schema };
+        Ok(Rows::new(node, names, true))
+    }
+}
+
+fn aggregate(function: AggregateFunction, argument: Option<(plan::Expr, DataType)>, kind: DataType) -> plan::Aggregate {
+    let total_error = argument.as_ref().map_or_else(String::new, |(_, of)| total_error(function.name(), of));
+    plan::Aggregate { function, argument, kind, total_error }
+}
+
+fn call_of(call: &AggregateCall, kind: &DataType, below: &DFSchema, input: &Rows) -> Result<Option<Call>> {
+    let params = &call.params;
+    let function = match call.func.name() {
+        "count" => AggregateFunction::Count,
+        "sum" => AggregateFunction::Sum,
+        "avg" => AggregateFunction::Average,
+        "min" => AggregateFunction::Min,
+        "max" => AggregateFunction::Max,
+        _ => return Ok(None),
+    };
+    let is_plain = params.filter.is_none() && params.order_by.is_empty() && params.null_treatment.is_none();
+    let ([argument], true) = (params.args.as_slice(), is_plain) else { return Ok(None) };
+    // The extremes of all values are those of the distinct ones.
+    let is_extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
+    let (distinct, kind) = (params.distinct && !is_extreme, kind.clone());
+    if let (AggregateFunction::Count, false, Expr::Literal(value, _)) = (function, distinct, argument)
+        && !value.is_null()
+    {
+        return Ok(Some(Call { function, argument: None, distinct, kind }));
+    }
+    let of = argument.get_type(below)?;
+    let argument = input.resolve(argument.clone(), below)?;
+    if !is_aggregated(function, &of) || argument.column_refs().is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Call { function, argument: Some((argument, of)), distinct, kind }))
+}
+
+/// The groupings that give all of `calls`; there is one at least.
+fn parts(calls: &[Call]) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for (place, call) in calls.iter().enumerate() {
+        let distinct = call.argument.as_ref().filter(|_| call.distinct).map(|(expr, _)| expr.clone());
+        match parts.iter_mut().find(|part| part.distinct == distinct) {
+            Some(part) => part.calls.push(place),
+            None => parts.push(Part { distinct, calls: vec![place] }),
+        }
+    }
+    if parts.is_empty() {
+        parts.push(Part { distinct: None, calls: Vec::new() });
+    }
+    parts
+}

@@ -16,6 +16,8 @@ use rowmill_txn::Engine;
 pub(crate) struct Hostility {
     pub(crate) rows_per_block: usize,
     pub(crate) threads: usize,
+    /// Batches between operators have three rows.
+    pub(crate) small_batches: bool,
     /// One in seven rows that are stored is deleted.
     pub(crate) deleted_rows: bool,
     /// Older snapshots are held open.
@@ -30,6 +32,7 @@ impl fmt::Display for Hostility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "blocks of {} rows, {} threads", self.rows_per_block, self.threads)?;
         let switches = [
+            (self.small_batches, "batches of 3 rows"),
             (self.deleted_rows, "deleted rows"),
             (self.old_snapshots, "old snapshots"),
             (self.in_transaction, "one transaction"),
@@ -44,6 +47,7 @@ pub(crate) fn plain() -> Hostility {
     Hostility {
         rows_per_block: 1 << 19,
         threads: 2,
+        small_batches: false,
         deleted_rows: false,
         old_snapshots: false,
         in_transaction: false,
@@ -63,7 +67,7 @@ fn all() -> Vec<Hostility> {
     let mut all = Vec::new();
     for rows_per_block in [3, 512, 1 << 19] {
         for threads in [1, 4] {
-            for bits in 0..16 {
+            for bits in 0..32 {
                 let is = |bit: u32| bits >> bit & 1 == 1;
                 let (deleted_rows, old_snapshots, in_transaction, reopen) = (is(0), is(1), is(2), is(3));
                 // Rows are deleted by commits, and a transaction ends where its database is closed.
@@ -71,6 +75,7 @@ fn all() -> Vec<Hostility> {
                     all.push(Hostility {
                         rows_per_block,
                         threads,
+                        small_batches: is(4),
                         deleted_rows,
                         old_snapshots,
                         in_transaction,
@@ -100,7 +105,8 @@ fn pairwise(mut combinations: Vec<Hostility>) -> Vec<Hostility> {
 impl Hostility {
     /// Any two of the settings, each with its place.
     fn pairs(&self) -> impl Iterator<Item = [(usize, usize); 2]> + use<> {
-        let switches = [self.deleted_rows, self.old_snapshots, self.in_transaction, self.reopen].map(usize::from);
+        let switches = [self.small_batches, self.deleted_rows, self.old_snapshots, self.in_transaction, self.reopen]
+            .map(usize::from);
         let settings: Vec<_> = [self.rows_per_block, self.threads].into_iter().chain(switches).enumerate().collect();
         let count = settings.len();
         (0..count).flat_map(move |a| (a + 1..count).map(move |b| (a, b))).map(move |(a, b)| [settings[a], settings[b]])
@@ -120,7 +126,7 @@ impl Hostility {
         (transactions && self.in_transaction)
             || (storage && self.rows_per_block < 1 << 19)
             || (storage && (self.deleted_rows || self.in_transaction))
-            || (settings && (self.reopen || self.threads != 2 || self.rows_per_block < 1 << 19))
+            || (settings && (self.reopen || self.threads != 2 || self.small_batches || self.rows_per_block < 1 << 19))
     }
 
     /// Stores copies of rows, as many as make one in seven, and deletes them again.

@@ -60,6 +60,9 @@ impl Suite {
         let mut options = Options::new().set("rows_per_block", &self.hostility.rows_per_block.to_string())?;
         options = options.set("small_block_rows", &(self.hostility.rows_per_block / 2).max(1).to_string())?;
         options = options.set("threads", &self.hostility.threads.to_string())?;
+        if self.hostility.small_batches {
+            options = options.set("batch_rows", "3")?;
+        }
         let database = match self.hostility.reopen {
             true => Database::open_with(self.folder.path(), options)?,
             false => Database::memory_with(options)?,

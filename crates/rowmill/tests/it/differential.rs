@@ -98,6 +98,13 @@ const AGGREGATES: &[&str] = &[
     "min(word)",
     "max(line)",
     "sum(few + tiny)",
+    "count(DISTINCT few)",
+    "count(DISTINCT many)",
+    "count(DISTINCT word)",
+    "sum(DISTINCT tiny)",
+    "avg(DISTINCT amount)",
+    "min(word)",
+    "max(line)",
 ];
 
 const CONDITIONS: &[&str] = &[
@@ -140,7 +147,71 @@ const ORDERS: &[&str] = &[
     "flag",
 ];
 
+/// Conditions between `t` and `u`, and what may stand beside an equality.
+const EQUALITIES: &[&str] = &[
+    "t.few = u.few",
+    "t.tiny = u.tiny",
+    "t.word = u.word",
+    "t.many = u.many",
+    "t.day = u.day",
+    "t.amount = u.amount",
+    "t.few + 1 = u.few",
+    "t.few IS NOT DISTINCT FROM u.few AND t.tiny = u.tiny",
+];
+const BESIDES: &[&str] =
+    &["t.many < u.many", "u.word <> ''", "t.tiny + u.tiny > 0", "t.flag", "u.few > 0", "t.day <> u.day"];
+
+const JOINED: &[&str] = &[
+    "count(*)",
+    "count(u.few)",
+    "count(t.few)",
+    "sum(t.tiny)",
+    "sum(u.tiny)",
+    "min(u.word)",
+    "max(t.line)",
+    "count(DISTINCT u.word)",
+    "max(u.many)",
+];
+
+/// A query of `t` and `u`, a table of the same columns with few rows.
+fn random_join(random: &mut Random) -> String {
+    let equalities = random.some_of(EQUALITIES, 1, 2).join(" AND ");
+    let besides = random.some_of(BESIDES, 0, 1);
+    let on = [equalities].into_iter().chain(besides.into_iter().map(String::from)).collect::<Vec<_>>().join(" AND ");
+    let aggregates = random.some_of(JOINED, 1, 3).join(", ");
+    let of_t = "count(*), sum(t.tiny), min(t.many), max(t.line)";
+    let key = random.one_of(&["t.few", "t.word", "t.flag", "t.day"]);
+    match random.below(8) {
+        0 => {
+            let not = random.one_of(&["", "NOT "]);
+            format!("SELECT {key}, {of_t} FROM t WHERE {not}EXISTS (SELECT 1 FROM u WHERE {on}) GROUP BY {key}")
+        }
+        1 => {
+            let (not, column) = (random.one_of(&["", "NOT "]), random.one_of(&["few", "word", "tiny", "many"]));
+            let condition = random.one_of(&["", " WHERE u.few IS NOT NULL AND u.word <> ''", " WHERE u.few > 100"]);
+            format!(
+                "SELECT {key}, {of_t} FROM t WHERE t.{column} {not}IN (SELECT u.{column} FROM u{condition}) GROUP BY {key}"
+            )
+        }
+        2 => format!("SELECT {key}, {of_t} FROM t WHERE t.tiny > (SELECT avg(tiny) FROM u) GROUP BY {key}"),
+        3 => format!(
+            "SELECT {key}, {aggregates} FROM t, u, u AS w WHERE {on} AND u.few = w.few AND w.many < 0 GROUP BY {key}"
+        ),
+        4 => {
+            format!("SELECT {aggregates} FROM u CROSS JOIN (SELECT * FROM t WHERE many % 50 = 0) AS t WHERE u.few = 1")
+        }
+        _ => {
+            let kind = random.one_of(&["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
+            let group = random.one_of(&["t.few", "u.few", "t.word", "coalesce(u.word, t.word)"]);
+            format!("SELECT {group}, {aggregates} FROM t {kind} u ON {on} GROUP BY {group}")
+        }
+    }
+}
+
 fn random_query(random: &mut Random) -> String {
+    if random.below(4) == 0 {
+        return random_join(random);
+    }
     let conditions = random.some_of(CONDITIONS, 0, 2);
     let condition = match conditions.is_empty() {
         true => String::new(),
@@ -162,10 +233,25 @@ fn random_query(random: &mut Random) -> String {
         true => String::new(),
         false => format!(" GROUP BY {}", keys.join(", ")),
     };
-    format!("SELECT {} FROM t{condition}{group}", items.join(", "))
+    let having = match random.below(6) {
+        0 if !keys.is_empty() => " HAVING count(*) > 3",
+        _ => "",
+    };
+    // An order of all keys is the same for everybody.
+    let order = match random.below(3) {
+        0 if !keys.is_empty() => {
+            let places = (1..=items.len()).rev().map(|place| format!("{place}{}", random.one_of(&["", " DESC"])));
+            let places = places.collect::<Vec<_>>().join(", ");
+            let limit = random.one_of(&["", " LIMIT 1", " LIMIT 10", " LIMIT 7 OFFSET 3", " LIMIT 2000"]);
+            format!(" ORDER BY {places}{limit}")
+        }
+        _ => String::new(),
+    };
+    let distinct = random.one_of(&["", "", "", "DISTINCT "]);
+    format!("SELECT {distinct}{} FROM t{condition}{group}{having}{order}", items.join(", "))
 }
 
-/// The rows of a query as text, in any order, or the kind of its error.
+/// The rows of a query as text, sorted where the query does not say how, or the kind of its error.
 fn answer(connection: &mut Connection, sql: &str) -> Result<Vec<String>, ErrorKind> {
     let rows = connection.query(sql).and_then(|rows| {
         let mut found = Vec::new();
@@ -176,7 +262,9 @@ fn answer(connection: &mut Connection, sql: &str) -> Result<Vec<String>, ErrorKi
                 found.push(format!("{:?}", values.collect::<rowmill::Result<Vec<_>>>()?));
             }
         }
-        found.sort();
+        if !sql.contains("ORDER BY") {
+            found.sort();
+        }
         Ok(found)
     });
     rows.map_err(|error| error.kind())
@@ -188,6 +276,7 @@ fn random_table(random: &mut Random) -> (Database, Connection) {
     let mut run = |sql: String| connection.execute(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     run(format!("SET rows_per_block = {}", [3, 100, 512, 4096, 524_288][random.below(5)]));
     run(format!("SET threads = {}", 1 + random.below(4)));
+    run(format!("SET batch_rows = {}", [3, 100, 8192][random.below(3)]));
     run(format!("CREATE TABLE t ({COLUMNS})"));
     let mut from = 0;
     for _ in 0..1 + random.below(4) {
@@ -201,6 +290,9 @@ fn random_table(random: &mut Random) -> (Database, Connection) {
             _ => 0,
         };
     }
+    run(format!("CREATE TABLE u ({COLUMNS})"));
+    let rows = [0, 1, 10, 60][random.below(4)];
+    run(format!("INSERT INTO u {ROWS} FROM (SELECT m * 37 AS n FROM generate_series(1, {rows}) AS s(m)) AS few"));
     (database, connection)
 }
 

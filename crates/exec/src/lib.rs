@@ -13,6 +13,7 @@ pub mod project;
 pub mod quotient;
 pub mod scan;
 mod share;
+pub mod sort;
 #[cfg(test)]
 mod test_input;
 pub mod union;

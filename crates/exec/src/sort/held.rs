@@ -1,0 +1,75 @@
+//! How much memory batches hold.
+
+use std::collections::HashSet;
+
+use arrow::array::{Array, ArrayData, RecordBatch};
+use arrow::buffer::Buffer;
+
+/// The buffers of batches, each counted once, however many slices of it there are.
+#[derive(Default)]
+pub(super) struct HeldBuffers {
+    /// Where they are.
+    seen: HashSet<usize>,
+    bytes: usize,
+}
+
+impl HeldBuffers {
+    /// Counts the buffers of a batch.
+    pub(super) fn add(&mut self, batch: &RecordBatch) {
+        for column in batch.columns() {
+            self.add_data(&column.to_data());
+        }
+    }
+
+    /// Bytes of all buffers, and of the arrays around them.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn add_data(&mut self, data: &ArrayData) {
+        self.bytes += size_of::<ArrayData>();
+        data.buffers().iter().for_each(|buffer| self.add_buffer(buffer));
+        if let Some(nulls) = data.nulls() {
+            self.add_buffer(nulls.buffer());
+        }
+        data.child_data().iter().for_each(|child| self.add_data(child));
+    }
+
+    fn add_buffer(&mut self, buffer: &Buffer) {
+        if self.seen.insert(buffer.data_ptr().as_ptr() as usize) {
+            self.bytes += buffer.capacity();
+        }
+    }
+}
+
+/// Bytes that the rows of a batch take when they are copied, without texts that their views do not hold.
+pub(super) fn bytes_of_rows(batch: &RecordBatch) -> usize {
+    let bytes = batch
+        .columns()
+        .iter()
+        .map(|column| column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size()));
+    bytes.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn slices_of_one_buffer_are_counted_once() {
+        let texts = (0..1_000).map(|row| format!("a text too long for its view {row}"));
+        let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+        let batch = RecordBatch::try_from_iter([("s", texts)]).expect("one column");
+        let mut whole = HeldBuffers::default();
+        whole.add(&batch);
+        let mut slices = HeldBuffers::default();
+        (0..10).for_each(|slice| slices.add(&batch.slice(slice * 100, 100)));
+        assert!(whole.bytes() > 1_000 * (16 + 29));
+        assert_eq!(slices.bytes() - whole.bytes(), 9 * size_of::<ArrayData>());
+        assert_eq!(bytes_of_rows(&batch.slice(0, 100)), 1_600);
+    }
+}

@@ -1,0 +1,155 @@
+//! Keys: how the values of the key columns become the bits of entries.
+//!
+//! Each column of fixed size takes the bits of its numbers (numbers.rs) and one above them that puts NULL before or
+//! behind; the columns stand one behind the other, the first one highest. Keys that have no room in an entry, or no fixed
+//! size, are long: the entry has their first bytes (long.rs).
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::compute::SortOptions;
+use arrow::datatypes::{DataType, SchemaRef};
+use rowmill_base::Result;
+
+use super::SortKey;
+use super::entry::{Entry, Place, Wide};
+use super::long::{LongKeys, LongLayout};
+use super::numbers::{Numbers, numbers_of, width_of};
+
+/// What keys are made of.
+#[derive(Debug)]
+pub(super) struct KeyLayout {
+    pub(super) keys: Vec<SortKey>,
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// The bits of the columns make the key.
+    Fixed(Vec<FixedColumn>),
+    /// The key goes on behind the entry.
+    Long(LongLayout),
+}
+
+/// The place of a column in a key.
+#[derive(Debug)]
+struct FixedColumn {
+    width: u32,
+    /// Bits of the key below it.
+    shift: u32,
+    options: SortOptions,
+}
+
+impl KeyLayout {
+    /// The layout for `keys`, columns of `schema`. Fails for a type that has no order.
+    pub(super) fn new(keys: Vec<SortKey>, schema: &SchemaRef) -> Result<KeyLayout> {
+        let kinds: Vec<&DataType> = keys.iter().map(|key| schema.field(key.column).data_type()).collect();
+        let widths: Option<Vec<u32>> = kinds.iter().map(|kind| width_of(kind)).collect();
+        let form = match widths {
+            Some(widths) if bits_of(&widths) <= Wide::KEY_BITS => Form::Fixed(fixed_columns(&keys, &widths)),
+            _ => Form::Long(LongLayout::new(&keys, &kinds)?),
+        };
+        Ok(KeyLayout { keys, form })
+    }
+
+    /// Whether keys fit the smaller entries.
+    pub(super) fn is_narrow(&self) -> bool {
+        match &self.form {
+            Form::Fixed(columns) => {
+                let widths: Vec<u32> = columns.iter().map(|column| column.width).collect();
+                bits_of(&widths) <= u128::KEY_BITS
+            }
+            Form::Long(_) => false,
+        }
+    }
+
+    /// The key columns of a batch.
+    pub(super) fn columns(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
+        self.keys.iter().map(|key| Arc::clone(batch.column(key.column))).collect()
+    }
+
+    /// Puts an entry for each row of the key columns of part `part` behind `entries`, and gives the keys that go on
+    /// behind their entries, if they are of that form.
+    pub(super) fn add_entries<E: Entry>(
+        &self,
+        columns: &[ArrayRef],
+        part: usize,
+        entries: &mut Vec<E>,
+    ) -> Result<Option<LongKeys>> {
+        let first = entries.len();
+        entries.extend((0..columns[0].len()).map(|row| E::at(Place { part, row })));
+        let entries = &mut entries[first..];
+        match &self.form {
+            Form::Fixed(fixed) => {
+                for (fixed, column) in fixed.iter().zip(columns) {
+                    fixed.add(column, entries)?;
+                }
+                Ok(None)
+            }
+            Form::Long(long) => {
+                let keys = long.keys(columns)?;
+                long.add(&keys, entries);
+                Ok(Some(keys))
+            }
+        }
+    }
+
+    /// How keys that go on behind their entries are compared and put in order; `None` if there are none.
+    pub(super) fn long(&self) -> Option<&LongLayout> {
+        match &self.form {
+            Form::Fixed(_) => None,
+            Form::Long(long) => Some(long),
+        }
+    }
+}
+
+/// Bits of a key of columns of these widths, with those for NULL.
+fn bits_of(widths: &[u32]) -> u32 {
+    widths.iter().map(|width| width + 1).sum()
+}
+
+fn fixed_columns(keys: &[SortKey], widths: &[u32]) -> Vec<FixedColumn> {
+    let column = |(number, key): (usize, &SortKey)| FixedColumn {
+        width: widths[number],
+        shift: bits_of(&widths[number + 1..]),
+        options: key.options(),
+    };
+    keys.iter().enumerate().map(column).collect()
+}
+
+impl FixedColumn {
+    /// Adds the bits of the values to the entries of their rows.
+    fn add<E: Entry>(&self, values: &ArrayRef, entries: &mut [E]) -> Result<()> {
+        let nulls = values.nulls().filter(|nulls| nulls.null_count() > 0);
+        match numbers_of(values)? {
+            Numbers::Narrow(numbers) => self.add_numbers(&numbers, nulls, entries),
+            Numbers::Wide(numbers) => self.add_numbers(&numbers, nulls, entries),
+        }
+        Ok(())
+    }
+
+    fn add_numbers<E: Entry, N: Copy + Into<u128>>(
+        &self,
+        numbers: &[N],
+        nulls: Option<&NullBuffer>,
+        entries: &mut [E],
+    ) {
+        let all = u128::MAX >> (u128::BITS - self.width);
+        let flip = if self.options.descending { all } else { 0 };
+        let rank = |is_null: bool| E::of_key(u128::from(is_null != self.options.nulls_first), self.shift + self.width);
+        let (null, value) = (rank(true), rank(false));
+        let key = |number: N| {
+            let mut key = value;
+            key |= E::of_key(number.into() ^ flip, self.shift);
+            key
+        };
+        let rows = entries.iter_mut().zip(numbers);
+        match nulls {
+            None => rows.for_each(|(entry, number)| *entry |= key(*number)),
+            Some(nulls) => rows.zip(nulls).for_each(|((entry, number), is_value)| {
+                *entry |= if is_value { key(*number) } else { null };
+            }),
+        }
+    }
+}

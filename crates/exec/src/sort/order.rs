@@ -1,0 +1,111 @@
+//! The order of entries, those included whose keys go on behind them.
+//!
+//! Many entries whose keys are equal so far are sorted by the next bytes as they were by the first, and so on, so that what
+//! texts of one beginning have in common is read once and not at each comparison. Few of them are compared.
+
+use std::cmp::Ordering;
+
+use super::entry::{Entry, Wide};
+use super::long::{ENTRY_BYTES, LongKeys, bits_of, goes_on};
+use super::radix;
+
+/// Entries up to which comparing what their keys go on with is cheaper than sorting by the next bytes.
+const COMPARED_MAX: usize = 16;
+
+/// How entries are ordered.
+pub(super) struct Order<'a> {
+    /// What keys go on with, by parts; `None` if they are in their entries.
+    long: Option<Vec<&'a LongKeys>>,
+    descending: bool,
+}
+
+impl<'a> Order<'a> {
+    /// The order of keys that are in their entries.
+    pub(super) fn of_entries() -> Order<'a> {
+        Order { long: None, descending: false }
+    }
+
+    /// The order of long keys, whose places are in `parts`.
+    pub(super) fn of_long(parts: Vec<&'a LongKeys>, descending: bool) -> Order<'a> {
+        Order { long: Some(parts), descending }
+    }
+
+    /// What the key of an entry goes on with.
+    pub(super) fn rest<E: Entry>(&self, entry: E) -> &'a [u8] {
+        match &self.long {
+            Some(_) if goes_on(entry, self.descending) => self.bytes(entry, ENTRY_BYTES),
+            _ => &[],
+        }
+    }
+
+    /// Compares keys; the bytes behind `other`, an entry from elsewhere, are `rest`.
+    pub(super) fn compare_keys<E: Entry>(&self, entry: E, other: E, rest: &[u8]) -> Ordering {
+        entry.key().cmp(&other.key()).then_with(|| self.compare_bytes(self.rest(entry), rest))
+    }
+
+    /// Compares entries; those with equal keys by their places.
+    pub(super) fn compare<E: Entry>(&self, left: E, right: E) -> Ordering {
+        match &self.long {
+            None => left.cmp(&right),
+            Some(_) => self.compare_keys(left, right, self.rest(right)).then_with(|| left.cmp(&right)),
+        }
+    }
+
+    /// Sorts entries; `scratch` is room for them, kept between calls.
+    pub(super) fn sort<E: Entry>(&self, entries: &mut Vec<E>, scratch: &mut Vec<E>) {
+        radix::sort(entries, scratch);
+        if self.long.is_none() {
+            return;
+        }
+        for same in entries.chunk_by_mut(|left, right| left.key() == right.key()) {
+            if same.len() > 1 && goes_on(same[0], self.descending) {
+                self.sort_by_rest(same);
+            }
+        }
+    }
+
+    /// Sorts entries whose keys are equal so far.
+    fn sort_by_rest<E: Entry>(&self, entries: &mut [E]) {
+        // The next bytes of the keys, above the places.
+        let mut nexts: Vec<Wide> = entries.iter().map(|entry| Wide::at(entry.place())).collect();
+        let mut unsorted = vec![(0..nexts.len(), ENTRY_BYTES)];
+        while let Some((range, known)) = unsorted.pop() {
+            let start = range.start;
+            let nexts = &mut nexts[range];
+            if nexts.len() <= COMPARED_MAX {
+                nexts.sort_unstable_by(|left, right| {
+                    self.compare_bytes(self.bytes(*left, known), self.bytes(*right, known))
+                        .then_with(|| left.place().cmp(&right.place()))
+                });
+                continue;
+            }
+            for next in nexts.iter_mut() {
+                let mut entry: Wide = bits_of(0, self.bytes(*next, known), self.descending);
+                entry |= Wide::at(next.place());
+                *next = entry;
+            }
+            nexts.sort_unstable();
+            let mut end = start;
+            for same in nexts.chunk_by(|left, right| left.key() == right.key()) {
+                end += same.len();
+                if same.len() > 1 && goes_on(same[0], self.descending) {
+                    unsorted.push((end - same.len()..end, known + ENTRY_BYTES));
+                }
+            }
+        }
+        for (entry, next) in entries.iter_mut().zip(nexts) {
+            *entry = entry.moved(next.place());
+        }
+    }
+
+    /// The bytes of a long key without the first `known`.
+    fn bytes<E: Entry>(&self, entry: E, known: usize) -> &'a [u8] {
+        let place = entry.place();
+        let parts = self.long.as_ref().expect("only long keys have bytes");
+        &parts[place.part].get(place.row)[known..]
+    }
+
+    pub(super) fn compare_bytes(&self, left: &[u8], right: &[u8]) -> Ordering {
+        if self.descending { right.cmp(left) } else { left.cmp(right) }
+    }
+}

@@ -1,0 +1,161 @@
+//! Ranges: all runs cut at the same keys.
+//!
+//! ```text
+//! run 0   |-----|---|------|-------|
+//! run 1   |---|-------|----|--|          range 0 is the first piece of each run, and so on
+//! ```
+//!
+//! The keys to cut at are taken from keys of all runs at even distances, so that all ranges have about as many rows,
+//! equal keys included, since their places tell them apart. A range is put in order for itself, in a core's caches: its
+//! pieces are sorted together, which reads each of them from front to back.
+
+use std::ops::Range;
+
+use arrow::array::RecordBatch;
+use rowmill_base::{Reservation, Result};
+
+use super::OWNER;
+use super::entry::{Entry, Place};
+use super::order::Order;
+use super::run::{Run, RunFormat, gather};
+use crate::share::batch_of;
+
+/// Rows of a range, about. Few in tests, so that they have many ranges.
+const RANGE_ROWS: usize = if cfg!(test) { 1 << 7 } else { 1 << 15 };
+/// Keys that are looked at for each range.
+const SAMPLES_PER_RANGE: usize = 16;
+
+/// All runs, and where they are cut.
+pub(super) struct Ranges<E> {
+    runs: Vec<Run<E>>,
+    /// Where the ranges end in each run.
+    ends: Vec<Vec<u32>>,
+    /// Where the ranges end in the result.
+    result_ends: Vec<u64>,
+    /// Bytes that a row of the result takes, about.
+    row_bytes: usize,
+    _memory: Reservation,
+}
+
+impl<E: Entry> Ranges<E> {
+    /// Cuts `runs`.
+    pub(super) fn new(runs: Vec<Run<E>>, format: &RunFormat) -> Result<Ranges<E>> {
+        let rows: usize = runs.iter().map(|run| run.entries.len()).sum();
+        let count = rows.div_ceil(RANGE_ROWS);
+        let mut memory = format.reservation();
+        memory.grow(
+            (count * (runs.len() * size_of::<u32>() + size_of::<u64>() + SAMPLES_PER_RANGE * size_of::<E>())) as u64,
+        )?;
+        let order = order_of(&runs, format);
+        let splitters = splitters(&runs, count, rows, &order);
+        let ends: Vec<Vec<u32>> = (0..runs.len()).map(|run| ends_in(&runs[run], run, &splitters, &order)).collect();
+        let mut result_ends: Vec<u64> = vec![0; count];
+        for ends in &ends {
+            result_ends.iter_mut().zip(ends).for_each(|(sum, end)| *sum += u64::from(*end));
+        }
+        let bytes: u64 = runs.iter().map(|run| run.memory.bytes()).sum();
+        Ok(Ranges { runs, ends, result_ends, row_bytes: bytes as usize / rows.max(1), _memory: memory })
+    }
+}
+
+impl<E: Entry> Ranges<E> {
+    /// The ranges that have rows of `window`, positions in the result.
+    pub(super) fn within(&self, window: &Range<u64>) -> Range<usize> {
+        let first = self.result_ends.partition_point(|end| *end <= window.start);
+        let end = self.result_ends.partition_point(|end| *end < window.end) + 1;
+        first..end.clamp(first, self.result_ends.len())
+    }
+
+    /// Bytes that the rows of a range take in the result, about, and that putting them in order takes.
+    pub(super) fn bytes_of(&self, range: usize) -> u64 {
+        let rows = self.rows_of(range);
+        (rows.end - rows.start) * (self.row_bytes + 2 * size_of::<E>()) as u64
+    }
+
+    /// The rows of a range that are within `window`, in order, in batches of `batch_rows` at most.
+    pub(super) fn batches(
+        &self,
+        range: usize,
+        window: &Range<u64>,
+        batch_rows: usize,
+        format: &RunFormat,
+    ) -> Result<Vec<RecordBatch>> {
+        let rows = self.rows_of(range);
+        let position = |row: u64| (row.clamp(rows.start, rows.end) - rows.start) as usize;
+        let given = position(window.start)..position(window.end);
+        let mut pieces = self.pieces(range).filter(|(_, piece)| !piece.is_empty());
+        if let (Some((run, piece)), None) = (pieces.next(), pieces.next()) {
+            // The rows lie in order there.
+            let batch = self.runs[run].batch.slice(piece.start + given.start, given.len());
+            return Ok(even(given.len(), batch_rows).map(|part| batch.slice(part.start, part.len())).collect());
+        }
+        let mut entries = Vec::with_capacity((rows.end - rows.start) as usize);
+        for (run, piece) in self.pieces(range) {
+            entries.extend(self.runs[run].entries[piece].iter().map(|entry| in_run(*entry, run)));
+        }
+        order_of(&self.runs, format).sort(&mut entries, &mut Vec::new());
+        let parts: Vec<&RecordBatch> = self.runs.iter().map(|run| &run.batch).collect();
+        let entries = &entries[given];
+        let batch = |part: Range<usize>| {
+            let rows = part.len();
+            batch_of(OWNER, &format.schema, gather(&parts, &entries[part])?, rows)
+        };
+        even(entries.len(), batch_rows).map(batch).collect()
+    }
+
+    /// The positions of the rows of a range in the result.
+    fn rows_of(&self, range: usize) -> Range<u64> {
+        let start = range.checked_sub(1).map_or(0, |before| self.result_ends[before]);
+        start..self.result_ends[range]
+    }
+
+    /// The positions of the rows of a range in each run.
+    fn pieces(&self, range: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+        self.ends.iter().enumerate().map(move |(run, ends)| {
+            let start = range.checked_sub(1).map_or(0, |before| ends[before]);
+            (run, start as usize..ends[range] as usize)
+        })
+    }
+}
+
+/// The order of entries that are places in runs.
+fn order_of<'a, E: Entry>(runs: &'a [Run<E>], format: &RunFormat) -> Order<'a> {
+    format.order(runs.iter().filter_map(|run| run.long.as_ref()))
+}
+
+/// An entry of a run as one of all runs.
+fn in_run<E: Entry>(mut entry: E, run: usize) -> E {
+    entry |= E::at(Place { part: run, row: 0 });
+    entry
+}
+
+/// The first entries of `ranges` ranges, without that of the first.
+fn splitters<E: Entry>(runs: &[Run<E>], ranges: usize, rows: usize, order: &Order<'_>) -> Vec<E> {
+    let distance = (rows / (ranges * SAMPLES_PER_RANGE).max(1)).max(1);
+    let mut samples = Vec::new();
+    for (number, run) in runs.iter().enumerate() {
+        let sampled = run.entries.iter().skip(distance / 2).step_by(distance);
+        samples.extend(sampled.map(|entry| in_run(*entry, number)));
+    }
+    order.sort(&mut samples, &mut Vec::new());
+    (1..ranges).map(|range| samples[range * samples.len() / ranges]).collect()
+}
+
+/// Where the ranges end in a run.
+fn ends_in<E: Entry>(run: &Run<E>, number: usize, splitters: &[E], order: &Order<'_>) -> Vec<u32> {
+    let mut end = 0;
+    let is_before = |entry: &E, splitter: &E| order.compare(in_run(*entry, number), *splitter).is_lt();
+    let ends = splitters.iter().map(|splitter| {
+        end += run.entries[end..].partition_point(|entry| is_before(entry, splitter));
+        end as u32
+    });
+    let mut ends: Vec<u32> = ends.collect();
+    ends.push(run.entries.len() as u32);
+    ends
+}
+
+/// Cuts `rows` into as few parts of `most` rows as possible, about as long as one another.
+fn even(rows: usize, most: usize) -> impl Iterator<Item = Range<usize>> {
+    let parts = rows.div_ceil(most);
+    (0..parts).map(move |part| part * rows / parts..(part + 1) * rows / parts)
+}

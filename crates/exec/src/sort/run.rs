@@ -1,0 +1,203 @@
+//! Runs: some rows in their order.
+//!
+//! A run is whole in itself: its rows lie one behind the other in new arrays, and beside them their keys, so that what is
+//! read of it in order is read from front to back. That makes merging it cheap where it is in memory, and is what could
+//! be written elsewhere and read again piece by piece.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch};
+use arrow::buffer::Buffer;
+use arrow::compute::interleave;
+use arrow::datatypes::{ByteViewType, DataType, SchemaRef};
+use arrow::error::ArrowError;
+use rowmill_base::{Broker, Error, Reservation, Result};
+
+use super::OWNER;
+use super::entry::{Entry, PART_ROWS_MAX, Place};
+use super::held::{HeldBuffers, bytes_of_rows};
+use super::key::KeyLayout;
+use super::long::LongKeys;
+use super::order::Order;
+use crate::share::batch_of;
+
+/// Rows of a run, as long as no batch brings more at once. Few in tests, so that they have many runs.
+const RUN_ROWS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
+/// Bytes of batches that are made a run even if there are fewer rows.
+const RUN_BYTES: usize = 1 << 26;
+
+const _: () = assert!(2 * RUN_ROWS <= PART_ROWS_MAX, "a row of a run has a place, whatever the last batch brings");
+
+/// Some rows in their order.
+pub(super) struct Run<E> {
+    pub(super) batch: RecordBatch,
+    /// Their keys, above their places in the run.
+    pub(super) entries: Vec<E>,
+    /// What the keys go on with.
+    pub(super) long: Option<LongKeys>,
+    pub(super) memory: Reservation,
+}
+
+/// What makes runs out of rows.
+#[derive(Debug)]
+pub(super) struct RunFormat {
+    pub(super) schema: SchemaRef,
+    pub(super) layout: KeyLayout,
+    pub(super) broker: Broker,
+}
+
+impl RunFormat {
+    pub(super) fn reservation(&self) -> Reservation {
+        self.broker.reservation(OWNER)
+    }
+
+    /// The order of entries with places in parts that go on with `long`.
+    pub(super) fn order<'a>(&self, long: impl IntoIterator<Item = &'a LongKeys>) -> Order<'a> {
+        match self.layout.long() {
+            None => Order::of_entries(),
+            Some(layout) => Order::of_long(long.into_iter().collect(), layout.is_descending()),
+        }
+    }
+
+    /// The rows at `entries`, places in `parts`, in that order. `memory` is what is held of them; what is needed besides is
+    /// added to it, and at the end it is what the run holds.
+    pub(super) fn gather<E: Entry>(
+        &self,
+        parts: Vec<RecordBatch>,
+        mut entries: Vec<E>,
+        mut memory: Reservation,
+    ) -> Result<Run<E>> {
+        let rows: usize = parts.iter().map(RecordBatch::num_rows).sum();
+        let bytes: usize = parts.iter().map(bytes_of_rows).sum();
+        memory.grow((entries.len() * (bytes / rows.max(1) + size_of::<(usize, usize)>())) as u64)?;
+        let columns = gather(&parts.iter().collect::<Vec<_>>(), &entries)?;
+        let columns = columns.iter().map(|column| compact(column, &mut memory)).collect::<Result<_>>()?;
+        let batch = batch_of(OWNER, &self.schema, columns, entries.len())?;
+        drop(parts);
+        let long = self.layout.long().map(|layout| layout.keys(&self.layout.columns(&batch))).transpose()?;
+        for (row, entry) in entries.iter_mut().enumerate() {
+            *entry = entry.moved(Place { part: 0, row });
+        }
+        let mut run = Run { batch, entries, long, memory };
+        run.memory.recount(run.bytes() as u64);
+        Ok(run)
+    }
+}
+
+impl<E> Run<E> {
+    /// Bytes of memory.
+    fn bytes(&self) -> usize {
+        let mut held = HeldBuffers::default();
+        held.add(&self.batch);
+        held.bytes() + self.entries.capacity() * size_of::<E>() + self.long.as_ref().map_or(0, LongKeys::bytes)
+    }
+}
+
+/// Gathers batches until there are enough of them for a run.
+pub(super) struct RunBuilder<'a, E> {
+    format: &'a RunFormat,
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    held: HeldBuffers,
+    memory: Reservation,
+    /// Room to sort in, and the memory of that.
+    scratch: Vec<E>,
+    scratch_memory: Reservation,
+}
+
+impl<'a, E: Entry> RunBuilder<'a, E> {
+    /// No rows.
+    pub(super) fn new(format: &'a RunFormat) -> RunBuilder<'a, E> {
+        RunBuilder {
+            format,
+            batches: Vec::new(),
+            rows: 0,
+            held: HeldBuffers::default(),
+            memory: format.reservation(),
+            scratch: Vec::new(),
+            scratch_memory: format.reservation(),
+        }
+    }
+
+    /// Adds the rows of a batch, and to `runs` the runs that are full.
+    pub(super) fn add(&mut self, batch: &RecordBatch, runs: &mut Vec<Run<E>>) -> Result<()> {
+        for start in (0..batch.num_rows()).step_by(RUN_ROWS) {
+            let batch = batch.slice(start, RUN_ROWS.min(batch.num_rows() - start));
+            self.held.add(&batch);
+            self.memory.grow(self.held.bytes() as u64 - self.memory.bytes())?;
+            self.rows += batch.num_rows();
+            self.batches.push(batch);
+            if self.rows >= RUN_ROWS || self.held.bytes() >= RUN_BYTES {
+                self.finish(runs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a run of the rows that are left, if there are any.
+    pub(super) fn finish(&mut self, runs: &mut Vec<Run<E>>) -> Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        if rows == 0 {
+            return Ok(());
+        }
+        self.held = HeldBuffers::default();
+        let mut memory = std::mem::replace(&mut self.memory, self.format.reservation());
+        let entry_bytes = (rows * size_of::<E>()) as u64;
+        memory.grow(entry_bytes)?;
+        let parts = std::mem::take(&mut self.batches);
+        let (mut entries, mut long) = (Vec::with_capacity(rows), Vec::new());
+        for (part, batch) in parts.iter().enumerate() {
+            let columns = self.format.layout.columns(batch);
+            if let Some(keys) = self.format.layout.add_entries(&columns, part, &mut entries)? {
+                memory.grow(keys.bytes() as u64)?;
+                long.push(keys);
+            }
+        }
+        self.scratch_memory.grow(entry_bytes.saturating_sub(self.scratch_memory.bytes()))?;
+        self.format.order(&long).sort(&mut entries, &mut self.scratch);
+        drop(long);
+        runs.push(self.format.gather(parts, entries, memory)?);
+        Ok(())
+    }
+}
+
+/// The columns of the rows at `entries`, places in `parts`.
+pub(super) fn gather<E: Entry>(parts: &[&RecordBatch], entries: &[E]) -> Result<Vec<ArrayRef>> {
+    let places = entries.iter().map(|entry| entry.place());
+    let indices: Vec<(usize, usize)> = places.map(|place| (place.part, place.row)).collect();
+    let column = |number: usize| {
+        let arrays: Vec<&dyn Array> = parts.iter().map(|part| &**part.column(number)).collect();
+        interleave(&arrays, &indices).map_err(failed)
+    };
+    (0..parts[0].num_columns()).map(column).collect()
+}
+
+/// The same values; texts are copied if less than half of what their buffers hold belongs to them.
+pub(super) fn compact(values: &ArrayRef, memory: &mut Reservation) -> Result<ArrayRef> {
+    Ok(match values.data_type() {
+        DataType::Utf8View => {
+            compact_views(values.as_string_view(), memory)?.map_or_else(|| Arc::clone(values), |texts| Arc::new(texts))
+        }
+        DataType::BinaryView => {
+            compact_views(values.as_binary_view(), memory)?.map_or_else(|| Arc::clone(values), |blobs| Arc::new(blobs))
+        }
+        _ => Arc::clone(values),
+    })
+}
+
+fn compact_views<T: ByteViewType>(
+    values: &GenericByteViewArray<T>,
+    memory: &mut Reservation,
+) -> Result<Option<GenericByteViewArray<T>>> {
+    let used = values.total_buffer_bytes_used();
+    let held: usize = values.data_buffers().iter().map(Buffer::capacity).sum();
+    if held <= 2 * used {
+        return Ok(None);
+    }
+    memory.grow(used as u64)?;
+    Ok(Some(values.gc()))
+}
+
+fn failed(error: ArrowError) -> Error {
+    Error::internal(format!("rows in their order: {error}"))
+}

@@ -1,0 +1,164 @@
+//! The best rows that one worker meets.
+//!
+//! Of each batch only the rows before the bound that all workers share are kept, and no more than are asked for. When
+//! there are twice as many as that, the worse half is dropped, and the last of the others is a new bound. So a row is
+//! moved a few times at most, however many are asked for, and what is held of a batch are copies of the rows that stay.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch, UInt32Array};
+use arrow::compute::take;
+use arrow::error::ArrowError;
+use parking_lot::Mutex;
+use rowmill_base::{Error, Reservation, Result};
+
+use super::bound::Bound;
+use super::entry::{Entry, Place};
+use super::long::LongKeys;
+use super::order::Order;
+use super::run::{Run, RunFormat};
+
+/// The bound that workers share.
+pub(super) struct SharedBound<E>(Mutex<Option<Arc<Bound<E>>>>);
+
+impl<E> Default for SharedBound<E> {
+    fn default() -> SharedBound<E> {
+        SharedBound(Mutex::new(None))
+    }
+}
+
+impl<E: Entry> SharedBound<E> {
+    fn get(&self) -> Option<Arc<Bound<E>>> {
+        self.0.lock().clone()
+    }
+
+    fn tighten(&self, bound: Bound<E>, order: &Order<'_>) {
+        let mut shared = self.0.lock();
+        if shared.as_ref().is_none_or(|shared| bound.is_tighter(shared, order)) {
+            *shared = Some(Arc::new(bound));
+        }
+    }
+}
+
+/// The best rows so far.
+pub(super) struct Top<'a, E> {
+    format: &'a RunFormat,
+    bound: &'a SharedBound<E>,
+    /// How many rows are asked for, at least one.
+    rows: usize,
+    /// Rows that were among the best when they came; twice as many as are asked for at most, and those of a batch.
+    parts: Vec<RecordBatch>,
+    entries: Vec<E>,
+    long: Vec<LongKeys>,
+    /// Whether there have been as many as are asked for.
+    is_full: bool,
+    /// That of the parts, and that of the list of entries.
+    memory: Vec<Reservation>,
+}
+
+impl<'a, E: Entry> Top<'a, E> {
+    pub(super) fn new(format: &'a RunFormat, bound: &'a SharedBound<E>, rows: usize) -> Top<'a, E> {
+        Top {
+            format,
+            bound,
+            rows,
+            parts: Vec::new(),
+            entries: Vec::new(),
+            long: Vec::new(),
+            is_full: false,
+            memory: Vec::new(),
+        }
+    }
+
+    /// Adds the rows of a batch that are among the best.
+    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let entries = self.best_of(batch)?;
+        if !entries.is_empty() {
+            self.push(self.format.gather(vec![batch.clone()], entries, self.format.reservation())?);
+            let full = if self.is_full { 2 * self.rows } else { self.rows };
+            if self.entries.len() >= full {
+                let best = self.cut()?;
+                self.push(best);
+                self.is_full = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what is left to `runs`.
+    pub(super) fn finish(&mut self, runs: &mut Vec<Run<E>>) -> Result<()> {
+        if !self.entries.is_empty() {
+            runs.push(self.cut()?);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, run: Run<E>) {
+        let part = self.parts.len();
+        self.entries.extend(run.entries.iter().map(|entry| entry.moved(Place { part, row: entry.place().row })));
+        self.parts.push(run.batch);
+        self.long.extend(run.long);
+        self.memory.push(run.memory);
+    }
+
+    /// Entries of the best rows of a batch, with their places in it.
+    fn best_of(&self, batch: &RecordBatch) -> Result<Vec<E>> {
+        let bound = self.bound.get();
+        let layout = &self.format.layout;
+        let mut columns = layout.columns(batch);
+        let passing = bound.as_ref().map(|bound| bound.passing(&columns[0])).transpose()?.flatten();
+        let passing = passing.filter(|passing| passing.count_set_bits() < batch.num_rows());
+        let kept = passing.map(|passing| UInt32Array::from_iter_values(passing.set_indices().map(|row| row as u32)));
+        if let Some(kept) = &kept {
+            if kept.is_empty() {
+                return Ok(Vec::new());
+            }
+            columns =
+                columns.iter().map(|column| take(column, kept, None)).collect::<Result<_, _>>().map_err(failed)?;
+        }
+        let mut entries = Vec::new();
+        let long = layout.add_entries(&columns, 0, &mut entries)?;
+        let order = self.format.order(&long);
+        if let Some(bound) = bound {
+            entries.retain(|entry| bound.admits(*entry, &order));
+        }
+        self.select(&mut entries, &order);
+        if let Some(kept) = kept {
+            for entry in &mut entries {
+                *entry = entry.moved(Place { part: 0, row: kept.value(entry.place().row) as usize });
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Drops all but the best entries. If as many are left as are asked for, the last is the worst of them.
+    fn select(&self, entries: &mut Vec<E>, order: &Order<'_>) {
+        if entries.len() >= self.rows {
+            entries.select_nth_unstable_by(self.rows - 1, |left, right| order.compare(*left, *right));
+            entries.truncate(self.rows);
+        }
+    }
+
+    /// Takes the best rows as a run, and moves the bound to the last of them if they are as many as are asked for.
+    fn cut(&mut self) -> Result<Run<E>> {
+        let mut entries = std::mem::take(&mut self.entries);
+        let (parts, long) = (std::mem::take(&mut self.parts), std::mem::take(&mut self.long));
+        let order = self.format.order(&long);
+        self.select(&mut entries, &order);
+        order.sort(&mut entries, &mut Vec::new());
+        if let Some(last) = entries.get(self.rows - 1) {
+            let place = last.place();
+            let keys = &self.format.layout.keys;
+            let value = parts[place.part].column(keys[0].column).slice(place.row, 1);
+            self.bound.tighten(Bound::new(*last, &order, value, keys), &order);
+        }
+        let memory = std::mem::take(&mut self.memory);
+        let run = self.format.gather(parts, entries, self.format.reservation())?;
+        drop(memory);
+        Ok(run)
+    }
+}
+
+fn failed(error: ArrowError) -> Error {
+    Error::internal(format!("the first rows of an order: {error}"))
+}

@@ -7,6 +7,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::Result;
 
+use crate::key_filter::KeyFilter;
+
 /// A worker's share of the batches of a source; after an error or the end, nothing. Dropping it ends the share early.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
@@ -25,4 +27,13 @@ pub trait BatchSource: Send + Sync + fmt::Debug {
 
     /// A worker's share.
     fn worker(self: Arc<Self>) -> Batches;
+
+    /// Whether a filter on a column would be of use: see [`BatchSource::offer`].
+    fn accepts(&self, _column: usize) -> bool {
+        false
+    }
+
+    /// Nobody needs rows that `filter` does not keep by their values in a column: the source may leave out any of them.
+    /// To be offered before the first batch is asked for.
+    fn offer(&self, _column: usize, _filter: &Arc<KeyFilter>) {}
 }

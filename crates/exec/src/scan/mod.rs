@@ -6,6 +6,7 @@
 //! selected positions alone.
 
 pub(crate) mod block_state;
+mod offered;
 mod top;
 pub(crate) mod verdict;
 
@@ -17,16 +18,19 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_plan::Predicate;
 use rowmill_storage::{Block, OpenRun, RowNumbers, TableDef, TableSource};
 
 use self::block_state::{BlockState, selected};
+use self::offered::{BlockFilters, Offered};
 use self::top::Top;
 pub use self::top::{TopKey, TopRequest};
 use self::verdict::Verdict;
+use crate::batch::{BatchSource, Batches};
+use crate::key_filter::KeyFilter;
 use crate::predicate::evaluate;
 
 /// Rows of a page frame at most. A multiple of the 1,024 values that are packed together.
@@ -77,8 +81,14 @@ enum Frame {
 /// A block's shared state and the frames that still need it.
 #[derive(Default)]
 struct Slot {
-    state: Option<Arc<BlockState>>,
+    state: Option<Arc<SharedBlock>>,
     frames_left: usize,
+}
+
+/// What the frames of a block share.
+struct SharedBlock {
+    state: BlockState,
+    filters: BlockFilters,
 }
 
 /// One scan of one table, shared by its cursors.
@@ -86,6 +96,7 @@ pub struct TableScan {
     source: Arc<dyn TableSource>,
     request: ScanRequest,
     top: Option<Top>,
+    offered: RwLock<Vec<Arc<Offered>>>,
     schema: SchemaRef,
     frames: Vec<Frame>,
     next_frame: AtomicUsize,
@@ -133,6 +144,7 @@ impl TableScan {
             source,
             request,
             top,
+            offered: RwLock::default(),
             schema,
             frames,
             next_frame: AtomicUsize::new(0),
@@ -171,7 +183,7 @@ impl TableScan {
         match frame {
             Frame::Block { block, rows } => {
                 let state = self.enter(*block);
-                let batch = match self.may_hold(*block) {
+                let batch = match self.may_hold(*block, &state, rows.len()) {
                     Ok(true) => self.read_block(&self.source.blocks()[*block], &state, rows.clone()),
                     Ok(false) => Ok(None),
                     Err(error) => Err(error),
@@ -185,18 +197,21 @@ impl TableScan {
     }
 
     /// Whether a block may hold rows that are still needed.
-    fn may_hold(&self, block: usize) -> Result<bool> {
+    fn may_hold(&self, block: usize, shared: &SharedBlock, rows: usize) -> Result<bool> {
         match &self.top {
             Some(top) => top.may_hold(&self.source.blocks()[block], self.table()),
-            None => Ok(true),
+            None => shared.filters.may_hold(self.table(), &shared.state, rows),
         }
     }
 
-    fn enter(&self, block: usize) -> Arc<BlockState> {
+    fn enter(&self, block: usize) -> Arc<SharedBlock> {
         let mut slot = self.slots[block].lock();
         let state = slot.state.get_or_insert_with(|| {
             let blocks = self.source.blocks();
-            Arc::new(BlockState::new(&blocks[block], self.table(), self.request.predicates.len()))
+            Arc::new(SharedBlock {
+                state: BlockState::new(&blocks[block], self.table(), self.request.predicates.len()),
+                filters: BlockFilters::new(&self.offered.read()),
+            })
         });
         Arc::clone(state)
     }
@@ -210,10 +225,11 @@ impl TableScan {
         }
     }
 
-    fn read_block(&self, block: &Block, state: &BlockState, rows: Range<usize>) -> Result<Option<RecordBatch>> {
-        let table = self.table();
+    fn read_block(&self, block: &Block, shared: &SharedBlock, rows: Range<usize>) -> Result<Option<RecordBatch>> {
+        let (table, state) = (self.table(), &shared.state);
         let mut selection = Selection::live(&rows, block.deleted());
         state.filter(table, &self.request.predicates, rows.clone(), &mut selection)?;
+        shared.filters.keep(table, state, &rows, &mut selection)?;
         let mut selected = self.count(&selection);
         if selected == 0 {
             return Ok(None);
@@ -246,7 +262,10 @@ impl TableScan {
 
     fn read_run(&self, run: &OpenRun, rows: Range<usize>) -> Result<Option<RecordBatch>> {
         let table = self.table();
-        let selection = Selection::of_run(table, run, &self.request.predicates, &rows)?;
+        let mut selection = Selection::of_run(table, run, &self.request.predicates, &rows)?;
+        for offered in &*self.offered.read() {
+            offered.keep_of_run(table, run, &rows, &mut selection)?;
+        }
         let selected = self.count(&selection);
         if selected == 0 {
             return Ok(None);
@@ -288,6 +307,33 @@ impl TableScan {
         let taken =
             self.rows_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(rows)));
         taken.map_or(0, |left| left.min(rows))
+    }
+}
+
+impl BatchSource for TableScan {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        self.frames.len()
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        Box::new(self.cursor())
+    }
+
+    fn accepts(&self, column: usize) -> bool {
+        // Rows that are left out do not count towards a limit, and come before others in an order.
+        let is_partial = self.request.limit.is_some() || self.request.top.is_some();
+        let column = self.request.columns.get(column).map(|column| self.table().columns[*column].kind.arrow());
+        !is_partial && column.is_some_and(|kind| KeyFilter::is_for(&kind))
+    }
+
+    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
+        if self.accepts(column) {
+            self.offered.write().push(Arc::new(Offered::new(self.request.columns[column], Arc::clone(filter))));
+        }
     }
 }
 

@@ -1,0 +1,260 @@
+//! The columns of the build side: gathered in parts, put together when all are there, and counted all along.
+//!
+//! Numbers are copied once, when the parts are put together, so that every later access is to one array. Texts stay where
+//! they are, in buffers that many batches may share: these are counted once, and texts that keep far more alive than
+//! they are, such as a few values of a long list, are copied out of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
+use arrow::buffer::Buffer;
+use arrow::compute::concat;
+use arrow::datatypes::DataType;
+use rowmill_base::{Broker, Error, ErrorKind, Reservation, Result};
+
+use super::OWNER;
+
+/// Texts that keep so many times their bytes alive are copied when they come.
+const HELD_FACTOR_GATHERED: usize = 4;
+/// Texts that keep so many times their bytes alive are copied when they are put together.
+const HELD_FACTOR_JOINED: usize = 2;
+/// Buffers that a column of texts has at most. Each batch that is taken from the column names all of them.
+const BUFFERS_MAX: usize = 128;
+
+/// A column in parts, in the memory that they take.
+#[derive(Debug)]
+pub(super) struct ColumnParts {
+    parts: Vec<ArrayRef>,
+    /// The buffers of texts that are counted.
+    held: Held,
+    memory: Reservation,
+}
+
+/// A column in one part, in the memory that it takes.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) values: ArrayRef,
+    memory: Reservation,
+}
+
+impl ColumnParts {
+    pub(super) fn new(broker: &Broker) -> ColumnParts {
+        ColumnParts { parts: Vec::new(), held: Held::default(), memory: broker.reservation(OWNER) }
+    }
+
+    /// Adds values. They are counted before they are kept.
+    pub(super) fn push(&mut self, values: &ArrayRef) -> Result<()> {
+        let fixed = fixed_bytes(values);
+        let Some(texts) = Texts::of(values) else {
+            self.memory.grow(fixed as u64)?;
+            self.parts.push(Arc::clone(values));
+            return Ok(());
+        };
+        let new = self.held.missing(texts.buffers);
+        if new > HELD_FACTOR_GATHERED * texts.used {
+            self.memory.grow((fixed + texts.used) as u64)?;
+            self.parts.push(compact(values));
+        } else {
+            self.memory.grow((fixed + new) as u64)?;
+            self.held.add(texts.buffers);
+            self.parts.push(Arc::clone(values));
+        }
+        Ok(())
+    }
+
+    /// The values that were added, as they are kept.
+    pub(super) fn parts(&self) -> &[ArrayRef] {
+        &self.parts
+    }
+}
+
+impl Column {
+    /// The column of all `parts`, which are of type `kind`.
+    pub(super) fn join(parts: &[ColumnParts], kind: &DataType, broker: &Broker) -> Result<Column> {
+        let mut memory = broker.reservation(OWNER);
+        let parts: Vec<ArrayRef> = parts.iter().flat_map(ColumnParts::parts).cloned().collect();
+        let values = join_arrays(kind, &parts, &mut memory)?;
+        Ok(Column { values, memory })
+    }
+
+    /// Counts what it holds, now that the parts are gone with which it shared texts.
+    pub(super) fn recount(&mut self) {
+        self.memory.recount(bytes_of(&self.values) as u64);
+    }
+
+    /// Bytes that are held.
+    pub(super) fn bytes(&self) -> u64 {
+        self.memory.bytes()
+    }
+}
+
+/// The values of all `parts`, which are of type `kind`, in one array. Grows `memory` by what is copied.
+pub(super) fn join_arrays(kind: &DataType, parts: &[ArrayRef], memory: &mut Reservation) -> Result<ArrayRef> {
+    let joined = match parts {
+        [] => return Ok(new_empty_array(kind)),
+        [only] => Arc::clone(only),
+        parts => {
+            memory.grow(parts.iter().map(|part| fixed_bytes(part) as u64).sum())?;
+            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            concat(&parts).map_err(|error| {
+                let message = format!("values of {kind} of all rows that a join keeps do not fit one array: {error}");
+                Error::new(ErrorKind::ResultTooLarge, message)
+            })?
+        }
+    };
+    let Some(texts) = Texts::of(&joined) else { return Ok(joined) };
+    let held = Held::default().missing(texts.buffers);
+    if texts.buffers.len() <= BUFFERS_MAX && held <= HELD_FACTOR_JOINED * texts.used {
+        return Ok(joined);
+    }
+    memory.grow((texts.used + fixed_bytes(&joined)) as u64)?;
+    Ok(compact(&joined))
+}
+
+/// An array of texts.
+struct Texts<'a> {
+    buffers: &'a [Buffer],
+    /// Bytes of the texts that are in buffers.
+    used: usize,
+}
+
+impl Texts<'_> {
+    fn of(values: &ArrayRef) -> Option<Texts<'_>> {
+        if let Some(texts) = values.as_string_view_opt() {
+            return Some(Texts { buffers: texts.data_buffers(), used: texts.total_buffer_bytes_used() });
+        }
+        let texts = values.as_binary_view_opt()?;
+        Some(Texts { buffers: texts.data_buffers(), used: texts.total_buffer_bytes_used() })
+    }
+}
+
+/// The same texts in buffers of their own.
+fn compact(values: &ArrayRef) -> ArrayRef {
+    match values.as_string_view_opt() {
+        Some(texts) => Arc::new(texts.gc()),
+        None => Arc::new(values.as_binary_view().gc()),
+    }
+}
+
+/// Buffers by their place in memory, each once however many arrays share it.
+#[derive(Debug, Default)]
+struct Held(HashMap<usize, usize>);
+
+impl Held {
+    /// Bytes of those of `buffers` that are not among these.
+    fn missing(&self, buffers: &[Buffer]) -> usize {
+        let mut missing = Held::default();
+        missing.add(buffers);
+        missing.0.iter().filter(|(place, _)| !self.0.contains_key(place)).map(|(_, bytes)| bytes).sum()
+    }
+
+    fn add(&mut self, buffers: &[Buffer]) {
+        self.0.extend(buffers.iter().map(|buffer| (buffer.data_ptr().as_ptr() as usize, buffer.capacity())));
+    }
+}
+
+/// Bytes of an array without what it keeps alive beside it because it was cut from a larger one.
+fn bytes_of(values: &ArrayRef) -> usize {
+    let held = Texts::of(values).map_or(0, |texts| Held::default().missing(texts.buffers));
+    fixed_bytes(values) + held
+}
+
+/// Bytes of an array, without the buffers of texts.
+fn fixed_bytes(values: &ArrayRef) -> usize {
+    let nulls = values.nulls().map_or(0, |nulls| nulls.len().div_ceil(8));
+    let rows = values.len();
+    match values.data_type() {
+        DataType::Null => 0,
+        DataType::Boolean => rows.div_ceil(8) + nulls,
+        DataType::Utf8View | DataType::BinaryView => rows * size_of::<u128>() + nulls,
+        DataType::List(_) => {
+            let list = values.as_list::<i32>();
+            let (first, last) = (list.value_offsets()[0] as usize, list.value_offsets()[rows] as usize);
+            bytes_of(&list.values().slice(first, last - first)) + (rows + 1) * size_of::<i32>() + nulls
+        }
+        DataType::Struct(_) => values.as_struct().columns().iter().map(bytes_of).sum::<usize>() + nulls,
+        kind => match kind.primitive_width() {
+            Some(width) => rows * width + nulls,
+            None => values.to_data().get_slice_memory_size().unwrap_or_else(|_| values.get_array_memory_size()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, StringViewArray, UInt32Array};
+    use arrow::compute::take;
+
+    use super::*;
+
+    fn texts(count: usize) -> ArrayRef {
+        let texts = (0..count).map(|row| Some(format!("a text that is long enough for a buffer, number {row}")));
+        Arc::new(texts.collect::<StringViewArray>().gc())
+    }
+
+    fn joined(parts: &[ArrayRef], broker: &Broker) -> (u64, Column) {
+        let mut column = ColumnParts::new(broker);
+        parts.iter().for_each(|part| column.push(part).expect("memory for it"));
+        let gathered = column.memory.bytes();
+        let parts_of_all = [column, ColumnParts::new(broker)];
+        let mut column = Column::join(&parts_of_all, parts[0].data_type(), broker).expect("memory for it");
+        drop(parts_of_all);
+        column.recount();
+        assert_eq!(*column.values, *concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).expect("one type"));
+        assert_eq!(broker.used_bytes(), column.bytes());
+        (gathered, column)
+    }
+
+    #[test]
+    fn slices_are_counted_as_what_they_are() {
+        let broker = Broker::new(1 << 30);
+        let whole: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10_000));
+        let slices: Vec<ArrayRef> = (0..100).map(|number| whole.slice(number * 100, 100)).collect();
+        let (gathered, column) = joined(&slices, &broker);
+        assert_eq!((gathered, column.bytes()), (80_000, 80_000));
+        drop(column);
+        assert_eq!(broker.used_bytes(), 0);
+    }
+
+    #[test]
+    fn shared_texts_are_counted_once() {
+        let broker = Broker::new(1 << 30);
+        let whole = texts(10_000);
+        let real = bytes_of(&whole) as u64;
+        let slices: Vec<ArrayRef> = (0..2).map(|number| whole.slice(number * 5_000, 5_000)).collect();
+        let (gathered, column) = joined(&slices, &broker);
+        assert_eq!((gathered, column.bytes()), (real, real));
+    }
+
+    #[test]
+    fn a_few_of_many_texts_are_copied() {
+        let broker = Broker::new(1 << 30);
+        let whole = texts(10_000);
+        let few = take(&whole, &UInt32Array::from_iter_values((0..10).map(|row| row * 1_000)), None).expect("rows");
+        let (gathered, column) = joined(&[few], &broker);
+        assert!(gathered < 2_000, "{gathered} bytes of ten texts");
+        assert!(column.bytes() < 2_000);
+        assert_eq!(column.values.as_string_view().data_buffers().len(), 1);
+    }
+
+    #[test]
+    fn many_buffers_become_few() {
+        let broker = Broker::new(1 << 30);
+        let parts: Vec<ArrayRef> = (0..BUFFERS_MAX + 1).map(|_| texts(3)).collect();
+        let (_, column) = joined(&parts, &broker);
+        assert_eq!(column.values.as_string_view().data_buffers().len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_before_it_is_kept() {
+        let broker = Broker::new(1_000);
+        let mut column = ColumnParts::new(&broker);
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+        column.push(&values).expect("800 bytes");
+        let error = column.push(&values).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+        assert!(error.message().starts_with("JOIN asked for 800 bytes"), "{error}");
+        assert_eq!((column.parts().len(), column.memory.bytes()), (1, 800));
+    }
+}

@@ -1,0 +1,81 @@
+//! Batches of pairs.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use arrow::compute::take;
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use rowmill_base::{Error, Result};
+
+use super::Join;
+use super::layout::Origin;
+use super::prepare::Stored;
+
+/// The rows of the build side in a batch of pairs.
+#[derive(Clone, Copy)]
+pub(super) enum BuildSide<'a> {
+    /// These, where a NULL is none.
+    Rows(&'a UInt32Array),
+    /// None.
+    Null,
+}
+
+/// The rows of the probe side in a batch of pairs.
+#[derive(Clone, Copy)]
+pub(super) enum ProbeSide<'a> {
+    /// All of them.
+    All(&'a [ArrayRef]),
+    /// These.
+    Rows(&'a [ArrayRef], &'a UInt32Array),
+    /// None.
+    Null,
+}
+
+impl Join {
+    /// Rows of a batch at most.
+    pub(super) fn batch_rows(&self) -> usize {
+        self.request.batch_rows.max(1)
+    }
+
+    /// A batch of the result.
+    pub(super) fn emit(
+        &self,
+        stored: &Stored,
+        build: BuildSide<'_>,
+        probe: ProbeSide<'_>,
+        mark: Option<BooleanArray>,
+        rows: usize,
+    ) -> Result<RecordBatch> {
+        let mut columns = columns(stored, &self.layout.output, build, probe, rows)?;
+        columns.extend(mark.map(|mark| Arc::new(mark) as ArrayRef));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.request.schema), columns, &options).map_err(failed)
+    }
+}
+
+/// Columns of so many pairs.
+pub(super) fn columns(
+    stored: &Stored,
+    origins: &[(Origin, DataType)],
+    build: BuildSide<'_>,
+    probe: ProbeSide<'_>,
+    rows: usize,
+) -> Result<Vec<ArrayRef>> {
+    let column = |(origin, kind): &(Origin, DataType)| match (*origin, build, probe) {
+        // Of an empty side no row can be taken, not even none.
+        (Origin::Build(column), BuildSide::Rows(rows), _) if stored.rows > 0 => {
+            take(&stored.columns[column].values, rows, None).map_err(failed)
+        }
+        (Origin::Probe(column), _, ProbeSide::All(columns)) => Ok(Arc::clone(&columns[column])),
+        (Origin::Probe(column), _, ProbeSide::Rows(columns, rows)) => {
+            take(&columns[column], rows, None).map_err(failed)
+        }
+        _ => Ok(new_null_array(kind, rows)),
+    };
+    origins.iter().map(column).collect()
+}
+
+fn failed(error: ArrowError) -> Error {
+    Error::internal(format!("the rows of a join: {error}"))
+}

@@ -1,0 +1,129 @@
+//! The first step: the build side is read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{ArrayRef, RecordBatch};
+use parking_lot::Mutex;
+use rowmill_base::{Error, ErrorKind, Result};
+
+use super::columns::ColumnParts;
+use super::index::{Partitioning, ROWS_MAX};
+use super::keys::{KeyForm, KeyRanges};
+use super::{Join, JoinKind, OWNER};
+
+/// What one worker read of the build side.
+#[derive(Debug)]
+pub(super) struct BuildRows {
+    /// By [`super::layout::Layout::gathered`].
+    columns: Vec<ColumnParts>,
+    /// Rows of each batch.
+    batches: Vec<usize>,
+    ranges: KeyRanges,
+}
+
+/// The build side, in batches.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub(super) rows: usize,
+    pub(super) batches: Vec<BuildBatch>,
+    /// By [`super::layout::Layout::gathered`], of all workers. Whoever puts one together lets go of it, unless it is a
+    /// key.
+    pub(super) columns: Vec<Mutex<Vec<ColumnParts>>>,
+    pub(super) form: KeyForm,
+    pub(super) partitioning: Partitioning,
+    /// Keys that the probe side wants filters for.
+    pub(super) filtered: Vec<usize>,
+    /// The next piece of work.
+    pub(super) next: AtomicUsize,
+}
+
+/// A batch of the build side.
+#[derive(Debug)]
+pub(super) struct BuildBatch {
+    pub(super) first_row: u32,
+    pub(super) rows: usize,
+    pub(super) keys: Vec<ArrayRef>,
+}
+
+impl Join {
+    /// Reads batches of the build side as long as there are some.
+    pub(super) fn gather(&self) -> Result<BuildRows> {
+        let broker = &self.request.broker;
+        let mut read = BuildRows {
+            columns: self.layout.gathered.iter().map(|_| ColumnParts::new(broker)).collect(),
+            batches: Vec::new(),
+            ranges: KeyRanges::new(&self.layout.key_kinds),
+        };
+        for batch in Arc::clone(&self.build).worker() {
+            self.request.cancel.check()?;
+            if self.gathering.is_over() {
+                break;
+            }
+            let batch = batch?;
+            if batch.num_rows() > 0 {
+                self.gather_batch(&batch, &mut read)?;
+            }
+        }
+        Ok(read)
+    }
+
+    fn gather_batch(&self, batch: &RecordBatch, read: &mut BuildRows) -> Result<()> {
+        let rows = batch.num_rows();
+        let before = self.metrics.build_rows.fetch_add(rows as u64, Ordering::Relaxed);
+        if before + rows as u64 > ROWS_MAX as u64 {
+            let message =
+                format!("{OWNER} keeps one side in memory, {ROWS_MAX} rows of it at most, but there are more");
+            return Err(Error::new(ErrorKind::ResultTooLarge, message));
+        }
+        for (parts, column) in read.columns.iter_mut().zip(&self.layout.gathered) {
+            parts.push(batch.column(*column))?;
+        }
+        let key = |key: &usize| Arc::clone(batch.column(self.layout.gathered[*key]));
+        let keys: Vec<ArrayRef> = self.layout.build_keys.iter().map(key).collect();
+        read.ranges.add(&keys)?;
+        read.batches.push(rows);
+        Ok(())
+    }
+
+    /// Puts together what all workers read.
+    pub(super) fn gathered(&self, read: Vec<BuildRows>) -> Gathered {
+        let mut ranges = KeyRanges::new(&self.layout.key_kinds);
+        read.iter().for_each(|read| ranges.merge(&read.ranges));
+        let mut batches = Vec::new();
+        let mut rows = 0;
+        for read in &read {
+            for (number, batch_rows) in read.batches.iter().enumerate() {
+                let key = |key: &usize| Arc::clone(&read.columns[*key].parts()[number]);
+                let keys = self.layout.build_keys.iter().map(key).collect();
+                batches.push(BuildBatch { first_row: rows as u32, rows: *batch_rows, keys });
+                rows += batch_rows;
+            }
+        }
+        let columns: Vec<Mutex<Vec<ColumnParts>>> = self.layout.gathered.iter().map(|_| Mutex::default()).collect();
+        for read in read {
+            read.columns.into_iter().zip(&columns).for_each(|(parts, column)| column.lock().push(parts));
+        }
+        let form = KeyForm::new(&ranges, self.request.nulls_equal, self.compares_uncertain_keys());
+        Gathered {
+            rows,
+            batches,
+            columns,
+            partitioning: Partitioning::new(rows, form.word_count(), self.hashing),
+            form,
+            filtered: self.filtered(),
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// The keys that the probe side may leave rows out by.
+    fn filtered(&self) -> Vec<usize> {
+        let kind = self.request.kind;
+        // An anti join by NOT IN asks for NULLs of the probe side, and whether it has rows at all.
+        let asks_for_all = kind == JoinKind::BuildAnti && self.request.is_uncertain();
+        let may_leave_out = !kind.keeps_probe() && !asks_for_all;
+        let keys = self.layout.probe_keys.iter().enumerate();
+        let wanted = keys.filter(|(_, column)| may_leave_out && self.probe.accepts(**column));
+        wanted.map(|(key, _)| key).collect()
+    }
+}

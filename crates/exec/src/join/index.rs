@@ -1,0 +1,320 @@
+//! From keys to the rows of the build side that have them.
+//!
+//! A key is one word: the whole key, or its hash where that is too long ([`super::keys`]). The words are cut into
+//! partitions, each of which is indexed by one worker, in a table that fits its caches:
+//!
+//! ```text
+//! direct   few possible keys: an array with a place for each (direct.rs)
+//! hashed   open addressing; a slot holds the word, so that a key is found with one look into memory (hashed.rs)
+//! ```
+//!
+//! What is found is an entry: a row, or where several rows have the key, the place of their list (lists.rs). So a unique
+//! key costs nothing more, and the rows of another one are known with their number when it is found.
+
+mod direct;
+mod hashed;
+mod lists;
+
+use rowmill_base::{Reservation, Result};
+
+use self::direct::Direct;
+pub(super) use self::hashed::Hashing;
+use self::hashed::{HashTable, Hashed};
+use self::lists::{Keys, LIST};
+use super::packing::NO_KEY;
+
+/// The entry of a key that no row has.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Rows of the build side at most: the lists of so many have places that an entry can name.
+pub(super) const ROWS_MAX: usize = lists::ROWS_MAX;
+
+/// Rows for which another partition is made: their table fits the second cache.
+const ROWS_PER_PARTITION: usize = if cfg!(test) { 1 << 3 } else { 1 << 15 };
+/// Partitions at most, so that rows can be put into all of them at a time.
+const PARTITIONS_MAX: usize = 1 << 10;
+
+/// Keys that there can be per row for which an array with a place for each takes no more memory than a hash table.
+const DIRECT_KEYS_PER_ROW: u64 = 8;
+/// Keys for which an array is small anyhow.
+const DIRECT_KEYS_ALWAYS: u64 = 1 << 12;
+
+/// How words are cut into partitions.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Partitioning {
+    /// By ranges of `1 << shift` keys, of which there are `keys`.
+    Direct { keys: u64, shift: u32 },
+    /// By the highest bits of their hashes.
+    Hashed { bits: u32, hashing: Hashing },
+}
+
+/// Rows that one worker put into a partition.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Part {
+    words: Vec<u64>,
+    rows: Vec<u32>,
+}
+
+/// One partition, indexed.
+#[derive(Debug)]
+pub(super) struct Table {
+    slots: Slots,
+    lists: Vec<u32>,
+}
+
+#[derive(Debug)]
+enum Slots {
+    Direct(Vec<u32>),
+    Hashed(HashTable),
+}
+
+impl Partitioning {
+    /// How the words of so many rows are cut. `keys` is the number of possible words; `None` if they are hashes.
+    pub(super) fn new(rows: usize, keys: Option<u64>, hashing: Hashing) -> Partitioning {
+        let partitions = rows.div_ceil(ROWS_PER_PARTITION).clamp(1, PARTITIONS_MAX);
+        let direct_max = DIRECT_KEYS_ALWAYS.max(rows as u64 * DIRECT_KEYS_PER_ROW);
+        match keys.filter(|keys| *keys <= direct_max) {
+            Some(keys) => {
+                let shift = keys.div_ceil(partitions as u64).max(1).next_power_of_two().ilog2();
+                Partitioning::Direct { keys, shift }
+            }
+            None => Partitioning::Hashed { bits: partitions.next_power_of_two().ilog2(), hashing },
+        }
+    }
+
+    /// Partitions.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Partitioning::Direct { keys, shift } => keys.div_ceil(1 << shift).max(1) as usize,
+            Partitioning::Hashed { bits, .. } => 1 << bits,
+        }
+    }
+
+    /// Puts the rows that have a key into `parts`, one of each partition. The rows are numbered from `first_row`.
+    pub(super) fn scatter(&self, words: &[u64], first_row: u32, parts: &mut [Part]) {
+        match *self {
+            _ if parts.len() == 1 => parts[0].extend_with_keys(words, first_row),
+            Partitioning::Direct { shift, .. } => scatter(words, first_row, parts, |word| (word >> shift) as usize),
+            Partitioning::Hashed { bits, hashing } => {
+                scatter(words, first_row, parts, |word| hashed::partition(hashing.of(word), bits));
+            }
+        }
+    }
+
+    /// Indexes a partition, which `parts` are all of. Rows whose words are equal have one key if they are the same;
+    /// the first list has the place `lists_start`.
+    pub(super) fn table(
+        &self,
+        partition: usize,
+        parts: &[&Part],
+        lists_start: u32,
+        is_same: impl Fn(u32, u32) -> bool,
+        memory: &mut Reservation,
+    ) -> Result<Table> {
+        let rows = parts.iter().map(|part| part.rows.len()).sum();
+        let before = memory.bytes();
+        memory.grow((Keys::bytes_max(rows) + lists::bytes_max(rows)) as u64)?;
+        let (slots, lists) = match *self {
+            Partitioning::Direct { keys, shift } => {
+                let first_key = (partition as u64) << shift;
+                let keys = (keys - first_key).min(1 << shift) as usize;
+                memory.grow((keys * size_of::<u32>()) as u64)?;
+                let (entries, lists) = direct::build(parts, first_key, keys, lists_start);
+                (Slots::Direct(entries), lists)
+            }
+            Partitioning::Hashed { hashing, .. } => {
+                let (table, lists) = hashed::build(parts, hashing, lists_start, is_same, memory)?;
+                (Slots::Hashed(table), lists)
+            }
+        };
+        let table = Table { slots, lists };
+        memory.recount(before + table.bytes());
+        Ok(table)
+    }
+}
+
+/// Words that are put into partitions at once: so many that each partition gets several in a row, because writing to
+/// hundreds of places in turn misses the caches and their page tables, and so few that they are in a cache.
+const WORDS_PER_CHUNK: usize = if cfg!(test) { 1 << 2 } else { 1 << 12 };
+
+fn scatter(words: &[u64], first_row: u32, parts: &mut [Part], partition: impl Fn(u64) -> usize) {
+    let mut of_rows = [0_u16; WORDS_PER_CHUNK];
+    let mut rows = [0_u32; WORDS_PER_CHUNK];
+    let mut ends = vec![0_u32; parts.len() + 1];
+    for (number, chunk) in words.chunks(WORDS_PER_CHUNK).enumerate() {
+        // Those without a key go into a partition behind the others.
+        let of_rows = &mut of_rows[..chunk.len()];
+        ends.fill(0);
+        for (word, of_row) in chunk.iter().zip(&mut *of_rows) {
+            let partition = if *word == NO_KEY { parts.len() } else { partition(*word) };
+            *of_row = partition as u16;
+            ends[partition] += 1;
+        }
+        let mut start = 0;
+        for end in &mut ends {
+            // For now the place of the partition's next row.
+            start += std::mem::replace(end, start);
+        }
+        for (row, of_row) in of_rows.iter().enumerate() {
+            let place = &mut ends[*of_row as usize];
+            rows[*place as usize] = row as u32;
+            *place += 1;
+        }
+        let first_row = first_row + (number * WORDS_PER_CHUNK) as u32;
+        let mut start = 0;
+        for (part, end) in parts.iter_mut().zip(&ends) {
+            part.extend(chunk, first_row, &rows[start as usize..*end as usize]);
+            start = *end;
+        }
+    }
+}
+
+impl Part {
+    /// Adds the rows that have a key.
+    fn extend_with_keys(&mut self, words: &[u64], first_row: u32) {
+        for (row, word) in (first_row..).zip(words).filter(|(_, word)| **word != NO_KEY) {
+            self.words.push(*word);
+            self.rows.push(row);
+        }
+    }
+
+    /// Adds some of the rows.
+    fn extend(&mut self, words: &[u64], first_row: u32, rows: &[u32]) {
+        self.words.extend(rows.iter().map(|row| words[*row as usize]));
+        self.rows.extend(rows.iter().map(|row| first_row + row));
+    }
+
+    /// Bytes of a row in vectors that double.
+    pub(super) const ROW_BYTES_MAX: usize = 2 * (size_of::<u64>() + size_of::<u32>());
+
+    /// Rows.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.words.capacity() * size_of::<u64>() + self.rows.capacity() * size_of::<u32>()) as u64
+    }
+}
+
+impl Table {
+    fn bytes(&self) -> u64 {
+        let slots = match &self.slots {
+            Slots::Direct(entries) => entries.len() * size_of::<u32>(),
+            Slots::Hashed(table) => table.bytes(),
+        };
+        (slots + self.lists.capacity() * size_of::<u32>()) as u64
+    }
+}
+
+/// The rows of all keys.
+#[derive(Debug)]
+pub(super) struct Index {
+    tables: Tables,
+    lists: Vec<u32>,
+}
+
+#[derive(Debug)]
+enum Tables {
+    Direct(Direct),
+    Hashed(Hashed),
+}
+
+/// Where the lists of each partition start, given how many rows each has.
+pub(super) fn list_starts(rows: impl Iterator<Item = usize>) -> Vec<u32> {
+    let mut next = 0;
+    let start = |rows: usize| {
+        let start = next as u32;
+        next += lists::words_max(rows);
+        start
+    };
+    rows.map(start).collect()
+}
+
+impl Index {
+    /// The index of all partitions. Grows `memory` by what is copied.
+    pub(super) fn new(
+        partitioning: Partitioning,
+        tables: Vec<Table>,
+        list_starts: &[u32],
+        memory: &mut Reservation,
+    ) -> Result<Index> {
+        let with_lists = tables.iter().zip(list_starts).filter(|(table, _)| !table.lists.is_empty());
+        let words = with_lists.clone().next_back().map_or(0, |(table, start)| *start as usize + table.lists.len());
+        memory.grow((words * size_of::<u32>()) as u64)?;
+        let mut lists = Vec::with_capacity(words);
+        for (table, start) in with_lists {
+            lists.resize(*start as usize, 0);
+            lists.extend_from_slice(&table.lists);
+        }
+        let slots = tables.into_iter().map(|table| table.slots);
+        let tables = match partitioning {
+            Partitioning::Direct { shift, .. } => {
+                Tables::Direct(Direct::new(slots.map(Slots::direct).collect(), shift))
+            }
+            Partitioning::Hashed { bits, hashing } => {
+                Tables::Hashed(Hashed::new(slots.map(Slots::hashed).collect(), bits, hashing))
+            }
+        };
+        Ok(Index { tables, lists })
+    }
+
+    /// Whether no two rows have the same key.
+    pub(super) fn is_unique(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// Puts the entries of words into `entries`.
+    pub(super) fn find(&self, words: &[u64], scratch: &mut Vec<u32>, entries: &mut Vec<u32>) {
+        entries.clear();
+        entries.reserve(words.len());
+        match &self.tables {
+            Tables::Direct(direct) => direct.find(words, entries),
+            Tables::Hashed(hashed) => hashed.find(words, scratch, entries),
+        }
+    }
+
+    /// The entry of the key with this word that has a row which `is_it`.
+    pub(super) fn find_one(&self, word: u64, is_it: impl Fn(u32) -> bool) -> u32 {
+        match &self.tables {
+            Tables::Direct(_) => unreachable!("places are found by whole keys"),
+            Tables::Hashed(hashed) => hashed.find_one(word, |entry| is_it(self.first(entry))),
+        }
+    }
+
+    /// A row of an entry.
+    #[inline]
+    pub(super) fn first(&self, entry: u32) -> u32 {
+        if entry & LIST == 0 { entry } else { self.lists[(entry ^ LIST) as usize + 1] }
+    }
+
+    /// All rows of an entry.
+    #[inline]
+    pub(super) fn rows<'a>(&'a self, entry: &'a u32) -> &'a [u32] {
+        match *entry {
+            NONE => &[],
+            row if row & LIST == 0 => std::slice::from_ref(entry),
+            list => {
+                let place = (list ^ LIST) as usize;
+                &self.lists[place + 1..][..self.lists[place] as usize]
+            }
+        }
+    }
+}
+
+impl Slots {
+    fn direct(self) -> Vec<u32> {
+        match self {
+            Slots::Direct(entries) => entries,
+            Slots::Hashed(_) => unreachable!("all partitions are of one form"),
+        }
+    }
+
+    fn hashed(self) -> HashTable {
+        match self {
+            Slots::Hashed(table) => table,
+            Slots::Direct(_) => unreachable!("all partitions are of one form"),
+        }
+    }
+}

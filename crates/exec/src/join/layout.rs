@@ -1,0 +1,115 @@
+//! Which columns of the inputs a join keeps, and where the columns of its result come from.
+
+use arrow::datatypes::{DataType, Schema};
+use rowmill_base::{Error, Result};
+
+use super::{JoinKind, JoinRequest};
+
+/// Where a column of pairs comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The position among [`Layout::stored`].
+    Build(usize),
+    /// The position in the probe side.
+    Probe(usize),
+}
+
+/// The columns of a join.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Columns of the build side that are gathered.
+    pub(super) gathered: Vec<usize>,
+    /// Those of them, as positions among them, that rows are made of when pairs are known.
+    pub(super) stored: Vec<usize>,
+    /// The types of [`Layout::stored`].
+    pub(super) stored_kinds: Vec<DataType>,
+    /// The keys as positions in [`Layout::gathered`].
+    pub(super) build_keys: Vec<usize>,
+    /// The keys as columns of the probe side.
+    pub(super) probe_keys: Vec<usize>,
+    /// The types of the keys.
+    pub(super) key_kinds: Vec<DataType>,
+    /// The columns of the result, with their types.
+    pub(super) output: Vec<(Origin, DataType)>,
+    /// What the condition reads.
+    pub(super) residual: Vec<(Origin, DataType)>,
+}
+
+impl Layout {
+    /// The columns that `request` needs. An error if it does not fit the inputs' schemas.
+    pub(super) fn new(request: &JoinRequest, build: &Schema, probe: &Schema) -> Result<Layout> {
+        check(request, build, probe)?;
+        let mut layout = Layout {
+            gathered: Vec::new(),
+            stored: Vec::new(),
+            stored_kinds: Vec::new(),
+            build_keys: Vec::new(),
+            probe_keys: request.on.iter().map(|(_, probe)| *probe).collect(),
+            key_kinds: request.on.iter().map(|(_, column)| probe.field(*column).data_type().clone()).collect(),
+            output: Vec::new(),
+            residual: Vec::new(),
+        };
+        let residual = request.residual.as_ref().map_or(&[][..], |residual| residual.columns());
+        layout.output = layout.origins(&request.output, build, probe);
+        layout.residual = layout.origins(residual, build, probe);
+        layout.build_keys = request.on.iter().map(|(column, _)| place(&mut layout.gathered, *column)).collect();
+        Ok(layout)
+    }
+
+    fn origins(&mut self, columns: &[usize], build: &Schema, probe: &Schema) -> Vec<(Origin, DataType)> {
+        let builds = build.fields().len();
+        let origin = |column: &usize| match column.checked_sub(builds) {
+            Some(column) => (Origin::Probe(column), probe.field(column).data_type().clone()),
+            None => {
+                let stored = place(&mut self.stored, place(&mut self.gathered, *column));
+                let kind = build.field(*column).data_type().clone();
+                if stored == self.stored_kinds.len() {
+                    self.stored_kinds.push(kind.clone());
+                }
+                (Origin::Build(stored), kind)
+            }
+        };
+        columns.iter().map(origin).collect()
+    }
+}
+
+/// The position of `column` in `columns`, where it is put if it is not there.
+fn place(columns: &mut Vec<usize>, column: usize) -> usize {
+    columns.iter().position(|other| *other == column).unwrap_or_else(|| {
+        columns.push(column);
+        columns.len() - 1
+    })
+}
+
+fn check(request: &JoinRequest, build: &Schema, probe: &Schema) -> Result<()> {
+    let wrong = |what: String| Err(Error::internal(format!("a join that cannot be: {what}")));
+    let (builds, probes) = (build.fields().len(), probe.fields().len());
+    for (of_build, of_probe) in &request.on {
+        if *of_build >= builds || *of_probe >= probes {
+            return wrong(format!("keys {of_build} and {of_probe} of {builds} and {probes} columns"));
+        }
+        let kinds = (build.field(*of_build).data_type(), probe.field(*of_probe).data_type());
+        if kinds.0 != kinds.1 {
+            return wrong(format!("a key of {} compared with one of {}", kinds.0, kinds.1));
+        }
+    }
+    let residual = request.residual.as_ref().map_or(&[][..], |residual| residual.columns());
+    if let Some(column) = request.output.iter().chain(residual).find(|column| **column >= builds + probes) {
+        return wrong(format!("column {column} of {}", builds + probes));
+    }
+    let kind = request.kind;
+    let is_given = |column: &usize| if *column < builds { kind.has_build_columns() } else { kind.has_probe_columns() };
+    if let Some(column) = request.output.iter().find(|column| !is_given(column)) {
+        return wrong(format!("column {column}, which {kind:?} does not have"));
+    }
+    let kind_of = |column: &usize| match column.checked_sub(builds) {
+        Some(column) => probe.field(column).data_type(),
+        None => build.field(*column).data_type(),
+    };
+    let mark = (kind == JoinKind::ProbeMark).then_some(&DataType::Boolean);
+    let given = request.output.iter().map(kind_of).chain(mark);
+    match given.eq(request.schema.fields().iter().map(|field| field.data_type())) {
+        true => Ok(()),
+        false => wrong(format!("the columns {:?} as {}", request.output, request.schema)),
+    }
+}

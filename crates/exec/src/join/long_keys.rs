@@ -1,0 +1,365 @@
+//! Keys that are no single number: texts, structures, or more columns than fit one.
+//!
+//! Such keys are hashed, and where hashes are equal the columns are compared one by one. Values of fixed size are kept
+//! as numbers, texts where they are, and everything else as bytes that are equal exactly if the values are.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanBufferBuilder, make_array};
+use arrow::buffer::NullBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use arrow::row::{RowConverter, SortField};
+use rowmill_base::{Error, Reservation, Result};
+use rowmill_storage::canonical_floats;
+
+use super::columns::join_arrays;
+use super::packing::{NO_KEY, each_null};
+use crate::hash::{hash_of_bytes, mix};
+use crate::numbers::{self, Width};
+
+/// The keys of rows.
+#[derive(Debug)]
+pub(super) struct LongKeys {
+    columns: Vec<LongColumn>,
+    rows: usize,
+    /// Whether NULL equals NULL.
+    nulls_equal: bool,
+}
+
+/// One column of keys. What stands for a NULL is zero as a number, and anything as bytes.
+#[derive(Debug)]
+struct LongColumn {
+    values: LongValues,
+    nulls: Option<NullBuffer>,
+}
+
+#[derive(Debug)]
+enum LongValues {
+    Narrow(Vec<u64>),
+    Wide(Vec<u128>),
+    Bytes(BinaryViewArray),
+}
+
+impl LongKeys {
+    /// The keys of rows whose key columns are `columns`.
+    pub(super) fn of(columns: &[ArrayRef], rows: usize, nulls_equal: bool) -> Result<LongKeys> {
+        let columns = columns.iter().map(LongColumn::of).collect::<Result<_>>()?;
+        Ok(LongKeys { columns, rows, nulls_equal })
+    }
+
+    /// The keys of all `parts`, one after the other. Grows `memory` by what is copied.
+    pub(super) fn join(parts: &[LongKeys], nulls_equal: bool, memory: &mut Reservation) -> Result<LongKeys> {
+        let columns = (0..parts.first().map_or(0, |part| part.columns.len())).map(|index| {
+            let parts: Vec<&LongColumn> = parts.iter().map(|part| &part.columns[index]).collect();
+            LongColumn::join(&parts, memory)
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        Ok(LongKeys { columns, rows: parts.iter().map(|part| part.rows).sum(), nulls_equal })
+    }
+
+    /// Bytes of what was made for the keys of so many rows.
+    pub(super) fn bytes(&self) -> u64 {
+        self.columns.iter().map(|column| column.values.row_bytes() * self.rows as u64).sum()
+    }
+
+    /// Puts the hashes of all rows into `hashes`; [`NO_KEY`] for a row that equals none because of a NULL.
+    pub(super) fn hash(&self, hashes: &mut Vec<u64>) {
+        hashes.clear();
+        hashes.resize(self.rows, 0);
+        self.columns.iter().for_each(|column| column.hash(hashes));
+        hashes.iter_mut().filter(|hash| **hash == NO_KEY).for_each(|hash| *hash = 0);
+        if !self.nulls_equal {
+            for nulls in self.columns.iter().filter_map(|column| column.nulls.as_ref()) {
+                each_null(nulls, |row| hashes[row] = NO_KEY);
+            }
+        }
+    }
+
+    /// Whether two rows have the same key. Neither is one that equals none.
+    pub(super) fn is_same(&self, row: usize, other: &LongKeys, other_row: usize) -> bool {
+        let mut columns = self.columns.iter().zip(&other.columns);
+        columns.all(|(column, other)| column.is_same(row, other, other_row))
+    }
+
+    /// Leaves the truth only of those rows in `same` whose key is that of the row of `other` they are paired with.
+    pub(super) fn compare(&self, others: &[u32], other: &LongKeys, same: &mut [bool]) {
+        for (column, other) in self.columns.iter().zip(&other.columns) {
+            for (row, (same, other_row)) in same.iter_mut().zip(others).enumerate() {
+                *same = *same && column.is_same(row, other, *other_row as usize);
+            }
+        }
+    }
+
+    /// Whether two rows have the same key for all that is known: NULL may stand for any value.
+    pub(super) fn may_be_same(&self, row: usize, other: &LongKeys, other_row: usize) -> bool {
+        self.columns.iter().zip(&other.columns).all(|(column, other)| {
+            column.is_null(row) || other.is_null(other_row) || column.is_same(row, other, other_row)
+        })
+    }
+}
+
+impl LongColumn {
+    fn of(values: &ArrayRef) -> Result<LongColumn> {
+        let nulls = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let values = match numbers::width_of(values.data_type()) {
+            Some(Width::Narrow) => {
+                let mut numbers = Vec::with_capacity(values.len());
+                numbers::extend_narrow(values, &mut numbers)?;
+                LongValues::Narrow(with_zeros(numbers, nulls.as_ref()))
+            }
+            Some(Width::Wide) => {
+                let mut numbers = Vec::with_capacity(values.len());
+                numbers::extend_wide(values, &mut numbers)?;
+                LongValues::Wide(with_zeros(numbers, nulls.as_ref()))
+            }
+            None => LongValues::Bytes(bytes_of(values)?),
+        };
+        Ok(LongColumn { values, nulls })
+    }
+
+    fn join(parts: &[&LongColumn], memory: &mut Reservation) -> Result<LongColumn> {
+        let rows: usize = parts.iter().map(|part| part.values.len()).sum();
+        let values = match &parts[0].values {
+            LongValues::Narrow(_) => {
+                memory.grow((rows * size_of::<u64>()) as u64)?;
+                let mut all = Vec::with_capacity(rows);
+                parts.iter().for_each(|part| all.extend_from_slice(part.values.narrow()));
+                LongValues::Narrow(all)
+            }
+            LongValues::Wide(_) => {
+                memory.grow((rows * size_of::<u128>()) as u64)?;
+                let mut all = Vec::with_capacity(rows);
+                parts.iter().for_each(|part| all.extend_from_slice(part.values.wide()));
+                LongValues::Wide(all)
+            }
+            LongValues::Bytes(_) => {
+                let parts: Vec<ArrayRef> =
+                    parts.iter().map(|part| Arc::new(part.values.bytes().clone()) as ArrayRef).collect();
+                LongValues::Bytes(join_arrays(&DataType::BinaryView, &parts, memory)?.as_binary_view().clone())
+            }
+        };
+        Ok(LongColumn { values, nulls: join_nulls(parts, rows) })
+    }
+
+    fn hash(&self, hashes: &mut [u64]) {
+        match &self.values {
+            LongValues::Narrow(numbers) => {
+                hashes.iter_mut().zip(numbers).for_each(|(hash, number)| *hash = mix(number ^ turned(*hash)));
+            }
+            LongValues::Wide(numbers) => hashes.iter_mut().zip(numbers).for_each(|(hash, number)| {
+                *hash = mix(*number as u64 ^ mix((number >> 64) as u64 ^ turned(*hash)));
+            }),
+            LongValues::Bytes(values) => hashes.iter_mut().enumerate().for_each(|(row, hash)| {
+                let bytes = if self.is_null(row) { &[] } else { values.value(row) };
+                *hash = hash_of_bytes(bytes, *hash);
+            }),
+        }
+    }
+
+    #[inline]
+    fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    #[inline]
+    fn is_same(&self, row: usize, other: &LongColumn, other_row: usize) -> bool {
+        match (self.is_null(row), other.is_null(other_row)) {
+            (false, false) => {}
+            (is_null, is_other_null) => return is_null == is_other_null,
+        }
+        match (&self.values, &other.values) {
+            (LongValues::Narrow(values), LongValues::Narrow(others)) => values[row] == others[other_row],
+            (LongValues::Wide(values), LongValues::Wide(others)) => values[row] == others[other_row],
+            (values, others) => values.bytes().value(row) == others.bytes().value(other_row),
+        }
+    }
+}
+
+/// Why a column is never of another form than it is asked for.
+const ONE_TYPE: &str = "the key columns of both sides and of all batches have one type";
+
+impl LongValues {
+    fn len(&self) -> usize {
+        match self {
+            LongValues::Narrow(numbers) => numbers.len(),
+            LongValues::Wide(numbers) => numbers.len(),
+            LongValues::Bytes(values) => values.len(),
+        }
+    }
+
+    fn row_bytes(&self) -> u64 {
+        match self {
+            LongValues::Narrow(_) => size_of::<u64>() as u64,
+            LongValues::Wide(_) | LongValues::Bytes(_) => size_of::<u128>() as u64,
+        }
+    }
+
+    fn narrow(&self) -> &[u64] {
+        match self {
+            LongValues::Narrow(numbers) => numbers,
+            _ => unreachable!("{ONE_TYPE}"),
+        }
+    }
+
+    fn wide(&self) -> &[u128] {
+        match self {
+            LongValues::Wide(numbers) => numbers,
+            _ => unreachable!("{ONE_TYPE}"),
+        }
+    }
+
+    #[inline]
+    fn bytes(&self) -> &BinaryViewArray {
+        match self {
+            LongValues::Bytes(values) => values,
+            _ => unreachable!("{ONE_TYPE}"),
+        }
+    }
+}
+
+/// A hash in another place, so that equal columns do not cancel each other out.
+#[inline]
+fn turned(hash: u64) -> u64 {
+    hash.rotate_left(29)
+}
+
+/// The numbers with zero for each NULL, so that all of them have one hash.
+fn with_zeros<N: Default>(mut numbers: Vec<N>, nulls: Option<&NullBuffer>) -> Vec<N> {
+    if let Some(nulls) = nulls {
+        each_null(nulls, |row| numbers[row] = N::default());
+    }
+    numbers
+}
+
+fn join_nulls(parts: &[&LongColumn], rows: usize) -> Option<NullBuffer> {
+    parts.iter().any(|part| part.nulls.is_some()).then(|| {
+        let mut valid = BooleanBufferBuilder::new(rows);
+        for part in parts {
+            match &part.nulls {
+                Some(nulls) => valid.append_buffer(nulls.inner()),
+                None => valid.append_n(part.values.len(), true),
+            }
+        }
+        NullBuffer::new(valid.finish())
+    })
+}
+
+/// Values as bytes that are equal exactly if the values are. NULL has any.
+fn bytes_of(values: &ArrayRef) -> Result<BinaryViewArray> {
+    Ok(match values.data_type() {
+        DataType::BinaryView => values.as_binary_view().clone(),
+        DataType::Utf8View => values.as_string_view().clone().to_binary_view(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary => {
+            cast(values, &DataType::BinaryView).map_err(failed)?.as_binary_view().clone()
+        }
+        _ => BinaryViewArray::from(&rows_of(values)?),
+    })
+}
+
+/// Values of any type as the bytes of rows of one column.
+fn rows_of(values: &ArrayRef) -> Result<BinaryArray> {
+    let values = with_canonical_floats(values)?;
+    let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())]).map_err(failed)?;
+    converter.convert_columns(&[values]).and_then(|rows| rows.try_into_binary()).map_err(failed)
+}
+
+/// The same values with one NaN and one zero at any depth.
+fn with_canonical_floats(values: &ArrayRef) -> Result<ArrayRef> {
+    if !values.data_type().is_nested() {
+        return Ok(canonical_floats(values));
+    }
+    let data = values.to_data();
+    let children = data.child_data().iter().map(|child| {
+        let child = with_canonical_floats(&make_array(child.clone()))?;
+        Ok(child.to_data())
+    });
+    let children = children.collect::<Result<Vec<_>>>()?;
+    data.into_builder().child_data(children).build().map(make_array).map_err(failed)
+}
+
+fn failed(error: ArrowError) -> Error {
+    Error::internal(format!("the keys of a join: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{FixedSizeBinaryArray, Float64Array, Int32Array, ListArray, StringViewArray, StructArray};
+    use arrow::datatypes::{Field, Float64Type};
+    use rowmill_base::Broker;
+
+    use super::*;
+
+    fn columns() -> Vec<ArrayRef> {
+        let long = "a text that is longer than a view";
+        let numbers: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(1), None, Some(0)]));
+        let texts = vec![Some(long), Some("b"), Some(long), Some("b"), None];
+        let ids = [[1_u8; 16], [2; 16], [1; 16], [2; 16], [3; 16]];
+        let lists = [Some(0.0), None, Some(-0.0), None, Some(1.0)].map(|value| Some(vec![value, Some(f64::NAN)]));
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(lists));
+        let field = Arc::new(Field::new("x", DataType::Float64, true));
+        let floats: ArrayRef =
+            Arc::new(Float64Array::from(vec![Some(f64::NAN), None, Some(-f64::NAN), None, Some(0.0)]));
+        vec![
+            numbers,
+            Arc::new(StringViewArray::from(texts)),
+            Arc::new(FixedSizeBinaryArray::try_from_iter(ids.iter()).expect("sixteen bytes each")),
+            lists,
+            Arc::new(StructArray::from(vec![(field, floats)])),
+        ]
+    }
+
+    #[test]
+    fn equal_rows_have_equal_keys_and_hashes() {
+        for columns in columns().into_iter().map(|column| vec![column]).chain([columns()]) {
+            let keys = LongKeys::of(&columns, 5, true).expect("keys");
+            let mut hashes = Vec::new();
+            keys.hash(&mut hashes);
+            for (row, other) in [(0, 2), (1, 3)] {
+                assert!(keys.is_same(row, &keys, other) && hashes[row] == hashes[other], "{row} {columns:?}");
+            }
+            for row in 0..4 {
+                assert!(!keys.is_same(row, &keys, 4) && hashes[row] != hashes[4], "{row} {columns:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn null_equals_nothing_unless_it_is_to() {
+        let columns = &columns()[..2];
+        let mut hashes = Vec::new();
+        LongKeys::of(columns, 5, false).expect("keys").hash(&mut hashes);
+        assert_eq!([1, 3, 4].map(|row| hashes[row]), [NO_KEY; 3]);
+        LongKeys::of(columns, 5, true).expect("keys").hash(&mut hashes);
+        assert!(!hashes.contains(&NO_KEY));
+    }
+
+    #[test]
+    fn null_may_stand_for_anything() {
+        let keys = LongKeys::of(&columns()[..2], 5, false).expect("keys");
+        assert!(keys.may_be_same(1, &keys, 3));
+        assert!(!keys.may_be_same(0, &keys, 1));
+        assert!(!keys.may_be_same(0, &keys, 4));
+        assert!(keys.may_be_same(1, &keys, 4));
+    }
+
+    #[test]
+    fn parts_make_the_same_keys() {
+        let columns = columns();
+        let part = |start: usize, rows: usize| {
+            let columns: Vec<ArrayRef> = columns.iter().map(|column| column.slice(start, rows)).collect();
+            LongKeys::of(&columns, rows, true).expect("keys")
+        };
+        let (whole, broker) = (part(0, 5), Broker::new(1 << 20));
+        let mut memory = broker.reservation("test");
+        let joined = LongKeys::join(&[part(0, 2), part(2, 3)], true, &mut memory).expect("memory");
+        assert!((0..5).all(|row| joined.is_same(row, &whole, row)));
+        assert_eq!(joined.bytes(), 5 * (8 + 4 * 16));
+        assert!(memory.bytes() >= joined.bytes());
+        let (mut hashes, mut of_whole) = (Vec::new(), Vec::new());
+        joined.hash(&mut hashes);
+        whole.hash(&mut of_whole);
+        assert_eq!(hashes, of_whole);
+    }
+}

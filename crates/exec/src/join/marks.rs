@@ -1,0 +1,50 @@
+//! Which rows of the build side have a match.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rowmill_base::{Reservation, Result};
+
+/// Rows of a word.
+const WORD_ROWS: usize = u64::BITS as usize;
+
+/// A bit for each row, which all workers set.
+#[derive(Debug)]
+pub(super) struct Marks {
+    words: Box<[AtomicU64]>,
+    /// All are set.
+    are_all: AtomicBool,
+}
+
+impl Marks {
+    /// No bit of so many rows is set.
+    pub(super) fn new(rows: usize, memory: &mut Reservation) -> Result<Marks> {
+        let words = rows.div_ceil(WORD_ROWS);
+        memory.grow((words * size_of::<u64>()) as u64)?;
+        Ok(Marks { words: (0..words).map(|_| AtomicU64::new(0)).collect(), are_all: AtomicBool::new(false) })
+    }
+
+    fn place(row: u32) -> (usize, u64) {
+        (row as usize / WORD_ROWS, 1 << (row as usize % WORD_ROWS))
+    }
+
+    #[inline]
+    pub(super) fn set(&self, row: u32) {
+        let (word, bit) = Marks::place(row);
+        // Most rows with a match have many; writing would take the word from other workers.
+        if self.words[word].load(Ordering::Relaxed) & bit == 0 {
+            self.words[word].fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_set(&self, row: u32) -> bool {
+        let (word, bit) = Marks::place(row);
+        self.words[word].load(Ordering::Relaxed) & bit != 0
+    }
+
+    pub(super) fn set_all(&self) {
+        if !self.are_all.swap(true, Ordering::Relaxed) {
+            self.words.iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What a join counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::key_filter::FilterCounts;
+
+/// Counts of what a join did.
+#[derive(Debug, Default)]
+pub struct JoinMetrics {
+    /// Rows of the build side.
+    pub build_rows: AtomicU64,
+    /// Rows of the probe side that reached the join.
+    pub probe_rows: AtomicU64,
+    /// Rows that came out.
+    pub output_rows: AtomicU64,
+    /// Bytes of the build side with its index and its filters.
+    pub build_bytes: AtomicU64,
+    /// What the filters for the probe side did there.
+    pub filters: Arc<FilterCounts>,
+}
+
+pub(super) fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
+}

@@ -1,0 +1,264 @@
+//! The second and the third step: what was gathered is put in order, and indexed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use arrow::array::ArrayRef;
+use rowmill_base::{Reservation, Result};
+
+use super::columns::Column;
+use super::gather::{BuildBatch, Gathered};
+use super::index::{Index, Part, Table, list_starts};
+use super::keys::KeyForm;
+use super::long_keys::LongKeys;
+use super::marks::Marks;
+use super::packing::{NO_KEY, PackScratch};
+use super::{Join, OWNER};
+use crate::key_filter::KeyFilter;
+
+/// What one worker put in order.
+#[derive(Debug)]
+pub(super) struct Scattered {
+    /// Stored columns, with their positions.
+    columns: Vec<(usize, Column)>,
+    /// One of each partition.
+    parts: Vec<Part>,
+    /// The long keys of batches, with their positions.
+    keys: Vec<(usize, LongKeys)>,
+    null_rows: Vec<u32>,
+    memory: Reservation,
+}
+
+/// The build side in order.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    stored: Arc<Stored>,
+    /// The partitions of each worker.
+    parts: Vec<Vec<Part>>,
+    list_starts: Vec<u32>,
+    /// The next piece of work.
+    next: AtomicUsize,
+    _memory: Vec<Reservation>,
+}
+
+/// The rows of the build side.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) rows: usize,
+    /// By [`super::layout::Layout::stored`].
+    pub(super) columns: Vec<Column>,
+    pub(super) form: KeyForm,
+    /// The keys, where a word is not all of one.
+    pub(super) keys: Option<LongKeys>,
+    /// Rows with a NULL in their key, where it matters.
+    pub(super) null_rows: Vec<u32>,
+    memory: Reservation,
+}
+
+/// What one worker indexed.
+#[derive(Debug)]
+pub(super) struct Indexed {
+    /// Tables with the numbers of their partitions.
+    tables: Vec<(usize, Table)>,
+    /// Filters with the columns of the probe side.
+    filters: Vec<(usize, Arc<KeyFilter>)>,
+    memory: Reservation,
+}
+
+/// The build side, ready to be probed.
+#[derive(Debug)]
+pub(super) struct Built {
+    pub(super) stored: Arc<Stored>,
+    /// `None` where all rows match by their keys.
+    pub(super) index: Option<Index>,
+    /// Which rows have a match, where that is asked for.
+    pub(super) marks: Option<Marks>,
+    /// Whether [`Stored::null_rows`] are marked.
+    pub(super) null_rows_marked: AtomicBool,
+    _memory: Vec<Reservation>,
+}
+
+impl Join {
+    /// The build side, for which every worker does its share. `None` if another one failed, or if all is done.
+    pub(super) fn built(self: &Arc<Self>) -> Result<Option<Arc<Built>>> {
+        if let Some(built) = self.indexing.whole() {
+            return Ok(Some(built));
+        }
+        let cancel = &self.request.cancel;
+        let gathered = self.gathering.run(cancel, || self.gather(), |read| Ok(self.gathered(read)))?;
+        let Some(gathered) = gathered else { return Ok(self.indexing.whole()) };
+        let work = || self.prepare(&gathered);
+        let prepared = self.preparing.run(cancel, work, |scattered| self.prepared(&gathered, scattered))?;
+        let Some(prepared) = prepared else { return Ok(self.indexing.whole()) };
+        let work = || self.index(&gathered, &prepared);
+        let built = self.indexing.run(cancel, work, |indexed| self.indexed(&gathered, &prepared, indexed))?;
+        // Nobody needs what the index was made of.
+        self.gathering.end();
+        self.preparing.end();
+        Ok(built)
+    }
+
+    /// Lets go of the build side, of which only those that work have need: who comes now finds nothing.
+    pub(super) fn let_go(&self) {
+        self.gathering.end();
+        self.preparing.end();
+        self.indexing.end();
+    }
+
+    /// Puts columns into one array each, and the words of batches into partitions, as long as there are some.
+    fn prepare(&self, gathered: &Gathered) -> Result<Scattered> {
+        let mut scattered = Scattered {
+            columns: Vec::new(),
+            parts: vec![Part::default(); gathered.partitioning.count()],
+            keys: Vec::new(),
+            null_rows: Vec::new(),
+            memory: self.request.broker.reservation(OWNER),
+        };
+        let (mut words, mut scratch) = (Vec::new(), PackScratch::default());
+        while !self.preparing.is_over() {
+            self.request.cancel.check()?;
+            let task = gathered.next.fetch_add(1, Ordering::Relaxed);
+            if task < self.layout.stored.len() {
+                scattered.columns.push((task, self.join_column(gathered, task)?));
+                continue;
+            }
+            let batch = task - self.layout.stored.len();
+            let Some(rows) = gathered.batches.get(batch).filter(|_| !matches!(gathered.form, KeyForm::Every)) else {
+                break;
+            };
+            self.scatter(gathered, batch, rows, &mut words, &mut scratch, &mut scattered)?;
+        }
+        Ok(scattered)
+    }
+
+    fn join_column(&self, gathered: &Gathered, stored: usize) -> Result<Column> {
+        let column = self.layout.stored[stored];
+        let mut parts = gathered.columns[column].lock();
+        let mut joined = Column::join(&parts, &self.layout.stored_kinds[stored], &self.request.broker)?;
+        // Filters are made of keys.
+        if !self.layout.build_keys.contains(&column) {
+            parts.clear();
+            joined.recount();
+        }
+        Ok(joined)
+    }
+
+    fn scatter(
+        &self,
+        gathered: &Gathered,
+        number: usize,
+        batch: &BuildBatch,
+        words: &mut Vec<u64>,
+        scratch: &mut PackScratch,
+        scattered: &mut Scattered,
+    ) -> Result<()> {
+        const LONG_COLUMN_BYTES_MAX: usize = size_of::<u128>();
+        let needed = batch.rows * (Part::ROW_BYTES_MAX + batch.keys.len() * LONG_COLUMN_BYTES_MAX);
+        scattered.memory.grow(needed as u64)?;
+        let keys = gathered.form.words(&batch.keys, batch.rows, scratch, words)?;
+        scattered.keys.extend(keys.map(|keys| (number, keys)));
+        gathered.partitioning.scatter(words, batch.first_row, &mut scattered.parts);
+        if self.request.is_uncertain() {
+            // All values of the build side have words.
+            let nulls = (batch.first_row..).zip(&*words).filter(|(_, word)| **word == NO_KEY);
+            scattered.null_rows.extend(nulls.map(|(row, _)| row));
+        }
+        let parts: u64 = scattered.parts.iter().map(Part::bytes).sum();
+        let keys: u64 = scattered.keys.iter().map(|(_, keys)| keys.bytes()).sum();
+        scattered.memory.recount(parts + keys + (scattered.null_rows.capacity() * size_of::<u32>()) as u64);
+        Ok(())
+    }
+
+    fn prepared(&self, gathered: &Gathered, scattered: Vec<Scattered>) -> Result<Prepared> {
+        let (mut columns, mut keys, mut null_rows) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut parts, mut memory) = (Vec::new(), Vec::new());
+        for worker in scattered {
+            columns.extend(worker.columns);
+            keys.extend(worker.keys);
+            null_rows.extend(worker.null_rows);
+            parts.push(worker.parts);
+            memory.push(worker.memory);
+        }
+        columns.sort_unstable_by_key(|(position, _)| *position);
+        keys.sort_unstable_by_key(|(batch, _)| *batch);
+        let mut of_stored = self.request.broker.reservation(OWNER);
+        of_stored.grow((null_rows.capacity() * size_of::<u32>()) as u64)?;
+        let keys: Vec<LongKeys> = keys.into_iter().map(|(_, keys)| keys).collect();
+        let keys = match gathered.form {
+            KeyForm::Long { nulls_equal } => Some(LongKeys::join(&keys, nulls_equal, &mut of_stored)?),
+            KeyForm::Every | KeyForm::Packed(_) => None,
+        };
+        let stored = Stored {
+            rows: gathered.rows,
+            columns: columns.into_iter().map(|(_, column)| column).collect(),
+            form: gathered.form.clone(),
+            keys,
+            null_rows,
+            memory: of_stored,
+        };
+        let rows_of = |partition: usize| parts.iter().map(|parts: &Vec<Part>| parts[partition].len()).sum();
+        Ok(Prepared {
+            stored: Arc::new(stored),
+            list_starts: list_starts((0..gathered.partitioning.count()).map(rows_of)),
+            parts,
+            next: AtomicUsize::new(0),
+            _memory: memory,
+        })
+    }
+
+    /// Makes filters, and tables of partitions, as long as there are some to make.
+    fn index(&self, gathered: &Gathered, prepared: &Prepared) -> Result<Indexed> {
+        let memory = self.request.broker.reservation(OWNER);
+        let mut indexed = Indexed { tables: Vec::new(), filters: Vec::new(), memory };
+        let keys = prepared.stored.keys.as_ref();
+        let is_same = |row: u32, other: u32| keys.is_none_or(|keys| keys.is_same(row as usize, keys, other as usize));
+        while !self.indexing.is_over() {
+            self.request.cancel.check()?;
+            let task = prepared.next.fetch_add(1, Ordering::Relaxed);
+            if let Some(key) = gathered.filtered.get(task) {
+                let values: Vec<&ArrayRef> = gathered.batches.iter().map(|batch| &batch.keys[*key]).collect();
+                let counts = Arc::clone(&self.metrics.filters);
+                let filter = KeyFilter::new(
+                    &self.layout.key_kinds[*key],
+                    &values,
+                    self.request.nulls_equal,
+                    counts,
+                    &mut indexed.memory,
+                )?;
+                indexed.filters.push((self.layout.probe_keys[*key], Arc::new(filter)));
+                continue;
+            }
+            let partition = task - gathered.filtered.len();
+            let Some(lists_start) = prepared.list_starts.get(partition) else { break };
+            let parts: Vec<&Part> = prepared.parts.iter().map(|parts| &parts[partition]).collect();
+            let partitioning = &gathered.partitioning;
+            let table = partitioning.table(partition, &parts, *lists_start, is_same, &mut indexed.memory)?;
+            indexed.tables.push((partition, table));
+        }
+        Ok(indexed)
+    }
+
+    /// Puts the index together and offers the filters.
+    fn indexed(&self, gathered: &Gathered, prepared: &Prepared, indexed: Vec<Indexed>) -> Result<Built> {
+        let (mut tables, mut memory) = (Vec::new(), Vec::new());
+        for worker in indexed {
+            worker.filters.iter().for_each(|(column, filter)| self.probe.offer(*column, filter));
+            tables.extend(worker.tables);
+            memory.push(worker.memory);
+        }
+        tables.sort_unstable_by_key(|(partition, _)| *partition);
+        let tables: Vec<Table> = tables.into_iter().map(|(_, table)| table).collect();
+        let mut rest = self.request.broker.reservation(OWNER);
+        let index = match gathered.form {
+            KeyForm::Every => None,
+            _ => Some(Index::new(gathered.partitioning, tables, &prepared.list_starts, &mut rest)?),
+        };
+        let marks = self.request.kind.marks_build().then(|| Marks::new(gathered.rows, &mut rest)).transpose()?;
+        memory.push(rest);
+        let stored = Arc::clone(&prepared.stored);
+        let columns: u64 = stored.columns.iter().map(Column::bytes).sum();
+        let tables: u64 = memory.iter().map(Reservation::bytes).sum();
+        self.metrics.build_bytes.store(columns + stored.memory.bytes() + tables, Ordering::Relaxed);
+        Ok(Built { stored, index, marks, null_rows_marked: AtomicBool::new(false), _memory: memory })
+    }
+}

@@ -1,0 +1,427 @@
+//! The fourth step: batches of the probe side meet the index.
+//!
+//! A batch is cut into slices of as many rows as a batch of the result may have, so that where keys are unique one slice
+//! gives at most one batch. The keys of a slice are looked up together. Then:
+//!
+//! ```text
+//! whether      of each row it is known whether it has a match: semi and anti joins without a condition
+//! unique       each row has at most one match: the pairs are one batch
+//! candidates   pairs are listed as many at a time as fit a batch, and the condition is evaluated for them
+//! uncertain    the same for pairs whose keys may be equal, for IN                                    uncertain.rs
+//! remaining    rows that come out because they have a match, or none
+//! ```
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use rowmill_base::{Error, Result};
+
+use super::emit::{BuildSide, ProbeSide, columns};
+use super::index::{Index, NONE};
+use super::long_keys::LongKeys;
+use super::metrics::add;
+use super::packing::PackScratch;
+use super::prepare::Built;
+use super::{Join, JoinKind};
+use crate::batch::Batches;
+use crate::phase::Turn;
+use crate::scan::block_state::selected;
+
+/// A worker's share of the probe side.
+pub(super) struct Prober {
+    pub(super) join: Arc<Join>,
+    pub(super) built: Arc<Built>,
+    turn: Turn<(), ()>,
+    share: Batches,
+    /// The batch that is being cut, and where the next slice starts.
+    batch: Option<RecordBatch>,
+    next_row: usize,
+    pub(super) slice: Slice,
+    late: Vec<u32>,
+    pack: PackScratch,
+}
+
+/// Rows of the probe side that are joined together.
+#[derive(Default)]
+pub(super) struct Slice {
+    pub(super) columns: Vec<ArrayRef>,
+    pub(super) rows: usize,
+    pub(super) words: Vec<u64>,
+    /// The keys, where a word is not all of one.
+    pub(super) keys: Option<LongKeys>,
+    /// What the index has for each row; nothing if all rows match by their keys.
+    entries: Vec<u32>,
+    /// Whether each row has a match, as far as is known.
+    pub(super) matched: Vec<bool>,
+    /// Whether each row may have a match by `IN`.
+    pub(super) uncertain: Vec<bool>,
+    pub(super) cursor: Cursor,
+    step: Step,
+}
+
+/// How far the pairs of a slice are listed.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Cursor {
+    row: usize,
+    /// Candidates of the row that were listed.
+    listed: usize,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Step {
+    Unique,
+    Candidates,
+    Uncertain,
+    Remaining,
+    #[default]
+    Done,
+}
+
+/// Rows of the build side that a row may match.
+pub(super) enum Candidates<'a> {
+    Rows(&'a [u32]),
+    /// All rows, of which there are so many.
+    All(usize),
+}
+
+/// Pairs of rows, by side.
+#[derive(Default)]
+pub(super) struct Pairs {
+    pub(super) build: Vec<u32>,
+    pub(super) probe: Vec<u32>,
+}
+
+impl Prober {
+    pub(super) fn new(join: Arc<Join>, built: Arc<Built>, turn: Turn<(), ()>) -> Prober {
+        let share = Arc::clone(&join.probe).worker();
+        Prober {
+            join,
+            built,
+            turn,
+            share,
+            batch: None,
+            next_row: 0,
+            slice: Slice::default(),
+            late: Vec::new(),
+            pack: PackScratch::default(),
+        }
+    }
+
+    /// There are no more batches.
+    pub(super) fn leave(self) -> Arc<Built> {
+        self.turn.leave(());
+        self.built
+    }
+
+    /// The next batch of the result; `None` when there is none of this share, or another worker failed.
+    pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.advance()? {
+                return Ok(Some(batch));
+            }
+            self.join.request.cancel.check()?;
+            if !self.next_slice()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The batch that has rows left, or the next one.
+    fn batch(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(batch) = self.batch.take().filter(|batch| self.next_row < batch.num_rows()) {
+            return Ok(Some(batch));
+        }
+        self.next_row = 0;
+        while !self.join.probing.is_over() {
+            self.join.request.cancel.check()?;
+            match self.share.next().transpose()? {
+                Some(batch) if batch.num_rows() == 0 => {}
+                batch => return Ok(batch),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Cuts the next slice and looks up its keys.
+    fn next_slice(&mut self) -> Result<bool> {
+        let Some(batch) = self.batch()? else { return Ok(false) };
+        let rows = self.join.batch_rows().min(batch.num_rows() - self.next_row);
+        let is_whole = rows == batch.num_rows();
+        self.slice.columns = match is_whole {
+            true => batch.columns().to_vec(),
+            false => batch.columns().iter().map(|column| column.slice(self.next_row, rows)).collect(),
+        };
+        self.slice.rows = rows;
+        self.next_row += rows;
+        self.batch = Some(batch);
+        add(&self.join.metrics.probe_rows, rows);
+        self.look_up()?;
+        self.begin();
+        Ok(true)
+    }
+
+    /// Finds what the index has for each row.
+    fn look_up(&mut self) -> Result<()> {
+        let Prober { join, built, slice, late, pack, .. } = self;
+        let stored = &built.stored;
+        let Some(index) = &built.index else { return Ok(()) };
+        let keys: Vec<ArrayRef> = join.layout.probe_keys.iter().map(|key| Arc::clone(&slice.columns[*key])).collect();
+        slice.keys = stored.form.words(&keys, slice.rows, pack, &mut slice.words)?;
+        index.find(&slice.words, late, &mut slice.entries);
+        if let (Some(keys), Some(stored)) = (&slice.keys, &stored.keys) {
+            confirm(index, keys, stored, &slice.words, &mut slice.entries, late);
+        }
+        Ok(())
+    }
+
+    /// Chooses the first step of a slice, and does what needs no pairs.
+    fn begin(&mut self) {
+        let (kind, has_residual) = (self.join.request.kind, self.join.request.residual.is_some());
+        let slice = &mut self.slice;
+        slice.cursor = Cursor::default();
+        slice.matched.clear();
+        slice.uncertain.clear();
+        let step = match &self.built.index {
+            Some(index) if !has_residual && kind.gives_pairs() && index.is_unique() => Step::Unique,
+            Some(_) if !has_residual && kind.asks_of_probe() => {
+                slice.matched.extend(slice.entries.iter().map(|entry| *entry != NONE));
+                Step::Uncertain
+            }
+            Some(index) if !has_residual && !kind.gives_pairs() => {
+                self.mark_entries(index);
+                Step::Uncertain
+            }
+            _ => {
+                slice.matched.resize(slice.rows, false);
+                Step::Candidates
+            }
+        };
+        self.slice.step = step;
+    }
+
+    /// Marks all rows of the build side that the slice matches.
+    fn mark_entries(&self, index: &Index) {
+        let Some(marks) = &self.built.marks else { return };
+        for entry in self.slice.entries.iter().filter(|entry| **entry != NONE) {
+            // All rows of an entry are marked together, its first one before the others are read.
+            if !marks.is_set(index.first(*entry)) {
+                index.rows(entry).iter().for_each(|row| marks.set(*row));
+            }
+        }
+    }
+
+    /// The next batch that the slice gives.
+    fn advance(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let (batch, next) = match self.slice.step {
+                Step::Unique => (self.unique()?, Step::Done),
+                Step::Candidates => match self.candidates()? {
+                    Some(batch) => return Ok(Some(batch)),
+                    None => (None, Step::Uncertain),
+                },
+                Step::Uncertain => {
+                    self.find_uncertain()?;
+                    (None, Step::Remaining)
+                }
+                Step::Remaining => (self.remaining()?, Step::Done),
+                Step::Done => return Ok(None),
+            };
+            self.slice.step = next;
+            if batch.is_some() {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// The pairs of a slice whose rows have one match at most.
+    fn unique(&mut self) -> Result<Option<RecordBatch>> {
+        let Prober { join, built, slice, .. } = self;
+        let rows = slice.rows;
+        let matches = slice.entries.iter().filter(|entry| **entry != NONE).count();
+        if let Some(marks) = &built.marks {
+            slice.entries.iter().filter(|entry| **entry != NONE).for_each(|row| marks.set(*row));
+        }
+        let probe = ProbeSide::All(&slice.columns);
+        if matches == rows {
+            let build = UInt32Array::from(std::mem::take(&mut slice.entries));
+            return join.emit(&built.stored, BuildSide::Rows(&build), probe, None, rows).map(Some);
+        }
+        if join.request.kind.keeps_probe() {
+            let valid = NullBuffer::new(BooleanBuffer::collect_bool(rows, |row| slice.entries[row] != NONE));
+            let entries = slice.entries.iter().map(|entry| if *entry == NONE { 0 } else { *entry });
+            let build = UInt32Array::new(entries.collect::<Vec<u32>>().into(), Some(valid));
+            return join.emit(&built.stored, BuildSide::Rows(&build), probe, None, rows).map(Some);
+        }
+        if matches == 0 {
+            return Ok(None);
+        }
+        let pairs = Pairs::of_entries(&slice.entries, matches);
+        self.emit_pairs(pairs).map(Some)
+    }
+
+    /// The next pairs for which the condition is true, of those whose keys are equal.
+    fn candidates(&mut self) -> Result<Option<RecordBatch>> {
+        let kind = self.join.request.kind;
+        loop {
+            let slice = &self.slice;
+            let pairs = slice.cursor.list(slice.rows, self.join.batch_rows(), |row| match &self.built.index {
+                // One match is enough.
+                _ if kind.asks_of_probe() && slice.matched[row] => Candidates::Rows(&[]),
+                Some(index) => Candidates::Rows(index.rows(&slice.entries[row])),
+                None => Candidates::All(self.built.stored.rows),
+            });
+            let (mut pairs, cursor) = pairs;
+            self.slice.cursor = cursor;
+            if pairs.build.is_empty() {
+                return Ok(None);
+            }
+            self.join.request.cancel.check()?;
+            self.keep_true(&mut pairs)?;
+            pairs.probe.iter().for_each(|row| self.slice.matched[*row as usize] = true);
+            if let Some(marks) = &self.built.marks {
+                pairs.build.iter().for_each(|row| marks.set(*row));
+            }
+            if kind.gives_pairs() && !pairs.build.is_empty() {
+                return self.emit_pairs(pairs).map(Some);
+            }
+        }
+    }
+
+    /// Leaves the pairs for which the condition is true.
+    pub(super) fn keep_true(&self, pairs: &mut Pairs) -> Result<()> {
+        let Some(residual) = &self.join.request.residual else { return Ok(()) };
+        if pairs.build.is_empty() {
+            return Ok(());
+        }
+        let build = UInt32Array::from(std::mem::take(&mut pairs.build));
+        let probe = UInt32Array::from(std::mem::take(&mut pairs.probe));
+        let (sides, rows) = ((BuildSide::Rows(&build), ProbeSide::Rows(&self.slice.columns, &probe)), build.len());
+        let read = columns(&self.built.stored, &self.join.layout.residual, sides.0, sides.1, rows)?;
+        let truth = residual.evaluate(&read, rows)?;
+        let Some(truth) = truth.as_boolean_opt().filter(|truth| truth.len() == rows) else {
+            let (found, kind) = (truth.len(), truth.data_type());
+            return Err(Error::internal(format!("the condition of a join gave {found} of {kind} for {rows} rows")));
+        };
+        let truth = selected(truth);
+        pairs.build.extend(truth.set_indices().map(|pair| build.value(pair)));
+        pairs.probe.extend(truth.set_indices().map(|pair| probe.value(pair)));
+        Ok(())
+    }
+
+    fn emit_pairs(&self, pairs: Pairs) -> Result<RecordBatch> {
+        let rows = pairs.build.len();
+        let (build, probe) = (UInt32Array::from(pairs.build), UInt32Array::from(pairs.probe));
+        let probe = ProbeSide::Rows(&self.slice.columns, &probe);
+        self.join.emit(&self.built.stored, BuildSide::Rows(&build), probe, None, rows)
+    }
+
+    /// The rows of the slice that come out because of what is known of each now.
+    fn remaining(&mut self) -> Result<Option<RecordBatch>> {
+        let slice = &self.slice;
+        let is_in = |row: usize| match self.join.request.kind {
+            JoinKind::ProbeSemi => slice.matched[row],
+            JoinKind::ProbeAnti => !slice.matched[row] && !slice.uncertain.get(row).is_some_and(|is| *is),
+            JoinKind::ProbeOuter | JoinKind::FullOuter => !slice.matched[row],
+            JoinKind::ProbeMark => true,
+            JoinKind::Inner | JoinKind::BuildOuter | JoinKind::BuildSemi | JoinKind::BuildAnti => false,
+        };
+        let rows: Vec<u32> = (0..slice.rows as u32).filter(|row| is_in(*row as usize)).collect();
+        let count = rows.len();
+        if count == 0 {
+            return Ok(None);
+        }
+        let mark = (self.join.request.kind == JoinKind::ProbeMark).then(|| slice.mark());
+        let probe = match count == slice.rows {
+            true => ProbeSide::All(&slice.columns),
+            false => ProbeSide::Rows(&slice.columns, &UInt32Array::from(rows)),
+        };
+        self.join.emit(&self.built.stored, BuildSide::Null, probe, mark, count).map(Some)
+    }
+}
+
+impl Slice {
+    /// Whether each row has a match; NULL if it only may have one.
+    fn mark(&self) -> BooleanArray {
+        let truth = BooleanBuffer::collect_bool(self.rows, |row| self.matched[row]);
+        let nulls = self.uncertain.contains(&true).then(|| {
+            let is_certain = |row: usize| self.matched[row] || !self.uncertain[row];
+            NullBuffer::new(BooleanBuffer::collect_bool(self.rows, is_certain))
+        });
+        BooleanArray::new(truth, nulls)
+    }
+}
+
+/// Replaces entries that were found by hashes alone by those of the keys.
+fn confirm(
+    index: &Index,
+    keys: &LongKeys,
+    stored: &LongKeys,
+    words: &[u64],
+    entries: &mut [u32],
+    firsts: &mut Vec<u32>,
+) {
+    firsts.clear();
+    firsts.extend(entries.iter().map(|entry| if *entry == NONE { 0 } else { index.first(*entry) }));
+    let mut same: Vec<bool> = entries.iter().map(|entry| *entry != NONE).collect();
+    keys.compare(firsts, stored, &mut same);
+    let wrong = |(row, entry): &(usize, &mut u32)| **entry != NONE && !same[*row];
+    for (row, entry) in entries.iter_mut().enumerate().filter(wrong) {
+        *entry = index.find_one(words[row], |first| keys.is_same(row, stored, first as usize));
+    }
+}
+
+impl Cursor {
+    /// The next pairs, `most` at most, and where the ones after them are. None are left if there are none.
+    pub(super) fn list<'a>(
+        mut self,
+        rows: usize,
+        most: usize,
+        candidates: impl Fn(usize) -> Candidates<'a>,
+    ) -> (Pairs, Cursor) {
+        let mut pairs = Pairs::default();
+        while self.row < rows && pairs.build.len() < most {
+            let (room, row) = (most - pairs.build.len(), self.row as u32);
+            let (listed, all) = match candidates(self.row) {
+                Candidates::Rows(&[one]) => {
+                    pairs.build.push(one);
+                    (1, 1)
+                }
+                Candidates::Rows(list) => {
+                    let next = &list[self.listed.min(list.len())..];
+                    let next = &next[..next.len().min(room)];
+                    pairs.build.extend_from_slice(next);
+                    (self.listed + next.len(), list.len())
+                }
+                Candidates::All(all) => {
+                    let end = (self.listed + room).min(all);
+                    pairs.build.extend(self.listed as u32..end as u32);
+                    (end, all)
+                }
+            };
+            pairs.probe.resize(pairs.build.len(), row);
+            match listed >= all {
+                true => self = Cursor { row: self.row + 1, listed: 0 },
+                false => self.listed = listed,
+            }
+        }
+        (pairs, self)
+    }
+}
+
+impl Pairs {
+    /// The pairs of entries that are rows, so many of which are some.
+    fn of_entries(entries: &[u32], matches: usize) -> Pairs {
+        // One more, where what is no match is written too.
+        let (mut build, mut probe) = (vec![0; matches + 1], vec![0; matches + 1]);
+        let mut count = 0;
+        for (row, entry) in entries.iter().enumerate() {
+            build[count] = *entry;
+            probe[count] = row as u32;
+            count += usize::from(*entry != NONE);
+        }
+        build.truncate(matches);
+        probe.truncate(matches);
+        Pairs { build, probe }
+    }
+}

@@ -1,0 +1,239 @@
+//! How joins end before their time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result};
+
+use super::source::TestSource;
+use crate::batch::{BatchSource, Batches};
+use crate::join::{Join, JoinKind, JoinRequest};
+
+fn schema(columns: usize) -> SchemaRef {
+    let fields = (0..columns).map(|column| Field::new(format!("c{column}"), DataType::Int64, true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// So many batches of a hundred rows with these numbers.
+fn batches(count: i64) -> Vec<Result<RecordBatch>> {
+    let batch = |number: i64| {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(number * 100..(number + 1) * 100));
+        RecordBatch::try_new(schema(1), vec![numbers]).map_err(|error| Error::internal(error.to_string()))
+    };
+    (0..count).map(batch).collect()
+}
+
+fn source(batches: Vec<Result<RecordBatch>>) -> Arc<TestSource> {
+    TestSource::new(schema(1), batches, true)
+}
+
+fn request(kind: JoinKind) -> JoinRequest {
+    JoinRequest {
+        kind,
+        on: vec![(0, 0)],
+        nulls_equal: false,
+        residual: None,
+        output: vec![0, 1],
+        schema: schema(2),
+        batch_rows: 1_000,
+        cancel: Cancel::new(),
+        broker: Broker::new(1 << 30),
+        null_aware: false,
+    }
+}
+
+/// What so many workers get, each until its first error.
+fn run(join: &Arc<Join>, workers: usize) -> Vec<Result<usize>> {
+    let rows = |share: Batches| {
+        let mut share = share;
+        let rows = share.try_fold(0, |rows, batch| Ok(rows + batch?.num_rows()));
+        assert!(share.next().is_none(), "nothing comes after the end or an error");
+        rows
+    };
+    std::thread::scope(|scope| {
+        let shares: Vec<Batches> = (0..workers).map(|_| Arc::clone(join).worker()).collect();
+        let threads: Vec<_> = shares.into_iter().map(|share| scope.spawn(|| rows(share))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+fn failure() -> Result<RecordBatch> {
+    Err(Error::new(ErrorKind::Io, "the disk is gone"))
+}
+
+#[test]
+fn an_error_of_an_input_is_told_once_and_hangs_nobody() {
+    for kind in [JoinKind::Inner, JoinKind::FullOuter] {
+        for fails_in_build in [true, false] {
+            for workers in 1..=4 {
+                let mut failing = batches(20);
+                failing.insert(10, failure());
+                let (build, probe) = match fails_in_build {
+                    true => (failing, batches(20)),
+                    false => (batches(20), failing),
+                };
+                let join = Join::new(source(build), source(probe), request(kind)).expect("a request that fits");
+                let errors: Vec<Error> = run(&join, workers).into_iter().filter_map(Result::err).collect();
+                assert_eq!(errors.len(), 1, "{errors:?}");
+                assert_eq!(errors[0].kind(), ErrorKind::Io);
+                assert_eq!(join.request.broker.used_bytes(), 0, "memory is let go of with the last share");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_memory_limit_is_an_error_that_names_the_join() {
+    let bytes = |broker: &Broker| broker.peak_bytes();
+    let enough = request(JoinKind::Inner);
+    let join = Join::new(source(batches(50)), source(batches(1)), enough.clone()).expect("a request that fits");
+    assert_eq!(run(&join, 2).into_iter().map(|rows| rows.expect("memory")).sum::<usize>(), 100);
+    let needed = bytes(&enough.broker);
+    assert!(needed > 5_000 * 8, "{needed} bytes of five thousand rows");
+    for limit in (0..10).map(|tenths| needed * tenths / 10) {
+        let request = JoinRequest { broker: Broker::new(limit), ..request(JoinKind::Inner) };
+        let join = Join::new(source(batches(50)), source(batches(1)), request).expect("a request that fits");
+        let errors: Vec<Error> = run(&join, 1).into_iter().filter_map(Result::err).collect();
+        // The peak of two workers may be above that of one.
+        if let Some(error) = errors.first() {
+            assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+            assert!(error.message().starts_with("JOIN asked for"), "{error}");
+        } else {
+            assert!(limit > needed / 2, "{limit} of {needed} bytes");
+        }
+        assert_eq!(join.request.broker.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_cancelled_join_ends_in_that_error() {
+    let request = request(JoinKind::Inner);
+    let cancel = request.cancel.clone();
+    let join = Join::new(source(batches(20)), source(batches(20)), request).expect("a request that fits");
+    let mut share = Arc::clone(&join).worker();
+    share.next().expect("rows").expect("no error yet");
+    cancel.cancel();
+    assert_eq!(share.next().expect("an error").unwrap_err().kind(), ErrorKind::Cancelled);
+    assert!(share.next().is_none());
+    let errors = run(&join, 2);
+    assert!(errors.iter().all(|rows| rows.as_ref().is_ok_and(|rows| *rows == 0)), "{errors:?}");
+}
+
+/// A source whose workers wait until they are cancelled.
+#[derive(Debug)]
+struct Endless {
+    schema: SchemaRef,
+    cancel: Cancel,
+}
+
+impl BatchSource for Endless {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        4
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        Box::new(std::iter::from_fn(move || {
+            while self.cancel.check().is_ok() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Some(Err(self.cancel.check().unwrap_err()))
+        }))
+    }
+}
+
+#[test]
+fn who_waits_for_others_can_be_cancelled() {
+    let request = request(JoinKind::Inner);
+    let cancel = request.cancel.clone();
+    let build = Arc::new(Endless { schema: schema(1), cancel: cancel.clone() });
+    let join = Join::new(build, source(batches(1)), request).expect("a request that fits");
+    let canceller = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        cancel.cancel();
+    });
+    let ends = run(&join, 3);
+    assert!(ends.iter().any(|rows| rows.as_ref().is_err_and(|error| error.kind() == ErrorKind::Cancelled)), "{ends:?}");
+    canceller.join().expect("no panic");
+}
+
+#[test]
+fn a_share_that_is_dropped_leaves_the_rest_to_others() {
+    let join = Join::new(source(batches(20)), source(batches(20)), request(JoinKind::Inner)).expect("fits");
+    let mut dropped = Arc::clone(&join).worker();
+    let rows = dropped.next().expect("rows").expect("no error").num_rows();
+    drop(dropped);
+    let others: usize = run(&join, 2).into_iter().map(|rows| rows.expect("no error")).sum();
+    assert_eq!(rows + others, 2_000);
+}
+
+#[test]
+fn a_share_that_is_dropped_takes_the_rest_of_the_build_side_along() {
+    // Nobody can know which rows have a match.
+    for kind in [JoinKind::FullOuter, JoinKind::BuildOuter] {
+        let join = Join::new(source(batches(20)), source(batches(10)), request(kind)).expect("fits");
+        let mut dropped = Arc::clone(&join).worker();
+        let rows = dropped.next().expect("rows").expect("no error").num_rows();
+        drop(dropped);
+        let others: usize = run(&join, 2).into_iter().map(|rows| rows.expect("no error")).sum();
+        assert_eq!(rows + others, 1_000);
+        assert_eq!(join.request.broker.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn an_empty_build_side_leaves_the_probe_side_alone() {
+    for (kind, left) in [(JoinKind::Inner, 5), (JoinKind::BuildOuter, 5), (JoinKind::ProbeOuter, 0)] {
+        let probe = source(batches(5));
+        let join = Join::new(source(Vec::new()), Arc::clone(&probe) as Arc<dyn BatchSource>, request(kind));
+        run(&join.expect("a request that fits"), 2).into_iter().for_each(|rows| assert!(rows.is_ok()));
+        assert_eq!(probe.left(), left, "{kind:?}");
+    }
+}
+
+#[test]
+fn filters_are_offered_where_rows_without_a_match_do_not_matter() {
+    for (kind, offered) in [(JoinKind::Inner, 1), (JoinKind::BuildOuter, 1), (JoinKind::ProbeOuter, 0)] {
+        let probe = source(batches(5));
+        let join = Join::new(source(batches(1)), Arc::clone(&probe) as Arc<dyn BatchSource>, request(kind));
+        let join = join.expect("a request that fits");
+        run(&join, 2).into_iter().for_each(|rows| assert!(rows.is_ok()));
+        assert_eq!(probe.offered(), offered, "{kind:?}");
+        let seen = join.metrics().probe_rows.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(seen, if offered == 1 { 100 } else { 500 });
+    }
+}
+
+#[test]
+fn one_row_with_many_matches_comes_in_batches() {
+    let one = |rows: usize| {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7; rows]));
+        source(vec![RecordBatch::try_new(schema(1), vec![numbers]).map_err(|error| Error::internal(error.to_string()))])
+    };
+    for on in [vec![(0, 0)], Vec::new()] {
+        let request = JoinRequest { on, ..request(JoinKind::Inner) };
+        let join = Join::new(one(100_000), one(3), request).expect("a request that fits");
+        let rows: Vec<usize> = Arc::clone(&join).worker().map(|batch| batch.expect("no error").num_rows()).collect();
+        assert_eq!(rows, [1_000; 300]);
+    }
+}
+
+#[test]
+fn requests_that_do_not_fit_are_refused() {
+    let refused = |change: &dyn Fn(&mut JoinRequest)| {
+        let mut request = request(JoinKind::Inner);
+        change(&mut request);
+        let error = Join::new(source(Vec::new()), source(Vec::new()), request).expect_err("it does not fit");
+        assert_eq!(error.kind(), ErrorKind::Internal);
+    };
+    refused(&|request| request.on = vec![(0, 1)]);
+    refused(&|request| request.output = vec![0, 2]);
+    refused(&|request| request.schema = schema(1));
+    refused(&|request| request.kind = JoinKind::ProbeSemi);
+    refused(&|request| request.kind = JoinKind::ProbeMark);
+}

@@ -1,0 +1,365 @@
+//! Joins of random rows, compared with a nested loop over them.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, FixedSizeBinaryBuilder, Float64Array, Int8Array,
+    Int32Array, Int64Array, ListArray, RecordBatch, StringViewArray,
+};
+use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Schema, SchemaRef};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use rowmill_base::{Broker, Cancel, Result};
+
+use super::source::TestSource;
+use crate::batch::BatchSource;
+use crate::function::VectorFunction;
+use crate::join::index::Hashing;
+use crate::join::{Join, JoinKind, JoinRequest};
+
+const KINDS: [JoinKind; 9] = [
+    JoinKind::Inner,
+    JoinKind::ProbeOuter,
+    JoinKind::BuildOuter,
+    JoinKind::FullOuter,
+    JoinKind::ProbeSemi,
+    JoinKind::ProbeAnti,
+    JoinKind::BuildSemi,
+    JoinKind::BuildAnti,
+    JoinKind::ProbeMark,
+];
+
+/// How numbers become values of a key column. Equal numbers become equal values, if not always by their bits.
+#[derive(Clone, Copy, Debug)]
+enum KeyKind {
+    Tiny,
+    Dense,
+    Sparse,
+    Float,
+    Decimal,
+    Text,
+    Id,
+    List,
+}
+
+const KEY_KINDS: [KeyKind; 8] = [
+    KeyKind::Tiny,
+    KeyKind::Dense,
+    KeyKind::Sparse,
+    KeyKind::Float,
+    KeyKind::Decimal,
+    KeyKind::Text,
+    KeyKind::Id,
+    KeyKind::List,
+];
+
+impl KeyKind {
+    fn array(self, numbers: &[Option<i64>], random: &mut SmallRng) -> ArrayRef {
+        let mut float = |number: i64| match number {
+            0 => [0.0, -0.0][random.random_range(0..2)],
+            1 => [f64::NAN, -f64::NAN][random.random_range(0..2)],
+            number => number as f64 / 8.0,
+        };
+        let values = numbers.iter().copied();
+        match self {
+            KeyKind::Tiny => Arc::new(values.map(|value| value.map(|value| value as i8)).collect::<Int8Array>()),
+            KeyKind::Dense => Arc::new(values.map(|value| value.map(|value| value - 3)).collect::<Int64Array>()),
+            KeyKind::Sparse => {
+                let far = |value: i64| value.wrapping_mul(0x5851_f42d_4c95_7f2d);
+                Arc::new(values.map(|value| value.map(far)).collect::<Int64Array>())
+            }
+            KeyKind::Float => Arc::new(values.map(|value| value.map(&mut float)).collect::<Float64Array>()),
+            KeyKind::Decimal => {
+                let far = |value: i64| i128::from(value) * 10_i128.pow(30);
+                Arc::new(values.map(|value| value.map(far)).collect::<Decimal128Array>())
+            }
+            KeyKind::Text => {
+                let text = |value: i64| format!("{value}{}", " and so on, for long".repeat(value as usize % 3));
+                Arc::new(values.map(|value| value.map(text)).collect::<StringViewArray>())
+            }
+            KeyKind::Id => {
+                let mut ids = FixedSizeBinaryBuilder::new(16);
+                values.for_each(|value| match value {
+                    Some(value) => ids.append_value([value as u8; 16]).expect("sixteen bytes"),
+                    None => ids.append_null(),
+                });
+                Arc::new(ids.finish())
+            }
+            KeyKind::List => {
+                let list = |value: Option<i64>| value.map(|value| vec![Some(float(value)), None]);
+                Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(values.map(list).collect::<Vec<_>>()))
+            }
+        }
+    }
+}
+
+/// A row of an input.
+#[derive(Clone, Debug)]
+struct Row {
+    id: i32,
+    keys: Vec<Option<i64>>,
+    /// What the condition reads.
+    value: Option<i32>,
+}
+
+fn text(id: i32) -> String {
+    format!("the text of row number {id}")
+}
+
+/// The columns of an input: its keys, then id, value and text of each row.
+fn batch(rows: &[Row], kinds: &[KeyKind], random: &mut SmallRng) -> RecordBatch {
+    let mut columns: Vec<ArrayRef> = Vec::new();
+    for (index, kind) in kinds.iter().enumerate() {
+        let numbers: Vec<Option<i64>> = rows.iter().map(|row| row.keys[index]).collect();
+        columns.push(kind.array(&numbers, random));
+    }
+    columns.push(Arc::new(rows.iter().map(|row| Some(row.id)).collect::<Int32Array>()));
+    columns.push(Arc::new(rows.iter().map(|row| row.value).collect::<Int32Array>()));
+    columns.push(Arc::new(rows.iter().map(|row| Some(text(row.id))).collect::<StringViewArray>()));
+    let fields = columns.iter().enumerate();
+    let fields = fields.map(|(index, column)| Field::new(format!("c{index}"), column.data_type().clone(), true));
+    RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).expect("columns of one length")
+}
+
+/// The sum of two columns is no multiple of three. NULL if one is.
+#[derive(Debug)]
+struct Condition {
+    columns: Vec<usize>,
+}
+
+fn holds(left: Option<i32>, right: Option<i32>) -> Option<bool> {
+    Some((left? + right?) % 3 != 0)
+}
+
+impl VectorFunction for Condition {
+    fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let [left, right] = [0, 1].map(|side| columns[side].as_primitive::<Int32Type>());
+        assert_eq!(left.len(), rows);
+        Ok(Arc::new(left.iter().zip(right).map(|(left, right)| holds(left, right)).collect::<BooleanArray>()))
+    }
+}
+
+/// Ids of both sides, and the mark.
+type Joined = (Option<i32>, Option<i32>, Option<Option<bool>>);
+
+/// A join, and the inputs it is of.
+#[derive(Clone, Debug)]
+struct Case {
+    kind: JoinKind,
+    keys: Vec<KeyKind>,
+    nulls_equal: bool,
+    null_aware: bool,
+    residual: bool,
+    build: Vec<Vec<Row>>,
+    probe: Vec<Vec<Row>>,
+    batch_rows: usize,
+    workers: usize,
+    hashes_equal: bool,
+    filters: bool,
+}
+
+impl Case {
+    fn random(random: &mut SmallRng) -> Case {
+        let kind = KINDS[random.random_range(0..KINDS.len())];
+        let keys = 0..[0, 1, 1, 1, 2, 3][random.random_range(0..6)];
+        let keys: Vec<KeyKind> = keys.map(|_| KEY_KINDS[random.random_range(0..KEY_KINDS.len())]).collect();
+        let domain = [2, 7, 30, 100][random.random_range(0..4)];
+        let nulls = [0.0, 0.1, 0.5][random.random_range(0..3)];
+        let side = |random: &mut SmallRng| {
+            let batches = random.random_range(0..6);
+            let mut next_id = 0;
+            let mut row = |random: &mut SmallRng| {
+                next_id += 1;
+                let mut key = |_: &KeyKind| (!random.random_bool(nulls)).then(|| random.random_range(0..domain));
+                let keys = keys.iter().map(&mut key).collect();
+                let value = (!random.random_bool(0.1)).then(|| random.random_range(0..10));
+                Row { id: next_id, keys, value }
+            };
+            (0..batches).map(|_| (0..random.random_range(0..20)).map(|_| row(random)).collect()).collect()
+        };
+        let (build, probe) = (side(random), side(random));
+        Case {
+            kind,
+            keys,
+            nulls_equal: random.random_bool(0.2),
+            null_aware: random.random_bool(0.5),
+            residual: random.random_bool(0.4),
+            build,
+            probe,
+            batch_rows: [1, 3, 1_000][random.random_range(0..3)],
+            workers: random.random_range(1..=4),
+            hashes_equal: random.random_bool(0.2),
+            filters: random.random_bool(0.5),
+        }
+    }
+
+    fn input(&self, rows: &[Vec<Row>], random: &mut SmallRng) -> Arc<TestSource> {
+        let schema = batch(&[], &self.keys, random).schema();
+        let batches = rows.iter().map(|rows| Ok(batch(rows, &self.keys, random))).collect();
+        TestSource::new(schema, batches, self.filters)
+    }
+
+    /// The columns of pairs that come out: of each side the text, then the id.
+    fn output(&self) -> Vec<usize> {
+        let width = self.keys.len() + 3;
+        let of = |side: usize| [side * width + width - 1, side * width + width - 3];
+        let sides = [self.kind.has_build_columns(), self.kind.has_probe_columns()];
+        (0..2).filter(|side| sides[*side]).flat_map(of).collect()
+    }
+
+    fn schema(&self) -> SchemaRef {
+        let texts_and_ids = [DataType::Utf8View, DataType::Int32].into_iter().cycle().take(self.output().len());
+        let mark = (self.kind == JoinKind::ProbeMark).then_some(DataType::Boolean);
+        let fields = texts_and_ids.chain(mark).map(|kind| Field::new("x", kind, true));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// What the join gives, in order.
+    fn joined(&self, random: &mut SmallRng) -> Vec<Joined> {
+        let (build, probe) = (self.input(&self.build, random), self.input(&self.probe, random));
+        let width = self.keys.len() + 3;
+        let residual = Condition { columns: vec![width - 2, 2 * width - 2] };
+        let broker = Broker::new(1 << 30);
+        let request = JoinRequest {
+            kind: self.kind,
+            on: (0..self.keys.len()).map(|key| (key, key)).collect(),
+            nulls_equal: self.nulls_equal,
+            residual: self.residual.then(|| Arc::new(residual) as Arc<dyn VectorFunction>),
+            output: self.output(),
+            schema: self.schema(),
+            batch_rows: self.batch_rows,
+            cancel: Cancel::new(),
+            broker: broker.clone(),
+            null_aware: self.null_aware,
+        };
+        let hashing = Hashing { all_equal: self.hashes_equal };
+        let join = Join::with_hashing(build, probe, request, hashing).expect("a request that fits");
+        let mut rows = Vec::new();
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.workers)
+                .map(|_| {
+                    let share = Arc::clone(&join).worker();
+                    scope.spawn(|| share.collect::<Result<Vec<RecordBatch>>>().expect("nothing fails"))
+                })
+                .collect();
+            for worker in workers {
+                for batch in worker.join().expect("no panic") {
+                    assert!((1..=self.batch_rows).contains(&batch.num_rows()), "{} rows", batch.num_rows());
+                    self.read(&batch, &mut rows);
+                }
+            }
+        });
+        assert_eq!(join.metrics().output_rows.load(std::sync::atomic::Ordering::Relaxed), rows.len() as u64);
+        drop(join);
+        assert_eq!(broker.used_bytes(), 0);
+        rows.sort();
+        rows
+    }
+
+    fn read(&self, batch: &RecordBatch, rows: &mut Vec<Joined>) {
+        let columns = &mut batch.columns().iter();
+        let mut side = |is_there: bool| {
+            let (texts, ids) = is_there.then(|| (columns.next().expect("texts"), columns.next().expect("ids")))?;
+            let (texts, ids) = (texts.as_string_view(), ids.as_primitive::<Int32Type>());
+            assert!(ids.iter().map(|id| id.map(text)).eq(texts.iter().map(|text| text.map(str::to_string))));
+            Some(ids)
+        };
+        let (build, probe) = (side(self.kind.has_build_columns()), side(self.kind.has_probe_columns()));
+        let mark = columns.next().map(|mark| mark.as_boolean());
+        let id = |ids: Option<&Int32Array>, row: usize| ids.filter(|ids| ids.is_valid(row)).map(|ids| ids.value(row));
+        rows.extend((0..batch.num_rows()).map(|row| {
+            let mark = mark.map(|mark| mark.is_valid(row).then(|| mark.value(row)));
+            (id(build, row), id(probe, row), mark)
+        }));
+    }
+
+    /// Whether two rows match, as far as is known.
+    fn matches(&self, build: &Row, probe: &Row) -> Option<bool> {
+        if self.residual && holds(build.value, probe.value) != Some(true) {
+            return Some(false);
+        }
+        let mut all = Some(true);
+        for (build, probe) in build.keys.iter().zip(&probe.keys) {
+            let equal = match (build, probe) {
+                (Some(build), Some(probe)) => Some(build == probe),
+                (build, probe) if self.nulls_equal => Some(build == probe),
+                _ => None,
+            };
+            all = match (all, equal) {
+                (Some(false), _) | (_, Some(false)) => Some(false),
+                (Some(true), Some(true)) => Some(true),
+                _ => None,
+            };
+        }
+        if self.null_aware { all } else { Some(all == Some(true)) }
+    }
+
+    /// Whether one of `rows` matches: false only if that is certain.
+    fn any(&self, matches: impl Iterator<Item = Option<bool>>) -> Option<bool> {
+        let mut any = Some(false);
+        for is_match in matches {
+            match is_match {
+                Some(true) => return Some(true),
+                Some(false) => {}
+                None => any = None,
+            }
+        }
+        any
+    }
+
+    /// What the join has to give, in order.
+    fn expected(&self) -> Vec<Joined> {
+        let (build, probe) = (self.build.concat(), self.probe.concat());
+        let of_build = |row: &Row| self.any(probe.iter().map(|probe| self.matches(row, probe)));
+        let of_probe = |row: &Row| self.any(build.iter().map(|build| self.matches(build, row)));
+        let mut rows: Vec<Joined> = Vec::new();
+        if self.kind.gives_pairs() {
+            let matches = |build: &&Row, probe: &Row| self.matches(build, probe) == Some(true);
+            for probe in &probe {
+                rows.extend(
+                    build
+                        .iter()
+                        .filter(|build| matches(build, probe))
+                        .map(|build| (Some(build.id), Some(probe.id), None)),
+                );
+            }
+        }
+        let mut of_one_side = |rows_of: &[Row], is_in: &dyn Fn(&Row) -> bool, is_build: bool| {
+            rows.extend(rows_of.iter().filter(|row| is_in(row)).map(|row| match is_build {
+                true => (Some(row.id), None, None),
+                false => (None, Some(row.id), None),
+            }));
+        };
+        match self.kind {
+            JoinKind::Inner => {}
+            JoinKind::ProbeOuter => of_one_side(&probe, &|row| of_probe(row) != Some(true), false),
+            JoinKind::BuildOuter => of_one_side(&build, &|row| of_build(row) != Some(true), true),
+            JoinKind::FullOuter => {
+                of_one_side(&probe, &|row| of_probe(row) != Some(true), false);
+                of_one_side(&build, &|row| of_build(row) != Some(true), true);
+            }
+            JoinKind::ProbeSemi => of_one_side(&probe, &|row| of_probe(row) == Some(true), false),
+            JoinKind::ProbeAnti => of_one_side(&probe, &|row| of_probe(row) == Some(false), false),
+            JoinKind::BuildSemi => of_one_side(&build, &|row| of_build(row) == Some(true), true),
+            JoinKind::BuildAnti => of_one_side(&build, &|row| of_build(row) == Some(false), true),
+            JoinKind::ProbeMark => rows.extend(probe.iter().map(|row| (None, Some(row.id), Some(of_probe(row))))),
+        }
+        rows.sort();
+        rows
+    }
+}
+
+#[test]
+fn joins_give_what_a_nested_loop_gives() {
+    let seed = std::env::var("ROWMILL_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = seed.map_or(0..3_000_u64, |seed| seed..seed + 1);
+    for seed in seeds {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let case = Case::random(&mut random);
+        assert_eq!(case.joined(&mut random), case.expected(), "seed {seed}: {case:#?}");
+    }
+}

@@ -1,0 +1,286 @@
+//! What a join knows of the keys of its build side, so that rows of the probe side that match nothing are left out where
+//! they are read.
+//!
+//! A filter never leaves out a value that has a match. It is exact where the numbers of the keys are near each other: one
+//! bit for each between the least and the greatest. Otherwise it is a Bloom filter, beside the range if there is one, and
+//! lets few others pass.
+
+mod bloom;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, Reservation, Result};
+use rowmill_storage::chunk::Zone;
+
+use self::bloom::Bloom;
+use crate::hash::{hash_of_bytes, mix};
+use crate::numbers::{self, Width};
+
+/// Bits for each value of the build side up to which there is one for each number.
+const BITS_PER_VALUE_MAX: u64 = 64;
+/// Numbers for each of which there may be a bit anyhow.
+const BITS_ALWAYS: u64 = 1 << 16;
+/// Values above which a Bloom filter would not fit any cache.
+const BLOOM_VALUES_MAX: usize = 1 << 24;
+/// Values up to which a list of them is kept beside, by which blocks are passed over.
+const LIST_VALUES_MAX: usize = 1 << 10;
+
+/// What filters did.
+#[derive(Debug, Default)]
+pub struct FilterCounts {
+    /// Rows that were looked at.
+    pub seen: AtomicU64,
+    /// Rows that were kept.
+    pub kept: AtomicU64,
+}
+
+/// A filter of values of one type.
+#[derive(Debug)]
+pub struct KeyFilter {
+    kind: DataType,
+    /// Whether NULL has a match.
+    keeps_null: bool,
+    set: Set,
+    counts: Arc<FilterCounts>,
+}
+
+#[derive(Debug)]
+enum Set {
+    /// There are no values.
+    Nothing,
+    /// Values of this type are not told from each other.
+    Everything,
+    Numbers(NumberSet),
+    Hashes(Bloom),
+}
+
+/// Numbers from `min` to `min + span`.
+#[derive(Debug)]
+struct NumberSet {
+    min: u64,
+    span: u64,
+    members: Members,
+}
+
+#[derive(Debug)]
+enum Members {
+    /// A bit for each number.
+    Bits(Vec<u64>),
+    Bloom {
+        bloom: Bloom,
+        /// All of them in order, if they are few.
+        list: Vec<u64>,
+    },
+    /// All that are in the range may be.
+    All,
+}
+
+impl KeyFilter {
+    /// Whether there are filters for values of a type.
+    pub fn is_for(kind: &DataType) -> bool {
+        numbers::width_of(kind).is_some() || matches!(kind, DataType::Utf8View | DataType::BinaryView)
+    }
+
+    /// A filter that keeps the values of `parts`, which are of type `kind`, and NULL if it is among them and has a match.
+    pub(crate) fn new(
+        kind: &DataType,
+        parts: &[&ArrayRef],
+        nulls_equal: bool,
+        counts: Arc<FilterCounts>,
+        memory: &mut Reservation,
+    ) -> Result<KeyFilter> {
+        let nulls: usize = parts.iter().map(|values| values.logical_null_count()).sum();
+        let values = parts.iter().map(|values| values.len()).sum::<usize>() - nulls;
+        let set = match numbers::width_of(kind) {
+            _ if values == 0 => Set::Nothing,
+            Some(Width::Narrow) => Set::Numbers(NumberSet::new(parts, values, memory)?),
+            _ if values > BLOOM_VALUES_MAX || !KeyFilter::is_for(kind) => Set::Everything,
+            _ => {
+                let mut bloom = Bloom::new(values, memory)?;
+                for values in parts {
+                    let hashes = hashes(values)?;
+                    each_valid(values, |row| bloom.insert(hashes[row]));
+                }
+                Set::Hashes(bloom)
+            }
+        };
+        Ok(KeyFilter { kind: kind.clone(), keeps_null: nulls_equal && nulls > 0, set, counts })
+    }
+
+    /// Which of `values` may have a match. An error if they are of another type.
+    pub fn keep(&self, values: &ArrayRef) -> Result<BooleanBuffer> {
+        if *values.data_type() != self.kind {
+            let (found, kind) = (values.data_type(), &self.kind);
+            return Err(Error::internal(format!("values of {found} for a filter of values of {kind}")));
+        }
+        let rows = values.len();
+        let kept = match &self.set {
+            Set::Nothing => BooleanBuffer::new_unset(rows),
+            Set::Everything => return Ok(BooleanBuffer::new_set(rows)),
+            Set::Numbers(set) => {
+                let mut numbers = Vec::with_capacity(rows);
+                numbers::extend_narrow(values, &mut numbers)?;
+                set.keep(&numbers)
+            }
+            Set::Hashes(bloom) => {
+                let hashes = hashes(values)?;
+                BooleanBuffer::collect_bool(rows, |row| bloom.may_hold(hashes[row]))
+            }
+        };
+        Ok(match values.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+            Some(nulls) if self.keeps_null => &kept | &!nulls.inner(),
+            Some(nulls) => &kept & nulls.inner(),
+            None => kept,
+        })
+    }
+
+    /// Whether a value of a block may have a match; `zone` has its bounds, if there are any.
+    pub(crate) fn may_hold(&self, zone: Option<&Zone>, nulls: usize) -> Result<bool> {
+        if self.keeps_null && nulls > 0 {
+            return Ok(true);
+        }
+        match (&self.set, zone) {
+            (Set::Nothing, _) => Ok(false),
+            (Set::Numbers(set), Some(Zone { min, max: Some(max) })) if numbers::are_ordered(&self.kind) => {
+                let mut bounds = Vec::with_capacity(2);
+                numbers::extend_narrow(&min.value, &mut bounds)?;
+                numbers::extend_narrow(&max.value, &mut bounds)?;
+                Ok(set.may_hold_between(bounds[0], bounds[1]))
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Counts rows that were looked at, and how many of them were kept.
+    pub(crate) fn count(&self, seen: usize, kept: usize) {
+        self.counts.seen.fetch_add(seen as u64, Ordering::Relaxed);
+        self.counts.kept.fetch_add(kept as u64, Ordering::Relaxed);
+    }
+}
+
+impl NumberSet {
+    /// The set of the numbers of `parts`, of which so many are not NULL; one at least.
+    fn new(parts: &[&ArrayRef], values: usize, memory: &mut Reservation) -> Result<NumberSet> {
+        let mut numbers = Vec::new();
+        let (mut min, mut max) = (u64::MAX, 0);
+        for part in parts {
+            numbers.clear();
+            numbers::extend_narrow(part, &mut numbers)?;
+            if let Some(range) = numbers::range(&numbers, part.nulls()) {
+                (min, max) = (min.min(range.0), max.max(range.1));
+            }
+        }
+        let mut set = NumberSet { min, span: max - min, members: Members::All };
+        set.members = set.room(values, memory)?;
+        if !matches!(set.members, Members::All) {
+            for part in parts {
+                numbers.clear();
+                numbers::extend_narrow(part, &mut numbers)?;
+                set.insert(part, &numbers);
+            }
+        }
+        if let Members::Bloom { list, .. } = &mut set.members {
+            list.sort_unstable();
+            list.dedup();
+        }
+        Ok(set)
+    }
+
+    /// Room for so many numbers in the range.
+    fn room(&self, values: usize, memory: &mut Reservation) -> Result<Members> {
+        let bits_max = BITS_ALWAYS.max(BITS_PER_VALUE_MAX.saturating_mul(values as u64));
+        Ok(if self.span < bits_max {
+            let words = (self.span / 64) as usize + 1;
+            memory.grow((words * size_of::<u64>()) as u64)?;
+            Members::Bits(vec![0; words])
+        } else if values <= BLOOM_VALUES_MAX {
+            Members::Bloom { bloom: Bloom::new(values, memory)?, list: Vec::new() }
+        } else {
+            Members::All
+        })
+    }
+
+    fn insert(&mut self, values: &ArrayRef, numbers: &[u64]) {
+        let min = self.min;
+        match &mut self.members {
+            Members::Bits(bits) => each_valid(values, |row| {
+                let bit = numbers[row] - min;
+                bits[(bit / 64) as usize] |= 1 << (bit % 64);
+            }),
+            Members::Bloom { bloom, list } => each_valid(values, |row| {
+                bloom.insert(mix(numbers[row]));
+                if list.len() < LIST_VALUES_MAX {
+                    list.push(numbers[row]);
+                }
+            }),
+            Members::All => {}
+        }
+    }
+
+    fn keep(&self, numbers: &[u64]) -> BooleanBuffer {
+        let (min, span) = (self.min, self.span);
+        match &self.members {
+            Members::Bits(bits) => BooleanBuffer::collect_bool(numbers.len(), |row| {
+                let bit = numbers[row].wrapping_sub(min);
+                bits.get((bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+            }),
+            Members::Bloom { bloom, .. } => BooleanBuffer::collect_bool(numbers.len(), |row| {
+                numbers[row].wrapping_sub(min) <= span && bloom.may_hold(mix(numbers[row]))
+            }),
+            Members::All => BooleanBuffer::collect_bool(numbers.len(), |row| numbers[row].wrapping_sub(min) <= span),
+        }
+    }
+
+    /// Whether a number from `low` to `high` may be in the set.
+    fn may_hold_between(&self, low: u64, high: u64) -> bool {
+        let (low, high) = (low.max(self.min), high.min(self.min + self.span));
+        if low > high {
+            return false;
+        }
+        match &self.members {
+            Members::Bits(bits) => any_bit(bits, low - self.min, high - self.min),
+            Members::Bloom { list, .. } if list.len() < LIST_VALUES_MAX => {
+                let next = list.partition_point(|number| *number < low);
+                list.get(next).is_some_and(|number| *number <= high)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Whether a bit from `first` to `last` is set.
+fn any_bit(bits: &[u64], first: u64, last: u64) -> bool {
+    let (first_word, last_word) = ((first / 64) as usize, (last / 64) as usize);
+    let (from_first, to_last) = (u64::MAX << (first % 64), u64::MAX >> (63 - last % 64));
+    if first_word == last_word {
+        return bits[first_word] & from_first & to_last != 0;
+    }
+    bits[first_word] & from_first != 0
+        || bits[first_word + 1..last_word].iter().any(|word| *word != 0)
+        || bits[last_word] & to_last != 0
+}
+
+/// The hashes of values that are no narrow numbers; NULL has any.
+fn hashes(values: &ArrayRef) -> Result<Vec<u64>> {
+    if let Some(texts) = values.as_string_view_opt() {
+        return Ok((0..texts.len()).map(|row| hash_of_bytes(texts.value(row).as_bytes(), 0)).collect());
+    }
+    if let Some(bytes) = values.as_binary_view_opt() {
+        return Ok((0..bytes.len()).map(|row| hash_of_bytes(bytes.value(row), 0)).collect());
+    }
+    let mut numbers = Vec::with_capacity(values.len());
+    numbers::extend_wide(values, &mut numbers)?;
+    Ok(numbers.iter().map(|number| mix(*number as u64 ^ mix((number >> 64) as u64))).collect())
+}
+
+/// Calls `at` for every value that is not NULL.
+fn each_valid(values: &ArrayRef, mut at: impl FnMut(usize)) {
+    match values.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+        Some(nulls) => nulls.valid_indices().for_each(at),
+        None => (0..values.len()).for_each(&mut at),
+    }
+}

@@ -1,0 +1,384 @@
+//! Filters that joins offer to a scan: rows whose key has no match are left out before other columns are read.
+//!
+//! A filter is asked once per distinct value of a block where there is a list of them, as predicates are, and otherwise
+//! for the rows that are left. Blocks whose zone map holds no match are passed over. A filter that keeps nearly everything
+//! is not worth its time: it rests, and is tried again now and then, for tables are often stored in some order of the key.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, new_null_array};
+use rowmill_base::Result;
+use rowmill_storage::chunk::Chunk;
+use rowmill_storage::{OpenRun, TableDef};
+
+use super::Selection;
+use super::block_state::{BlockState, is_cheaper_by_rows};
+use crate::key_filter::KeyFilter;
+
+/// A filter rests if it keeps more than so many of [`KEPT_OF`] rows.
+const KEPT_MAX: usize = 7;
+const KEPT_OF: usize = 8;
+/// Frames that a filter rests for.
+const FRAMES_OF_REST: usize = 16;
+
+/// A filter for a column of the table.
+#[derive(Debug)]
+pub(super) struct Offered {
+    column: usize,
+    filter: Arc<KeyFilter>,
+    /// Frames to come that are not asked about.
+    resting: AtomicUsize,
+}
+
+impl Offered {
+    pub(super) fn new(column: usize, filter: Arc<KeyFilter>) -> Offered {
+        Offered { column, filter, resting: AtomicUsize::new(0) }
+    }
+
+    /// Whether the next frame is to be asked about.
+    fn is_awake(&self) -> bool {
+        let rested = |frames: usize| frames.checked_sub(1);
+        self.resting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rested).is_err()
+    }
+
+    fn count(&self, seen: usize, kept: usize) {
+        self.filter.count(seen, kept);
+        if kept * KEPT_OF > seen * KEPT_MAX {
+            self.resting.store(FRAMES_OF_REST, Ordering::Relaxed);
+        }
+    }
+
+    /// Leaves of the rows of an open run that are in those that may have a match.
+    pub(super) fn keep_of_run(
+        &self,
+        table: &TableDef,
+        run: &OpenRun,
+        rows: &Range<usize>,
+        selection: &mut Selection,
+    ) -> Result<()> {
+        let seen = selection.count();
+        if seen == 0 || !self.is_awake() {
+            return Ok(());
+        }
+        selection.and(self.filter.keep(&run.values(table, self.column)?.slice(rows.start, rows.len()))?);
+        self.count(seen, selection.count());
+        Ok(())
+    }
+}
+
+/// What the filters say about a block.
+#[derive(Debug)]
+pub(super) struct BlockFilters {
+    /// One for each filter that was offered when the block was begun.
+    filters: Vec<BlockFilter>,
+}
+
+#[derive(Debug)]
+struct BlockFilter {
+    offered: Arc<Offered>,
+    /// Whether the block may hold a match.
+    may_hold: OnceLock<bool>,
+    /// For each code whether its value may have a match; the last is NULL's.
+    truth: OnceLock<Vec<bool>>,
+}
+
+impl BlockFilters {
+    pub(super) fn new(offered: &[Arc<Offered>]) -> BlockFilters {
+        let filter = |offered: &Arc<Offered>| BlockFilter {
+            offered: Arc::clone(offered),
+            may_hold: OnceLock::new(),
+            truth: OnceLock::new(),
+        };
+        BlockFilters { filters: offered.iter().map(filter).collect() }
+    }
+
+    /// Whether so many rows of the block may hold one that every filter keeps.
+    pub(super) fn may_hold(&self, table: &TableDef, state: &BlockState, rows: usize) -> Result<bool> {
+        for filter in &self.filters {
+            if !filter.may_hold(table, state)? {
+                filter.offered.filter.count(rows, 0);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Leaves of the rows of a frame that are in those that may have a match.
+    pub(super) fn keep(
+        &self,
+        table: &TableDef,
+        state: &BlockState,
+        rows: &Range<usize>,
+        selection: &mut Selection,
+    ) -> Result<()> {
+        for filter in &self.filters {
+            let seen = selection.count();
+            if seen == 0 {
+                break;
+            }
+            if filter.offered.is_awake() {
+                filter.keep(table, state, rows, seen, selection)?;
+                filter.offered.count(seen, selection.count());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl BlockFilter {
+    fn may_hold(&self, table: &TableDef, state: &BlockState) -> Result<bool> {
+        if let Some(may_hold) = self.may_hold.get() {
+            return Ok(*may_hold);
+        }
+        let may_hold = match state.chunk(table, self.offered.column)? {
+            Some(chunk) => self.offered.filter.may_hold(chunk.zone().as_ref(), chunk.null_count())?,
+            None => true,
+        };
+        Ok(*self.may_hold.get_or_init(|| may_hold))
+    }
+
+    fn keep(
+        &self,
+        table: &TableDef,
+        state: &BlockState,
+        rows: &Range<usize>,
+        seen: usize,
+        selection: &mut Selection,
+    ) -> Result<()> {
+        let column = self.offered.column;
+        if let Some(chunk) = state.chunk(table, column)?
+            && let Some(truth) = self.truth(chunk, seen as f64 / rows.len() as f64)?
+        {
+            selection.and(chunk.select(rows.clone(), truth)?);
+            return Ok(());
+        }
+        match selection.positions(rows.start) {
+            Some(positions) => selection.keep(&self.offered.filter.keep(&state.take(table, column, &positions)?)?),
+            None => selection.and(self.offered.filter.keep(&state.read(table, column, rows.clone())?)?),
+        }
+        Ok(())
+    }
+
+    /// The truth per code; `None` if there are no codes, or single rows are asked about in less time than all values.
+    fn truth(&self, chunk: &Chunk, share: f64) -> Result<Option<&[bool]>> {
+        if let Some(truth) = self.truth.get() {
+            return Ok(Some(truth));
+        }
+        if is_cheaper_by_rows(chunk, (share * chunk.rows() as f64) as usize) {
+            return Ok(None);
+        }
+        let Some(values) = chunk.values()? else { return Ok(None) };
+        let null: ArrayRef = new_null_array(values.data_type(), 1);
+        let kept = [self.offered.filter.keep(&values)?, self.offered.filter.keep(&null)?];
+        let truth = kept.iter().flatten().collect();
+        Ok(Some(self.truth.get_or_init(|| truth)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};
+    use arrow::compute::{concat_batches, filter_record_batch};
+    use arrow::datatypes::Int64Type;
+    use roaring::RoaringBitmap;
+    use rowmill_base::{BlockId, Broker, Cancel, ColumnId, RowNumber, SchemaId, SqlType, TableId};
+    use rowmill_io::MemoryDisk;
+    use rowmill_storage::{
+        Block, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, TableSource, write_block,
+    };
+
+    use super::*;
+    use crate::batch::BatchSource;
+    use crate::key_filter::FilterCounts;
+    use crate::scan::{ScanRequest, TableScan};
+
+    /// A table in memory: blocks and a run of all its rows.
+    #[derive(Debug)]
+    struct Table {
+        table: Arc<TableDef>,
+        blocks: Vec<Arc<Block>>,
+        runs: Vec<Arc<OpenRun>>,
+    }
+
+    impl TableSource for Table {
+        fn table(&self) -> &Arc<TableDef> {
+            &self.table
+        }
+
+        fn blocks(&self) -> &[Arc<Block>] {
+            &self.blocks
+        }
+
+        fn runs(&self) -> &[Arc<OpenRun>] {
+            &self.runs
+        }
+    }
+
+    struct Columns<'a>(&'a RecordBatch);
+
+    impl BlockSource for Columns<'_> {
+        fn rows(&self) -> usize {
+            self.0.num_rows()
+        }
+
+        fn column(&self, index: usize) -> Result<ArrayRef> {
+            Ok(Arc::clone(self.0.column(index)))
+        }
+    }
+
+    fn definition() -> TableDef {
+        let column = |id: u32, name: &str, kind: SqlType| ColumnDef {
+            id: ColumnId(id),
+            name: name.into(),
+            kind,
+            nullable: true,
+            default: None,
+            missing: None,
+        };
+        let text = SqlType::Text { chars_max: None };
+        TableDef {
+            id: TableId(1),
+            schema: SchemaId(1),
+            name: "t".into(),
+            version: 1,
+            columns: vec![column(0, "few", SqlType::Int64), column(1, "many", SqlType::Int64), column(2, "text", text)],
+            next_column: ColumnId(3),
+        }
+    }
+
+    /// Rows with a column of few numbers, one of many, and one of texts, with NULLs in each.
+    fn rows(table: &TableDef, rows: Range<i64>) -> RecordBatch {
+        let some = |row: i64, nulls: i64| (row % nulls != 0).then_some(row);
+        let few = rows.clone().map(|row| some(row, 5).map(|row| row / 1_000));
+        let many = rows.clone().map(|row| some(row, 7).map(|row| row * 1_000_003));
+        let text = rows.map(|row| some(row, 11).map(|row| format!("text {} of the table", row % 100)));
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(few.collect::<Int64Array>()),
+            Arc::new(many.collect::<Int64Array>()),
+            Arc::new(text.collect::<StringViewArray>()),
+        ];
+        RecordBatch::try_new(table.arrow_schema(), columns).expect("columns of the table")
+    }
+
+    const ROWS_PER_BLOCK: i64 = 10_000;
+
+    fn table() -> Table {
+        let (definition, disk, memory) = (definition(), Arc::new(MemoryDisk::new()), Broker::new(1 << 30));
+        let freed = Arc::new(FreedExtents::default());
+        let file = |column: &ColumnDef| ColumnTarget {
+            id: column.id,
+            kind: column.kind.clone(),
+            file: Arc::new(
+                ColumnFile::new(disk.clone(), memory.clone(), column.name.clone(), Vec::new()).expect("a new file"),
+            ),
+        };
+        let targets: Vec<ColumnTarget> = definition.columns.iter().map(file).collect();
+        let block = |number: i64| {
+            let batch = rows(&definition, number * ROWS_PER_BLOCK..(number + 1) * ROWS_PER_BLOCK);
+            let chunks = write_block(&Columns(&batch), &targets, &freed, 1, &Cancel::new(), &|_, _| Ok(()));
+            let numbers =
+                RowNumber((number * ROWS_PER_BLOCK) as u64)..RowNumber(((number + 1) * ROWS_PER_BLOCK) as u64);
+            let block = Block::new(BlockId(number as u64), numbers, batch.num_rows(), chunks.expect("written"), None);
+            Arc::new(if number == 1 { block.with_deleted(&(0..100).collect::<RoaringBitmap>()) } else { block })
+        };
+        let blocks = (0..3).map(block).collect();
+        let run = OpenRun::new(RowNumber(30_000), &definition, &rows(&definition, 30_000..31_000));
+        Table { table: Arc::new(definition), blocks, runs: vec![Arc::new(run)] }
+    }
+
+    fn scan(table: Table) -> Arc<TableScan> {
+        let request = ScanRequest {
+            columns: vec![2, 1, 0],
+            predicates: Vec::new(),
+            limit: None,
+            top: None,
+            batch_rows: 1_000,
+            row_numbers: false,
+            cancel: Cancel::new(),
+        };
+        TableScan::new(Arc::new(table), request).expect("a scan")
+    }
+
+    fn filter(kind: &SqlType, values: ArrayRef, nulls_equal: bool) -> (Arc<KeyFilter>, Arc<FilterCounts>) {
+        let mut memory = Broker::new(1 << 30).reservation("test");
+        let counts: Arc<FilterCounts> = Arc::default();
+        let filter = KeyFilter::new(&kind.arrow(), &[&values], nulls_equal, Arc::clone(&counts), &mut memory);
+        (Arc::new(filter.expect("memory")), counts)
+    }
+
+    fn read(scan: &Arc<TableScan>) -> RecordBatch {
+        let batches: Vec<RecordBatch> = Arc::clone(scan).worker().map(|batch| batch.expect("no error")).collect();
+        concat_batches(BatchSource::schema(&**scan), &batches).expect("one schema")
+    }
+
+    fn load(counter: &AtomicU64) -> u64 {
+        counter.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn exactly_the_rows_of_a_filter_are_read() {
+        let all = read(&scan(table()));
+        assert_eq!(all.num_rows(), 30_900);
+        let ints = |values: Vec<Option<i64>>| Arc::new(Int64Array::from(values)) as ArrayRef;
+        let texts: ArrayRef =
+            Arc::new(StringViewArray::from(vec!["text 17 of the table", "text 99 of the table", "?"]));
+        let few = [
+            (2, SqlType::Int64, ints(vec![Some(3), Some(17), Some(30), None])),
+            (1, SqlType::Int64, ints((0..500).map(|row| Some(row * 61 * 1_000_003)).collect())),
+            (0, SqlType::Text { chars_max: None }, texts),
+        ];
+        for (column, kind, values) in few {
+            for nulls_equal in [false, true] {
+                let (filter, counts) = filter(&kind, Arc::clone(&values), nulls_equal);
+                let scan = scan(table());
+                scan.offer(column, &filter);
+                let kept = filter.keep(all.column(column)).expect("one type");
+                assert_eq!(read(&scan), filter_record_batch(&all, &kept.into()).expect("one length"), "{values:?}");
+                assert!((load(&counts.kept)) < load(&counts.seen) && load(&counts.seen) <= 31_000);
+            }
+        }
+    }
+
+    #[test]
+    fn filters_pass_over_blocks_and_rest_where_they_keep_all() {
+        let near: ArrayRef = Arc::new(Int64Array::from_iter_values((10_500..10_600).map(|row| row * 1_000_003)));
+        let (filter, counts) = filter(&SqlType::Int64, near, false);
+        let scan_of_few = scan(table());
+        scan_of_few.offer(1, &filter);
+        let rows = read(&scan_of_few);
+        assert_eq!(rows.num_rows(), (10_500..10_600).filter(|row| row % 7 != 0).count());
+        assert!(rows.column(1).as_primitive::<Int64Type>().iter().all(|value| value.is_some()));
+        // The block with the first rows has none, nor has the third; nobody reads their columns for it.
+        assert_eq!((load(&counts.seen), load(&counts.kept)), (30_900, rows.num_rows() as u64));
+
+        let all: ArrayRef = Arc::new(Int64Array::from_iter_values(0..40));
+        let (filter, counts) = self::filter(&SqlType::Int64, all, true);
+        let scan_of_all = scan(table());
+        scan_of_all.offer(2, &filter);
+        read(&scan_of_all);
+        // All but NULLs pass, which are a fifth: too many to rest.
+        assert_eq!(load(&counts.seen), 30_900);
+        let (filter, counts) =
+            self::filter(&SqlType::Int64, Arc::new((0..40).map(Some).chain([None]).collect::<Int64Array>()), true);
+        let scan_of_all = scan(table());
+        scan_of_all.offer(2, &filter);
+        assert_eq!(read(&scan_of_all).num_rows(), 30_900);
+        assert_eq!(load(&counts.seen), 10_000);
+    }
+
+    #[test]
+    fn partial_scans_take_no_filters() {
+        let accepts = |change: &dyn Fn(&mut ScanRequest)| {
+            let mut request = scan(table()).request.clone();
+            change(&mut request);
+            TableScan::new(Arc::new(table()), request).expect("a scan").accepts(0)
+        };
+        assert!(accepts(&|_| {}));
+        assert!(!accepts(&|request| request.limit = Some(5)));
+        assert!(!accepts(&|request| request.columns = Vec::new()));
+    }
+}

@@ -39,6 +39,8 @@ pub(super) fn group(node: &LogicalPlan, state: &SessionState) -> Result<Option<L
             group,
             functions: lowering.functions,
             schema: Arc::clone(aggregate.schema.inner()),
+            top: None,
+            limit: None,
             batch_rows: context.settings.number("batch_rows") as usize,
             cancel: context.cancel.clone(),
             broker: context.broker.clone(),

@@ -19,6 +19,7 @@ mod local;
 mod merge;
 mod partition;
 mod progress;
+mod rank;
 mod rows;
 mod source;
 mod state;
@@ -26,12 +27,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod top;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -47,6 +49,8 @@ use self::progress::Progress;
 pub use self::source::GroupSource;
 use self::state::{Finished, States};
 use self::texts::TextStore;
+use self::top::Top;
+pub use self::top::{GroupTop, GroupTopKey};
 use crate::batch::{BatchSource, Batches};
 pub use crate::function::VectorFunction;
 use crate::scan::ScanMetrics;
@@ -68,6 +72,11 @@ pub struct GroupRequest {
     pub functions: Vec<Arc<dyn VectorFunction>>,
     /// The result: keys, then aggregates.
     pub schema: SchemaRef,
+    /// An order of the groups of which only the first matter: others may be left out. Those that are given are in no
+    /// order.
+    pub top: Option<GroupTop>,
+    /// Groups that are enough, whichever they are.
+    pub limit: Option<usize>,
     /// Rows of a batch at most.
     pub batch_rows: usize,
     /// Ends the work early; asked once per block, batch and partition.
@@ -82,8 +91,13 @@ pub struct GroupBy {
     request: GroupRequest,
     recipe: Recipe,
     next_part: AtomicUsize,
+    /// Whether some worker has gathered enough for all.
+    has_enough: AtomicBool,
     progress: Progress,
     next_merge: AtomicUsize,
+    top: Option<Top>,
+    /// Groups that may still be given.
+    groups_left: AtomicUsize,
     metrics: Arc<ScanMetrics>,
 }
 
@@ -123,9 +137,16 @@ impl GroupBy {
             false => (source.rows_max() / ROWS_PER_PARTITION).clamp(1, PARTITIONS_MAX).next_power_of_two(),
         };
         let policy = policy.unwrap_or_else(|| Policy::new(&layout));
+        let top = request.top.as_ref().and_then(|top| Top::new(top, &layout, &states));
+        // Without aggregates a group is known as soon as it is met.
+        let is_known_when_met = aggregates.is_empty() && !keys.is_empty();
+        let enough = request.limit.filter(|limit| is_known_when_met && *limit <= policy.groups_max);
         Ok(Arc::new(GroupBy {
-            recipe: Recipe { layout, states, partitions, policy },
+            groups_left: AtomicUsize::new(request.limit.unwrap_or(usize::MAX)),
+            top,
+            recipe: Recipe { layout, states, partitions, policy, enough },
             next_part: AtomicUsize::new(0),
+            has_enough: AtomicBool::new(false),
             progress: Progress::default(),
             next_merge: AtomicUsize::new(0),
             metrics: Arc::default(),
@@ -187,6 +208,9 @@ impl GroupBy {
     /// The groups of the next partitions; `None` when there are no more.
     fn merge_next(&self, gathered: &Gathered) -> Result<Option<RecordBatch>> {
         self.request.cancel.check()?;
+        if self.groups_left.load(Ordering::Relaxed) == 0 {
+            return Ok(None);
+        }
         let number = self.next_merge.fetch_add(1, Ordering::Relaxed);
         let Some(partitions) = gathered.merges.get(number) else { return Ok(None) };
         let parts = gathered.partitions[partitions.clone()].iter().flat_map(|part| std::mem::take(&mut *part.lock()));
@@ -200,8 +224,28 @@ impl GroupBy {
             merger.add(part, base)?;
             gathered.give_back(bytes);
         }
-        let rows = merger.finish(self.request.group.keys.is_empty());
+        let mut rows = merger.finish(self.request.group.keys.is_empty());
+        if let Some(top) = &self.top {
+            // What is left out is no error less.
+            states.check_totals(Finished { rows: &rows, stride: layout.stride, at: layout.key_words })?;
+            if layout.computes() {
+                layout.keys(&rows, &gathered.texts, &self.request.functions)?;
+            }
+            rows = top.keep(rows, layout, states, &gathered.texts)?;
+        }
+        rows.truncate(self.grant(rows.len() / layout.stride) * layout.stride);
         self.batch(&rows, &gathered.texts).map(Some)
+    }
+
+    /// How many of `groups` may still be given.
+    fn grant(&self, groups: usize) -> usize {
+        if self.request.limit.is_none() {
+            return groups;
+        }
+        let left = self
+            .groups_left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(groups)));
+        left.map_or(0, |left| left.min(groups))
     }
 
     /// The groups in `rows` as columns.

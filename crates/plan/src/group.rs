@@ -1,6 +1,6 @@
 //! GROUP BY over the rows of one table.
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::Predicate;
 
@@ -29,9 +29,9 @@ pub struct Key {
 pub enum AggregateFunction {
     /// Rows, or values that are not NULL.
     Count,
-    /// The exact total.
+    /// The total: exact, but for floats, of which the last digits may depend on the order of rows.
     Sum,
-    /// The double nearest to total over count.
+    /// The double nearest to total over count; for floats, that of their total.
     Average,
     /// The least value.
     Min,
@@ -78,23 +78,31 @@ pub struct Group {
     pub aggregates: Vec<Aggregate>,
 }
 
-/// The types of aggregates and keys that the engine takes.
+/// Whether the engine groups by values of `kind`.
 pub fn is_key_kind(kind: &DataType) -> bool {
-    use DataType::{Boolean, Date32, Decimal128, FixedSizeBinary, Time64, Timestamp, Utf8View};
-    kind.is_integer()
-        || matches!(kind, Boolean | Date32 | Time64(_) | Timestamp(..) | Decimal128(..) | Utf8View)
-        || matches!(kind, FixedSizeBinary(16))
+    is_fixed(kind) || is_text(kind)
 }
 
 /// Whether the engine computes `function` of values of `kind`.
 pub fn is_aggregated(function: AggregateFunction, kind: &DataType) -> bool {
-    use DataType::{Boolean, Date32, Decimal128, Time64, Timestamp};
+    use DataType::{Decimal128, Float32, Float64};
     match function {
         AggregateFunction::Count => true,
-        // The sum of floats depends on the order in which they are added.
-        AggregateFunction::Sum | AggregateFunction::Average => kind.is_integer() || matches!(kind, Decimal128(..)),
-        AggregateFunction::Min | AggregateFunction::Max => {
-            kind.is_integer() || matches!(kind, Boolean | Date32 | Time64(_) | Timestamp(..) | Decimal128(..))
+        AggregateFunction::Sum | AggregateFunction::Average => {
+            kind.is_integer() || matches!(kind, Decimal128(..) | Float32 | Float64)
         }
+        AggregateFunction::Min | AggregateFunction::Max => is_fixed(kind) || is_text(kind),
     }
+}
+
+fn is_text(kind: &DataType) -> bool {
+    matches!(kind, DataType::Utf8View | DataType::BinaryView)
+}
+
+/// Types of a fixed size whose values are equal, and in order, by their bits.
+fn is_fixed(kind: &DataType) -> bool {
+    use DataType::{Boolean, Date32, Decimal128, FixedSizeBinary, Float32, Float64, Interval, Time64, Timestamp};
+    kind.is_integer()
+        || matches!(kind, Boolean | Date32 | Time64(_) | Timestamp(..) | Decimal128(..) | Float32 | Float64)
+        || matches!(kind, FixedSizeBinary(16) | Interval(IntervalUnit::MonthDayNano))
 }

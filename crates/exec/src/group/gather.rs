@@ -57,6 +57,8 @@ pub(super) struct Recipe {
     pub(super) states: States,
     pub(super) partitions: usize,
     pub(super) policy: Policy,
+    /// Groups that are enough, whatever else there is.
+    pub(super) enough: Option<usize>,
 }
 
 /// What one worker gathered.
@@ -115,7 +117,7 @@ impl<'a> Gatherer<'a> {
             return self.add_to_one(rows, &inputs, 0..states.cells());
         }
         let keys: Vec<Values> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
-        if !rows.is_block() {
+        if !rows.is_block() || self.recipe.enough.is_some() {
             return self.add_by_rows(rows, &keys, &inputs);
         }
         match local::group(&keys, rows.len())? {
@@ -154,8 +156,11 @@ impl<'a> Gatherer<'a> {
         let mut adopted = false;
         for start in (0..rows.len()).step_by(ROWS_PER_CHUNK) {
             let range = start..(start + ROWS_PER_CHUNK).min(rows.len());
+            if self.has_enough() {
+                break;
+            }
             self.flush_if_full()?;
-            if self.rows_past_table == 0 && self.recipe.policy.groups_max > 0 {
+            if self.rows_past_table == 0 && self.recipe.policy.groups_max > 0 || self.recipe.enough.is_some() {
                 self.fill_chunk(range.len(), |chunk| keys.write(range.clone(), chunk))?;
                 self.numbers.clear();
                 self.table.find(layout, &self.chunk, &keys, &mut self.texts, &mut self.numbers)?;
@@ -284,7 +289,7 @@ impl<'a> Gatherer<'a> {
     /// Puts the groups of the table into partitions if it is full.
     fn flush_if_full(&mut self) -> Result<()> {
         let policy = &self.recipe.policy;
-        if self.table.len() <= policy.groups_max {
+        if self.table.len() <= policy.groups_max || self.recipe.enough.is_some() {
             return Ok(());
         }
         if self.rows_taken < self.table.len() * policy.rows_per_group_min {
@@ -298,6 +303,11 @@ impl<'a> Gatherer<'a> {
         self.table.clear();
         self.rows_taken = 0;
         Ok(())
+    }
+
+    /// Whether nothing more has to be gathered.
+    pub(super) fn has_enough(&self) -> bool {
+        self.recipe.enough.is_some_and(|enough| self.table.len() >= enough)
     }
 
     /// What was gathered, all of it in partitions.

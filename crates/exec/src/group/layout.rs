@@ -248,6 +248,24 @@ impl Layout {
         };
         self.outputs.iter().map(of).collect()
     }
+
+    /// Whether some keys of the result are functions of others.
+    pub(super) fn computes(&self) -> bool {
+        self.outputs.iter().any(|output| matches!(output, KeyOutput::Computed { .. }))
+    }
+
+    /// Key columns of the result.
+    pub(super) fn key_count(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// The column behind a key of the result, unless that is computed.
+    pub(super) fn held(&self, output: usize) -> Option<&KeyColumn> {
+        match self.outputs[output] {
+            KeyOutput::Held(place) => Some(&self.columns[place]),
+            KeyOutput::Computed { .. } => None,
+        }
+    }
 }
 
 /// The function that a key is, and the other keys that it reads, if it reads nothing else.
@@ -326,7 +344,12 @@ impl KeyColumn {
         self.null.is_some_and(|Bit { word, shift }| row[word] >> shift & 1 == 1)
     }
 
-    /// The bits of a row's value of a fixed size.
+    /// The type of the values.
+    pub(super) fn kind(&self) -> &DataType {
+        &self.kind
+    }
+
+    /// The bits of a row's value of a fixed size, or the view of its text.
     #[inline]
     pub(super) fn bits(&self, row: &[u64]) -> u128 {
         match self.place {

@@ -81,6 +81,9 @@ impl GroupBy {
     fn read_batches(&self, source: Arc<dyn BatchSource>, gatherer: &mut Gatherer<'_>) -> Result<()> {
         for batch in source.worker() {
             self.request.cancel.check()?;
+            if self.has_enough(gatherer) {
+                break;
+            }
             let batch = batch?;
             add(&self.metrics.rows_read, batch.num_rows());
             add(&self.metrics.rows_selected, batch.num_rows());
@@ -95,6 +98,9 @@ impl GroupBy {
         let columns = self.columns_read();
         loop {
             self.request.cancel.check()?;
+            if self.has_enough(gatherer) {
+                return Ok(());
+            }
             let part = self.next_part.fetch_add(1, Ordering::AcqRel);
             if let Some(block) = blocks.get(part) {
                 self.read_block(source, block, &columns, gatherer)?;
@@ -107,6 +113,14 @@ impl GroupBy {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether this worker or another one has gathered enough.
+    fn has_enough(&self, gatherer: &Gatherer<'_>) -> bool {
+        if gatherer.has_enough() {
+            self.has_enough.store(true, Ordering::Relaxed);
+        }
+        self.has_enough.load(Ordering::Relaxed)
     }
 
     fn read_block(

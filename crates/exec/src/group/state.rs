@@ -18,6 +18,7 @@ mod add;
 mod finish;
 mod fold;
 mod numbers;
+mod rank;
 mod text;
 
 use arrow::buffer::BooleanBuffer;
@@ -28,6 +29,7 @@ use rowmill_plan::{Aggregate, AggregateFunction, Expr};
 pub(super) use self::add::{Grouped, Groups};
 pub(super) use self::finish::Finished;
 use self::fold::{Fold, with_fold};
+pub(super) use self::numbers::{BitOrder, wide_number};
 use self::numbers::{Form, Numbers};
 pub(super) use self::text::Scratch;
 use super::rows::{Rows, Values};

@@ -358,7 +358,7 @@ fn request(group: Group, functions: Vec<Arc<dyn VectorFunction>>) -> GroupReques
     let fields = kinds.enumerate().map(|(place, kind)| Field::new(format!("r{place}"), kind.clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let (cancel, broker) = (Cancel::new(), Broker::new(1 << 30));
-    GroupRequest { group, functions, schema, batch_rows: 3, cancel, broker }
+    GroupRequest { group, functions, schema, top: None, limit: None, batch_rows: 3, cancel, broker }
 }
 
 /// What some workers together give, or the one error that one of them gives.
@@ -410,7 +410,7 @@ fn as_dyn(functions: &[Arc<Alike>]) -> Vec<Arc<dyn VectorFunction>> {
 
 #[test]
 fn random_batches_are_grouped_as_by_the_model() {
-    for seed in 0..120 {
+    for seed in 0..60 {
         let mut random = StdRng::seed_from_u64(seed);
         let data = Data::random(&mut random);
         let functions = functions_of(&data, &mut random);
@@ -433,7 +433,7 @@ fn random_batches_are_grouped_as_by_the_model() {
 
 #[test]
 fn random_tables_are_grouped_as_by_the_model() {
-    for seed in 0..80 {
+    for seed in 0..40 {
         let mut random = StdRng::seed_from_u64(seed + 1_000);
         let data = Data::random(&mut random);
         let functions = functions_of(&data, &mut random);
@@ -468,6 +468,95 @@ fn random_tables_are_grouped_as_by_the_model() {
             let workers = random.random_range(1..5);
             let found = run(&group_by, workers, hashes_meet).expect("groups");
             assert_eq!(found, expected, "seed {seed}, {policy:?}, {workers} workers: {group:?}");
+        }
+    }
+}
+
+/// How a row compares with another one in an order.
+fn compare(left: &[Value], right: &[Value], top: &GroupTop) -> std::cmp::Ordering {
+    let of = |key: &GroupTopKey| {
+        let (left, right) = (&left[key.column], &right[key.column]);
+        match (*left == Value::Null, *right == Value::Null) {
+            (false, false) if key.descending => right.cmp(left),
+            (false, false) => left.cmp(right),
+            (left, right) if key.nulls_first => right.cmp(&left),
+            (left, right) => left.cmp(&right),
+        }
+    };
+    top.keys.iter().map(of).find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+}
+
+#[test]
+fn the_first_groups_of_an_order_are_among_those_that_are_given() {
+    for seed in 0..60 {
+        let mut random = StdRng::seed_from_u64(seed + 2_000);
+        let data = Data::random(&mut random);
+        let functions = functions_of(&data, &mut random);
+        let group = random_group(&data, &as_dyn(&functions), &mut random);
+        let columns = group.keys.len() + group.aggregates.len();
+        if columns == 0 {
+            continue;
+        }
+        let mut all = model(&data.rows(), &data, &functions, &group);
+        for policy in policies() {
+            let keys = (0..random.random_range(1..4)).map(|_| GroupTopKey {
+                column: random.random_range(0..columns),
+                descending: random.random(),
+                nulls_first: random.random(),
+            });
+            let keys = keys.collect();
+            let top = GroupTop { keys, rows: [0, 1, 10, 1_000][random.random_range(0..4)] };
+            let request = GroupRequest { top: Some(top.clone()), ..request(group.clone(), as_dyn(&functions)) };
+            let group_by = GroupBy::with_policy(data.as_batches(), request, policy).expect("a grouping");
+            let mut found = run(&group_by, random.random_range(1..4), false).expect("groups");
+            assert!(found.iter().all(|row| all.binary_search(row).is_ok()), "seed {seed}: a group of nowhere");
+            assert!(found.windows(2).all(|pair| pair[0] != pair[1]), "seed {seed}: a group twice");
+            all.sort_by(|left, right| compare(left, right, &top));
+            found.sort_by(|left, right| compare(left, right, &top));
+            assert!(found.len() >= top.rows.min(all.len()), "seed {seed}: too few");
+            for (place, (found, expected)) in found.iter().zip(&all).take(top.rows).enumerate() {
+                assert!(compare(found, expected, &top).is_eq(), "seed {seed}, place {place}: {found:?}, {expected:?}");
+            }
+            all.sort();
+        }
+    }
+}
+
+#[test]
+fn few_groups_are_given_where_few_are_asked_for() {
+    let (data, mut group) = many();
+    group.aggregates.push(aggregate(AggregateFunction::Count, None));
+    let key = |column| GroupTopKey { column, descending: true, nulls_first: false };
+    // Nearly all groups have the same count, and many texts begin alike.
+    for (keys, most) in [(vec![key(1)], 100), (vec![key(1), key(1)], 100), (vec![key(1), key(0)], 60_000)] {
+        let top = Some(GroupTop { keys, rows: 10 });
+        let request = GroupRequest { top, ..request(group.clone(), Vec::new()) };
+        let group_by = GroupBy::new(data.as_batches(), request).expect("a grouping");
+        let found = run(&group_by, 2, false).expect("groups").len();
+        assert!((10..=most).contains(&found), "{found}");
+    }
+}
+
+#[test]
+fn no_more_groups_are_given_than_are_enough() {
+    for seed in 0..40 {
+        let mut random = StdRng::seed_from_u64(seed + 3_000);
+        let data = Data::random(&mut random);
+        let functions = functions_of(&data, &mut random);
+        let mut group = random_group(&data, &as_dyn(&functions), &mut random);
+        if seed % 2 == 0 {
+            group.aggregates.clear();
+        }
+        let all = model(&data.rows(), &data, &functions, &group);
+        for policy in policies() {
+            let limit = [0, 1, 10, 1_000][random.random_range(0..4)];
+            let request = GroupRequest { limit: Some(limit), ..request(group.clone(), as_dyn(&functions)) };
+            let source = if random.random() { data.as_batches() } else { data.as_table(500, &[]) };
+            let group_by = GroupBy::with_policy(source, request, policy).expect("a grouping");
+            let found = run(&group_by, random.random_range(1..4), false).expect("groups");
+            assert_eq!(found.len(), limit.min(all.len()), "seed {seed}");
+            assert!(found.iter().all(|row| all.binary_search(row).is_ok()), "seed {seed}: a group of nowhere");
+            assert!(found.windows(2).all(|pair| pair[0] != pair[1]), "seed {seed}: a group twice");
         }
     }
 }

@@ -77,7 +77,7 @@ impl States {
 
 impl Output {
     /// How the words of a total and a count make an average.
-    fn average(&self, value: &Cell) -> impl Fn(&[u64], u64) -> Result<f64> {
+    pub(super) fn average(&self, value: &Cell) -> impl Fn(&[u64], u64) -> Result<f64> {
         let scale = match self.aggregate.argument {
             Some((_, DataType::Decimal128(_, scale))) => scale,
             _ => 0,
@@ -91,7 +91,7 @@ impl Output {
 
 impl Cell {
     /// A total of integers or decimals, if the type of the result holds it.
-    fn total(&self, words: &[u64]) -> Result<i128> {
+    pub(super) fn total(&self, words: &[u64]) -> Result<i128> {
         let total = match self.operation {
             Operation::SumNarrow => i128::from(words[0] as i64),
             _ => i128_of(words),
@@ -100,7 +100,7 @@ impl Cell {
     }
 }
 
-fn i128_of(words: &[u64]) -> i128 {
+pub(super) fn i128_of(words: &[u64]) -> i128 {
     (u128::from(words[0]) | u128::from(words[1]) << 64) as i128
 }
 

@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, IntervalUnit};
+use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type};
 use rowmill_base::{Error, Result};
 
 use super::Operation;
@@ -71,21 +71,43 @@ impl Numbers {
     }
 }
 
+/// How the bits of values of a type of up to 64 bits become numbers in their order.
+#[derive(Clone, Copy)]
+pub(in crate::group) struct BitOrder {
+    /// Bits that are no part of the values; the sign is below them.
+    unused: u32,
+    has_sign: bool,
+    is_float: bool,
+}
+
+impl BitOrder {
+    pub(in crate::group) fn of(kind: &DataType, width: u32) -> BitOrder {
+        let is_float = matches!(kind, DataType::Float32 | DataType::Float64);
+        let has_sign = !kind.is_unsigned_integer() && *kind != DataType::Boolean;
+        BitOrder { unused: 64 - width, has_sign, is_float }
+    }
+
+    #[inline]
+    pub(in crate::group) fn number(self, bits: u64) -> i64 {
+        match self.has_sign {
+            true if self.is_float => flip_negative((bits << self.unused) as i64 >> self.unused),
+            true => (bits << self.unused) as i64 >> self.unused,
+            false if self.unused == 0 => (bits ^ 1 << 63) as i64,
+            false => bits as i64,
+        }
+    }
+}
+
 /// Values as numbers in the order of the values.
 fn signed(values: &ArrayRef) -> Result<ScalarBuffer<i64>> {
     let kind = values.data_type();
     let Bits::Narrow { numbers, width } = bits_of(values)? else {
         return Err(Error::internal(format!("values of {kind} do not fit 64 bits")));
     };
-    let unused = 64 - width;
-    Ok(match kind {
-        DataType::Int64 | DataType::Timestamp(..) | DataType::Time64(_) => ScalarBuffer::from(numbers.into_inner()),
-        DataType::Boolean => numbers.iter().map(|number| *number as i64).collect(),
-        kind if kind.is_unsigned_integer() && width < 64 => numbers.iter().map(|number| *number as i64).collect(),
-        DataType::UInt64 => numbers.iter().map(|number| (*number ^ 1 << 63) as i64).collect(),
-        DataType::Float32 => numbers.iter().map(|number| flip_negative(i64::from(*number as u32 as i32))).collect(),
-        DataType::Float64 => numbers.iter().map(|number| flip_negative(*number as i64)).collect(),
-        _ => numbers.iter().map(|number| (*number << unused) as i64 >> unused).collect(),
+    let order = BitOrder::of(kind, width);
+    Ok(match order {
+        BitOrder { unused: 0, has_sign: true, is_float: false } => ScalarBuffer::from(numbers.into_inner()),
+        order => numbers.iter().map(|number| order.number(*number)).collect(),
     })
 }
 
@@ -112,6 +134,20 @@ pub(super) fn signed_array(
 /// highest, with their sign, days and nanoseconds below.
 const INTERVAL_SIGNS: u128 = 1 << 95 | 1 << 63;
 
+/// A value of 128 bits as a number in the order of its type.
+#[inline]
+pub(in crate::group) fn wide_number(kind: &DataType, bits: u128) -> i128 {
+    match kind {
+        // The first byte counts most.
+        DataType::FixedSizeBinary(_) => (bits.swap_bytes() ^ 1 << 127) as i128,
+        DataType::Interval(_) => {
+            let (months, days) = (bits as u32, (bits >> 32) as u32);
+            ((u128::from(months) << 96 | u128::from(days) << 64 | bits >> 64) ^ INTERVAL_SIGNS) as i128
+        }
+        _ => bits as i128,
+    }
+}
+
 /// Values of 128 bits as numbers in their order.
 fn wide(values: &ArrayRef) -> Result<ScalarBuffer<i128>> {
     let kind = values.data_type();
@@ -121,18 +157,7 @@ fn wide(values: &ArrayRef) -> Result<ScalarBuffer<i128>> {
     let Bits::Wide(numbers) = bits_of(values)? else {
         return Err(Error::internal(format!("values of {kind} do not take 128 bits")));
     };
-    Ok(match kind {
-        // The first byte counts most.
-        DataType::FixedSizeBinary(_) => numbers.iter().map(|bits| (bits.swap_bytes() ^ 1 << 127) as i128).collect(),
-        DataType::Interval(IntervalUnit::MonthDayNano) => numbers
-            .iter()
-            .map(|bits| {
-                let (months, days) = (*bits as u32, (*bits >> 32) as u32);
-                ((u128::from(months) << 96 | u128::from(days) << 64 | bits >> 64) ^ INTERVAL_SIGNS) as i128
-            })
-            .collect(),
-        _ => return Err(Error::internal(format!("there is no order of {kind}"))),
-    })
+    Ok(numbers.iter().map(|bits| wide_number(kind, *bits)).collect())
 }
 
 /// What [`wide`] made of values, as those again.

@@ -1,0 +1,228 @@
+//! ORDER BY with a LIMIT above a grouping: groups that cannot be among the first become no rows.
+//!
+//! Whoever merges a partition ranks its groups by the words in their rows, without making arrays of them. The ranks of
+//! the best groups so far, by the first order key, are shared: the last of them is a bound, and whatever is behind it is
+//! left out. Where more than enough groups are not behind it, further keys tell them apart.
+
+use std::collections::BinaryHeap;
+
+use parking_lot::Mutex;
+use rowmill_base::Result;
+
+use super::layout::{KeyColumn, Layout, Place};
+use super::rank::{Rank, text_rank};
+use super::state::{BitOrder, Finished, States, wide_number};
+use super::texts::TextStore;
+
+/// One of the columns that groups are ordered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupTopKey {
+    /// Its place in the result.
+    pub column: usize,
+    /// `DESC`
+    pub descending: bool,
+    /// `NULLS FIRST`
+    pub nulls_first: bool,
+}
+
+/// An order of groups of which only the first matter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupTop {
+    /// What groups are ordered by, at least one.
+    pub keys: Vec<GroupTopKey>,
+    /// How many matter.
+    pub rows: usize,
+}
+
+/// What an order key is read from.
+#[derive(Debug)]
+enum Source {
+    /// A key column that rows hold, by its place among those of the result.
+    Key(usize),
+    Aggregate(usize),
+}
+
+#[derive(Debug)]
+struct OrderKey {
+    source: Source,
+    rank: Rank,
+    /// Whether groups of one rank are equal in it.
+    is_exact: bool,
+}
+
+/// The best groups that the workers have met.
+#[derive(Debug)]
+pub(super) struct Top {
+    /// The first order keys that can be ranked, at least one.
+    keys: Vec<OrderKey>,
+    /// Whether groups that rank the same by all of those may be taken for one another.
+    is_exact: bool,
+    rows: usize,
+    /// The ranks of the best groups by the first key, the worst on top.
+    best: Mutex<BinaryHeap<i128>>,
+}
+
+impl Top {
+    /// What `top` asks of groups with such rows; none if they cannot be ranked.
+    pub(super) fn new(top: &GroupTop, layout: &Layout, states: &States) -> Option<Top> {
+        let mut keys = Vec::new();
+        for GroupTopKey { column, descending, nulls_first } in &top.keys {
+            let rank = Rank { descending: *descending, nulls_first: *nulls_first };
+            let (source, is_exact) = match column.checked_sub(layout.key_count()) {
+                Some(aggregate) => (Source::Aggregate(aggregate), states.is_exact_rank(aggregate)),
+                None => match layout.held(*column) {
+                    Some(key) => (Source::Key(*column), matches!(key.place, Place::Narrow { .. })),
+                    None => break,
+                },
+            };
+            keys.push(OrderKey { source, rank, is_exact });
+            if !is_exact {
+                break;
+            }
+        }
+        let is_exact = keys.len() == top.keys.len() && keys.iter().all(|key| key.is_exact);
+        (!keys.is_empty()).then(|| Top { keys, is_exact, rows: top.rows, best: Mutex::default() })
+    }
+
+    /// Leaves of the groups in `rows` those that may be among the first.
+    pub(super) fn keep(&self, rows: Vec<u64>, layout: &Layout, states: &States, texts: &TextStore) -> Result<Vec<u64>> {
+        if self.rows == 0 {
+            return Ok(Vec::new());
+        }
+        let ranking = Ranking { top: self, rows: &rows, layout, states, texts };
+        let all: Vec<u32> = (0..(rows.len() / layout.stride) as u32).collect();
+        let ranks = ranking.ranks(&self.keys[0], &all)?;
+        let bound = self.bound();
+        let is_before = |rank: i128| match bound {
+            None => true,
+            // One that is as good as the last of enough others is not needed, if nothing else can tell them apart.
+            Some(bound) if self.is_exact && self.keys.len() == 1 => rank < bound,
+            Some(bound) => rank <= bound,
+        };
+        let (mut groups, mut of_groups) = (Vec::new(), Vec::new());
+        for (group, rank) in all.into_iter().zip(ranks).filter(|(_, rank)| is_before(*rank)) {
+            groups.push(group);
+            of_groups.push(rank);
+        }
+        let (mut kept, mut best) = (Vec::new(), Vec::new());
+        ranking.select(0, groups, of_groups, self.rows, &mut kept, &mut best)?;
+        self.take(best);
+        kept.sort_unstable();
+        let row = |group: u32| &rows[group as usize * layout.stride..][..layout.stride];
+        Ok(kept.into_iter().flat_map(row).copied().collect())
+    }
+
+    /// The rank of the last of enough groups.
+    fn bound(&self) -> Option<i128> {
+        let best = self.best.lock();
+        best.peek().filter(|_| best.len() >= self.rows).copied()
+    }
+
+    /// Adds groups to the best, by the ranks of their first keys.
+    fn take(&self, ranks: Vec<i128>) {
+        let mut best = self.best.lock();
+        for rank in ranks {
+            best.push(rank);
+            if best.len() > self.rows {
+                best.pop();
+            }
+        }
+    }
+}
+
+/// The groups of a partition that are ranked.
+struct Ranking<'a> {
+    top: &'a Top,
+    rows: &'a [u64],
+    layout: &'a Layout,
+    states: &'a States,
+    texts: &'a TextStore,
+}
+
+impl Ranking<'_> {
+    /// The ranks of groups by one key.
+    fn ranks(&self, key: &OrderKey, groups: &[u32]) -> Result<Vec<i128>> {
+        let stride = self.layout.stride;
+        let some: Vec<u64>;
+        let rows = if groups.len() * stride == self.rows.len() {
+            self.rows
+        } else {
+            some = groups.iter().flat_map(|group| &self.rows[*group as usize * stride..][..stride]).copied().collect();
+            &some
+        };
+        let mut ranks = Vec::with_capacity(groups.len());
+        match key.source {
+            Source::Aggregate(aggregate) => {
+                let groups = Finished { rows, stride, at: self.layout.key_words };
+                self.states.ranks(aggregate, groups, key.rank, self.texts, &mut ranks)?;
+            }
+            Source::Key(column) => {
+                if let Some(column) = self.layout.held(column) {
+                    self.key_ranks(column, rows, key.rank, &mut ranks);
+                }
+            }
+        }
+        Ok(ranks)
+    }
+
+    fn key_ranks(&self, column: &KeyColumn, rows: &[u64], rank: Rank, ranks: &mut Vec<i128>) {
+        let kind = column.kind();
+        let mut extend = |number: &dyn Fn(u128) -> i128| {
+            ranks.extend(rows.chunks_exact(self.layout.stride).map(|row| match column.is_null(row) {
+                true => rank.of_null(),
+                false => rank.of(number(column.bits(row))),
+            }));
+        };
+        match column.place {
+            Place::Narrow { width, .. } => {
+                let order = BitOrder::of(kind, width);
+                extend(&|bits| order.number(bits as u64).into());
+            }
+            Place::Wide { .. } => extend(&|bits| wide_number(kind, bits) >> 1),
+            Place::Text { .. } => extend(&|view| text_rank(self.texts.bytes(view, &mut [0; 16]))),
+        }
+    }
+
+    /// Adds to `kept` the first `rows` of `groups` by the keys from `level` on, by the first of which they have `ranks`,
+    /// and those that the keys cannot tell from the last of them. `best` gets their ranks by the very first key.
+    fn select(
+        &self,
+        level: usize,
+        groups: Vec<u32>,
+        ranks: Vec<i128>,
+        rows: usize,
+        kept: &mut Vec<u32>,
+        best: &mut Vec<i128>,
+    ) -> Result<()> {
+        if groups.len() <= rows {
+            kept.extend(groups);
+            best.extend(ranks.into_iter().filter(|_| level == 0));
+            return Ok(());
+        }
+        let mut sorted = ranks.clone();
+        let last = *sorted.select_nth_unstable(rows - 1).1;
+        let (mut ties, mut before) = (Vec::new(), 0);
+        for (group, rank) in groups.into_iter().zip(ranks).filter(|(_, rank)| *rank <= last) {
+            if rank == last {
+                ties.push(group);
+                continue;
+            }
+            before += 1;
+            kept.push(group);
+            best.extend((level == 0).then_some(rank));
+        }
+        let wanted = rows - before;
+        best.extend(std::iter::repeat_n(last, if level == 0 { wanted } else { 0 }));
+        match self.top.keys.get(level + 1) {
+            Some(key) if ties.len() > wanted => {
+                let ranks = self.ranks(key, &ties)?;
+                self.select(level + 1, ties, ranks, wanted, kept, best)
+            }
+            _ => {
+                ties.truncate(if self.top.is_exact { wanted } else { usize::MAX });
+                kept.extend(ties);
+                Ok(())
+            }
+        }
+    }
+}

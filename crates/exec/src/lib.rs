@@ -4,4 +4,5 @@ pub mod batch;
 pub mod group;
 pub mod predicate;
 pub mod quotient;
+pub mod regexp;
 pub mod scan;

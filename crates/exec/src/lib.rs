@@ -15,6 +15,7 @@ mod phase;
 pub mod predicate;
 pub mod project;
 pub mod quotient;
+pub mod regexp;
 pub mod scan;
 mod share;
 pub mod sort;

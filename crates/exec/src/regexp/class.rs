@@ -1,0 +1,171 @@
+//! A class of characters over UTF-8: the first byte of a character says whether it belongs, or that its ranges do.
+
+use memchr::{memchr, memchr2, memchr3};
+use regex_syntax::hir::{self, Hir, HirKind};
+
+/// A set of characters.
+#[derive(Debug)]
+pub(super) struct Class {
+    /// What a byte says of the character that it begins. Where all characters beyond ASCII belong, their other bytes do
+    /// too, so that a run of the class is a run of bytes.
+    members: [Member; 256],
+    /// The characters beyond ASCII, in order, where some belong and some do not.
+    wide: Box<[(char, char)]>,
+    stop: Stop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    No,
+    Yes,
+    /// The whole character has to be looked at.
+    Ask,
+}
+
+/// Where a run of the class ends.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    Never,
+    At(u8),
+    AtTwo(u8, u8),
+    AtThree(u8, u8, u8),
+    /// At what does not belong.
+    Elsewhere,
+}
+
+/// Whether a byte continues a character, so that none begins with it.
+pub(super) fn continues(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
+
+/// Bytes of the character that begins with `byte`.
+fn char_bytes(byte: u8) -> usize {
+    if byte < 0x80 { 1 } else { byte.leading_ones() as usize }
+}
+
+fn is_in(ranges: &[(char, char)], one: char) -> bool {
+    let range = ranges.partition_point(|&(_, end)| end < one);
+    ranges.get(range).is_some_and(|&(start, _)| start <= one)
+}
+
+impl Class {
+    /// The class that a node of a pattern is, if it stands for one character.
+    pub(super) fn of(node: &Hir) -> Option<Class> {
+        match node.kind() {
+            HirKind::Literal(literal) => {
+                let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
+                let only = chars.next()?;
+                chars.next().is_none().then(|| Class::new(&[(only, only)]))
+            }
+            HirKind::Class(hir::Class::Unicode(class)) => {
+                Some(Class::new(&class.iter().map(|range| (range.start(), range.end())).collect::<Vec<_>>()))
+            }
+            HirKind::Class(hir::Class::Bytes(class)) => {
+                let ranges = class.iter().map(|range| (char::from(range.start()), char::from(range.end())));
+                class.is_ascii().then(|| Class::new(&ranges.collect::<Vec<_>>()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The class of some ranges of characters, in order, both ends included.
+    fn new(ranges: &[(char, char)]) -> Class {
+        let mut members = [Member::No; 256];
+        for (byte, member) in (0_u8..0x80).zip(&mut members) {
+            if is_in(ranges, char::from(byte)) {
+                *member = Member::Yes;
+            }
+        }
+        let mut wide: Vec<(char, char)> = ranges.iter().copied().filter(|&(_, end)| !end.is_ascii()).collect();
+        if wide.iter().any(|&(start, end)| start <= '\u{80}' && end == char::MAX) {
+            members[0x80..].fill(Member::Yes);
+            wide.clear();
+        } else if !wide.is_empty() {
+            members[0xC0..].fill(Member::Ask);
+        }
+        let stop = Stop::of(&members);
+        Class { members, wide: wide.into(), stop }
+    }
+
+    /// The bytes that a character of the class can begin with.
+    pub(super) fn first_bytes(&self) -> impl Iterator<Item = u8> {
+        (0..=u8::MAX).filter(|&byte| !continues(byte) && self.members[usize::from(byte)] != Member::No)
+    }
+
+    /// The position behind the character at `at`, if it belongs.
+    #[inline]
+    pub(super) fn step(&self, text: &str, at: usize) -> Option<usize> {
+        let byte = *text.as_bytes().get(at)?;
+        match self.members[usize::from(byte)] {
+            Member::No => None,
+            Member::Yes => Some(at + char_bytes(byte)),
+            Member::Ask => self.step_wide(text, at),
+        }
+    }
+
+    fn step_wide(&self, text: &str, at: usize) -> Option<usize> {
+        let next = text[at..].chars().next()?;
+        is_in(&self.wide, next).then(|| at + next.len_utf8())
+    }
+
+    /// The position behind the characters from `at` on that belong.
+    #[inline]
+    pub(super) fn run_end(&self, text: &str, at: usize) -> usize {
+        let rest = &text.as_bytes()[at..];
+        let stop = match self.stop {
+            Stop::Never => None,
+            Stop::At(a) => memchr(a, rest),
+            Stop::AtTwo(a, b) => memchr2(a, b, rest),
+            Stop::AtThree(a, b, c) => memchr3(a, b, c, rest),
+            Stop::Elsewhere => return self.walk(text, at),
+        };
+        stop.map_or(text.len(), |length| at + length)
+    }
+
+    fn walk(&self, text: &str, mut at: usize) -> usize {
+        loop {
+            let rest = &text.as_bytes()[at..];
+            let member = |byte: &u8| self.members[usize::from(*byte)];
+            at += rest.iter().position(|byte| member(byte) != Member::Yes).unwrap_or(rest.len());
+            match self.step(text, at) {
+                Some(behind) => at = behind,
+                None => return at,
+            }
+        }
+    }
+
+    /// The first and the last position at which a run from `at` on can end, if it is long enough. Lengths are in
+    /// characters.
+    #[inline]
+    pub(super) fn ends(&self, text: &str, at: usize, min: u32, max: Option<u32>) -> Option<(usize, usize)> {
+        match (min, max) {
+            (0, Some(1)) => Some((at, self.step(text, at).unwrap_or(at))),
+            (0, None) => Some((at, self.run_end(text, at))),
+            (1, None) => {
+                let last = self.run_end(text, at);
+                (last > at).then(|| (at + char_bytes(text.as_bytes()[at]), last))
+            }
+            _ => self.counted_ends(text, at, min, max),
+        }
+    }
+
+    fn counted_ends(&self, text: &str, at: usize, min: u32, max: Option<u32>) -> Option<(usize, usize)> {
+        let first = (0..min).try_fold(at, |at, _| self.step(text, at))?;
+        let Some(max) = max else { return Some((first, self.run_end(text, first))) };
+        let last = (min..max).try_fold(first, |at, _| self.step(text, at).ok_or(at));
+        Some((first, last.unwrap_or_else(|stopped| stopped)))
+    }
+}
+
+impl Stop {
+    fn of(members: &[Member; 256]) -> Stop {
+        let mut outside = (0..=u8::MAX).filter(|&byte| members[usize::from(byte)] != Member::Yes);
+        match (outside.next(), outside.next(), outside.next(), outside.next()) {
+            (None, ..) => Stop::Never,
+            (Some(a), None, ..) => Stop::At(a),
+            (Some(a), Some(b), None, _) => Stop::AtTwo(a, b),
+            (Some(a), Some(b), Some(c), None) => Stop::AtThree(a, b, c),
+            _ => Stop::Elsewhere,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Makes programs of patterns, and works out which of their choices are none.
+//!
+//! Patterns that would become long, or repeat what can be empty, have no program.
+
+use std::collections::BTreeSet;
+
+use regex_syntax::hir::{Hir, HirKind, Look, Repetition};
+
+use super::class::Class;
+use super::first::First;
+use super::program::{Branch, Literal, Op, Program, Run, Start};
+
+/// Operations of a program at most.
+const OPS_MAX: usize = 128;
+
+impl Program {
+    /// The program of a pattern that keeps the positions of some groups, or `None` if it is too involved for one.
+    pub(super) fn new(pattern: &Hir, groups: &BTreeSet<usize>) -> Option<Program> {
+        let mut compiler = Compiler { ops: Vec::new(), classes: Vec::new(), groups };
+        compiler.node(pattern)?;
+        compiler.push(Op::Match)?;
+        let Compiler { ops, classes, .. } = compiler;
+        let bytes_min = pattern.properties().minimum_len().unwrap_or(0);
+        let mut program = Program { ops, classes, start: Start::of(pattern), bytes_min };
+        program.look_ahead();
+        Some(program)
+    }
+
+    /// Works out what can come behind each run and on which sides of each branch.
+    fn look_ahead(&mut self) {
+        for at in 0..self.ops.len() {
+            match &self.ops[at] {
+                Op::Run(run) => {
+                    let follow = self.first(at + 1);
+                    let is_forced = self.classes[run.class].first_bytes().all(|byte| !follow.has(byte));
+                    if let Op::Run(run) = &mut self.ops[at] {
+                        (run.follow, run.is_forced) = (follow, is_forced);
+                    }
+                }
+                Op::Branch(branch) => {
+                    let (preferred, other) = (self.first(branch.preferred), self.first(branch.other));
+                    if let Op::Branch(branch) = &mut self.ops[at] {
+                        branch.set_sides(&preferred, &other);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What the program from operation `from` on can go on with.
+    fn first(&self, from: usize) -> First {
+        let mut first = First::NOTHING;
+        let mut seen = vec![false; self.ops.len()];
+        let mut open = vec![from];
+        while let Some(at) = open.pop() {
+            if std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            match &self.ops[at] {
+                Op::Literal(literal) => first.add([literal.first_byte()]),
+                Op::Char(class) => first.add(self.classes[*class].first_bytes()),
+                Op::Run(run) => {
+                    first.add(self.classes[run.class].first_bytes());
+                    open.extend((run.min == 0).then_some(at + 1));
+                }
+                Op::Look(Look::End) => first.add_end(),
+                Op::Look(Look::EndLF) => {
+                    first.add_end();
+                    first.add([b'\n']);
+                }
+                Op::Save(_) | Op::Look(_) => open.push(at + 1),
+                Op::Jump(to) => open.push(*to),
+                Op::Branch(branch) => open.extend([branch.preferred, branch.other]),
+                Op::Match => first.add_all(),
+            }
+        }
+        first.settle()
+    }
+}
+
+struct Compiler<'g> {
+    ops: Vec<Op>,
+    classes: Vec<Class>,
+    groups: &'g BTreeSet<usize>,
+}
+
+impl Compiler<'_> {
+    fn push(&mut self, op: Op) -> Option<()> {
+        self.ops.push(op);
+        (self.ops.len() <= OPS_MAX).then_some(())
+    }
+
+    fn class(&mut self, class: Class) -> usize {
+        self.classes.push(class);
+        self.classes.len() - 1
+    }
+
+    fn node(&mut self, node: &Hir) -> Option<()> {
+        let node = self.bare(node);
+        match node.kind() {
+            HirKind::Empty => Some(()),
+            HirKind::Literal(literal) => self.literal(&literal.0),
+            HirKind::Class(_) => {
+                let class = self.class(Class::of(node)?);
+                self.push(Op::Char(class))
+            }
+            HirKind::Look(look) if is_known(*look) => self.push(Op::Look(*look)),
+            HirKind::Look(_) => None,
+            HirKind::Repetition(repetition) => self.repetition(repetition),
+            HirKind::Capture(capture) => {
+                let slot = 2 * capture.index as usize;
+                self.push(Op::Save(slot))?;
+                self.node(&capture.sub)?;
+                self.push(Op::Save(slot + 1))
+            }
+            HirKind::Concat(parts) => parts.iter().try_for_each(|part| self.node(part)),
+            HirKind::Alternation(parts) => self.alternation(parts),
+        }
+    }
+
+    /// A node without groups around it of which nobody wants the positions.
+    fn bare<'h>(&self, mut node: &'h Hir) -> &'h Hir {
+        while let HirKind::Capture(capture) = node.kind() {
+            if self.groups.contains(&(capture.index as usize)) {
+                break;
+            }
+            node = &capture.sub;
+        }
+        node
+    }
+
+    fn literal(&mut self, bytes: &[u8]) -> Option<()> {
+        // Every operation but the inside of a literal begins at a character.
+        std::str::from_utf8(bytes).ok()?;
+        bytes.chunks(8).try_for_each(|chunk| self.push(Op::Literal(Literal::new(chunk))))
+    }
+
+    fn alternation(&mut self, parts: &[Hir]) -> Option<()> {
+        let (last, parts) = parts.split_last()?;
+        let mut jumps = Vec::new();
+        for part in parts {
+            let branch = self.branch()?;
+            self.node(part)?;
+            jumps.push(self.ops.len());
+            self.push(Op::Jump(0))?;
+            self.lead(branch, true);
+        }
+        self.node(last)?;
+        let end = self.ops.len();
+        jumps.into_iter().for_each(|jump| self.ops[jump] = Op::Jump(end));
+        Some(())
+    }
+
+    fn repetition(&mut self, repetition: &Repetition) -> Option<()> {
+        let &Repetition { min, max, greedy, ref sub } = repetition;
+        let sub = self.bare(sub);
+        if let Some(class) = Class::of(sub) {
+            let class = self.class(class);
+            let run = Run { class, min, max, is_greedy: greedy, follow: First::NOTHING, is_forced: false };
+            return self.push(Op::Run(Box::new(run)));
+        }
+        // What an empty round of a loop means is the library's to know.
+        let can_be_empty = sub.properties().minimum_len()? == 0;
+        if can_be_empty && (min, max) != (0, Some(1)) {
+            return None;
+        }
+        (0..min).try_for_each(|_| self.node(sub))?;
+        match max {
+            None => self.unbounded(sub, greedy),
+            Some(max) => self.optional(sub, greedy, max - min),
+        }
+    }
+
+    fn unbounded(&mut self, sub: &Hir, is_greedy: bool) -> Option<()> {
+        let branch = self.branch()?;
+        self.node(sub)?;
+        self.push(Op::Jump(branch))?;
+        self.lead(branch, is_greedy);
+        Some(())
+    }
+
+    /// Up to `count` times, each inside the one before.
+    fn optional(&mut self, sub: &Hir, is_greedy: bool, count: u32) -> Option<()> {
+        let mut branches = Vec::new();
+        for _ in 0..count {
+            branches.push(self.branch()?);
+            self.node(sub)?;
+        }
+        branches.into_iter().for_each(|branch| self.lead(branch, is_greedy));
+        Some(())
+    }
+
+    fn branch(&mut self) -> Option<usize> {
+        let at = self.ops.len();
+        self.push(Op::Branch(Box::new(Branch::new(at + 1))))?;
+        Some(at)
+    }
+
+    /// Leads a branch between what follows it and the next operation, the former preferred or not.
+    fn lead(&mut self, branch: usize, prefers_inside: bool) {
+        let end = self.ops.len();
+        if let Op::Branch(branch) = &mut self.ops[branch] {
+            if prefers_inside {
+                branch.other = end;
+            } else {
+                branch.preferred = end;
+            }
+        }
+    }
+}
+
+/// Whether the matcher knows how to look.
+fn is_known(look: Look) -> bool {
+    matches!(look, Look::Start | Look::End | Look::StartLF | Look::EndLF | Look::WordUnicode | Look::WordUnicodeNegate)
+}

@@ -1,0 +1,81 @@
+//! What a part of a pattern can begin with: so that the next byte of a text rules it out, or says where to look for it.
+
+use memchr::{memchr, memrchr};
+
+use super::class::continues;
+
+/// The bytes that a part of a pattern can go on with, or more. Bytes that only continue a character are never among them,
+/// so that what is found is the border of one.
+#[derive(Clone, Debug)]
+pub(super) struct First {
+    bytes: [bool; 256],
+    /// Whether it can go on at the end of the text.
+    at_end: bool,
+    /// The only byte, if the end is not possible.
+    only: Option<u8>,
+}
+
+impl First {
+    pub(super) const NOTHING: First = First { bytes: [false; 256], at_end: false, only: None };
+
+    /// Adds bytes with which a character begins.
+    pub(super) fn add(&mut self, bytes: impl IntoIterator<Item = u8>) {
+        bytes.into_iter().for_each(|byte| self.bytes[usize::from(byte)] = true);
+    }
+
+    /// Adds the end of the text.
+    pub(super) fn add_end(&mut self) {
+        self.at_end = true;
+    }
+
+    /// Adds whatever a text can go on with.
+    pub(super) fn add_all(&mut self) {
+        self.add_end();
+        self.add((0..=u8::MAX).filter(|&byte| !continues(byte)));
+    }
+
+    /// Ends the adding.
+    pub(super) fn settle(mut self) -> First {
+        let mut all = (0..=u8::MAX).filter(|&byte| self.has(byte));
+        self.only = match (all.next(), all.next()) {
+            (Some(only), None) if !self.at_end => Some(only),
+            _ => None,
+        };
+        self
+    }
+
+    /// Whether the part can go on with a byte.
+    pub(super) fn has(&self, byte: u8) -> bool {
+        self.bytes[usize::from(byte)]
+    }
+
+    /// Whether it can go on at the end of the text.
+    pub(super) fn has_end(&self) -> bool {
+        self.at_end
+    }
+
+    /// The first position of `from..end` at which the part can go on; the end of the text is a position too.
+    #[inline]
+    pub(super) fn find(&self, text: &[u8], from: usize, end: usize) -> Option<usize> {
+        let within = &text[from..end.min(text.len())];
+        let found = match self.only {
+            Some(only) => memchr(only, within),
+            None => within.iter().position(|&byte| self.has(byte)),
+        };
+        found.map(|place| from + place).or_else(|| (self.at_end && end > text.len()).then_some(text.len()))
+    }
+
+    /// The last such position.
+    #[inline]
+    pub(super) fn rfind(&self, text: &[u8], from: usize, end: usize) -> Option<usize> {
+        if self.at_end && end > text.len() {
+            return Some(text.len());
+        }
+        let within = &text[from..end.min(text.len())];
+        let found = match self.only {
+            Some(only) => memrchr(only, within),
+            None => within.iter().rposition(|&byte| self.has(byte)),
+        };
+        found.map(|place| from + place)
+    }
+}

@@ -1,0 +1,132 @@
+//! Prints what a text costs with and without programs: `cargo test --release -p rowmill-exec regexp::speed -- --ignored
+//! --nocapture`.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use arrow::array::StringViewBuilder;
+use rand::prelude::*;
+
+use super::*;
+
+const TEXTS: usize = 1 << 16;
+
+/// Addresses of pages as they refer to others: 30 to 100 bytes, most of them of sites with many pages.
+fn referers() -> StringViewArray {
+    let mut random = StdRng::seed_from_u64(1);
+    let mut word = |from: &[&'static str]| *from.choose(&mut random).unwrap();
+    let syllables = ["ta", "ro", "mi", "ne", "ka", "lo", "shop", "news", "auto", "-", "foto", "ru"];
+    let text = |_| {
+        let mut text = String::from(word(&["http://", "http://", "https://", ""]));
+        text += word(&["www.", "", "m.", "yandsearch.", "forum."]);
+        (0..3).for_each(|_| text += word(&syllables));
+        text += word(&[".ru", ".com", ".org", ".net.ua"]);
+        text += word(&["/", "/", "/search?text=", "/index.php?id="]);
+        while text.len() < 30 || word(&["on", "on", "on", "on", "on", "on", "end"]) == "on" && text.len() < 100 {
+            text += word(&syllables);
+            text += word(&["/", "", "%20", "&p=1", "привет", ".html"]);
+        }
+        text
+    };
+    StringViewArray::from_iter_values((0..TEXTS).map(text))
+}
+
+/// Nanoseconds per text of several ways, the best of many turns of each.
+fn nanoseconds<const N: usize>(mut ways: [&mut dyn FnMut(); N]) -> [f64; N] {
+    let mut best = [f64::MAX; N];
+    for _ in 0..9 {
+        for (way, best) in ways.iter_mut().zip(&mut best) {
+            let start = Instant::now();
+            way();
+            *best = best.min(start.elapsed().as_secs_f64() * 1e9 / TEXTS as f64);
+        }
+    }
+    best
+}
+
+/// What the library does by itself, text by text.
+fn by_library(texts: &StringViewArray, regex: &Regex, limit: usize, replacement: &str) -> StringViewArray {
+    let mut builder = StringViewBuilder::with_capacity(texts.len());
+    texts.iter().flatten().for_each(|text| builder.append_value(regex.replacen(text, limit, replacement)));
+    builder.finish()
+}
+
+/// A pattern that ends in `.*$` by the library without that end, group 1 taken out of where it stands.
+fn by_short_pattern(texts: &StringViewArray, short: &Regex) -> StringViewArray {
+    let mut builder = StringViewBuilder::with_capacity(texts.len());
+    let mut locations = short.capture_locations();
+    for text in texts.iter().flatten() {
+        match short.captures_read(&mut locations, text) {
+            Some(_) => builder.append_value(locations.get(1).map_or("", |(start, end)| &text[start..end])),
+            None => builder.append_value(text),
+        }
+    }
+    builder.finish()
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn every_way() {
+    let texts = referers();
+    let (host, short) = (r"^https?://(?:www\.)?([^/]+)/.*$", Regex::new(r"^https?://(?:www\.)?([^/]+)/").unwrap());
+    let bytes: u64 = texts.lengths().map(u64::from).sum();
+    println!("{} bytes per text", bytes / TEXTS as u64);
+    let [before] = nanoseconds([&mut || drop(black_box(by_short_pattern(&texts, &short)))]);
+    println!("without the end of the pattern, one group taken out: {before:.0} ns");
+    let start = Instant::now();
+    (0..100).for_each(|_| drop(black_box(Replacer::new(host, r"\1", None))));
+    println!("reading pattern and replacement: {:.0} us", start.elapsed().as_secs_f64() * 1e4);
+
+    let replacements = [
+        (host, r"\1", ""),
+        (host, r"\1 of \0", ""),
+        ("^https?://", "", ""),
+        (r"\?.*$", "", ""),
+        (r"^(.*)/[^/]*$", r"\1", ""),
+        ("[0-9]+", "#", "g"),
+        (r"(\w+)\.(\w+)", r"\2.\1", ""),
+        ("(?:ru|com)/", "", ""),
+        ("(yandsearch|forum|m)\\.([^/]*)", r"\2", ""),
+        ("(?:ta|ro|mi)+(?:ne|ka)", "-", "g"),
+        ("WWW", "-", "gi"),
+    ];
+    for (pattern, replacement, flags) in replacements {
+        let full = if flags.contains('i') { format!("(?i){pattern}") } else { pattern.to_string() };
+        let regex = Regex::new(&full).unwrap();
+        let dollars = replacement.replace('\\', "$");
+        let limit = usize::from(!flags.contains('g'));
+        let ours = Replacer::new(pattern, replacement, (!flags.is_empty()).then_some(flags)).unwrap();
+        let mut plain = Replacer::new(pattern, replacement, (!flags.is_empty()).then_some(flags)).unwrap();
+        plain.search.forget_program();
+        let [library, plain, ours] = nanoseconds([
+            &mut || drop(black_box(by_library(&texts, &regex, limit, &dollars))),
+            &mut || drop(black_box(plain.replace(&texts))),
+            &mut || drop(black_box(ours.replace(&texts))),
+        ]);
+        println!(
+            "replace {pattern} by {replacement:?} {flags}: {library:.0} ns by the library, {plain:.0} without a program, \
+             {ours:.0} now ({:.2})",
+            ours / library
+        );
+    }
+
+    for pattern in [
+        host,
+        "^https?://[^/]*shop",
+        "auto",
+        ".*auto.*html",
+        "shop|news|auto",
+        "[0-9]+",
+        r"\.ru/.*привет",
+        "(?i)AUTO",
+        r"\w+\.html$",
+        r"^\w+://\w+\.ru",
+    ] {
+        let regex = Regex::new(pattern).unwrap();
+        let ours = Matcher::new(pattern, None).unwrap();
+        let library = || BooleanBuffer::collect_bool(texts.len(), |row| regex.is_match(texts.value(row)));
+        let [library, now] =
+            nanoseconds([&mut || drop(black_box(library())), &mut || drop(black_box(ours.is_match(&texts)))]);
+        println!("match {pattern}: {library:.0} ns by the library, {now:.0} now ({:.2})", now / library);
+    }
+}

@@ -1,0 +1,55 @@
+//! What a match is replaced with: text, and references to groups.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::Regex;
+use regex_automata::util::interpolate;
+
+use super::rewrite::Rewrite;
+
+/// The references of a replacement in SQL.
+static REFERENCE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\\{1,2}(\d+)").expect("the pattern of a reference is valid"));
+
+/// A replacement, read.
+#[derive(Debug)]
+pub(super) struct Template {
+    text: String,
+    /// The groups that come in between, in order, each with its place in the text.
+    references: Vec<(usize, usize)>,
+}
+
+impl Template {
+    /// Reads a replacement of matches of `regex`. `\1` (or `\\1`, as doubled by an escape) stands for group 1, and so
+    /// does whatever does in the `regex` library: `$1`, `${1}`, `$name`, with `$$` for the sign itself. Groups that the
+    /// pattern does not have are empty.
+    pub(super) fn new(replacement: &str, regex: &Regex) -> Template {
+        let replacement = REFERENCE.replace_all(replacement, "$${$1}");
+        let mut text = String::new();
+        let mut references = Vec::new();
+        let named = |name: &str| regex.capture_names().position(|group| group == Some(name));
+        interpolate::string(&replacement, |group, text| references.push((text.len(), group)), named, &mut text);
+        references.retain(|&(_, group)| group < regex.captures_len());
+        Template { text, references }
+    }
+
+    /// The groups that are referred to, 0 for the match.
+    pub(super) fn groups(&self) -> BTreeSet<usize> {
+        self.references.iter().map(|&(_, group)| group).collect()
+    }
+
+    /// Writes the replacement of a match, whose groups have these positions.
+    #[inline]
+    pub(super) fn write(&self, source: &str, rewrite: &mut Rewrite, group: impl Fn(usize) -> Option<(usize, usize)>) {
+        let mut written = 0;
+        for &(place, reference) in &self.references {
+            rewrite.write(source, &self.text[written..place]);
+            written = place;
+            if let Some((start, end)) = group(reference) {
+                rewrite.copy(source, start, end);
+            }
+        }
+        rewrite.write(source, &self.text[written..]);
+    }
+}

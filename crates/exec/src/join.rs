@@ -36,6 +36,7 @@ use std::sync::atomic::AtomicUsize;
 
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Result};
+use rowmill_plan::JoinKind;
 
 use self::gather::{BuildRows, Gathered};
 use self::index::Hashing;
@@ -50,58 +51,6 @@ use crate::phase::Phase;
 
 /// The name of the operator in errors.
 const OWNER: &str = "JOIN";
-
-/// Which rows a join gives. Two rows match if their keys are equal and the condition is true of both together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JoinKind {
-    /// Every pair of rows that match.
-    Inner,
-    /// Every pair, and rows of the probe side without a match, with NULL beside them.
-    ProbeOuter,
-    /// Every pair, and rows of the build side without a match, with NULL beside them.
-    BuildOuter,
-    /// Every pair, and rows of both sides without a match.
-    FullOuter,
-    /// Rows of the probe side with a match.
-    ProbeSemi,
-    /// Rows of the probe side without a match.
-    ProbeAnti,
-    /// Rows of the build side with a match.
-    BuildSemi,
-    /// Rows of the build side without a match.
-    BuildAnti,
-    /// All rows of the probe side, and as a last column (Boolean) whether each has a match.
-    ProbeMark,
-}
-
-impl JoinKind {
-    fn gives_pairs(self) -> bool {
-        matches!(self, JoinKind::Inner | JoinKind::ProbeOuter | JoinKind::BuildOuter | JoinKind::FullOuter)
-    }
-
-    /// Whether rows of the probe side may come out that have no match.
-    fn keeps_probe(self) -> bool {
-        matches!(self, JoinKind::ProbeOuter | JoinKind::FullOuter | JoinKind::ProbeAnti | JoinKind::ProbeMark)
-    }
-
-    /// Whether it has to be known of each row of the build side if it has a match.
-    fn marks_build(self) -> bool {
-        matches!(self, JoinKind::BuildOuter | JoinKind::FullOuter | JoinKind::BuildSemi | JoinKind::BuildAnti)
-    }
-
-    /// Whether it has to be known of each row of the probe side if it has a match, and no more.
-    fn asks_of_probe(self) -> bool {
-        matches!(self, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark)
-    }
-
-    fn has_build_columns(self) -> bool {
-        self.gives_pairs() || matches!(self, JoinKind::BuildSemi | JoinKind::BuildAnti)
-    }
-
-    fn has_probe_columns(self) -> bool {
-        self.gives_pairs() || self.asks_of_probe()
-    }
-}
 
 /// What is to be joined, and how. Columns of pairs are those of the build side followed by those of the probe side.
 #[derive(Clone, Debug)]

@@ -10,16 +10,19 @@ use std::time::Instant;
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Result};
-use rowmill_plan::{Expr, Group, Node, Scan, SortKey};
+use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use crate::batch::{BatchSource, Batches};
 use crate::filter::Filter;
 use crate::function::VectorFunction;
-use crate::group::{GroupBy, GroupRequest};
+use crate::group::{GroupBy, GroupRequest, GroupTop};
+use crate::join::{Join, JoinRequest};
+use crate::key_filter::KeyFilter;
 use crate::limit::Limit;
 use crate::project::{Project, Projected};
 use crate::scan::{ScanMetrics, ScanRequest, TableScan, TopKey, TopRequest};
+use crate::sort::{Sort, SortRequest};
 
 /// Above so many rows their keys are no small thing for a scan to keep.
 const TOP_ROWS_MAX: usize = 10_000;
@@ -130,6 +133,14 @@ impl BatchSource for Watched {
             batch
         }))
     }
+
+    fn accepts(&self, column: usize) -> bool {
+        self.source.accepts(column)
+    }
+
+    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
+        self.source.offer(column, filter);
+    }
 }
 
 /// Which rows of an operator are needed.
@@ -167,15 +178,27 @@ impl Environment<'_> {
                 (Project::new(input, exprs.collect(), schema, self.cancel.clone()), None, vec![below])
             }
             Node::Group { input, group, schema } => return self.build_group(input, group, schema, wish),
-            Node::Join(_) => todo!(),
+            Node::Join(join) => {
+                let (build, of_build) = self.build(&join.build, Wish::All)?;
+                let (probe, of_probe) = self.build(&join.probe, Wish::All)?;
+                (Join::new(build, probe, self.join_request(join))?, None, vec![of_build, of_probe])
+            }
             Node::Sort { input, keys, skip, rows } => {
                 let wish = match rows {
                     Some(rows) => Wish::Top { keys, rows: skip + rows },
                     None => Wish::All,
                 };
                 let (input, below) = self.build(input, wish)?;
-                let _ = (&input, &below);
-                todo!()
+                let request = SortRequest {
+                    keys: keys.clone(),
+                    skip: *skip,
+                    rows: *rows,
+                    schema: Arc::clone(input.schema()),
+                    batch_rows: self.batch_rows,
+                    cancel: self.cancel.clone(),
+                    broker: self.broker.clone(),
+                };
+                (Sort::new(input, request)?, None, vec![below])
             }
             Node::Limit { input, skip, rows } => {
                 let wish = rows.map_or(Wish::All, |rows| Wish::Any(skip + rows));
@@ -184,6 +207,21 @@ impl Environment<'_> {
             }
         };
         Ok(watched(source, scan, inputs))
+    }
+
+    fn join_request(&self, join: &plan::Join) -> JoinRequest {
+        JoinRequest {
+            kind: join.kind,
+            on: join.on.clone(),
+            nulls_equal: join.nulls_equal,
+            residual: join.condition.map(|condition| self.function(condition)),
+            output: join.output.iter().copied().filter(|column| *column < join.columns()).collect(),
+            schema: Arc::clone(&join.schema),
+            batch_rows: self.batch_rows,
+            cancel: self.cancel.clone(),
+            broker: self.broker.clone(),
+            null_aware: join.null_aware,
+        }
     }
 
     fn scan_request(&self, scan: &Scan, wish: Wish<'_>) -> ScanRequest {
@@ -230,6 +268,14 @@ impl Environment<'_> {
             group,
             functions,
             schema: Arc::clone(schema),
+            top: match wish {
+                Wish::Top { keys, rows } => Some(GroupTop { keys: keys.to_vec(), rows }),
+                _ => None,
+            },
+            limit: match wish {
+                Wish::Any(rows) => Some(rows),
+                _ => None,
+            },
             batch_rows: self.batch_rows,
             cancel: self.cancel.clone(),
             broker: self.broker.clone(),
@@ -321,17 +367,5 @@ impl VectorFunction for Moved {
 
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         self.function.evaluate(columns, rows)
-    }
-}
-
-impl crate::batch::BatchSource for crate::scan::TableScan {
-    fn schema(&self) -> &SchemaRef {
-        self.schema()
-    }
-    fn parallelism(&self) -> usize {
-        self.frames()
-    }
-    fn worker(self: Arc<Self>) -> crate::batch::Batches {
-        Box::new(self.cursor())
     }
 }

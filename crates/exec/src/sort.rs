@@ -34,6 +34,7 @@ use std::sync::Arc;
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Result};
+use rowmill_plan::SortKey;
 
 use self::entry::Wide;
 use self::key::KeyLayout;
@@ -48,21 +49,9 @@ const OWNER: &str = "ORDER BY";
 /// First rows up to which a worker only keeps as many; if more are asked for, it keeps all.
 const TOP_ROWS_MAX: usize = 1 << 16;
 
-/// One of the columns that rows are ordered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SortKey {
-    /// Its position in the input.
-    pub column: usize,
-    /// `DESC`
-    pub descending: bool,
-    /// `NULLS FIRST`
-    pub nulls_first: bool,
-}
-
-impl SortKey {
-    fn options(&self) -> SortOptions {
-        SortOptions { descending: self.descending, nulls_first: self.nulls_first }
-    }
+/// How Arrow says it.
+fn options(key: &SortKey) -> SortOptions {
+    SortOptions { descending: key.descending, nulls_first: key.nulls_first }
 }
 
 /// An order of rows, and which of them are given.

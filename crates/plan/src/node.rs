@@ -100,27 +100,59 @@ pub struct Join {
     pub schema: SchemaRef,
 }
 
-/// Which rows a join gives.
+/// Which rows a join gives. Two rows match if their keys are equal and the condition is true of both together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JoinKind {
-    /// Pairs.
+    /// Every pair of rows that match.
     Inner,
-    /// Pairs, and rows of `probe` without one.
+    /// Every pair, and rows of the probe side without a match, with NULL beside them.
     ProbeOuter,
-    /// Pairs, and rows of `build` without one.
+    /// Every pair, and rows of the build side without a match, with NULL beside them.
     BuildOuter,
-    /// Pairs, and rows of both without one.
+    /// Every pair, and rows of both sides without a match.
     FullOuter,
-    /// Rows of `probe` with a pair.
+    /// Rows of the probe side with a match.
     ProbeSemi,
-    /// Rows of `probe` without a pair.
+    /// Rows of the probe side without a match.
     ProbeAnti,
-    /// Rows of `build` with a pair.
+    /// Rows of the build side with a match.
     BuildSemi,
-    /// Rows of `build` without a pair.
+    /// Rows of the build side without a match.
     BuildAnti,
-    /// Rows of `probe`, and behind their columns whether there is a pair.
+    /// All rows of the probe side, and as a last column (Boolean) whether each has a match.
     ProbeMark,
+}
+
+impl JoinKind {
+    /// Whether rows of both sides stand side by side in the result.
+    pub fn gives_pairs(self) -> bool {
+        matches!(self, JoinKind::Inner | JoinKind::ProbeOuter | JoinKind::BuildOuter | JoinKind::FullOuter)
+    }
+
+    /// Whether rows of the probe side may come out that have no match.
+    pub fn keeps_probe(self) -> bool {
+        matches!(self, JoinKind::ProbeOuter | JoinKind::FullOuter | JoinKind::ProbeAnti | JoinKind::ProbeMark)
+    }
+
+    /// Whether it has to be known of each row of the build side if it has a match.
+    pub fn marks_build(self) -> bool {
+        matches!(self, JoinKind::BuildOuter | JoinKind::FullOuter | JoinKind::BuildSemi | JoinKind::BuildAnti)
+    }
+
+    /// Whether it has to be known of each row of the probe side if it has a match, and no more.
+    pub fn asks_of_probe(self) -> bool {
+        matches!(self, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark)
+    }
+
+    /// Whether columns of the build side are in the result.
+    pub fn has_build_columns(self) -> bool {
+        self.gives_pairs() || matches!(self, JoinKind::BuildSemi | JoinKind::BuildAnti)
+    }
+
+    /// Whether columns of the probe side are in the result.
+    pub fn has_probe_columns(self) -> bool {
+        self.gives_pairs() || self.asks_of_probe()
+    }
 }
 
 /// One of the columns that rows are ordered by.
@@ -179,6 +211,11 @@ impl Node {
 }
 
 impl Join {
+    /// Columns of `build` and of `probe`; the mark, if there is one, is behind them.
+    pub fn columns(&self) -> usize {
+        self.build.schema().fields().len() + self.probe.schema().fields().len()
+    }
+
     /// Whether a column can be NULL in the result, by its place among those of `build` and `probe`.
     fn is_nullable(&self, column: usize) -> bool {
         let of_build = self.build.schema().fields().len();

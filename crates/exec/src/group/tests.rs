@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, Settings, SqlType};
+use rowmill_plan::SortKey;
 use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Expr, Group, Key, Predicate};
 use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA};
 
@@ -474,7 +475,7 @@ fn random_tables_are_grouped_as_by_the_model() {
 
 /// How a row compares with another one in an order.
 fn compare(left: &[Value], right: &[Value], top: &GroupTop) -> std::cmp::Ordering {
-    let of = |key: &GroupTopKey| {
+    let of = |key: &SortKey| {
         let (left, right) = (&left[key.column], &right[key.column]);
         match (*left == Value::Null, *right == Value::Null) {
             (false, false) if key.descending => right.cmp(left),
@@ -499,7 +500,7 @@ fn the_first_groups_of_an_order_are_among_those_that_are_given() {
         }
         let mut all = model(&data.rows(), &data, &functions, &group);
         for policy in policies() {
-            let keys = (0..random.random_range(1..4)).map(|_| GroupTopKey {
+            let keys = (0..random.random_range(1..4)).map(|_| SortKey {
                 column: random.random_range(0..columns),
                 descending: random.random(),
                 nulls_first: random.random(),
@@ -526,7 +527,7 @@ fn the_first_groups_of_an_order_are_among_those_that_are_given() {
 fn few_groups_are_given_where_few_are_asked_for() {
     let (data, mut group) = many();
     group.aggregates.push(aggregate(AggregateFunction::Count, None));
-    let key = |column| GroupTopKey { column, descending: true, nulls_first: false };
+    let key = |column| SortKey { column, descending: true, nulls_first: false };
     // Nearly all groups have the same count, and many texts begin alike.
     for (keys, most) in [(vec![key(1)], 100), (vec![key(1), key(1)], 100), (vec![key(1), key(0)], 60_000)] {
         let top = Some(GroupTop { keys, rows: 10 });

@@ -8,28 +8,18 @@ use std::collections::BinaryHeap;
 
 use parking_lot::Mutex;
 use rowmill_base::Result;
+use rowmill_plan::SortKey;
 
 use super::layout::{KeyColumn, Layout, Place};
 use super::rank::{Rank, text_rank};
 use super::state::{BitOrder, Finished, States, wide_number};
 use super::texts::TextStore;
 
-/// One of the columns that groups are ordered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupTopKey {
-    /// Its place in the result.
-    pub column: usize,
-    /// `DESC`
-    pub descending: bool,
-    /// `NULLS FIRST`
-    pub nulls_first: bool,
-}
-
 /// An order of groups of which only the first matter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupTop {
     /// What groups are ordered by, at least one.
-    pub keys: Vec<GroupTopKey>,
+    pub keys: Vec<SortKey>,
     /// How many matter.
     pub rows: usize,
 }
@@ -66,7 +56,7 @@ impl Top {
     /// What `top` asks of groups with such rows; none if they cannot be ranked.
     pub(super) fn new(top: &GroupTop, layout: &Layout, states: &States) -> Option<Top> {
         let mut keys = Vec::new();
-        for GroupTopKey { column, descending, nulls_first } in &top.keys {
+        for SortKey { column, descending, nulls_first } in &top.keys {
             let rank = Rank { descending: *descending, nulls_first: *nulls_first };
             let (source, is_exact) = match column.checked_sub(layout.key_count()) {
                 Some(aggregate) => (Source::Aggregate(aggregate), states.is_exact_rank(aggregate)),

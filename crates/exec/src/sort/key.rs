@@ -12,10 +12,10 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::Result;
 
-use super::SortKey;
 use super::entry::{Entry, Place, Wide};
 use super::long::{LongKeys, LongLayout};
 use super::numbers::{Numbers, numbers_of, width_of};
+use super::{SortKey, options};
 
 /// What keys are made of.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ fn fixed_columns(keys: &[SortKey], widths: &[u32]) -> Vec<FixedColumn> {
     let column = |(number, key): (usize, &SortKey)| FixedColumn {
         width: widths[number],
         shift: bits_of(&widths[number + 1..]),
-        options: key.options(),
+        options: options(key),
     };
     keys.iter().enumerate().map(column).collect()
 }

@@ -17,8 +17,8 @@ use arrow::error::ArrowError;
 use arrow::row::{RowConverter, Rows, SortField};
 use rowmill_base::{Error, ErrorKind, Result};
 
-use super::SortKey;
 use super::entry::{Entry, PLACE_BITS};
+use super::{SortKey, options};
 
 /// Bytes of a key that an entry has.
 pub(super) const ENTRY_BYTES: usize = 24;
@@ -66,7 +66,7 @@ impl LongLayout {
             return Ok(LongLayout::Text { descending: key.descending, nulls_first: key.nulls_first });
         }
         let fields =
-            keys.iter().zip(kinds).map(|(key, kind)| SortField::new_with_options((*kind).clone(), key.options()));
+            keys.iter().zip(kinds).map(|(key, kind)| SortField::new_with_options((*kind).clone(), options(key)));
         RowConverter::new(fields.collect())
             .map(LongLayout::Rows)
             .map_err(|error| Error::new(ErrorKind::Unsupported, format!("ORDER BY: {error}")))

@@ -128,7 +128,7 @@ fn comparator(batch: &RecordBatch, keys: &[SortKey]) -> impl Fn(usize, usize) ->
         .iter()
         .map(|key| {
             let column = one_zero(batch.column(key.column));
-            make_comparator(&column, &column, key.options()).expect("a type that has an order")
+            make_comparator(&column, &column, options(key)).expect("a type that has an order")
         })
         .collect();
     move |left, right| {

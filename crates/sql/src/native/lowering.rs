@@ -29,48 +29,12 @@ use crate::errors::plain;
 use crate::predicate::translate;
 use crate::table_scan::SnapshotTable;
 
-<<<<<<< HEAD
 /// A part of a logical plan after lowering.
 pub(super) enum Lowered {
     /// All of it is native.
     Native(Box<Rows>),
     /// Some of what is below it may be, as leaves.
     Foreign(LogicalPlan),
-=======
-/// A GROUP BY over a stored table as a leaf that the engine runs; `None` if it does not.
-pub(super) fn group(node: &LogicalPlan, state: &SessionState) -> Result<Option<LogicalPlan>> {
-    let LogicalPlan::Aggregate(aggregate) = node else { return Ok(None) };
-    let Some(relation) = relation(&aggregate.input)? else { return Ok(None) };
-    let provider = source_as_provider(&relation.scan.source)?;
-    let Some(table) = (&*provider as &dyn std::any::Any).downcast_ref::<SnapshotTable>() else { return Ok(None) };
-    let input = aggregate.input.schema();
-    let mut lowering = Lowering { table, relation, input, state, functions: Vec::new(), texts: Vec::new() };
-    let Some(group) = lowering.group(aggregate)? else { return Ok(None) };
-    let context = Arc::clone(table.context());
-    let leaf = GroupTable {
-        text: lowering.text_of(&group),
-        request: GroupRequest {
-            group,
-            functions: lowering.functions,
-            schema: Arc::clone(aggregate.schema.inner()),
-            top: None,
-            limit: None,
-            batch_rows: context.settings.number("batch_rows") as usize,
-            cancel: context.cancel.clone(),
-            broker: context.broker.clone(),
-        },
-        source: Arc::clone(table.source()),
-        context,
-    };
-    Ok(Some(LogicalPlan::TableScan(TableScan {
-        projected_schema: Arc::clone(&aggregate.schema),
-        source: provider_as_source(Arc::new(leaf)),
-        projection: None,
-        filters: Vec::new(),
-        fetch: None,
-        ..lowering.relation.scan.clone()
-    })))
->>>>>>> h-group
 }
 
 /// Lowers one logical plan.
@@ -131,9 +95,9 @@ impl<'a> Lowerer<'a> {
             (LogicalPlan::Projection(projection), [input]) => projected(projection, input)?,
             (LogicalPlan::Filter(filter), [input]) => self.filter(filter, input)?,
             (LogicalPlan::Aggregate(aggregate), [input]) => self.group(aggregate, input)?,
-            (LogicalPlan::Sort(sort), [input]) if false => self.sort(sort, input)?,
+            (LogicalPlan::Sort(sort), [input]) => self.sort(sort, input)?,
             (LogicalPlan::Limit(limit), [input]) => self.limit(limit, input)?,
-            (LogicalPlan::Join(join), [left, right]) if false => self.join(join, left.clone(), right.clone())?,
+            (LogicalPlan::Join(join), [left, right]) => self.join(join, left.clone(), right.clone())?,
             _ => None,
         };
         match lowered {

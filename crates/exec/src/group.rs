@@ -27,13 +27,14 @@ use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::{Expr, Group};
 use rowmill_storage::TableSource;
+use rowmill_storage::chunk::Verdict;
 
 use self::partition::{KeyLayout, Partition, table_bytes};
 use self::rows::{Rows, Values};
 use self::state::{Grouped, States};
 use crate::scan::ScanMetrics;
-use crate::scan::block_state::BlockState;
-use crate::scan::verdict::Verdict;
+use crate::scan::block_state::verdict;
+use crate::scan::filter::Filter;
 
 /// The name of the operator in errors.
 const OWNER: &str = "GROUP BY";
@@ -73,6 +74,7 @@ pub struct GroupRequest {
 pub struct GroupBy {
     source: Arc<dyn TableSource>,
     request: GroupRequest,
+    filter: Filter,
     layout: KeyLayout,
     states: States,
     partitions: usize,
@@ -116,6 +118,7 @@ impl GroupBy {
             false => (source.row_count() as usize / GROUPS_PER_PARTITION).next_power_of_two().min(PARTITIONS_MAX),
         };
         Arc::new(GroupBy {
+            filter: Filter::new(source.table(), request.group.predicates.clone()),
             layout: KeyLayout::new(&request.group.keys),
             states: States::new(&request.group.aggregates),
             partitions,
@@ -172,14 +175,15 @@ impl GroupBy {
         let (blocks, runs) = (self.source.blocks(), self.source.runs());
         let columns = self.columns_read();
         let table = &**self.source.table();
+        let no_filter = Filter::default();
         loop {
             self.request.cancel.check()?;
             let part = self.next_part.fetch_add(1, Ordering::AcqRel);
-            let (predicates, functions) = (&self.request.group.predicates, &self.request.functions);
+            let (filter, functions) = (&self.filter, &self.request.functions);
             if let Some(block) = blocks.get(part) {
                 let verdict = match block.live_rows() {
                     0 => Verdict::Nothing,
-                    _ => BlockState::verdict(block, table, predicates)?,
+                    _ => verdict(block, table, filter)?,
                 };
                 add(&self.metrics.rows_read, block.live_rows());
                 if verdict == Verdict::Nothing {
@@ -188,16 +192,16 @@ impl GroupBy {
                 }
                 add(&self.metrics.blocks_read, 1);
                 // What is true of every row need not be asked of any.
-                let predicates = if verdict == Verdict::Everything { &[][..] } else { predicates };
-                if self.request.group.keys.is_empty() && predicates.is_empty() {
+                let filter = if verdict == Verdict::Everything { &no_filter } else { filter };
+                if self.request.group.keys.is_empty() && filter.is_empty() {
                     self.add_column_by_column(block, &mut partitions)?;
                 } else {
-                    let rows = Rows::of_block(table, functions, block, predicates, &columns)?;
+                    let rows = Rows::of_block(table, functions, block, filter, &columns)?;
                     self.add(&rows, &mut partitions, &mut memory)?;
                 }
             } else if let Some(run) = runs.get(part - blocks.len()) {
                 add(&self.metrics.rows_read, run.live_rows());
-                self.add(&Rows::of_run(table, functions, run, predicates)?, &mut partitions, &mut memory)?;
+                self.add(&Rows::of_run(table, functions, run, filter)?, &mut partitions, &mut memory)?;
             } else {
                 return Ok(Gathered { partitions, _memory: memory });
             }
@@ -216,7 +220,8 @@ impl GroupBy {
                 continue;
             };
             let columns = self.columns_of([argument].into_iter());
-            let rows = Rows::of_block(self.source.table(), &self.request.functions, block, &[], &columns)?;
+            let no_filter = Filter::default();
+            let rows = Rows::of_block(self.source.table(), &self.request.functions, block, &no_filter, &columns)?;
             let values = rows.values(argument)?;
             let grouped = Grouped { rows: rows.len(), groups: None, weights: rows.weights() };
             state.add(&grouped, Some(&values), self.states.words(), &mut words)?;

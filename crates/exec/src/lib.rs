@@ -5,3 +5,5 @@ pub mod group;
 pub mod predicate;
 pub mod quotient;
 pub mod scan;
+#[cfg(test)]
+mod testing;

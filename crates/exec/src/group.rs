@@ -54,6 +54,7 @@ use self::top::Top;
 use crate::batch::{BatchSource, Batches};
 pub use crate::function::VectorFunction;
 use crate::scan::ScanMetrics;
+use crate::scan::filter::Filter;
 
 /// The name of the operator in errors.
 const OWNER: &str = "GROUP BY";
@@ -89,6 +90,8 @@ pub struct GroupRequest {
 pub struct GroupBy {
     source: GroupSource,
     request: GroupRequest,
+    /// The predicates.
+    filter: Filter,
     recipe: Recipe,
     next_part: AtomicUsize,
     /// Whether some worker has gathered enough for all.
@@ -141,7 +144,12 @@ impl GroupBy {
         // Without aggregates a group is known as soon as it is met.
         let is_known_when_met = aggregates.is_empty() && !keys.is_empty();
         let enough = request.limit.filter(|limit| is_known_when_met && *limit <= policy.groups_max);
+        let filter = match &source {
+            GroupSource::Table(table) => Filter::new(table.table(), predicates.clone()),
+            GroupSource::Batches(_) => Filter::default(),
+        };
         Ok(Arc::new(GroupBy {
+            filter,
             groups_left: AtomicUsize::new(request.limit.unwrap_or(usize::MAX)),
             top,
             recipe: Recipe { layout, states, partitions, policy, enough },

@@ -21,6 +21,8 @@ mod share;
 pub mod sort;
 #[cfg(test)]
 mod test_input;
+#[cfg(test)]
+mod testing;
 pub mod union;
 pub mod values;
 pub mod workers;

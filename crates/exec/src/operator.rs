@@ -22,6 +22,7 @@ use crate::key_filter::KeyFilter;
 use crate::limit::Limit;
 use crate::project::{Project, Projected};
 use crate::scan::{ScanMetrics, ScanRequest, TableScan, TopKey, TopRequest};
+use crate::share::with_nulls;
 use crate::sort::{Sort, SortRequest};
 
 /// Above so many rows their keys are no small thing for a scan to keep.
@@ -216,7 +217,7 @@ impl Environment<'_> {
             nulls_equal: join.nulls_equal,
             residual: join.condition.map(|condition| self.function(condition)),
             output: join.output.iter().copied().filter(|column| *column < join.columns()).collect(),
-            schema: Arc::clone(&join.schema),
+            schema: with_nulls(&join.schema),
             batch_rows: self.batch_rows,
             cancel: self.cancel.clone(),
             broker: self.broker.clone(),

@@ -6,16 +6,15 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
-use arrow::buffer::BooleanBuffer;
 use rowmill_base::{Error, Result};
-use rowmill_plan::{Expr, Predicate};
+use rowmill_plan::Expr;
 use rowmill_storage::chunk::Chunk;
 use rowmill_storage::{Block, OpenRun, TableDef};
 
 use crate::function::VectorFunction;
-use crate::predicate::evaluate;
-use crate::scan::block_state::{BlockState, is_cheaper_by_rows, selected};
-use crate::scan::{Selection, cut};
+use crate::scan::block_state::{BlockState, codes_that_pass, is_cheaper_by_rows};
+use crate::scan::filter::Filter;
+use crate::scan::{cut, live_rows, positions_of, rows_of_run};
 
 /// Rows that a function is asked for at once.
 const ROWS_PER_PIECE: usize = 1 << 13;
@@ -34,7 +33,7 @@ enum Origin<'a> {
     /// The distinct values of a column stand for the rows.
     List {
         column: usize,
-        values: ArrayRef,
+        chunk: Box<Chunk>,
     },
     Run(&'a OpenRun, &'a TableDef),
     Batch(&'a RecordBatch),
@@ -53,32 +52,29 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a block that are not deleted and pass all of `predicates`. `columns` are all that will be asked for.
+    /// The rows of a block that are not deleted and pass `filter`. `columns` are all that will be asked for.
     pub(super) fn of_block(
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
         block: &Arc<Block>,
-        predicates: &[Predicate],
+        filter: &Filter,
         columns: &[usize],
     ) -> Result<Rows<'a>> {
         if let [column] = columns
-            && let Some(rows) = Rows::of_list(table, functions, block, predicates, *column)?
+            && let Some(rows) = Rows::of_list(table, functions, block, filter, *column)?
         {
             return Ok(rows);
         }
-        let state = BlockState::new(block, table, predicates.len());
+        let state = BlockState::new(block, table, filter);
         let mut positions = Vec::new();
-        if predicates.is_empty() && block.live_rows() == block.rows() {
+        if filter.is_empty() && block.live_rows() == block.rows() {
             let origin = Origin::Block(state, table);
             return Ok(Rows { functions, origin, total: block.rows(), positions: None, weights: None });
         }
         for frame in cut(block.rows()) {
-            let mut selection = Selection::live(&frame, block.deleted());
-            state.filter(table, predicates, frame.clone(), &mut selection)?;
-            match selection.positions(frame.start) {
-                Some(selected) => positions.extend(selected),
-                None => positions.extend(frame.start as u32..frame.end as u32),
-            }
+            let mut mask = live_rows(&frame, block.deleted());
+            state.filter(table, filter, &mut mask)?;
+            positions.extend(mask.positions());
         }
         let positions = Some(positions).filter(|positions| positions.len() < block.rows());
         let origin = Origin::Block(state, table);
@@ -90,53 +86,56 @@ impl<'a> Rows<'a> {
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
         block: &Arc<Block>,
-        predicates: &[Predicate],
+        filter: &Filter,
         column: usize,
     ) -> Result<Option<Rows<'a>>> {
-        let Some(chunk) = block.chunk(table, column)? else { return Ok(None) };
-        let (Some(values), Some(counts)) = (listed(&chunk)?, chunk.counts()?) else { return Ok(None) };
+        let Some(chunk) = block.chunk(table, column)?.filter(Chunk::has_values) else { return Ok(None) };
+        let codes = match filter.is_empty() {
+            true => None,
+            false => match codes_that_pass(&chunk, filter)? {
+                Some(codes) => Some(codes.to_codes()),
+                None => return Ok(None),
+            },
+        };
+        let values = chunk.distinct().unwrap_or_default();
+        let total = values + usize::from(chunk.null_count() > 0);
+        let mut codes = codes.filter(|codes| codes.len() < total);
+        let counts = match &codes {
+            Some(codes) => chunk.take_counts(codes)?,
+            None => chunk.take_counts(&(0..total as u32).collect::<Vec<u32>>())?,
+        };
         let mut weights: Vec<u64> = counts.into_iter().map(u64::from).collect();
-        if chunk.null_count() > 0 {
-            weights.push(chunk.null_count() as u64);
-        }
-        if weights.len() != values.len() || weights.iter().sum::<u64>() != block.rows() as u64 {
+        if codes.is_none() && weights.iter().sum::<u64>() != block.rows() as u64 {
             let (found, rows) = (weights.iter().sum::<u64>(), block.rows());
             return Err(Error::corrupt(format!("the values of a column are those of {found} rows, not of {rows}")));
         }
         if let Some(deleted) = block.deleted() {
             let deleted: Vec<u32> = deleted.iter().collect();
-            let mut codes = Vec::new();
-            chunk.take_codes(&deleted, &mut codes)?;
-            for code in codes {
-                let weight = &mut weights[code as usize];
+            let mut deleted_codes = Vec::new();
+            chunk.take_codes(&deleted, &mut deleted_codes)?;
+            let codes = codes.get_or_insert_with(|| (0..total as u32).collect());
+            for code in deleted_codes {
+                let Ok(place) = codes.binary_search(&code) else { continue };
+                let weight = &mut weights[place];
                 *weight =
                     weight.checked_sub(1).ok_or_else(|| Error::corrupt("more rows have a value than the list says"))?;
             }
+            let mut left = weights.iter().map(|weight| *weight > 0);
+            codes.retain(|_| left.next().unwrap_or(false));
+            weights.retain(|weight| *weight > 0);
         }
-        let mut bits = BooleanBuffer::collect_bool(weights.len(), |value| weights[value] > 0);
-        for predicate in predicates {
-            let truth = evaluate(predicate, values.len(), &mut |_| Ok(Arc::clone(&values)))?;
-            bits = &bits & &selected(&truth);
-        }
-        let mut selection = Selection::live(&(0..values.len()), None);
-        selection.and(bits);
-        let positions = selection.positions(0);
-        if let Some(positions) = &positions {
-            weights = positions.iter().map(|position| weights[*position as usize]).collect();
-        }
-        let total = values.len();
-        let origin = Origin::List { column, values };
-        Ok(Some(Rows { functions, origin, total, positions, weights: Some(weights) }))
+        let origin = Origin::List { column, chunk: Box::new(chunk) };
+        Ok(Some(Rows { functions, origin, total, positions: codes, weights: Some(weights) }))
     }
 
-    /// The rows of an open run that are not deleted and pass all of `predicates`.
+    /// The rows of an open run that are not deleted and pass `filter`.
     pub(super) fn of_run(
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
         run: &'a OpenRun,
-        predicates: &[Predicate],
+        filter: &Filter,
     ) -> Result<Rows<'a>> {
-        let positions = Selection::of_run(table, run, predicates, &(0..run.rows()))?.positions(0);
+        let positions = positions_of(&rows_of_run(table, run, filter, &(0..run.rows()))?);
         let origin = Origin::Run(run, table);
         Ok(Rows { functions, origin, total: run.rows(), positions, weights: None })
     }
@@ -172,9 +171,13 @@ impl<'a> Rows<'a> {
 
     fn column(&self, column: usize) -> Result<Values> {
         match &self.origin {
-            Origin::List { column: listed, values } => {
-                assert_eq!(*listed, column, "only the column of the list is asked for");
-                Ok(Values { values: self.pick(values)?, codes: None, is_list: true })
+            Origin::List { column: of_list, chunk } => {
+                assert_eq!(*of_list, column, "only the column of the list is asked for");
+                let values = match &self.positions {
+                    Some(codes) => chunk.values_at(codes)?,
+                    None => listed(chunk)?.ok_or_else(|| Error::internal("a list of values that is none"))?,
+                };
+                Ok(Values { values, codes: None, is_list: true })
             }
             Origin::Batch(batch) => match batch.columns().get(column) {
                 Some(values) => Ok(Values { values: Arc::clone(values), codes: None, is_list: false }),

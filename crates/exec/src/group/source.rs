@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rowmill_base::Result;
 use rowmill_plan::Expr;
+use rowmill_storage::chunk::Verdict;
 use rowmill_storage::{Block, TableSource};
 
 use super::GroupBy;
 use super::gather::Gatherer;
 use super::rows::Rows;
 use crate::batch::BatchSource;
-use crate::scan::block_state::BlockState;
-use crate::scan::verdict::Verdict;
+use crate::scan::block_state::verdict;
+use crate::scan::filter::Filter;
 
 /// The rows of a grouping.
 #[derive(Clone, Debug)]
@@ -94,7 +95,7 @@ impl GroupBy {
 
     fn read_table(&self, source: &dyn TableSource, gatherer: &mut Gatherer<'_>) -> Result<()> {
         let (blocks, runs) = (source.blocks(), source.runs());
-        let (predicates, functions) = (&self.request.group.predicates, &self.request.functions);
+        let functions = &self.request.functions;
         let columns = self.columns_read();
         loop {
             self.request.cancel.check()?;
@@ -106,7 +107,7 @@ impl GroupBy {
                 self.read_block(source, block, &columns, gatherer)?;
             } else if let Some(run) = runs.get(part - blocks.len()) {
                 add(&self.metrics.rows_read, run.live_rows());
-                let rows = Rows::of_run(source.table(), functions, run, predicates)?;
+                let rows = Rows::of_run(source.table(), functions, run, &self.filter)?;
                 add(&self.metrics.rows_selected, rows.len());
                 gatherer.add(&rows)?;
             } else {
@@ -130,11 +131,11 @@ impl GroupBy {
         columns: &[usize],
         gatherer: &mut Gatherer<'_>,
     ) -> Result<()> {
-        let (table, group) = (&**source.table(), &self.request.group);
+        let table = &**source.table();
         add(&self.metrics.rows_read, block.live_rows());
         let verdict = match block.live_rows() {
             0 => Verdict::Nothing,
-            _ => BlockState::verdict(block, table, &group.predicates)?,
+            _ => verdict(block, table, &self.filter)?,
         };
         if verdict == Verdict::Nothing {
             add(&self.metrics.blocks_skipped, 1);
@@ -142,12 +143,13 @@ impl GroupBy {
         }
         add(&self.metrics.blocks_read, 1);
         // What is true of every row need not be asked of any.
-        let predicates = if verdict == Verdict::Everything { &[][..] } else { &group.predicates };
-        if group.keys.is_empty() && predicates.is_empty() {
+        let no_filter = Filter::default();
+        let filter = if verdict == Verdict::Everything { &no_filter } else { &self.filter };
+        if self.request.group.keys.is_empty() && filter.is_empty() {
             add(&self.metrics.rows_selected, block.live_rows());
             return self.read_column_by_column(source, block, gatherer);
         }
-        let rows = Rows::of_block(table, &self.request.functions, block, predicates, columns)?;
+        let rows = Rows::of_block(table, &self.request.functions, block, filter, columns)?;
         add(&self.metrics.rows_selected, rows.len());
         gatherer.add(&rows)
     }
@@ -169,7 +171,7 @@ impl GroupBy {
             }
         }
         for columns in read {
-            let rows = Rows::of_block(source.table(), &self.request.functions, block, &[], &columns)?;
+            let rows = Rows::of_block(source.table(), &self.request.functions, block, &Filter::default(), &columns)?;
             for cell in 0..states.cells() {
                 if self.columns_of(states.reads(cell).into_iter()) == columns {
                     let inputs = states.inputs(&rows, cell..cell + 1)?;

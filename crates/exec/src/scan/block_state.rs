@@ -1,17 +1,16 @@
-//! What the frames of one block share while it is scanned: open chunks with what they decoded, and for every conjunct
-//! that a value list can answer, its truth per code.
+//! What the frames of one block share while it is scanned: open chunks with what they decoded, and for every condition on a
+//! column, what of it is settled for the whole block.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
+use arrow::array::{Array, ArrayRef, BooleanArray, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use rowmill_base::Result;
-use rowmill_plan::{CompareOp, Predicate};
-use rowmill_storage::chunk::Chunk;
-use rowmill_storage::{Block, RowNumbers, TableDef, repeat_missing};
+use rowmill_storage::chunk::{Chunk, CodeSet, Encoding, Verdict};
+use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
 
-use super::Selection;
-use super::verdict::{ColumnFacts, Verdict, verdict};
+use super::filter::{ColumnCondition, Condition, Filter, Test};
 use crate::predicate::evaluate;
 
 /// A column of a block while it is scanned.
@@ -21,12 +20,30 @@ enum Column {
     Missing,
 }
 
-/// A conjunct, as far as it is settled for a block.
-enum Conjunct {
-    /// By the truth of each code of one column; the last is NULL's.
-    Codes { column: usize, truth: Vec<bool> },
-    /// By rows.
+/// A condition on one column, as far as it is settled for a block.
+enum Settled {
+    /// No row passes, or every row does.
+    All(bool),
+    /// The rows with these codes pass.
+    Codes(CodeSet),
+    /// Each row has to be asked.
     Rows,
+}
+
+/// What asking the rows of a block for a condition is like.
+#[derive(Clone, Copy, Debug)]
+struct Estimate {
+    /// Nanoseconds, about, for each row that is asked.
+    cost: f64,
+    /// The share of the rows that passes.
+    share: f64,
+}
+
+impl Estimate {
+    /// What it costs to be rid of a row: the order of conditions in which all together cost least.
+    fn rank(&self) -> f64 {
+        self.cost / (1.0 - self.share).max(1e-9)
+    }
 }
 
 /// One block of one scan.
@@ -34,35 +51,22 @@ pub(crate) struct BlockState {
     block: Arc<Block>,
     columns: Vec<OnceLock<Column>>,
     row_numbers: OnceLock<RowNumbers>,
-    /// One per predicate of the scan.
-    conjuncts: Vec<OnceLock<Conjunct>>,
+    /// One for each condition on a column of the filter.
+    settled: Vec<OnceLock<Settled>>,
+    /// The places of the filter's conjuncts in the order in which they are asked.
+    order: OnceLock<Vec<usize>>,
 }
 
 impl BlockState {
-    pub(crate) fn new(block: &Arc<Block>, table: &TableDef, predicates: usize) -> Self {
+    /// The block before anything of it was read. All questions are to be about the same filter.
+    pub(crate) fn new(block: &Arc<Block>, table: &TableDef, filter: &Filter) -> Self {
         BlockState {
             block: Arc::clone(block),
             columns: table.columns.iter().map(|_| OnceLock::new()).collect(),
             row_numbers: OnceLock::new(),
-            conjuncts: (0..predicates).map(|_| OnceLock::new()).collect(),
+            settled: (0..filter.tests()).map(|_| OnceLock::new()).collect(),
+            order: OnceLock::new(),
         }
-    }
-
-    /// What the zone maps say about all predicates together.
-    pub(crate) fn verdict(block: &Block, table: &TableDef, predicates: &[Predicate]) -> Result<Verdict> {
-        let facts = |index: usize| -> Result<Option<ColumnFacts>> {
-            let Some(chunk) = block.chunk_head(table, index)? else { return Ok(None) };
-            Ok(Some(ColumnFacts { rows: chunk.rows(), null_count: chunk.null_count(), zone: chunk.zone() }))
-        };
-        let mut all = Verdict::Everything;
-        for predicate in predicates {
-            match verdict(predicate, &facts)? {
-                Verdict::Nothing => return Ok(Verdict::Nothing),
-                Verdict::Everything => {}
-                Verdict::Unknown => all = Verdict::Unknown,
-            }
-        }
-        Ok(all)
     }
 
     fn column(&self, table: &TableDef, index: usize) -> Result<&Column> {
@@ -85,7 +89,7 @@ impl BlockState {
     }
 
     /// The values of all rows of `rows`.
-    pub(crate) fn read(&self, table: &TableDef, index: usize, rows: std::ops::Range<usize>) -> Result<ArrayRef> {
+    pub(crate) fn read(&self, table: &TableDef, index: usize, rows: Range<usize>) -> Result<ArrayRef> {
         match self.column(table, index)? {
             Column::Stored(chunk) => chunk.read(rows),
             Column::Missing => missing(table, index, rows.len()),
@@ -109,124 +113,251 @@ impl BlockState {
         Ok(self.row_numbers.get_or_init(|| numbers))
     }
 
-    /// Leaves of `selection`, which are some of `rows`, those that pass all of `predicates`, the scan's.
-    pub(crate) fn filter(
-        &self,
-        table: &TableDef,
-        predicates: &[Predicate],
-        rows: std::ops::Range<usize>,
-        selection: &mut Selection,
-    ) -> Result<()> {
-        for (index, predicate) in predicates.iter().enumerate() {
-            let left = selection.count();
-            if left == 0 {
+    /// Leaves of the rows in `mask` those that pass the filter.
+    pub(crate) fn filter(&self, table: &TableDef, filter: &Filter, mask: &mut RowMask) -> Result<()> {
+        for conjunct in self.order(table, filter)? {
+            if mask.is_empty() {
                 break;
             }
-            match selection.positions(rows.start) {
-                Some(positions) if self.is_looked_up(table, index, predicate, left as f64 / rows.len() as f64)? => {
-                    let column = &mut |column| self.take(table, column, &positions);
-                    selection.keep(&selected(&evaluate(predicate, left, column)?));
+            self.apply(table, &filter.conjuncts()[*conjunct], mask)?;
+        }
+        Ok(())
+    }
+
+    fn apply(&self, table: &TableDef, condition: &Condition, mask: &mut RowMask) -> Result<()> {
+        match condition {
+            Condition::Column(column) => self.apply_to_column(table, column, mask),
+            Condition::All(parts) => parts.iter().try_for_each(|part| self.apply(table, part, mask)),
+            Condition::Any(parts) => {
+                let mut left = mask.clone();
+                for part in parts {
+                    let mut passed = left.clone();
+                    self.apply(table, part, &mut passed)?;
+                    left.and_not(&passed);
                 }
-                _ => selection.and(self.select(table, index, predicate, rows.clone())?),
+                mask.and_not(&left);
+                Ok(())
+            }
+        }
+    }
+
+    fn apply_to_column(&self, table: &TableDef, condition: &ColumnCondition, mask: &mut RowMask) -> Result<()> {
+        if self.settled[condition.id].get().is_none() && self.is_looked_up(table, condition, mask)? {
+            return self.look_up(table, condition, mask);
+        }
+        match (self.settled(table, condition)?, self.column(table, condition.column)?, &condition.test) {
+            (Settled::All(true), ..) => {}
+            (Settled::All(false), ..) => mask.clear(),
+            (Settled::Codes(codes), Column::Stored(chunk), _) => chunk.retain_codes(codes, mask)?,
+            (Settled::Rows, Column::Stored(chunk), Test::Values(values)) => chunk.retain_values(values, mask)?,
+            (Settled::Codes(_) | Settled::Rows, _, Test::Values(_)) | (Settled::Codes(_), ..) => {
+                unreachable!("a column without a chunk is settled as a whole")
+            }
+            (Settled::Rows, _, Test::Predicate(predicate)) => {
+                let rows = mask.extent();
+                let truth = evaluate(predicate, rows.len(), &mut |column| self.read(table, column, rows.clone()))?;
+                mask.and_bits(rows, &selected(&truth));
             }
         }
         Ok(())
     }
 
-    /// Whether looking at this share of the rows, one by one, costs less than deciding for all values of the block.
-    fn is_looked_up(&self, table: &TableDef, index: usize, predicate: &Predicate, share: f64) -> Result<bool> {
-        if self.conjuncts[index].get().is_some() {
+    /// Whether looking at the rows of `mask`, one by one, costs less than deciding for all values of the block.
+    fn is_looked_up(&self, table: &TableDef, condition: &ColumnCondition, mask: &RowMask) -> Result<bool> {
+        let (Column::Stored(chunk), Test::Predicate(_)) = (self.column(table, condition.column)?, &condition.test)
+        else {
             return Ok(false);
-        }
-        let Some(column) = predicate.single_column() else { return Ok(false) };
-        let Column::Stored(chunk) = self.column(table, column)? else { return Ok(false) };
-        Ok(place(chunk, predicate)?.is_none() && is_cheaper_by_rows(chunk, (share * self.block.rows() as f64) as usize))
-    }
-
-    /// Which of `rows` pass the predicate at `index` of the scan.
-    fn select(
-        &self,
-        table: &TableDef,
-        index: usize,
-        predicate: &Predicate,
-        rows: std::ops::Range<usize>,
-    ) -> Result<BooleanBuffer> {
-        let conjunct = match self.conjuncts[index].get() {
-            Some(conjunct) => conjunct,
-            None => {
-                let conjunct = self.settle(table, predicate)?;
-                self.conjuncts[index].get_or_init(|| conjunct)
-            }
         };
-        match conjunct {
-            Conjunct::Codes { truth, .. } if truth.iter().all(|truth| !truth) => {
-                Ok(BooleanBuffer::new_unset(rows.len()))
+        let share = mask.count() as f64 / mask.rows().len() as f64;
+        Ok(is_cheaper_by_rows(chunk, (share * self.block.rows() as f64) as usize))
+    }
+
+    fn look_up(&self, table: &TableDef, condition: &ColumnCondition, mask: &mut RowMask) -> Result<()> {
+        let Test::Predicate(predicate) = &condition.test else { unreachable!("sets of values are never looked up") };
+        let positions = mask.positions();
+        let truth = evaluate(predicate, positions.len(), &mut |column| self.take(table, column, &positions))?;
+        mask.keep(&selected(&truth));
+        Ok(())
+    }
+
+    fn settled(&self, table: &TableDef, condition: &ColumnCondition) -> Result<&Settled> {
+        if let Some(settled) = self.settled[condition.id].get() {
+            return Ok(settled);
+        }
+        let settled = match self.column(table, condition.column)? {
+            Column::Missing => Settled::All(is_true_of_missing(table, condition)?),
+            Column::Stored(chunk) => settle(chunk, condition)?,
+        };
+        Ok(self.settled[condition.id].get_or_init(|| settled))
+    }
+
+    /// The order in which the conjuncts cost least.
+    fn order(&self, table: &TableDef, filter: &Filter) -> Result<&[usize]> {
+        if let Some(order) = self.order.get() {
+            return Ok(order);
+        }
+        let mut ranked = Vec::with_capacity(filter.conjuncts().len());
+        for (place, conjunct) in filter.conjuncts().iter().enumerate() {
+            ranked.push((self.estimate(table, conjunct)?.rank(), place));
+        }
+        ranked.sort_by(|(left, _), (right, _)| left.total_cmp(right));
+        Ok(self.order.get_or_init(|| ranked.into_iter().map(|(_, place)| place).collect()))
+    }
+
+    fn estimate(&self, table: &TableDef, condition: &Condition) -> Result<Estimate> {
+        let parts = |parts: &[Condition]| -> Result<Vec<Estimate>> {
+            parts.iter().map(|part| self.estimate(table, part)).collect()
+        };
+        let cost = |parts: &[Estimate]| parts.iter().map(|part| part.cost).sum();
+        match condition {
+            Condition::Column(column) => self.estimate_column(table, column),
+            Condition::All(all) => {
+                let all = parts(all)?;
+                Ok(Estimate { cost: cost(&all), share: all.iter().map(|part| part.share).product() })
             }
-            Conjunct::Codes { truth, .. } if truth.iter().all(|truth| *truth) => Ok(BooleanBuffer::new_set(rows.len())),
-            Conjunct::Codes { column, truth } => {
-                let Column::Stored(chunk) = self.column(table, *column)? else {
-                    unreachable!("only stored columns have codes")
-                };
-                chunk.select(rows, truth)
-            }
-            Conjunct::Rows => {
-                let count = rows.len();
-                let truth = evaluate(predicate, count, &mut |column| self.read(table, column, rows.clone()))?;
-                Ok(selected(&truth))
+            Condition::Any(any) => {
+                let any = parts(any)?;
+                Ok(Estimate { cost: cost(&any), share: any.iter().map(|part| part.share).sum::<f64>().min(1.0) })
             }
         }
     }
 
-    /// Evaluates the predicate once per distinct value if one value list can answer it.
-    fn settle(&self, table: &TableDef, predicate: &Predicate) -> Result<Conjunct> {
-        let Some(index) = predicate.single_column() else { return Ok(Conjunct::Rows) };
-        let Column::Stored(chunk) = self.column(table, index)? else { return Ok(Conjunct::Rows) };
-        if let Some(truth) = truth_of_places(chunk, predicate)? {
-            return Ok(Conjunct::Codes { column: index, truth });
+    fn estimate_column(&self, table: &TableDef, condition: &ColumnCondition) -> Result<Estimate> {
+        /// The share of rows that passes a condition of which nothing is known.
+        const UNKNOWN_SHARE: f64 = 0.3;
+        /// Nanoseconds for one value of a list that a predicate is evaluated for, and for a row.
+        const VALUE_COST: f64 = 20.0;
+        const CODE_COST: f64 = 0.3;
+        const RUN_COST: f64 = 0.1;
+
+        let rows = self.block.rows().max(1) as f64;
+        let Column::Stored(chunk) = self.column(table, condition.column)? else {
+            return Ok(Estimate { cost: 0.0, share: f64::from(is_true_of_missing(table, condition)?) });
+        };
+        if matches!(condition.test, Test::Predicate(_)) {
+            let values = chunk.distinct().unwrap_or(chunk.rows()) as f64;
+            return Ok(Estimate { cost: VALUE_COST * values / rows + CODE_COST, share: UNKNOWN_SHARE });
         }
-        let Some(values) = chunk.values()? else { return Ok(Conjunct::Rows) };
-        let truth = evaluate(predicate, values.len(), &mut |_| Ok(Arc::clone(&values)))?;
-        let null = new_null_array(values.data_type(), 1);
-        let null_truth = evaluate(predicate, 1, &mut |_| Ok(Arc::clone(&null)))?;
-        let mut truth: Vec<bool> = selected(&truth).iter().collect();
-        // Without NULLs their code does not occur, and must not keep a block from being passed over as a whole.
-        let null_truth = selected(&null_truth).value(0);
-        let settled_otherwise = truth.first().copied().filter(|first| truth.iter().all(|other| other == first));
-        truth.push(match chunk.null_count() {
-            0 => settled_otherwise.unwrap_or(null_truth),
-            _ => null_truth,
+        Ok(match self.settled(table, condition)? {
+            Settled::All(all) => Estimate { cost: 0.0, share: f64::from(*all) },
+            Settled::Codes(codes) => Estimate {
+                cost: if chunk.encoding() == Encoding::ListCodes { CODE_COST } else { RUN_COST },
+                share: chunk.about_rows_of(codes)? as f64 / rows,
+            },
+            Settled::Rows => Estimate { cost: 2.0 * CODE_COST, share: UNKNOWN_SHARE },
+        })
+    }
+}
+
+/// What the zone maps say about all conditions together.
+pub(crate) fn verdict(block: &Block, table: &TableDef, filter: &Filter) -> Result<Verdict> {
+    all_of(filter.conjuncts(), &mut |condition| verdict_on(block, table, condition))
+}
+
+fn verdict_on(block: &Block, table: &TableDef, condition: &Condition) -> Result<Verdict> {
+    match condition {
+        Condition::All(parts) => all_of(parts, &mut |part| verdict_on(block, table, part)),
+        Condition::Any(parts) => any_of(parts, &mut |part| verdict_on(block, table, part)),
+        Condition::Column(ColumnCondition { column, test: Test::Values(values), .. }) => {
+            Ok(block.chunk_head(table, *column)?.map_or(Verdict::Unknown, |chunk| chunk.verdict(values)))
+        }
+        Condition::Column(_) => Ok(Verdict::Unknown),
+    }
+}
+
+fn all_of(parts: &[Condition], verdict: &mut dyn FnMut(&Condition) -> Result<Verdict>) -> Result<Verdict> {
+    let mut all = Verdict::Everything;
+    for part in parts {
+        match verdict(part)? {
+            Verdict::Nothing => return Ok(Verdict::Nothing),
+            Verdict::Everything => {}
+            Verdict::Unknown => all = Verdict::Unknown,
+        }
+    }
+    Ok(all)
+}
+
+fn any_of(parts: &[Condition], verdict: &mut dyn FnMut(&Condition) -> Result<Verdict>) -> Result<Verdict> {
+    let mut any = Verdict::Nothing;
+    for part in parts {
+        match verdict(part)? {
+            Verdict::Everything => return Ok(Verdict::Everything),
+            Verdict::Nothing => {}
+            Verdict::Unknown => any = Verdict::Unknown,
+        }
+    }
+    Ok(any)
+}
+
+/// The codes of a chunk's values that pass the filter, which is on no other column; `None` if the chunk has no list.
+pub(crate) fn codes_that_pass(chunk: &Chunk, filter: &Filter) -> Result<Option<CodeSet>> {
+    let mut all = None;
+    for conjunct in filter.conjuncts() {
+        let Some(codes) = codes_of(chunk, conjunct)? else { return Ok(None) };
+        all = Some(match all {
+            Some(before) => codes.and(&before),
+            None => codes,
         });
-        Ok(Conjunct::Codes { column: index, truth })
     }
+    Ok(all)
 }
 
-/// Where among a chunk's strings the one is that `predicate` compares with.
-fn place(chunk: &Chunk, predicate: &Predicate) -> Result<Option<(usize, bool)>> {
-    let Predicate::Compare { value, .. } = predicate else { return Ok(None) };
-    match value.as_string_view_opt() {
-        Some(text) => chunk.place_of_string(text.value(0).as_bytes()),
-        None => Ok(None),
-    }
-}
-
-/// The truth per code of a comparison with a string: values are in order, so that its place decides for all of them.
-fn truth_of_places(chunk: &Chunk, predicate: &Predicate) -> Result<Option<Vec<bool>>> {
-    let Predicate::Compare { op, .. } = predicate else { return Ok(None) };
-    let Some((below, found)) = place(chunk, predicate)? else { return Ok(None) };
-    let (values, above) = (chunk.distinct().unwrap_or_default(), below + usize::from(found));
-    let (is_in, range) = match op {
-        CompareOp::Equal => (true, below..above),
-        CompareOp::NotEqual => (false, below..above),
-        CompareOp::Less => (true, 0..below),
-        CompareOp::LessOrEqual => (true, 0..above),
-        CompareOp::Greater => (true, above..values),
-        CompareOp::GreaterOrEqual => (true, below..values),
+fn codes_of(chunk: &Chunk, condition: &Condition) -> Result<Option<CodeSet>> {
+    let (parts, combine): (_, fn(&CodeSet, &CodeSet) -> CodeSet) = match condition {
+        Condition::Column(column) => return codes_of_column(chunk, column),
+        Condition::All(parts) => (parts, CodeSet::and),
+        Condition::Any(parts) => (parts, CodeSet::or),
     };
-    let mut truth = vec![!is_in; values + 1];
-    truth[range].fill(is_in);
-    // NULL compares to nothing; where no row is NULL its code must not keep a block from being settled as a whole.
-    truth[values] = chunk.null_count() == 0 && truth[..values].iter().all(|truth| *truth);
-    Ok(Some(truth))
+    let mut combined: Option<CodeSet> = None;
+    for part in parts {
+        let Some(codes) = codes_of(chunk, part)? else { return Ok(None) };
+        combined = Some(match combined {
+            Some(before) => combine(&before, &codes),
+            None => codes,
+        });
+    }
+    Ok(combined)
+}
+
+fn codes_of_column(chunk: &Chunk, condition: &ColumnCondition) -> Result<Option<CodeSet>> {
+    match &condition.test {
+        Test::Values(values) => chunk.codes_of(values),
+        Test::Predicate(predicate) => {
+            let Some(values) = chunk.values()? else { return Ok(None) };
+            let truth = evaluate(predicate, values.len(), &mut |_| Ok(Arc::clone(&values)))?;
+            let mut truth: Vec<bool> = selected(&truth).iter().collect();
+            if chunk.null_count() > 0 {
+                let null = new_null_array(values.data_type(), 1);
+                truth.extend(selected(&evaluate(predicate, 1, &mut |_| Ok(Arc::clone(&null)))?).iter());
+            }
+            Ok(Some(CodeSet::of_truth(truth)))
+        }
+    }
+}
+
+fn settle(chunk: &Chunk, condition: &ColumnCondition) -> Result<Settled> {
+    if let Test::Values(values) = &condition.test {
+        match chunk.verdict(values) {
+            Verdict::Nothing => return Ok(Settled::All(false)),
+            Verdict::Everything => return Ok(Settled::All(true)),
+            Verdict::Unknown => {}
+        }
+    }
+    Ok(match codes_of_column(chunk, condition)? {
+        Some(codes) if codes.is_empty() => Settled::All(false),
+        Some(codes) if codes.is_full() => Settled::All(true),
+        Some(codes) => Settled::Codes(codes),
+        None => Settled::Rows,
+    })
+}
+
+/// Whether a condition is true for the rows of a block that is older than the column.
+fn is_true_of_missing(table: &TableDef, condition: &ColumnCondition) -> Result<bool> {
+    let value = missing(table, condition.column, 1)?;
+    match &condition.test {
+        Test::Values(values) => Ok(values.contains(&table.columns[condition.column].kind, &value)),
+        Test::Predicate(predicate) => Ok(selected(&evaluate(predicate, 1, &mut |_| Ok(Arc::clone(&value)))?).value(0)),
+    }
 }
 
 /// Whether reading so many single rows of a chunk costs less than decoding its value list.

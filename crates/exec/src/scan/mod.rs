@@ -6,29 +6,31 @@
 //! selected positions alone.
 
 pub(crate) mod block_state;
+pub(crate) mod filter;
 mod offered;
+#[cfg(test)]
+mod tests;
 mod top;
-pub(crate) mod verdict;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
-use arrow::buffer::BooleanBuffer;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parking_lot::{Mutex, RwLock};
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_plan::Predicate;
-use rowmill_storage::{Block, OpenRun, RowNumbers, TableDef, TableSource};
+use rowmill_storage::chunk::Verdict;
+use rowmill_storage::{Block, OpenRun, RowMask, RowNumbers, TableDef, TableSource};
 
-use self::block_state::{BlockState, selected};
+use self::block_state::{BlockState, selected, verdict};
+use self::filter::Filter;
 use self::offered::{BlockFilters, Offered};
 use self::top::Top;
 pub use self::top::{TopKey, TopRequest};
-use self::verdict::Verdict;
 use crate::batch::{BatchSource, Batches};
 use crate::key_filter::KeyFilter;
 use crate::predicate::evaluate;
@@ -95,6 +97,7 @@ struct SharedBlock {
 pub struct TableScan {
     source: Arc<dyn TableSource>,
     request: ScanRequest,
+    filter: Filter,
     top: Option<Top>,
     offered: RwLock<Vec<Arc<Offered>>>,
     schema: SchemaRef,
@@ -117,6 +120,7 @@ impl TableScan {
     pub fn new(source: Arc<dyn TableSource>, request: ScanRequest) -> Result<Arc<Self>> {
         let metrics = ScanMetrics::default();
         let table = Arc::clone(source.table());
+        let filter = Filter::new(&table, request.predicates.clone());
         let mut frames = Vec::new();
         let mut slots: Vec<Mutex<Slot>> = source.blocks().iter().map(|_| Mutex::default()).collect();
         let mut blocks: Vec<(usize, &Block)> = source.blocks().iter().map(|block| &**block).enumerate().collect();
@@ -127,8 +131,7 @@ impl TableScan {
         for (index, block) in blocks {
             request.cancel.check()?;
             let before = frames.len();
-            match block.live_rows() > 0 && BlockState::verdict(block, &table, &request.predicates)? != Verdict::Nothing
-            {
+            match block.live_rows() > 0 && verdict(block, &table, &filter)? != Verdict::Nothing {
                 true => frames.extend(cut(block.rows()).map(|rows| Frame::Block { block: index, rows })),
                 false => add(&metrics.blocks_skipped, 1),
             }
@@ -143,6 +146,7 @@ impl TableScan {
         Ok(Arc::new(TableScan {
             source,
             request,
+            filter,
             top,
             offered: RwLock::default(),
             schema,
@@ -209,7 +213,7 @@ impl TableScan {
         let state = slot.state.get_or_insert_with(|| {
             let blocks = self.source.blocks();
             Arc::new(SharedBlock {
-                state: BlockState::new(&blocks[block], self.table(), self.request.predicates.len()),
+                state: BlockState::new(&blocks[block], self.table(), &self.filter),
                 filters: BlockFilters::new(&self.offered.read()),
             })
         });
@@ -227,14 +231,14 @@ impl TableScan {
 
     fn read_block(&self, block: &Block, shared: &SharedBlock, rows: Range<usize>) -> Result<Option<RecordBatch>> {
         let (table, state) = (self.table(), &shared.state);
-        let mut selection = Selection::live(&rows, block.deleted());
-        state.filter(table, &self.request.predicates, rows.clone(), &mut selection)?;
-        shared.filters.keep(table, state, &rows, &mut selection)?;
-        let mut selected = self.count(&selection);
+        let mut mask = live_rows(&rows, block.deleted());
+        state.filter(table, &self.filter, &mut mask)?;
+        shared.filters.keep(table, state, &mut mask)?;
+        let mut selected = self.count(&mask);
         if selected == 0 {
             return Ok(None);
         }
-        let mut positions = selection.positions(rows.start);
+        let mut positions = positions_of(&mask);
         if let Some(top) = &self.top {
             let mut all = positions.unwrap_or_else(|| (rows.start as u32..rows.end as u32).collect());
             if let Some(chunk) = state.chunk(table, top.first_column())?
@@ -262,22 +266,26 @@ impl TableScan {
 
     fn read_run(&self, run: &OpenRun, rows: Range<usize>) -> Result<Option<RecordBatch>> {
         let table = self.table();
-        let mut selection = Selection::of_run(table, run, &self.request.predicates, &rows)?;
+        let mut mask = rows_of_run(table, run, &self.filter, &rows)?;
         for offered in &*self.offered.read() {
-            offered.keep_of_run(table, run, &rows, &mut selection)?;
+            offered.keep_of_run(table, run, &mut mask)?;
         }
-        let selected = self.count(&selection);
+        let selected = self.count(&mask);
         if selected == 0 {
             return Ok(None);
         }
-        let positions = selection.positions(rows.start);
+        let positions = positions_of(&mask);
+        let places = positions.as_ref().map(|positions| {
+            UInt32Array::from_iter_values(positions.iter().map(|position| position - rows.start as u32))
+        });
         let mut columns = Vec::with_capacity(self.request.columns.len() + 1);
         for &column in &self.request.columns {
             let values = run.values(table, column)?.slice(rows.start, rows.len());
-            columns.push(match &selection.bits {
+            columns.push(match &places {
                 None => values,
-                Some(bits) => arrow::compute::filter(&values, &bits.clone().into())
-                    .map_err(|error| Error::internal(error.to_string()))?,
+                Some(places) => {
+                    arrow::compute::take(&values, places, None).map_err(|error| Error::internal(error.to_string()))?
+                }
             });
         }
         if self.request.row_numbers {
@@ -286,9 +294,9 @@ impl TableScan {
         self.batch(columns, selected).map(Some)
     }
 
-    fn count(&self, selection: &Selection) -> usize {
-        let selected = selection.count();
-        add(&self.metrics.rows_read, selection.rows as u64);
+    fn count(&self, mask: &RowMask) -> usize {
+        let selected = mask.count();
+        add(&self.metrics.rows_read, mask.rows().len() as u64);
         add(&self.metrics.rows_selected, selected as u64);
         selected
     }
@@ -365,82 +373,31 @@ fn number_column(numbers: &RowNumbers, rows: Range<usize>, positions: Option<&[u
     })
 }
 
-/// Which rows of a frame are still in.
-pub(crate) struct Selection {
-    rows: usize,
-    /// `None`: all of them.
-    bits: Option<BooleanBuffer>,
+/// The rows of a frame that are not deleted.
+pub(crate) fn live_rows(rows: &Range<usize>, deleted: Option<&RoaringBitmap>) -> RowMask {
+    let mut mask = RowMask::all(rows.clone());
+    if let Some(deleted) = deleted {
+        deleted.range(rows.start as u32..rows.end as u32).for_each(|position| mask.remove(position as usize));
+    }
+    mask
 }
 
-impl Selection {
-    /// The rows of a frame that are not deleted.
-    pub(crate) fn live(rows: &Range<usize>, deleted: Option<&RoaringBitmap>) -> Self {
-        let Some(deleted) = deleted else { return Selection { rows: rows.len(), bits: None } };
-        let range = rows.start as u32..rows.end as u32;
-        if deleted.range_cardinality(range.clone()) == 0 {
-            return Selection { rows: rows.len(), bits: None };
+/// The rows of a frame of an open run that are not deleted and pass the filter.
+pub(crate) fn rows_of_run(table: &TableDef, run: &OpenRun, filter: &Filter, rows: &Range<usize>) -> Result<RowMask> {
+    let mut values = |column: usize| Ok(run.values(table, column)?.slice(rows.start, rows.len()));
+    let mut mask = live_rows(rows, run.deleted());
+    for predicate in filter.predicates() {
+        if mask.is_empty() {
+            break;
         }
-        let mut live = arrow::array::BooleanBufferBuilder::new(rows.len());
-        live.append_n(rows.len(), true);
-        for position in deleted.range(range) {
-            live.set_bit(position as usize - rows.start, false);
-        }
-        Selection { rows: rows.len(), bits: Some(live.finish()) }
+        mask.and_bits(rows.clone(), &selected(&evaluate(predicate, rows.len(), &mut values)?));
     }
+    Ok(mask)
+}
 
-    /// The rows of a frame of an open run that are not deleted and pass all of `predicates`.
-    pub(crate) fn of_run(
-        table: &TableDef,
-        run: &OpenRun,
-        predicates: &[Predicate],
-        rows: &Range<usize>,
-    ) -> Result<Self> {
-        let mut values = |column: usize| Ok(run.values(table, column)?.slice(rows.start, rows.len()));
-        let mut selection = Selection::live(rows, run.deleted());
-        for predicate in predicates {
-            if selection.is_empty() {
-                break;
-            }
-            selection.and(selected(&evaluate(predicate, rows.len(), &mut values)?));
-        }
-        Ok(selection)
-    }
-
-    /// Leaves of the rows that are in those whose bit is set.
-    fn keep(&mut self, bits: &BooleanBuffer) {
-        assert_eq!(bits.len(), self.count(), "a conjunct answers every row that is in");
-        let mut kept = arrow::array::BooleanBufferBuilder::new(self.rows);
-        kept.append_n(self.rows, false);
-        match &self.bits {
-            None => return self.and(bits.clone()),
-            Some(before) => {
-                before.set_indices().zip(bits).filter(|(_, keep)| *keep).for_each(|(row, _)| kept.set_bit(row, true));
-            }
-        }
-        self.bits = Some(kept.finish());
-    }
-
-    pub(crate) fn and(&mut self, bits: BooleanBuffer) {
-        assert_eq!(bits.len(), self.rows, "a conjunct answers every row of the frame");
-        self.bits = Some(match &self.bits {
-            Some(before) => before & &bits,
-            None => bits,
-        });
-    }
-
-    fn count(&self) -> usize {
-        self.bits.as_ref().map_or(self.rows, BooleanBuffer::count_set_bits)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.bits.as_ref().is_some_and(|bits| bits.count_set_bits() == 0)
-    }
-
-    /// The positions of the selected rows, `start` being the first; `None` for all.
-    pub(crate) fn positions(&self, start: usize) -> Option<Vec<u32>> {
-        let bits = self.bits.as_ref().filter(|bits| bits.count_set_bits() < self.rows)?;
-        Some(bits.set_indices().map(|index| (start + index) as u32).collect())
-    }
+/// The rows of a mask; `None` for all of its range.
+pub(crate) fn positions_of(mask: &RowMask) -> Option<Vec<u32>> {
+    (!mask.is_full()).then(|| mask.positions())
 }
 
 /// Takes frames from its scan and gives their rows in batches.

@@ -4,16 +4,14 @@
 //! for the rows that are left. Blocks whose zone map holds no match are passed over. A filter that keeps nearly everything
 //! is not worth its time: it rests, and is tried again now and then, for tables are often stored in some order of the key.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, new_null_array};
 use rowmill_base::Result;
-use rowmill_storage::chunk::Chunk;
-use rowmill_storage::{OpenRun, TableDef};
+use rowmill_storage::chunk::{Chunk, CodeSet};
+use rowmill_storage::{OpenRun, RowMask, TableDef};
 
-use super::Selection;
 use super::block_state::{BlockState, is_cheaper_by_rows};
 use crate::key_filter::KeyFilter;
 
@@ -51,19 +49,14 @@ impl Offered {
     }
 
     /// Leaves of the rows of an open run that are in those that may have a match.
-    pub(super) fn keep_of_run(
-        &self,
-        table: &TableDef,
-        run: &OpenRun,
-        rows: &Range<usize>,
-        selection: &mut Selection,
-    ) -> Result<()> {
-        let seen = selection.count();
+    pub(super) fn keep_of_run(&self, table: &TableDef, run: &OpenRun, mask: &mut RowMask) -> Result<()> {
+        let (seen, rows) = (mask.count(), mask.extent());
         if seen == 0 || !self.is_awake() {
             return Ok(());
         }
-        selection.and(self.filter.keep(&run.values(table, self.column)?.slice(rows.start, rows.len()))?);
-        self.count(seen, selection.count());
+        let kept = self.filter.keep(&run.values(table, self.column)?.slice(rows.start, rows.len()))?;
+        mask.and_bits(rows, &kept);
+        self.count(seen, mask.count());
         Ok(())
     }
 }
@@ -80,8 +73,8 @@ struct BlockFilter {
     offered: Arc<Offered>,
     /// Whether the block may hold a match.
     may_hold: OnceLock<bool>,
-    /// For each code whether its value may have a match; the last is NULL's.
-    truth: OnceLock<Vec<bool>>,
+    /// The codes of values that may have a match.
+    codes: OnceLock<CodeSet>,
 }
 
 impl BlockFilters {
@@ -89,7 +82,7 @@ impl BlockFilters {
         let filter = |offered: &Arc<Offered>| BlockFilter {
             offered: Arc::clone(offered),
             may_hold: OnceLock::new(),
-            truth: OnceLock::new(),
+            codes: OnceLock::new(),
         };
         BlockFilters { filters: offered.iter().map(filter).collect() }
     }
@@ -106,21 +99,15 @@ impl BlockFilters {
     }
 
     /// Leaves of the rows of a frame that are in those that may have a match.
-    pub(super) fn keep(
-        &self,
-        table: &TableDef,
-        state: &BlockState,
-        rows: &Range<usize>,
-        selection: &mut Selection,
-    ) -> Result<()> {
+    pub(super) fn keep(&self, table: &TableDef, state: &BlockState, mask: &mut RowMask) -> Result<()> {
         for filter in &self.filters {
-            let seen = selection.count();
+            let seen = mask.count();
             if seen == 0 {
                 break;
             }
             if filter.offered.is_awake() {
-                filter.keep(table, state, rows, seen, selection)?;
-                filter.offered.count(seen, selection.count());
+                filter.keep(table, state, seen, mask)?;
+                filter.offered.count(seen, mask.count());
             }
         }
         Ok(())
@@ -139,46 +126,46 @@ impl BlockFilter {
         Ok(*self.may_hold.get_or_init(|| may_hold))
     }
 
-    fn keep(
-        &self,
-        table: &TableDef,
-        state: &BlockState,
-        rows: &Range<usize>,
-        seen: usize,
-        selection: &mut Selection,
-    ) -> Result<()> {
+    fn keep(&self, table: &TableDef, state: &BlockState, seen: usize, mask: &mut RowMask) -> Result<()> {
         let column = self.offered.column;
         if let Some(chunk) = state.chunk(table, column)?
-            && let Some(truth) = self.truth(chunk, seen as f64 / rows.len() as f64)?
+            && let Some(codes) = self.codes(chunk, seen as f64 / mask.rows().len() as f64)?
         {
-            selection.and(chunk.select(rows.clone(), truth)?);
-            return Ok(());
+            return chunk.retain_codes(codes, mask);
         }
-        match selection.positions(rows.start) {
-            Some(positions) => selection.keep(&self.offered.filter.keep(&state.take(table, column, &positions)?)?),
-            None => selection.and(self.offered.filter.keep(&state.read(table, column, rows.clone())?)?),
+        if mask.is_full() {
+            let rows = mask.rows();
+            let kept = self.offered.filter.keep(&state.read(table, column, rows.clone())?)?;
+            mask.and_bits(rows, &kept);
+        } else {
+            let kept = self.offered.filter.keep(&state.take(table, column, &mask.positions())?)?;
+            mask.keep(&kept);
         }
         Ok(())
     }
 
-    /// The truth per code; `None` if there are no codes, or single rows are asked about in less time than all values.
-    fn truth(&self, chunk: &Chunk, share: f64) -> Result<Option<&[bool]>> {
-        if let Some(truth) = self.truth.get() {
-            return Ok(Some(truth));
+    /// The codes of the values that may have a match; `None` if there are no codes, or single rows are asked about in less
+    /// time than all values.
+    fn codes(&self, chunk: &Chunk, share: f64) -> Result<Option<&CodeSet>> {
+        if let Some(codes) = self.codes.get() {
+            return Ok(Some(codes));
         }
         if is_cheaper_by_rows(chunk, (share * chunk.rows() as f64) as usize) {
             return Ok(None);
         }
         let Some(values) = chunk.values()? else { return Ok(None) };
-        let null: ArrayRef = new_null_array(values.data_type(), 1);
-        let kept = [self.offered.filter.keep(&values)?, self.offered.filter.keep(&null)?];
-        let truth = kept.iter().flatten().collect();
-        Ok(Some(self.truth.get_or_init(|| truth)))
+        let mut truth: Vec<bool> = self.offered.filter.keep(&values)?.iter().collect();
+        if chunk.null_count() > 0 {
+            let null: ArrayRef = new_null_array(values.data_type(), 1);
+            truth.extend(self.offered.filter.keep(&null)?.iter());
+        }
+        Ok(Some(self.codes.get_or_init(|| CodeSet::of_truth(truth))))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
     use std::sync::atomic::AtomicU64;
 
     use arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};

@@ -13,13 +13,13 @@
 
 use std::ops::Range;
 
-use arrow::array::BooleanBufferBuilder;
-use arrow::buffer::BooleanBuffer;
 use rowmill_base::{Error, Result};
 
 use super::Encoding;
+use super::code_set::CodeSet;
 use super::head::{NewSection, SectionKind};
-use crate::encoding::{self, Ints, Layout, SortedCursor, Word, frame_bytes};
+use crate::encoding::{self, Ints, Layout, SortedCursor, Span, Word, frame_bytes};
+use crate::row_mask::RowMask;
 
 /// Rows from which on equal neighbours are a run rather than single rows, where both can be stored.
 const RUN_ROWS_MIN: usize = 4;
@@ -214,59 +214,43 @@ impl Codes<'_> {
         Ok(())
     }
 
-    /// Which of `range` have a code whose truth is set. `truth` has one for each code there is.
-    pub(super) fn select(&self, range: Range<usize>, truth: &[bool]) -> Result<BooleanBuffer> {
-        let truth_of = |code: u32| -> Result<bool> {
-            truth.get(code as usize).copied().ok_or_else(|| Error::corrupt(format!("a code above {}", truth.len())))
-        };
-        let mut bits = BooleanBufferBuilder::new(range.len());
-        if range.is_empty() {
-            return Ok(bits.finish());
-        }
+    /// Leaves the rows in `mask` whose code is in `set`. Runs and listed rows become bits without a code per row.
+    pub(super) fn retain(&self, set: &CodeSet, mask: &mut RowMask) -> Result<()> {
         match self {
-            Codes::Constant => bits.append_n(range.len(), truth_of(0)?),
+            Codes::Constant if set.contains(0) => {}
+            Codes::Constant => mask.clear(),
+            Codes::Packed(codes) => retain_packed(*codes, set, mask)?,
+            _ if mask.is_empty() => {}
             Codes::Runs { ends, codes } => {
-                let (runs, first) = (runs_of(*ends, &range)?, range.start);
-                let (ends, codes) = (ends.read::<u32>(runs.clone())?, codes.read::<u32>(runs)?);
-                for (end, code) in ends.iter().zip(&codes) {
-                    let end = (*end as usize).clamp(first, range.end) - first;
-                    bits.append_n(end.saturating_sub(bits.len()), truth_of(*code)?);
-                }
-                if bits.len() != range.len() {
-                    return Err(Error::corrupt(format!("the runs of codes end at row {}", first + bits.len())));
-                }
+                let mut runs = RowMask::all(runs_of(*ends, &mask.extent())?);
+                retain_packed(*codes, set, &mut runs)?;
+                let mut held = RowMask::none(mask.rows());
+                insert_runs(*ends, &runs, mask.extent().end, &mut held)?;
+                mask.and(&held);
             }
             Codes::Rows { common, rows, row_codes, starts, lengths, run_codes } => {
-                bits.append_n(range.len(), truth_of(*common)?);
-                each_stored_row(*rows, *row_codes, &range, |row, code| {
-                    bits.set_bit(row, truth_of(code)?);
-                    Ok(())
-                })?;
-                each_stored_run([*starts, *lengths, *run_codes], &range, |run, code| {
-                    let truth = truth_of(code)?;
-                    run.for_each(|row| bits.set_bit(row, truth));
-                    Ok(())
-                })?;
-            }
-            Codes::Packed(_) => {
-                let mut is_above = false;
-                self.for_each(range, |codes| {
-                    for group in codes.chunks(64) {
-                        let mut word = 0_u64;
-                        for (bit, code) in group.iter().enumerate() {
-                            let truth = truth.get(*code as usize).copied();
-                            is_above |= truth.is_none();
-                            word |= u64::from(truth.unwrap_or_default()) << bit;
-                        }
-                        bits.append_packed_range(0..group.len(), &word.to_le_bytes());
+                let is_common_in = set.contains(*common);
+                // What is listed and differs from the common code in whether it is in.
+                let mut others = RowMask::none(mask.rows());
+                let extent = mask.extent();
+                let selected = |codes: Ints<'_>, places: Range<usize>| -> Result<RowMask> {
+                    let mut places = RowMask::all(places);
+                    retain_packed(codes, set, &mut places)?;
+                    if is_common_in {
+                        places.invert();
                     }
-                })?;
-                if is_above {
-                    return Err(Error::corrupt(format!("a code above {}", truth.len())));
+                    Ok(places)
+                };
+                insert_rows(*rows, &selected(*row_codes, places(*rows, &extent)?)?, &mut others)?;
+                let runs = selected(*run_codes, places_of_runs(*starts, &extent)?)?;
+                insert_listed_runs(*starts, *lengths, &runs, &mut others)?;
+                match is_common_in {
+                    true => mask.and_not(&others),
+                    false => mask.and(&others),
                 }
             }
         }
-        Ok(bits.finish())
+        Ok(())
     }
 
     /// Calls `each` with the code of each of `rows`, in their order.
@@ -338,55 +322,94 @@ fn runs_of(ends: Ints<'_>, rows: &Range<usize>) -> Result<Range<usize>> {
 }
 
 fn scatter_rows(singles: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
-    each_stored_row(singles, codes, rows, |row, code| {
-        out[row] = code;
-        Ok(())
-    })
-}
-
-/// Calls `each` with the single rows that lie in `rows`, counted from their first, and their codes.
-fn each_stored_row(
-    singles: Ints<'_>,
-    codes: Ints<'_>,
-    rows: &Range<usize>,
-    mut each: impl FnMut(usize, u32) -> Result<()>,
-) -> Result<()> {
     let places = places(singles, rows)?;
     let (singles, codes) = (singles.read::<u32>(places.clone())?, codes.read::<u32>(places)?);
     for (row, code) in singles.iter().zip(&codes) {
-        if rows.contains(&(*row as usize)) {
-            each(*row as usize - rows.start, *code)?;
+        if let Some(out) = (*row as usize).checked_sub(rows.start).and_then(|row| out.get_mut(row)) {
+            *out = *code;
         }
     }
     Ok(())
 }
 
-fn scatter_runs(runs: [Ints<'_>; 3], rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
-    each_stored_run(runs, rows, |run, code| {
-        out[run].fill(code);
-        Ok(())
-    })
-}
-
-/// Calls `each` with the part of each run (starts, lengths, codes) that lies in `rows`, counted from their first.
-fn each_stored_run(
-    [starts, lengths, codes]: [Ints<'_>; 3],
-    rows: &Range<usize>,
-    mut each: impl FnMut(Range<usize>, u32) -> Result<()>,
-) -> Result<()> {
-    let mut places = places(starts, rows)?;
-    // The run before may reach into the range.
-    places.start = places.start.saturating_sub(1);
+fn scatter_runs([starts, lengths, codes]: [Ints<'_>; 3], rows: &Range<usize>, out: &mut [u32]) -> Result<()> {
+    let places = places_of_runs(starts, rows)?;
     let starts = starts.read::<u32>(places.clone())?;
     let (lengths, codes) = (lengths.read::<u32>(places.clone())?, codes.read::<u32>(places)?);
     for ((start, length), code) in starts.iter().zip(&lengths).zip(&codes) {
         let (start, end) = (*start as usize, *start as usize + *length as usize);
         let (start, end) = (start.max(rows.start), end.min(rows.end));
         if start < end {
-            each(start - rows.start..end - rows.start, *code)?;
+            out[start - rows.start..end - rows.start].fill(*code);
         }
     }
     Ok(())
+}
+
+/// The places of the runs that may reach into `range`.
+fn places_of_runs(starts: Ints<'_>, range: &Range<usize>) -> Result<Range<usize>> {
+    let places = places(starts, range)?;
+    Ok(places.start.saturating_sub(1)..places.end)
+}
+
+/// Leaves the places in `mask` whose code is in `set`.
+fn retain_packed(codes: Ints<'_>, set: &CodeSet, mask: &mut RowMask) -> Result<()> {
+    match set.table() {
+        Some(truth) => codes.retain_where(|code: u32| truth.get(code as usize).copied().unwrap_or(false), mask),
+        None => codes.retain(&set.ranges().collect::<Vec<Span<u32>>>(), mask),
+    }
+}
+
+/// Calls `each` with the values of the places in `mask`, in their order.
+fn gather_of(values: Ints<'_>, mask: &RowMask, mut each: impl FnMut(u32)) -> Result<()> {
+    match mask.is_full() {
+        true => values.for_each(mask.rows(), |values| values.iter().for_each(|value| each(*value))),
+        false => values.gather(&mask.positions(), each),
+    }
+}
+
+/// Puts the rows of the runs in `runs` into `held`. All runs together must reach up to `end`.
+fn insert_runs(ends: Ints<'_>, runs: &RowMask, end: usize, held: &mut RowMask) -> Result<()> {
+    let all = runs.rows();
+    let reached = if all.is_empty() { 0 } else { ends.get::<u32>(all.end - 1)? as usize };
+    if reached < end {
+        return Err(Error::corrupt(format!("the runs of codes end at row {reached}")));
+    }
+    // A run starts where the one before it ends, so that both ends are read, and once where two neighbours are in.
+    let mut read = RowMask::none(all.start.saturating_sub(1)..all.end);
+    runs.for_each(|run| read.insert_range(run.saturating_sub(1)..run + 1));
+    let mut found = Vec::with_capacity(read.count());
+    gather_of(ends, &read, |end| found.push(end as usize))?;
+    let (mut found, mut start) = (found.into_iter(), 0);
+    read.for_each(|run| {
+        let end = found.next().expect("an end for each run that was asked for");
+        if all.contains(&run) && runs.contains(run) {
+            held.insert_range(start..end);
+        }
+        start = end;
+    });
+    Ok(())
+}
+
+/// Puts the rows that stand at `places` of a list into `held`, if they are of its range.
+fn insert_rows(rows: Ints<'_>, places: &RowMask, held: &mut RowMask) -> Result<()> {
+    let range = held.rows();
+    gather_of(rows, places, |row| {
+        if range.contains(&(row as usize)) {
+            held.insert(row as usize);
+        }
+    })
+}
+
+/// Puts the rows of the listed runs in `runs` into `held`.
+fn insert_listed_runs(starts: Ints<'_>, lengths: Ints<'_>, runs: &RowMask, held: &mut RowMask) -> Result<()> {
+    let mut first_rows = Vec::with_capacity(runs.count());
+    gather_of(starts, runs, |start| first_rows.push(start as usize))?;
+    let mut first_rows = first_rows.into_iter();
+    gather_of(lengths, runs, |length| {
+        let start = first_rows.next().expect("a start for each length");
+        held.insert_range(start..start + length as usize);
+    })
 }
 
 /// The places in an ascending sequence of rows that lie in `range`.

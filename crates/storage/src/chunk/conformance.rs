@@ -17,6 +17,7 @@ use rowmill_io::{Disk, MemoryDisk, OpenMode};
 
 use super::head::{FIXED_BYTES, PIECE_BYTES};
 use super::*;
+use crate::RowMask;
 use crate::encoding::Word;
 
 /// What the values of a column look like.
@@ -219,21 +220,23 @@ fn encodings(column: &ArrayRef, kind: &SqlType) -> Vec<(Option<Encoding>, Vec<u8
     forced.filter_map(|forced| Some((forced, encode_as(column, kind, forced).unwrap()?))).collect()
 }
 
-fn check_column(column: &ArrayRef, kind: &SqlType) {
+/// Asks every question of every chunk of `column`; of values too that are in `others`.
+fn check_column(column: &ArrayRef, others: &ArrayRef, kind: &SqlType) {
     let chunks = encodings(column, kind);
     assert!(chunks.iter().any(|(forced, _)| forced.is_none()), "no encoding for {kind}");
     for (forced, mut bytes) in chunks {
         let stored = bytes.len();
         bytes.resize(stored.next_multiple_of(4096), 0);
-        let chunk = open(bytes, kind).unwrap();
+        let chunk = open(bytes.clone(), kind).unwrap();
         let name = format!("{kind} as {}", chunk.encoding_name());
         assert!(forced.is_none_or(|forced| forced == chunk.encoding()));
         assert_eq!(chunk.stored_bytes(), stored);
         // A few rows come before all of them, since strings are looked up one by one at first.
         check_take(&chunk, column, &name);
         check_rows(&chunk, column, &name);
-        check_values(&chunk, column, &name);
+        check_values(&chunk, &bytes, column, &name);
         check_zone(&chunk, column, &name);
+        check_sets(&open(bytes, kind).unwrap(), column, others, &name);
     }
 }
 
@@ -262,7 +265,7 @@ fn check_take(chunk: &Chunk, column: &ArrayRef, name: &str) {
     }
 }
 
-fn check_values(chunk: &Chunk, column: &ArrayRef, name: &str) {
+fn check_values(chunk: &Chunk, bytes: &[u8], column: &ArrayRef, name: &str) {
     let Some(values) = chunk.values().unwrap() else {
         assert_eq!(chunk.counts().unwrap(), None);
         assert!(chunk.codes(0..chunk.rows(), &mut Vec::new()).is_err());
@@ -297,12 +300,143 @@ fn check_values(chunk: &Chunk, column: &ArrayRef, name: &str) {
         assert_eq!(taken.len(), rows.len(), "{name}");
         assert!(rows.iter().zip(&taken).all(|(row, code)| codes[*row as usize] == *code), "{name}");
     }
-    for truth in [|code: usize| code.is_multiple_of(3), |code: usize| !code.is_multiple_of(3)] {
-        let truth: Vec<bool> = (0..=values.len()).map(truth).collect();
-        let selected = chunk.select(start..end, &truth).unwrap();
-        assert!(selected.iter().eq(codes[start..end].iter().map(|code| truth[*code as usize])), "{name}");
+    let fresh = open(bytes.to_vec(), chunk.kind()).unwrap();
+    check_picks(&fresh, column, &values, &counts, name);
+    check_picks(chunk, column, &values, &counts, name);
+
+    let any_null = usize::from(column.null_count() > 0);
+    let patterns: [fn(usize) -> bool; 5] =
+        [|code| code.is_multiple_of(3), |code| !code.is_multiple_of(3), |code| code == 1, |code| code > 2, |_| true];
+    for truth in patterns {
+        let truth: Vec<bool> = (0..values.len() + any_null).map(truth).collect();
+        let set = CodeSet::of_truth(truth.clone());
+        assert_eq!(set.to_truth(), truth);
+        let expected = |row: usize| truth[codes[row] as usize];
+        check_masks(chunk.rows(), &expected, &mut |mask| chunk.retain_codes(&set, mask).unwrap(), name);
+        assert_eq!(chunk.rows_of(&set).unwrap(), (0..codes.len()).filter(|row| expected(*row)).count(), "{name}");
     }
-    assert_eq!(chunk.select(start..start, &[]).map(|none| none.len()).unwrap_or_default(), 0, "{name}");
+}
+
+/// Asks for some of `values`, by code and by row.
+fn check_picks(chunk: &Chunk, column: &ArrayRef, values: &ArrayRef, counts: &[u32], name: &str) {
+    let nulls = u32::from(column.null_count() > 0);
+    for step in [50, 7, 1] {
+        // NULL's code, the last, is always among them.
+        let mut picked: Vec<u32> = (0..values.len() as u32 + nulls).rev().step_by(step).collect();
+        picked.reverse();
+        let places = UInt32Array::from_iter(
+            picked.iter().map(|code| Some(*code).filter(|code| (*code as usize) < values.len())),
+        );
+        assert_eq!(&chunk.values_at(&picked).unwrap(), &take(values, &places, None).unwrap(), "{name}");
+        let expected =
+            picked.iter().map(|code| counts.get(*code as usize).copied().unwrap_or(column.null_count() as u32));
+        assert!(chunk.take_counts(&picked).unwrap().into_iter().eq(expected), "{name}");
+    }
+    for step in [300, 5] {
+        let rows: Vec<u32> = (0..chunk.rows() as u32).step_by(step).collect();
+        let (values, codes) = chunk.take_listed(&rows).unwrap().unwrap();
+        let expected = take(column, &UInt32Array::from(rows), None).unwrap();
+        assert!((0..values.len() as u32).all(|code| codes.contains(&code)), "{name}: a value that no row has");
+        assert_eq!(&take(&values, &UInt32Array::from(codes), None).unwrap(), &expected, "{name}");
+    }
+}
+
+/// Narrows masks of all shapes by `retain`, which is to leave the rows that `is_in`.
+fn check_masks(rows: usize, is_in: &dyn Fn(usize) -> bool, retain: &mut dyn FnMut(&mut RowMask), name: &str) {
+    for (start, end, step) in [(0, rows, 1), (rows / 3, rows / 3 * 2, 1), (0, rows, 90), (rows / 2, rows, 3), (1, 1, 1)]
+    {
+        let range = start.min(rows)..end.min(rows);
+        let mut mask = RowMask::none(range.clone());
+        range.clone().step_by(step).for_each(|row| mask.insert(row));
+        retain(&mut mask);
+        let expected: Vec<u32> = range.step_by(step).filter(|row| is_in(*row)).map(|row| row as u32).collect();
+        assert_eq!(mask.positions(), expected, "{name}: every {step}th row of {start}..{end}");
+    }
+}
+
+/// Asks for sets of values, made of values of the column and of `others`, of the same type.
+fn check_sets(chunk: &Chunk, column: &ArrayRef, others: &ArrayRef, name: &str) {
+    let kind = chunk.kind();
+    let probes = [(column, 0), (column, column.len() / 2), (others, 0), (others, others.len() / 2)];
+    let probes: Vec<ArrayRef> = probes
+        .iter()
+        .filter(|(array, row)| *row < array.len() && array.is_valid(*row))
+        .map(|(array, row)| array.slice(*row, 1))
+        .collect();
+    check_set(chunk, column, &ValueSet::all(kind), &|row| column.is_valid(row), name);
+    check_set(chunk, column, &ValueSet::null(kind), &|row| column.is_null(row), name);
+    let either = ValueSet::null(kind).or(&ValueSet::all(kind));
+    check_set(chunk, column, &either, &|_| true, name);
+    if matches!(kind, SqlType::List(_) | SqlType::Struct(_)) {
+        return;
+    }
+    let mut any: Option<(ValueSet, Vec<bool>)> = None;
+    for probe in &probes {
+        let order = make_comparator(column, probe, Default::default()).unwrap();
+        let orders: Vec<Option<std::cmp::Ordering>> =
+            (0..column.len()).map(|row| column.is_valid(row).then(|| order(row, 0))).collect();
+        let equal = ValueSet::any_of(kind, probe).unwrap();
+        let is_equal = |row: usize| orders[row].is_some_and(|order| order.is_eq());
+        check_set(chunk, column, &equal, &is_equal, name);
+        check_set(
+            chunk,
+            column,
+            &equal.clone().other_values(),
+            &|row| orders[row].is_some_and(|order| order.is_ne()),
+            name,
+        );
+        let (any_set, any_truth) =
+            any.take().unwrap_or_else(|| (ValueSet::null(kind).and(&equal), vec![false; column.len()]));
+        let any_truth = any_truth.iter().enumerate().map(|(row, is_in)| *is_in || is_equal(row)).collect();
+        any = Some((any_set.or(&equal), any_truth));
+        if !kind.is_ordered() {
+            assert_eq!(ValueSet::less_than(kind, probe, true), None);
+            continue;
+        }
+        let below = ValueSet::less_than(kind, probe, false).unwrap();
+        let at_most = ValueSet::less_than(kind, probe, true).unwrap();
+        check_set(chunk, column, &below, &|row| orders[row].is_some_and(|order| order.is_lt()), name);
+        check_set(
+            chunk,
+            column,
+            &at_most.clone().other_values(),
+            &|row| orders[row].is_some_and(|order| order.is_gt()),
+            name,
+        );
+        check_set(chunk, column, &at_most.and(&below.other_values()), &is_equal, name);
+    }
+    let Some((any, truth)) = any else { return };
+    check_set(chunk, column, &any, &|row| truth[row], name);
+    let or_null = ValueSet::null(kind).or(&any);
+    check_set(chunk, column, &or_null, &|row| truth[row] || column.is_null(row), name);
+    check_set(chunk, column, &any.other_values(), &|row| !truth[row] && column.is_valid(row), name);
+    if matches!(kind, SqlType::Text { .. }) {
+        for prefix in ["", "1", "äöü ", "plain text1", "~"] {
+            let texts = column.as_string_view();
+            let is_in = |row: usize| texts.is_valid(row) && texts.value(row).starts_with(prefix);
+            check_set(chunk, column, &ValueSet::starting_with(prefix.as_bytes()), &is_in, name);
+        }
+    }
+}
+
+fn check_set(chunk: &Chunk, column: &ArrayRef, set: &ValueSet, is_in: &dyn Fn(usize) -> bool, name: &str) {
+    check_masks(chunk.rows(), is_in, &mut |mask| chunk.retain_values(set, mask).unwrap(), name);
+    let rows = (0..column.len()).filter(|row| is_in(*row)).count();
+    match chunk.verdict(set) {
+        Verdict::Nothing => assert_eq!(rows, 0, "{name}"),
+        Verdict::Everything => assert_eq!(rows, column.len(), "{name}"),
+        Verdict::Unknown => {}
+    }
+    let codes = chunk.codes_of(set).unwrap();
+    assert_eq!(codes.is_some(), chunk.has_values(), "{name}");
+    if let Some(codes) = codes {
+        assert_eq!(chunk.rows_of(&codes).unwrap(), rows, "{name}");
+        assert!(chunk.about_rows_of(&codes).unwrap() <= chunk.rows(), "{name}");
+        check_masks(chunk.rows(), is_in, &mut |mask| chunk.retain_codes(&codes, mask).unwrap(), name);
+    }
+    for row in 0..column.len().min(5) {
+        assert_eq!(set.contains(chunk.kind(), &column.slice(row, 1)), is_in(row), "{name}");
+    }
 }
 
 fn check_zone(chunk: &Chunk, column: &ArrayRef, name: &str) {
@@ -337,8 +471,9 @@ proptest! {
             .enumerate()
             .map(|(row, value)| (!is_null(nulls, row, &mut rng)).then_some(value))
             .collect();
+        let others: Vec<Option<i128>> = integers(shape, 2, &mut rng).into_iter().map(Some).collect();
         for kind in kinds() {
-            check_column(&column(&kind, &values), &kind);
+            check_column(&column(&kind, &values), &column(&kind, &others), &kind);
         }
     }
 
@@ -410,8 +545,26 @@ fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
     }
     let _ = chunk.take_codes(&(0..rows as u32).step_by(5).collect::<Vec<_>>(), &mut Vec::new());
     let _ = chunk.take_codes(&(0..rows as u32).step_by(50).collect::<Vec<_>>(), &mut Vec::new());
-    let _ = chunk.select(rows / 3..rows, &vec![true; chunk.distinct().unwrap_or_default() + 1]);
-    let _ = chunk.place_of_string(b"b");
+    let _ = chunk.take_listed(&(0..rows as u32).step_by(70).collect::<Vec<_>>());
+    let some_codes: Vec<u32> = (0..chunk.distinct().unwrap_or_default() as u32 + 1).step_by(40).collect();
+    let _ = chunk.values_at(&some_codes);
+    let _ = chunk.take_counts(&some_codes);
+    let mask = || RowMask::all(rows / 3..rows);
+    for step in [2, 500] {
+        let set =
+            CodeSet::of_truth((0..chunk.distinct().unwrap_or_default() + 1).map(|code| code % step == 1).collect());
+        let _ = chunk.retain_codes(&set, &mut mask());
+        let _ = chunk.rows_of(&set);
+        let _ = chunk.about_rows_of(&set);
+    }
+    for value in [0, 1_000_000, -3] {
+        let Some(set) = ValueSet::any_of(kind, &column(kind, &[Some(value)])) else { continue };
+        for set in [set.clone(), set.or(&ValueSet::null(kind)), set.other_values()] {
+            let _ = chunk.verdict(&set);
+            let _ = chunk.codes_of(&set);
+            let _ = chunk.retain_values(&set, &mut mask());
+        }
+    }
 }
 
 #[test]
@@ -521,7 +674,7 @@ fn nothing_of_a_chunk_depends_on_the_slice_it_came_from() {
     for kind in kinds() {
         let all = column(&kind, &values);
         let part = all.slice(77, 1300);
-        check_column(&part, &kind);
+        check_column(&part, &all.slice(0, 5), &kind);
     }
 }
 

@@ -110,12 +110,29 @@ pub(super) fn value<K: FloatKind>(key: u64, power: f64) -> K::Native {
     K::nearest(integer / power)
 }
 
+/// The key of the least integer whose value has a key that is not below `key`; more than any if there is none.
+pub(super) fn integer_from<K: FloatKind>(key: u128, power: f64) -> u128 {
+    // Values ascend with their integers.
+    let (mut low, mut high) = (-(INTEGER_MAX as i64), INTEGER_MAX as i64 + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match K::key(value::<K>((middle as u64).flip_sign(), power)).widen() < key {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    match low > INTEGER_MAX as i64 {
+        true => u128::MAX,
+        false => u128::from((low as u64).flip_sign()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use arrow::array::Float64Array;
 
-    use super::super::kinds::Float64;
+    use super::super::kinds::{Float64, Kind};
     use super::*;
 
     #[test]
@@ -130,6 +147,19 @@ mod tests {
             let same = value::<Float64>(*key, power(2)).to_bits() == values[row].to_bits();
             assert_eq!(same, !(7..10).contains(&row));
         }
+    }
+
+    #[test]
+    fn borders_of_floats_are_borders_of_integers() {
+        for (border, integer) in
+            [(0.07, 7), (0.070_000_000_1, 8), (-3.0, -300_i64), (0.0, 0), (1e-300, 1), (-1e-300, 0)]
+        {
+            let found = integer_from::<Float64>(u128::from(Float64::key(border)), power(2));
+            assert_eq!(found, u128::from((integer as u64).flip_sign()), "{border}");
+        }
+        assert_eq!(integer_from::<Float64>(u128::from(Float64::key(f64::INFINITY)), power(2)), u128::MAX);
+        let least = ((-(INTEGER_MAX as i64)) as u64).flip_sign();
+        assert_eq!(integer_from::<Float64>(0, power(2)), u128::from(least));
     }
 
     #[test]

@@ -9,12 +9,14 @@ use arrow::array::{ArrayRef, new_null_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use rowmill_base::{Error, Result};
 
+use super::borders::Borders;
 use super::codes::Codes;
 use super::decimals::{self, DIGITS_MAX};
 use super::head::SectionKind;
 use super::kinds::{FloatKind, Kind};
 use super::{Chunk, Encoding};
-use crate::encoding::{SortedCursor, Word, pack_bits};
+use crate::encoding::{SortedCursor, Span, Word, pack_bits};
+use crate::row_mask::RowMask;
 
 /// Rows to decode: neighbours, or any.
 #[derive(Clone, Copy)]
@@ -43,6 +45,28 @@ impl<W: Word> Scale<W> {
     fn of(chunk: &Chunk) -> Scale<W> {
         let facts = &chunk.head.facts;
         Scale { base: W::truncate(facts.base), factor: W::from_u64(facts.factor) }
+    }
+
+    /// The least stored integer whose key is not below `key`; `None` if there is none.
+    fn stored_from(&self, key: u128) -> Option<W> {
+        let distance = key.saturating_sub(self.base.widen());
+        // A factor of 0 is never written.
+        let stored = distance.div_ceil(self.factor.widen().max(1));
+        (stored <= W::MAX.widen()).then(|| W::truncate(stored))
+    }
+
+    /// The stored integers whose keys lie in `keys`.
+    fn spans(&self, keys: &Borders<u128>) -> Vec<Span<W>> {
+        let span = |(low, end): (&u128, Option<&u128>)| {
+            let low = self.stored_from(*low)?;
+            let high = match end.and_then(|end| self.stored_from(*end)) {
+                // The last one before the end.
+                Some(end) => W::truncate(end.widen().checked_sub(1)?),
+                None => W::MAX,
+            };
+            (low <= high).then_some((low, high))
+        };
+        keys.ranges().filter_map(span).collect()
     }
 
     /// Appends `finish(key)` for each stored integer.
@@ -77,14 +101,18 @@ pub(super) fn read_floats<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>) -> Result
     if chunk.head.facts.encoding != Encoding::Decimal {
         return read::<K>(chunk, rows);
     }
-    let digits = chunk.head.facts.digits;
-    if digits > DIGITS_MAX {
-        return Err(Error::corrupt(format!("byte 69 of the chunk: {digits} decimal digits")));
-    }
-    let power = decimals::power(digits);
+    let power = decimal_power(chunk)?;
     let mut natives = stored::<Integers<K>, _>(chunk, rows, |key| decimals::value::<K>(key, power))?;
     patch::<K>(chunk, rows, &mut natives)?;
     K::array(Buffer::from_vec(natives), chunk.nulls(rows)?, &chunk.kind.arrow())
+}
+
+/// What integers are divided by.
+fn decimal_power(chunk: &Chunk) -> Result<f64> {
+    match chunk.head.facts.digits {
+        digits if digits > DIGITS_MAX => Err(Error::corrupt(format!("byte 69 of the chunk: {digits} decimal digits"))),
+        digits => Ok(decimals::power(digits)),
+    }
 }
 
 /// What decimals are stored as, whatever the float.
@@ -104,28 +132,42 @@ impl<K: FloatKind> Kind for Integers<K> {
 
 /// Puts the values that are no decimals where they belong.
 fn patch<K: FloatKind>(chunk: &Chunk, rows: Rows<'_>, natives: &mut [K::Native]) -> Result<()> {
-    let places = chunk.ints(SectionKind::ExceptionRows)?;
-    let values = chunk.ints(SectionKind::ExceptionValues)?;
-    let mut cursor = SortedCursor::new(places);
     match rows {
-        Rows::Range(range) if !range.is_empty() => {
-            let first = if range.start == 0 { 0 } else { cursor.at_most(range.start as u32 - 1)?.0 };
-            let behind = cursor.at_most(range.end as u32 - 1)?.0.max(first);
-            let (places, values) = (places.read::<u32>(first..behind)?, values.read::<K::Key>(first..behind)?);
-            for (place, value) in places.iter().zip(values) {
-                if let Some(native) = (*place as usize).checked_sub(range.start).and_then(|row| natives.get_mut(row)) {
-                    *native = K::native(value);
-                }
-            }
-        }
-        Rows::Range(_) => {}
+        Rows::Range(range) => for_each_exception::<K>(chunk, range, |row, key| {
+            natives[row - range.start] = K::native(key);
+        }),
         Rows::List(rows) => {
+            let values = chunk.ints(SectionKind::ExceptionValues)?;
+            let mut cursor = SortedCursor::new(chunk.ints(SectionKind::ExceptionRows)?);
             for (row, native) in rows.iter().zip(natives) {
                 let (place, last) = cursor.at_most(*row)?;
                 if last == Some(*row) {
                     *native = K::native(values.get(place - 1)?);
                 }
             }
+            Ok(())
+        }
+    }
+}
+
+/// Calls `each` with the rows of `range` whose value is no decimal, and their keys.
+fn for_each_exception<K: FloatKind>(
+    chunk: &Chunk,
+    range: &Range<usize>,
+    mut each: impl FnMut(usize, K::Key),
+) -> Result<()> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    let places = chunk.ints(SectionKind::ExceptionRows)?;
+    let values = chunk.ints(SectionKind::ExceptionValues)?;
+    let mut cursor = SortedCursor::new(places);
+    let first = if range.start == 0 { 0 } else { cursor.at_most(range.start as u32 - 1)?.0 };
+    let behind = cursor.at_most(range.end as u32 - 1)?.0.max(first);
+    let (places, values) = (places.read::<u32>(first..behind)?, values.read::<K::Key>(first..behind)?);
+    for (place, value) in places.iter().zip(values) {
+        if range.contains(&(*place as usize)) {
+            each(*place as usize, value);
         }
     }
     Ok(())
@@ -165,6 +207,69 @@ pub(super) fn list<K: Kind>(chunk: &Chunk) -> Result<FixedList> {
     let natives = Buffer::from_vec(natives);
     let array = K::array(natives.slice_with_length(0, value_bytes), None, &chunk.kind.arrow())?;
     Ok(FixedList { natives, array })
+}
+
+/// The values of `codes`, which ascend.
+pub(super) fn picked_list<K: Kind>(chunk: &Chunk, codes: &[u32]) -> Result<ArrayRef> {
+    let values = chunk.ints(SectionKind::Values)?;
+    chunk.check_list(values.len())?;
+    let scale = Scale::of(chunk);
+    let mut natives = Vec::with_capacity(codes.len());
+    values.gather(codes, |key| scale.apply(&[key], &mut natives, K::native))?;
+    K::array(Buffer::from_vec(natives), None, &chunk.kind.arrow())
+}
+
+/// The key of the one value of a constant chunk.
+pub(super) fn constant_key<K: Kind>(chunk: &Chunk) -> u128 {
+    K::Key::truncate(chunk.head.facts.base).widen()
+}
+
+/// The places of `keys` in the value list, which has at least one value. Nothing but what the search meets is decoded.
+pub(super) fn places<K: Kind>(chunk: &Chunk, keys: &Borders<u128>) -> Result<Borders<u32>> {
+    let values = chunk.ints(SectionKind::Values)?;
+    chunk.check_list(values.len())?;
+    let scale = Scale::<K::Key>::of(chunk);
+    let end = values.len() as u32;
+    keys.try_map(&end, |key| match scale.stored_from(*key) {
+        Some(stored) => values.lower_bound(stored).map(|place| place as u32),
+        None => Ok(end),
+    })
+}
+
+/// Ranges that are compared one by one with packed values; of more, each value is searched for.
+const SPANS_MAX: usize = 8;
+
+/// Leaves the rows in `mask` whose key lies in `keys`, of an encoding that stores rows. What stands for NULL has a key too.
+pub(super) fn retain<K: Kind>(chunk: &Chunk, keys: &Borders<u128>, mask: &mut RowMask) -> Result<()> {
+    let rows = chunk.ints(SectionKind::Rows)?;
+    let spans = Scale::<K::Key>::of(chunk).spans(keys);
+    if spans.len() <= SPANS_MAX {
+        return rows.retain(&spans, mask);
+    }
+    let is_in = |value: K::Key| {
+        let behind = spans.partition_point(|(low, _)| *low <= value);
+        behind > 0 && value <= spans[behind - 1].1
+    };
+    rows.retain_where(is_in, mask)
+}
+
+/// As [`retain`], of floats.
+pub(super) fn retain_floats<K: FloatKind>(chunk: &Chunk, keys: &Borders<u128>, mask: &mut RowMask) -> Result<()> {
+    if chunk.head.facts.encoding != Encoding::Decimal {
+        return retain::<K>(chunk, keys, mask);
+    }
+    let power = decimal_power(chunk)?;
+    let integers = keys.try_map(&u128::MAX, |key| Ok(decimals::integer_from::<K>(*key, power)))?;
+    let before = mask.clone();
+    retain::<Integers<K>>(chunk, &integers, mask)?;
+    for_each_exception::<K>(chunk, &before.rows(), |row, key| {
+        if before.contains(row) {
+            match keys.contains(&key.widen()) {
+                true => mask.insert(row),
+                false => mask.remove(row),
+            }
+        }
+    })
 }
 
 fn constant<K: Kind>(chunk: &Chunk) -> K::Native {

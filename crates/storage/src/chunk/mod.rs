@@ -16,11 +16,14 @@
 //! trusted no further even then: lengths and places are checked where they are used, so that bytes made to mislead give
 //! an error or wrong values, but never a panic and never more memory than an honest chunk of that many rows takes.
 
+mod borders;
 mod bytes;
 mod choice;
+mod code_set;
 mod codes;
 mod decimals;
 mod distinct;
+mod filter;
 mod fixed_decode;
 mod fixed_encode;
 mod head;
@@ -28,7 +31,9 @@ mod kinds;
 mod nested;
 mod nulls;
 mod open;
+mod pick;
 mod text;
+mod value_set;
 mod zone;
 
 #[cfg(test)]
@@ -40,7 +45,10 @@ use arrow::array::Array;
 use rowmill_base::{Error, Result, SqlType};
 
 pub use bytes::ChunkBytes;
+pub use code_set::CodeSet;
+pub use filter::Verdict;
 pub use open::Chunk;
+pub use value_set::ValueSet;
 pub use zone::{Bound, Zone};
 
 use kinds::{Physical, with_kind};

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef};
-use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::buffer::NullBuffer;
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result, Scratch, SqlType};
 
@@ -51,8 +51,8 @@ pub struct Chunk {
     verified: AtomicBool,
     fixed: OnceLock<FixedList>,
     pub(super) strings: OnceLock<DecodedList>,
-    /// Strings that were looked up one by one.
-    pub(super) looked_up: AtomicUsize,
+    /// Values of the list that could have been decoded in the time that picking single strings took.
+    pub(super) picked: AtomicUsize,
     inner: OnceLock<Vec<Chunk>>,
     /// For the value list. `None` where nobody counts.
     memory: Option<Mutex<Scratch>>,
@@ -73,7 +73,7 @@ impl Chunk {
             verified: AtomicBool::new(false),
             fixed: OnceLock::new(),
             strings: OnceLock::new(),
-            looked_up: AtomicUsize::new(0),
+            picked: AtomicUsize::new(0),
             inner: OnceLock::new(),
             memory: None,
         })
@@ -187,25 +187,6 @@ impl Chunk {
         }
     }
 
-    /// How many of [`Chunk::values`] are below a string, and whether it is one of them, found without decoding them.
-    /// `None` if there are no values, or they are no strings.
-    pub fn place_of_string(&self, value: &[u8]) -> Result<Option<(usize, bool)>> {
-        let is_string = matches!(self.head.facts.physical, Physical::Text | Physical::Blob);
-        if !is_string || !self.encoding().has_list() {
-            return Ok(None);
-        }
-        let list = self.stored_strings()?;
-        let find = || -> Result<(usize, bool)> {
-            let below = list.lower_bound(value)?;
-            let mut found = Vec::new();
-            if below < list.len() {
-                list.get(below, &mut found)?;
-            }
-            Ok((below, below < list.len() && found == value))
-        };
-        find().map(Some).map_err(|error| self.in_section(SectionKind::Values, error))
-    }
-
     /// Rows of each of [`Chunk::values`].
     pub fn counts(&self) -> Result<Option<Vec<u32>>> {
         let facts = &self.head.facts;
@@ -221,6 +202,25 @@ impl Chunk {
         counts.read(0..counts.len()).map(Some)
     }
 
+    /// Rows of the values of `codes`, which ascend. The last may be that of NULL, which is the number of values.
+    pub fn take_counts(&self, codes: &[u32]) -> Result<Vec<u32>> {
+        let values = self.distinct().unwrap_or_default();
+        let (listed, null) = match codes.split_last() {
+            Some((last, listed)) if *last as usize == values => (listed, Some(self.null_count() as u32)),
+            _ => (codes, None),
+        };
+        let mut taken = Vec::with_capacity(codes.len());
+        if self.encoding() == Encoding::Constant {
+            taken.resize(listed.len(), (self.rows() - self.null_count()) as u32);
+        } else {
+            let counts = self.ints(SectionKind::Counts)?;
+            self.check_list(counts.len())?;
+            counts.gather(listed, |count| taken.push(count))?;
+        }
+        taken.extend(null);
+        Ok(taken)
+    }
+
     /// Appends the place of each row's value in [`Chunk::values`]; for NULL, their number. An error if the encoding has
     /// no value list.
     pub fn codes(&self, rows: Range<usize>, out: &mut Vec<u32>) -> Result<()> {
@@ -232,12 +232,6 @@ impl Chunk {
             out.extend_from_slice(codes);
         })?;
         check.finish()
-    }
-
-    /// Which rows have a code whose truth is set; `truth` has one for each of [`Chunk::values`] and one for NULL.
-    pub fn select(&self, rows: Range<usize>, truth: &[bool]) -> Result<BooleanBuffer> {
-        self.check_range(&rows)?;
-        self.row_codes()?.select(rows, truth)
     }
 
     /// As [`Chunk::codes`], of single rows, ascending.
@@ -306,6 +300,11 @@ impl Chunk {
         Ok(self.strings.get_or_init(|| list))
     }
 
+    /// Whether the value list was decoded before.
+    pub(super) fn is_list_decoded(&self) -> bool {
+        self.fixed.get().is_some() || self.strings.get().is_some()
+    }
+
     /// The list of strings as it is stored.
     pub(super) fn stored_strings(&self) -> Result<StringList<'_>> {
         let (bytes, _) = self.section_bytes(SectionKind::Values)?;
@@ -322,7 +321,7 @@ impl Chunk {
         }
     }
 
-    fn check_list(&self, values: usize) -> Result<()> {
+    pub(super) fn check_list(&self, values: usize) -> Result<()> {
         match self.head.facts.distinct {
             Some(distinct) if distinct == values => Ok(()),
             distinct => {
@@ -393,7 +392,7 @@ impl Chunk {
         Error::corrupt(format!("byte 6 of the chunk: values of {physical:?} are never stored as {encoding}"))
     }
 
-    fn check_range(&self, rows: &Range<usize>) -> Result<()> {
+    pub(super) fn check_range(&self, rows: &Range<usize>) -> Result<()> {
         match rows.start <= rows.end && rows.end <= self.rows() {
             true => Ok(()),
             false => Err(Error::internal(format!("rows {rows:?} of a chunk of {}", self.rows()))),

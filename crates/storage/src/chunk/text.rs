@@ -1,9 +1,6 @@
 //! Storing and reading a column of strings: the glue between the bytes of strings and the codes of rows.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use arrow::array::{Array, ArrayRef, BinaryViewBuilder, StringViewBuilder, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::take;
 use rowmill_base::{Error, Result};
 
@@ -12,7 +9,13 @@ use super::head::{Facts, NewSection, SectionKind, StoredZone, assemble};
 use super::kinds::Physical;
 use super::{Chunk, Encoding, codes, nulls as null_section, zone};
 use crate::encoding;
-use crate::strings::{ByteStrings, Dictionary, StringKind, StringPlan, StringRows, encode_list, encode_rows, plan};
+use crate::row_mask::RowMask;
+use crate::strings::{
+    ByteStrings, Dictionary, StringKind, StringPlan, StringRows, StringWindow, encode_list, encode_rows, plan,
+};
+
+/// Says of each string of a window whether it is in; none is before.
+pub(super) type StringTest<'t> = dyn FnMut(StringWindow<'_>, &mut [bool]) + 't;
 
 /// What strings of this type come out as.
 pub(super) fn kind_of(physical: Physical) -> StringKind {
@@ -85,10 +88,11 @@ pub(super) fn read(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
         _ => {}
     }
     let codes = read_codes(&chunk.row_codes()?, rows)?;
-    if !is_list_wanted(chunk, rows.len()) {
-        return look_up(chunk, &codes).map_err(|error| chunk.in_section(SectionKind::Values, error));
+    if chunk.is_list_decoded() {
+        return chunk.string_list()?.views(&codes);
     }
-    chunk.string_list()?.views(&codes)
+    let (values, codes) = chunk.listed(codes)?;
+    take(&values, &UInt32Array::from(codes), None).map_err(|error| Error::internal(error.to_string()))
 }
 
 fn read_rows(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
@@ -101,40 +105,21 @@ fn read_rows(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     read.map_err(|error| chunk.in_section(SectionKind::Rows, error))
 }
 
-/// Whether the whole list should be decoded to read so many rows, or is already.
-///
-/// Looking a string up takes a few times as long as decoding it with its neighbours. So the first rows are looked up, for
-/// a query that wants only those, and once so many were that decoding would have cost as much, the list is decoded.
-fn is_list_wanted(chunk: &Chunk, rows: usize) -> bool {
-    let looked_up = chunk.looked_up.fetch_add(rows, Ordering::Relaxed);
-    chunk.strings.get().is_some() || (looked_up + rows) * LOOK_UP_COST > chunk.distinct().unwrap_or_default()
-}
-
-/// Strings that are decoded with their neighbours in the time that one is looked up.
-const LOOK_UP_COST: usize = 4;
-
-fn look_up(chunk: &Chunk, codes: &[u32]) -> Result<ArrayRef> {
-    let list = chunk.stored_strings()?;
-    let mut wanted: Vec<u32> = codes.iter().copied().filter(|code| (*code as usize) < list.len()).collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    let mut text = StringViewBuilder::new();
-    let mut blob = BinaryViewBuilder::new();
-    let mut bytes = Vec::new();
-    for code in &wanted {
-        bytes.clear();
-        list.get(*code as usize, &mut bytes)?;
-        match kind_of(chunk.head.facts.physical) {
-            StringKind::Text => text.append_value(
-                std::str::from_utf8(&bytes).map_err(|_| Error::corrupt(format!("value {code} is not UTF-8")))?,
-            ),
-            StringKind::Binary => blob.append_value(&bytes),
-        }
-    }
-    let found: ArrayRef = match kind_of(chunk.head.facts.physical) {
-        StringKind::Text => Arc::new(text.finish()),
-        StringKind::Binary => Arc::new(blob.finish()),
-    };
-    let places = UInt32Array::from_iter(codes.iter().map(|code| Some(wanted.binary_search(code).ok()? as u32)));
-    take(&found, &places, None).map_err(|error| Error::internal(format!("rows of looked-up strings: {error}")))
+/// Leaves the rows in `mask` whose string is in, of a chunk that stores its rows. What stands for NULL is a string too.
+pub(super) fn retain_rows(chunk: &Chunk, mask: &mut RowMask, test: &mut StringTest<'_>) -> Result<()> {
+    let (bytes, _) = chunk.section_bytes(SectionKind::Rows)?;
+    let extent = mask.extent();
+    let mut truth = Vec::new();
+    let read = StringRows::open(bytes, chunk.rows()).and_then(|stored| {
+        stored.for_each_window(extent.clone(), |window| {
+            truth.clear();
+            truth.resize(window.len(), false);
+            test(window, &mut truth);
+            let first = extent.start + window.first();
+            let out = truth.iter().enumerate().filter(|(_, is_in)| !**is_in);
+            out.for_each(|(row, _)| mask.remove(first + row));
+            Ok(())
+        })
+    });
+    read.map_err(|error| chunk.in_section(SectionKind::Rows, error))
 }

@@ -1,5 +1,7 @@
 //! Booleans as bits and as bytes, eight at a time.
 
+use super::VECTOR;
+
 /// Multiplying eight bytes that are 0 or 1 by this gathers them in the highest byte, the first one lowest.
 const GATHER: u64 = 0x0102_0408_1020_4080;
 
@@ -17,9 +19,29 @@ pub(crate) fn pack_bits<T: Copy>(values: &[T], is_set: impl Fn(T) -> bool) -> Ve
     out
 }
 
+/// One bit for each of a vector's flags, which are 0 or 1.
+pub(crate) fn pack_flags(flags: &[u8; VECTOR]) -> [u64; VECTOR / 64] {
+    let mut words = [0; VECTOR / 64];
+    let (eights, _) = flags.as_chunks::<8>();
+    for (word, eights) in words.iter_mut().zip(eights.chunks_exact(8)) {
+        for (byte, eight) in eights.iter().enumerate() {
+            *word |= (u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56) << (8 * byte);
+        }
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_of_a_vector_are_bits_in_their_order() {
+        let mut flags = [0; VECTOR];
+        flags.iter_mut().enumerate().for_each(|(row, flag)| *flag = u8::from(row % 7 == 2 || row > 1000));
+        let words = pack_flags(&flags);
+        assert!((0..VECTOR).all(|row| words[row / 64] >> (row % 64) & 1 == u64::from(flags[row])));
+    }
 
     #[test]
     fn bits_are_in_the_order_of_the_values() {

@@ -14,6 +14,7 @@
 use fastlanes::{BitPacking, FL_ORDER};
 
 use super::VECTOR;
+use super::bits::pack_flags;
 use super::word::{Word, append};
 
 /// The widest value that is packed.
@@ -107,6 +108,46 @@ fn rebase<L: Word, W: Word>(lanes: &[L; VECTOR], base: W, out: &mut [W; VECTOR])
     }
 }
 
+/// Packed values from the first to the last, both included.
+pub(crate) type PackedSpan = (u64, u64);
+
+/// A bit for each packed value of a full vector: whether it lies in one of `spans`. Those are of values of `width` bits,
+/// which is not 0.
+pub(crate) fn find_packed(bytes: &[u8], width: u32, spans: &[PackedSpan]) -> [u64; VECTOR / 64] {
+    match width {
+        1..=8 => {
+            let mut lanes = [0; VECTOR];
+            unpack_8(width, bytes, &mut lanes);
+            find(&lanes, spans)
+        }
+        9..=16 => {
+            let mut lanes = [0; VECTOR];
+            unpack_16(width, bytes, &mut lanes);
+            find(&lanes, spans)
+        }
+        17..=32 => {
+            let mut lanes = [0; VECTOR];
+            unpack_32(width, bytes, &mut lanes);
+            find(&lanes, spans)
+        }
+        _ => {
+            let mut lanes = [0; VECTOR];
+            unpack_64(width, bytes, &mut lanes);
+            find(&lanes, spans)
+        }
+    }
+}
+
+fn find<L: Word>(lanes: &[L; VECTOR], spans: &[PackedSpan]) -> [u64; VECTOR / 64] {
+    let mut flags = [0; VECTOR];
+    for (low, high) in spans {
+        let (low, width) = (L::from_u64(*low), L::from_u64(high - low));
+        // One comparison tells both ends: what lies below is above once `low` is taken away.
+        flags.iter_mut().zip(lanes).for_each(|(flag, lane)| *flag |= u8::from(lane.minus(low) <= width));
+    }
+    pack_flags(&flags)
+}
+
 /// The packed value at `index` of a vector of `count` values, without its base.
 pub(crate) fn unpack_one(bytes: &[u8], count: usize, width: u32, index: usize) -> u64 {
     match width {
@@ -135,7 +176,8 @@ fn lane_value<L: Word>(bytes: &[u8], width: u32, index: usize) -> u64 {
     value & low_bits(width)
 }
 
-const fn low_bits(width: u32) -> u64 {
+/// The largest value of `width` bits, of which there is one at least.
+pub(crate) const fn low_bits(width: u32) -> u64 {
     u64::MAX >> (64 - width)
 }
 

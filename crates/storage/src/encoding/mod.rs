@@ -9,12 +9,14 @@ mod bits;
 mod ints;
 mod kernels;
 mod reader;
+mod search;
 mod word;
 
 pub(crate) use bits::pack_bits;
 pub(crate) use ints::{Layout, bounds, delta_bytes, encode, encode_as, frame_bytes, plain_bytes};
 pub(crate) use kernels::pack_in_order;
 pub(crate) use reader::{Ints, SortedCursor};
+pub(crate) use search::Span;
 pub(crate) use word::Word;
 
 /// Values of a vector.

@@ -13,14 +13,14 @@ use super::kernels::{WIDTH_MAX, packed_bytes, unpack, unpack_one};
 use super::word::Word;
 
 /// From how many rows of one vector on unpacking all of it beats picking each.
-const PICKS_MAX: usize = 24;
+pub(super) const PICKS_MAX: usize = 24;
 
 /// A stored sequence. Reading gives words of any size: what is stored narrower is widened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ints<'a> {
-    layout: Layout,
+    pub(super) layout: Layout,
     word_bytes: usize,
-    count: usize,
+    pub(super) count: usize,
     /// First value (delta) or least value (frame) of each vector.
     bases: &'a [u8],
     /// Least step of each vector.
@@ -68,7 +68,7 @@ impl<'a> Ints<'a> {
         self.count
     }
 
-    fn vector_len(&self, vector: usize) -> usize {
+    pub(super) fn vector_len(&self, vector: usize) -> usize {
         VECTOR.min(self.count - vector * VECTOR)
     }
 
@@ -83,8 +83,14 @@ impl<'a> Ints<'a> {
         }
     }
 
+    /// A value that is stored as it is.
+    pub(super) fn plain<W: Word>(&self, index: usize) -> W {
+        debug_assert_eq!(self.layout, Layout::Plain, "other layouts pack their values");
+        self.word(self.packed, index)
+    }
+
     /// The packed bytes of a vector and their width.
-    fn packed(&self, vector: usize) -> Result<(&'a [u8], u32)> {
+    pub(super) fn packed(&self, vector: usize) -> Result<(&'a [u8], u32)> {
         let end = |vector: usize| u32::read(&self.ends[vector * 4..]);
         let before = if vector == 0 { 0 } else { end(vector - 1) };
         let width = end(vector).checked_sub(before).filter(|&width| width <= WIDTH_MAX);
@@ -96,15 +102,15 @@ impl<'a> Ints<'a> {
     }
 
     /// The first value of a vector, if it is stored as steps, or its least.
-    fn base<W: Word>(&self, vector: usize) -> W {
+    pub(super) fn base<W: Word>(&self, vector: usize) -> W {
         match self.layout {
-            Layout::Plain => self.word(self.packed, vector * VECTOR),
+            Layout::Plain => self.plain(vector * VECTOR),
             _ => self.word(self.bases, vector),
         }
     }
 
     /// Unpacks a vector into the front of `out` and says how many values it has.
-    fn vector<W: Word>(&self, vector: usize, out: &mut [W; VECTOR]) -> Result<usize> {
+    pub(super) fn vector<W: Word>(&self, vector: usize, out: &mut [W; VECTOR]) -> Result<usize> {
         let count = self.vector_len(vector);
         let out = &mut out[..count];
         match self.layout {
@@ -140,7 +146,7 @@ impl<'a> Ints<'a> {
         }
     }
 
-    fn check_range(&self, range: &Range<usize>) -> Result<()> {
+    pub(super) fn check_range(&self, range: &Range<usize>) -> Result<()> {
         match range.start <= range.end && range.end <= self.count {
             true => Ok(()),
             false => Err(corrupt(self.at, format_args!("has {} values, not {range:?}", self.count))),
@@ -187,9 +193,11 @@ impl<'a> Ints<'a> {
         Ok(())
     }
 
-    fn pick<W: Word>(&self, vector: usize, rows: &[u32], each: &mut impl FnMut(W)) -> Result<()> {
+    /// Calls `each` with the value at each of `rows`, which lie in `vector` and are not stored as steps.
+    pub(super) fn pick<W: Word>(&self, vector: usize, rows: &[u32], each: &mut impl FnMut(W)) -> Result<()> {
+        debug_assert_ne!(self.layout, Layout::Delta, "steps are added up from the first on");
         if self.layout == Layout::Plain {
-            rows.iter().for_each(|row| each(self.word(self.packed, *row as usize)));
+            rows.iter().for_each(|row| each(self.plain(*row as usize)));
             return Ok(());
         }
         let (bytes, width) = self.packed(vector)?;

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A group starts with a whole value, so it decodes alone; [`super::cursor`] finds single values that way, and
-//! [`super::decode`] all of them at once. Lengths count decoded bytes: all offsets are known, and checked against the
+//! [`super::windows`] goes over many of them. Lengths count decoded bytes: all offsets are known, and checked against the
 //! header, before the first byte is decoded and before memory is allocated for it.
 
 use std::ops::Range;

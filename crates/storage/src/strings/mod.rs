@@ -32,6 +32,7 @@ mod sort;
 mod speed;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 pub use decoded::DecodedList;
 pub use dictionary::Dictionary;
@@ -39,6 +40,7 @@ pub use input::ByteStrings;
 pub use list::{ListLayout, StringList};
 pub use list_writer::{encode_list, encode_list_as};
 pub use rows::{StringRows, encode_rows};
+pub use windows::StringWindow;
 
 use arrow::datatypes::DataType;
 

@@ -17,7 +17,7 @@ use super::cursor::Cursor;
 use super::list_writer::encode_in_row_order;
 use super::reader::Reader;
 use super::sink::Sink;
-use super::{ByteStrings, LIST_BYTES_MAX, StringKind, StringList};
+use super::{ByteStrings, LIST_BYTES_MAX, StringKind, StringList, StringWindow};
 
 /// Stores the rows of `strings` in their order; a NULL row takes no bytes, which rows are NULL is stored elsewhere.
 pub fn encode_rows(strings: &ByteStrings) -> Result<Vec<u8>> {
@@ -88,6 +88,23 @@ impl<'a> StringRows<'a> {
     /// Bytes of all rows once decoded, as the headers say.
     pub fn decoded_bytes(&self) -> u64 {
         self.parts.iter().map(|(_, part)| part.decoded_bytes() as u64).sum()
+    }
+
+    /// Calls `each` with a range of rows, some at a time. Panics if there are fewer rows.
+    pub fn for_each_window(
+        &self,
+        rows: Range<usize>,
+        mut each: impl FnMut(StringWindow<'_>) -> Result<()>,
+    ) -> Result<()> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "{rows:?} of {} rows", self.rows);
+        for (first, part) in &self.parts {
+            let within = rows.start.max(*first)..rows.end.min(first + part.len());
+            if !within.is_empty() {
+                let before = within.start - rows.start;
+                part.for_each_window(within.start - first..within.end - first, |window| each(window.behind(before)))?;
+            }
+        }
+        Ok(())
     }
 
     /// A range of rows as views. `nulls` are those of the range, as many. Panics if there are fewer rows.

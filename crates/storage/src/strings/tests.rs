@@ -54,6 +54,12 @@ fn reads_back(stored: &[u8], values: &[&[u8]]) {
     let (from, to) = (values.len() / 3, values.len() - values.len() / 4);
     let range = list.decode_range(from..to, StringKind::Binary).unwrap();
     assert_eq!((0..range.len()).map(|index| range.value(index)).collect::<Vec<_>>(), &values[from..to]);
+    for (numerator, denominator) in [(0, 1), (1, 1), (1, 2), (1, 40), (39, 40)] {
+        let wanted: Vec<u32> = (0..values.len() as u32).filter(|value| value * 7 % denominator < numerator).collect();
+        let picked = list.decode_wanted(&wanted, StringKind::Binary).unwrap();
+        let expected: Vec<&[u8]> = wanted.iter().map(|&value| values[value as usize]).collect();
+        assert_eq!((0..picked.len()).map(|index| picked.value(index)).collect::<Vec<_>>(), expected);
+    }
 }
 
 /// Where `probe` belongs among ascending `values`.
@@ -170,6 +176,7 @@ fn survives_list(bytes: &[u8], values: usize) {
     let _ = list.decode(StringKind::Text);
     let _ = list.decode(StringKind::Binary).map(|decoded| decoded.array().len());
     let _ = list.decode_range(values / 2..values, StringKind::Text);
+    let _ = list.decode_wanted(&(0..values as u32).step_by(3).collect::<Vec<_>>(), StringKind::Text);
     let _ = list.lower_bound(b"abc");
     for index in 0..values.min(70) {
         let _ = list.get(index, &mut Vec::new());

@@ -1,0 +1,195 @@
+//! The conditions of one query on one table, made ready for its blocks.
+//!
+//! ```text
+//!   NOT (a < 3 OR b LIKE '%x%') AND a BETWEEN 1 AND 9
+//!     a in {[3, 9]}        one set of values: the comparisons of a column that all have to hold are one
+//!     b NOT LIKE '%x%'     NOT goes down to the columns
+//! ```
+//!
+//! A row passes where a condition is true, and it is no matter whether it is false or unknown otherwise. So NOT is moved
+//! down to single columns, where it becomes another condition, by the rules that hold in three-valued logic too; what is
+//! left above are AND and OR of conditions on one column each, and the rows of those can be put together as sets.
+//!
+//! None of these conditions can fail, so that they are asked in any order.
+
+use rowmill_plan::{CompareOp, Predicate};
+use rowmill_storage::TableDef;
+use rowmill_storage::chunk::ValueSet;
+
+/// What rows have to meet.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    /// As they were given, for rows that no block holds.
+    predicates: Vec<Predicate>,
+    /// The same, for blocks. All of them have to be true.
+    conjuncts: Vec<Condition>,
+    /// Conditions on single columns among them.
+    tests: usize,
+}
+
+/// What a block can be asked.
+#[derive(Debug)]
+pub(super) enum Condition {
+    Column(ColumnCondition),
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+}
+
+/// A condition on one column.
+#[derive(Debug)]
+pub(super) struct ColumnCondition {
+    /// Its number among those of the filter.
+    pub(super) id: usize,
+    pub(super) column: usize,
+    pub(super) test: Test,
+}
+
+#[derive(Debug)]
+pub(super) enum Test {
+    /// The value is one of these.
+    Values(ValueSet),
+    /// The predicate is true for the value.
+    Predicate(Predicate),
+}
+
+impl Filter {
+    /// The rows of `table` for which all of `predicates` are true.
+    pub(crate) fn new(table: &TableDef, predicates: Vec<Predicate>) -> Filter {
+        let all = predicates.iter().map(|predicate| condition(table, predicate, false)).collect();
+        let mut conjuncts = match merged(Condition::All(all)) {
+            Condition::All(conjuncts) => conjuncts,
+            one => vec![one],
+        };
+        let mut tests = 0;
+        conjuncts.iter_mut().for_each(|conjunct| conjunct.number(&mut tests));
+        Filter { predicates, conjuncts, tests }
+    }
+
+    /// Whether every row passes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.conjuncts.is_empty()
+    }
+
+    /// The conditions as they were given.
+    pub(crate) fn predicates(&self) -> &[Predicate] {
+        &self.predicates
+    }
+
+    pub(super) fn conjuncts(&self) -> &[Condition] {
+        &self.conjuncts
+    }
+
+    /// Conditions on single columns, which are numbered up to here.
+    pub(super) fn tests(&self) -> usize {
+        self.tests
+    }
+}
+
+impl Condition {
+    fn number(&mut self, next: &mut usize) {
+        match self {
+            Condition::Column(column) => {
+                column.id = *next;
+                *next += 1;
+            }
+            Condition::All(parts) | Condition::Any(parts) => parts.iter_mut().for_each(|part| part.number(next)),
+        }
+    }
+}
+
+/// The condition that holds where `predicate`, or with `negated` its opposite, is true.
+fn condition(table: &TableDef, predicate: &Predicate, negated: bool) -> Condition {
+    let parts = |parts: &[Predicate]| parts.iter().map(|part| condition(table, part, negated)).collect();
+    match (predicate, negated) {
+        (Predicate::And(all), false) | (Predicate::Or(all), true) => Condition::All(parts(all)),
+        (Predicate::And(any), true) | (Predicate::Or(any), false) => Condition::Any(parts(any)),
+        (Predicate::Not(part), _) => condition(table, part, !negated),
+        (
+            Predicate::Compare { column, .. }
+            | Predicate::In { column, .. }
+            | Predicate::IsNull { column, .. }
+            | Predicate::Like { column, .. },
+            _,
+        ) => {
+            let test = match values(table, predicate) {
+                Some(values) => Test::Values(if negated { opposite(table, predicate, values) } else { values }),
+                None if negated => Test::Predicate(Predicate::Not(Box::new(predicate.clone()))),
+                None => Test::Predicate(predicate.clone()),
+            };
+            Condition::Column(ColumnCondition { id: 0, column: *column, test })
+        }
+    }
+}
+
+/// The values for which the predicate is true, if those are ranges.
+fn values(table: &TableDef, predicate: &Predicate) -> Option<ValueSet> {
+    let kind = |column: usize| &table.columns[column].kind;
+    match predicate {
+        Predicate::Compare { column, op, value } => {
+            let less = |or_equal| ValueSet::less_than(kind(*column), value, or_equal);
+            match op {
+                CompareOp::Equal => ValueSet::any_of(kind(*column), value),
+                CompareOp::NotEqual => ValueSet::any_of(kind(*column), value).map(ValueSet::other_values),
+                CompareOp::Less => less(false),
+                CompareOp::LessOrEqual => less(true),
+                CompareOp::Greater => less(true).map(ValueSet::other_values),
+                CompareOp::GreaterOrEqual => less(false).map(ValueSet::other_values),
+            }
+        }
+        Predicate::In { column, values, negated } => {
+            let values = ValueSet::any_of(kind(*column), values)?;
+            Some(if *negated { values.other_values() } else { values })
+        }
+        Predicate::IsNull { column, negated: false } => Some(ValueSet::null(kind(*column))),
+        Predicate::IsNull { column, negated: true } => Some(ValueSet::all(kind(*column))),
+        Predicate::Like { .. } | Predicate::And(_) | Predicate::Or(_) | Predicate::Not(_) => None,
+    }
+}
+
+/// The values for which the opposite of a predicate on one column is true, that being true for `values`.
+fn opposite(table: &TableDef, predicate: &Predicate, values: ValueSet) -> ValueSet {
+    match predicate {
+        // The only one that is false, not unknown, for NULL.
+        Predicate::IsNull { column, negated: true } => ValueSet::null(&table.columns[*column].kind),
+        _ => values.other_values(),
+    }
+}
+
+/// The same condition with parts of one kind in one list, and the values of each column in such a list in one set.
+fn merged(condition: Condition) -> Condition {
+    let (parts, is_all) = match condition {
+        Condition::Column(_) => return condition,
+        Condition::All(parts) => (parts, true),
+        Condition::Any(parts) => (parts, false),
+    };
+    let mut list: Vec<Condition> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match (merged(part), is_all) {
+            (Condition::All(inner), true) | (Condition::Any(inner), false) => {
+                inner.into_iter().for_each(|part| add(&mut list, part, is_all));
+            }
+            (part, _) => add(&mut list, part, is_all),
+        }
+    }
+    match (list.len(), is_all) {
+        (1, _) => list.swap_remove(0),
+        (_, true) => Condition::All(list),
+        (_, false) => Condition::Any(list),
+    }
+}
+
+fn add(list: &mut Vec<Condition>, part: Condition, is_all: bool) {
+    if let Condition::Column(ColumnCondition { column, test: Test::Values(values), .. }) = &part {
+        let same = list.iter_mut().find_map(|other| match other {
+            Condition::Column(ColumnCondition { column: other, test: Test::Values(values), .. }) if other == column => {
+                Some(values)
+            }
+            _ => None,
+        });
+        if let Some(same) = same {
+            *same = if is_all { same.and(values) } else { same.or(values) };
+            return;
+        }
+    }
+    list.push(part);
+}

@@ -1,0 +1,107 @@
+//! Tables in memory, for tests.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use roaring::RoaringBitmap;
+use rowmill_base::{BlockId, Broker, Cancel, ColumnId, Result, RowNumber, SchemaId, SqlType, TableId};
+use rowmill_io::{Disk, MemoryDisk};
+use rowmill_storage::{
+    Block, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, OpenRun, TableDef, TableSource, write_block,
+};
+
+/// A table of sealed blocks.
+#[derive(Debug)]
+pub(crate) struct Table {
+    def: Arc<TableDef>,
+    blocks: Vec<Arc<Block>>,
+    /// The values of each block's columns.
+    values: Vec<Vec<ArrayRef>>,
+}
+
+struct Columns<'a>(&'a [ArrayRef]);
+
+impl BlockSource for Columns<'_> {
+    fn rows(&self) -> usize {
+        self.0[0].len()
+    }
+
+    fn column(&self, index: usize) -> Result<ArrayRef> {
+        Ok(Arc::clone(&self.0[index]))
+    }
+}
+
+impl Table {
+    /// A table with columns of these types. Each block has the values of the first columns, all or not, and deleted rows.
+    /// Where it has none of a column its rows show `missing`.
+    pub(crate) fn new(
+        kinds: &[SqlType],
+        missing: Option<&ArrayRef>,
+        blocks: Vec<(Vec<ArrayRef>, RoaringBitmap)>,
+    ) -> Arc<Table> {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let broker = Broker::new(1 << 40);
+        let columns = kinds.iter().zip(0..).map(|(kind, id)| ColumnDef {
+            id: ColumnId(id),
+            name: format!("c{id}"),
+            kind: kind.clone(),
+            nullable: true,
+            default: None,
+            missing: missing.cloned(),
+        });
+        let def = Arc::new(TableDef {
+            id: TableId(1),
+            schema: SchemaId(0),
+            name: "t".to_owned(),
+            version: 1,
+            columns: columns.collect(),
+            next_column: ColumnId(kinds.len() as u32),
+        });
+        let targets: Vec<ColumnTarget> = def
+            .columns
+            .iter()
+            .map(|column| ColumnTarget {
+                id: column.id,
+                kind: column.kind.clone(),
+                file: Arc::new(
+                    ColumnFile::new(Arc::clone(&disk), broker.clone(), column.name.clone(), Vec::new())
+                        .expect("no extent is named"),
+                ),
+            })
+            .collect();
+        let freed = Arc::new(FreedExtents::default());
+        let mut table = Table { def, blocks: Vec::new(), values: Vec::new() };
+        let mut next = 0;
+        for (id, (values, deleted)) in blocks.into_iter().enumerate() {
+            let rows = values[0].len();
+            let chunks =
+                write_block(&Columns(&values), &targets[..values.len()], &freed, 1, &Cancel::new(), &|_, _| Ok(()))
+                    .expect("a block in memory");
+            let numbers = RowNumber(next)..RowNumber(next + rows as u64);
+            let deleted = (!deleted.is_empty()).then(|| Arc::new(deleted));
+            table.blocks.push(Arc::new(Block::new(BlockId(id as u64), numbers, rows, chunks, deleted)));
+            table.values.push(values);
+            next += rows as u64;
+        }
+        Arc::new(table)
+    }
+
+    /// The values of a block's column; `None` if the block is older than it.
+    pub(crate) fn values(&self, block: usize, column: usize) -> Option<&ArrayRef> {
+        self.values[block].get(column)
+    }
+}
+
+impl TableSource for Table {
+    fn table(&self) -> &Arc<TableDef> {
+        &self.def
+    }
+
+    fn blocks(&self) -> &[Arc<Block>] {
+        &self.blocks
+    }
+
+    fn runs(&self) -> &[Arc<OpenRun>] {
+        &[]
+    }
+}

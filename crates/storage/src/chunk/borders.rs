@@ -1,0 +1,186 @@
+//! Sets of ordered things as the borders between what is in and what is out.
+//!
+//! ```text
+//!   x < 3 OR x BETWEEN 7 AND 9     0 3 7 10     in from 0, out from 3, in from 7, out from 10
+//!   x >= 7                         7            in from 7 to the end, whatever that is
+//! ```
+//!
+//! The least thing is the default of its type, so that the opposite of a set is the same borders with or without that one
+//! in front. A border lies before a thing; "up to and with `x`" is the border before what follows `x`, and none where
+//! nothing does.
+
+/// Some of all `T`, by ascending borders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Borders<T>(Vec<T>);
+
+/// How many of some things are in a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    None,
+    Some,
+    All,
+}
+
+impl<T: Ord + Clone + Default> Borders<T> {
+    pub(super) fn none() -> Self {
+        Borders(Vec::new())
+    }
+
+    pub(super) fn all() -> Self {
+        Borders(vec![T::default()])
+    }
+
+    /// From `low` on, up to what is before `end`.
+    pub(super) fn between(low: T, end: Option<T>) -> Self {
+        match end {
+            Some(end) if end <= low => Borders::none(),
+            end => Borders(std::iter::once(low).chain(end).collect()),
+        }
+    }
+
+    /// Everything before `end`.
+    pub(super) fn before(end: Option<T>) -> Self {
+        Borders::between(T::default(), end)
+    }
+
+    /// What is not in.
+    #[must_use]
+    pub(super) fn not(mut self) -> Self {
+        match self.0.first() {
+            Some(first) if *first == T::default() => {
+                self.0.remove(0);
+            }
+            _ => self.0.insert(0, T::default()),
+        }
+        self
+    }
+
+    /// What is in both.
+    pub(super) fn and(&self, other: &Self) -> Self {
+        self.merged(other, 2)
+    }
+
+    /// What is in one of them at least.
+    pub(super) fn or(&self, other: &Self) -> Self {
+        self.merged(other, 1)
+    }
+
+    /// What is in `least` of the two.
+    fn merged(&self, other: &Self, least: usize) -> Self {
+        let (mut left, mut right) = (self.0.as_slice(), other.0.as_slice());
+        let (mut in_left, mut in_right) = (false, false);
+        let mut merged = Vec::with_capacity(left.len() + right.len());
+        while let Some(next) = left.first().into_iter().chain(right.first()).min() {
+            in_left ^= step(&mut left, next);
+            in_right ^= step(&mut right, next);
+            let is_in = usize::from(in_left) + usize::from(in_right) >= least;
+            // A border is where that changes: those so far come by turns.
+            if is_in == merged.len().is_multiple_of(2) {
+                merged.push(next.clone());
+            }
+        }
+        Borders(merged)
+    }
+
+    pub(super) fn contains(&self, value: &T) -> bool {
+        self.0.partition_point(|border| border <= value) % 2 == 1
+    }
+
+    /// How much is in of what lies from `min` to `max`, both included; without `max`, of all from `min` on.
+    pub(super) fn share(&self, min: &T, max: Option<&T>) -> Share {
+        let before = self.0.partition_point(|border| border <= min);
+        let behind = max.map_or(self.0.len(), |max| self.0.partition_point(|border| border <= max));
+        match (before >= behind, before % 2 == 1) {
+            (true, true) => Share::All,
+            (true, false) => Share::None,
+            (false, _) => Share::Some,
+        }
+    }
+
+    /// The same set where each thing has become another, in the same order. What is not below `end` does not exist.
+    pub(super) fn try_map<U: Ord, E>(&self, end: &U, mut map: impl FnMut(&T) -> Result<U, E>) -> Result<Borders<U>, E> {
+        let mut mapped: Vec<U> = Vec::with_capacity(self.0.len());
+        for border in &self.0 {
+            let border = map(border)?;
+            if border >= *end {
+                break;
+            }
+            // Where nothing is left between two borders both are gone.
+            match mapped.last() {
+                Some(last) if *last >= border => {
+                    mapped.pop();
+                }
+                _ => mapped.push(border),
+            }
+        }
+        Ok(Borders(mapped))
+    }
+
+    /// What is in, by ranges: the first of each, and what is behind its last, if there is an end.
+    pub(super) fn ranges(&self) -> impl ExactSizeIterator<Item = (&T, Option<&T>)> {
+        self.0.chunks(2).map(|range| (&range[0], range.get(1)))
+    }
+}
+
+impl Borders<Vec<u8>> {
+    pub(super) fn contains_bytes(&self, value: &[u8]) -> bool {
+        self.0.partition_point(|border| border.as_slice() <= value) % 2 == 1
+    }
+}
+
+/// Takes `border` from the front of `borders`, if it is there.
+fn step<T: Ord>(borders: &mut &[T], border: &T) -> bool {
+    match borders.split_first() {
+        Some((first, rest)) if first == border => {
+            *borders = rest;
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn borders() -> impl Strategy<Value = Borders<u8>> {
+        proptest::collection::btree_set(0u8..20, 0..6).prop_map(|set| Borders(set.into_iter().collect()))
+    }
+
+    fn members(set: &Borders<u8>) -> Vec<bool> {
+        (0..24).map(|value| set.contains(&value)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn sets_are_what_their_members_say(left in borders(), right in borders(), low in 0u8..22, more in 0u8..22) {
+            let (a, b) = (members(&left), members(&right));
+            let each = |f: fn(bool, bool) -> bool| a.iter().zip(&b).map(|(a, b)| f(*a, *b)).collect::<Vec<_>>();
+            prop_assert_eq!(members(&left.and(&right)), each(|a, b| a && b));
+            prop_assert_eq!(members(&left.or(&right)), each(|a, b| a || b));
+            prop_assert_eq!(members(&left.clone().not()), each(|a, _| !a));
+            let high = (low + more).min(23);
+            let within = &a[low as usize..=high as usize];
+            let share = match (within.contains(&true), within.contains(&false)) {
+                (true, true) => Share::Some,
+                (true, false) => Share::All,
+                _ => Share::None,
+            };
+            prop_assert_eq!(left.share(&low, Some(&high)), share);
+            let halves = left.try_map(&9, |border| Ok::<u8, ()>(border.div_ceil(2))).unwrap();
+            prop_assert!((0..9).all(|half| halves.contains(&half) == left.contains(&(half * 2))));
+            let listed = |value: u8| left.ranges().any(|(low, end)| *low <= value && end.is_none_or(|end| value < *end));
+            prop_assert!((0..24).all(|value| left.contains(&value) == listed(value)));
+        }
+    }
+
+    #[test]
+    fn ranges_without_anything_in_them_are_empty() {
+        assert_eq!(Borders::between(5, Some(5)), Borders::none());
+        assert_eq!(Borders::<u8>::before(Some(0)), Borders::none());
+        assert_eq!(Borders::<u8>::before(None), Borders::all());
+        assert_eq!(Borders::<u8>::all().not(), Borders::none());
+    }
+}

@@ -1,0 +1,166 @@
+//! What a scan asks a chunk about conditions: does its head settle one, which codes pass, which rows pass.
+//!
+//! Each answer narrows the next. The head knows the least and the greatest value; the value list, which is sorted, is
+//! searched for the ends of ranges without being decoded; and only what they leave open is asked of rows, of those alone
+//! that are still in.
+
+use rowmill_base::Result;
+
+use super::borders::Borders;
+use super::code_set::CodeSet;
+use super::fixed_decode::{self, Rows};
+use super::head::SectionKind;
+use super::kinds::{self, Physical, with_kind};
+use super::value_set::{ValueSet, Values};
+use super::{Chunk, Encoding, text};
+use crate::row_mask::RowMask;
+
+/// What is known of a condition before any row is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is true for no row.
+    Nothing,
+    /// It is true for every row.
+    Everything,
+    /// Rows have to be looked at.
+    Unknown,
+}
+
+impl Chunk {
+    /// What the head says: of a chunk without rows, that nothing passes.
+    pub fn verdict(&self, set: &ValueSet) -> Verdict {
+        set.verdict(&self.head.facts)
+    }
+
+    /// The codes of the values in `set`, which is of the column's type; `None` if there is no value list. The list is
+    /// searched, not decoded.
+    pub fn codes_of(&self, set: &ValueSet) -> Result<Option<CodeSet>> {
+        if !self.has_values() {
+            return Ok(None);
+        }
+        let values = self.distinct().unwrap_or_default() as u32;
+        let ranges = match &set.values {
+            _ if values == 0 => Borders::none(),
+            Values::Keys(keys) => with_kind!(
+                self.head.facts.physical,
+                K => match self.encoding() {
+                    Encoding::Constant if keys.contains(&fixed_decode::constant_key::<K>(self)) => Borders::all(),
+                    Encoding::Constant => Borders::none(),
+                    _ => fixed_decode::places::<K>(self, keys)?,
+                },
+                else return Err(self.unsuited())
+            ),
+            Values::Strings(strings) => {
+                let list = self.stored_strings()?;
+                let places = strings.try_map(&values, |border| list.lower_bound(border).map(|place| place as u32));
+                places.map_err(|error| self.in_section(SectionKind::Values, error))?
+            }
+        };
+        let null = (self.null_count() > 0).then_some(set.null);
+        Ok(Some(CodeSet::of_values(&ranges, values, null)))
+    }
+
+    /// As [`Chunk::rows_of`], but if that would take reading many counts, as if all values had as many rows.
+    pub fn about_rows_of(&self, codes: &CodeSet) -> Result<usize> {
+        const COUNTS_READ_MAX: usize = 4096;
+        let (all, within) = (codes.codes(), codes.count());
+        let others = || self.rows_of(&codes.other_codes()).map(|rows| self.rows() - rows);
+        match (within <= COUNTS_READ_MAX, all - within <= COUNTS_READ_MAX) {
+            _ if codes.table().is_some() => Ok(self.rows() * within / all.max(1)),
+            (true, _) => self.rows_of(codes),
+            (_, true) => others(),
+            _ => Ok(self.rows() * within / all.max(1)),
+        }
+    }
+
+    /// Rows whose code is in `codes`, a set of this chunk, as the counts of its values say.
+    pub fn rows_of(&self, codes: &CodeSet) -> Result<usize> {
+        let values = self.distinct().unwrap_or_default();
+        let nulls = if codes.contains(values as u32) { self.null_count() } else { 0 };
+        if self.encoding() == Encoding::Constant {
+            return Ok(if values > 0 && codes.contains(0) { self.rows() } else { nulls });
+        }
+        let counts = self.ints(SectionKind::Counts)?;
+        self.check_list(counts.len())?;
+        let mut rows = 0;
+        match codes.table() {
+            Some(truth) => {
+                let mut truth = truth.iter();
+                counts.for_each(0..values, |counts: &[u32]| {
+                    let counts = counts.iter().zip(&mut truth);
+                    rows += counts.map(|(count, is_in)| u64::from(*count) * u64::from(*is_in)).sum::<u64>();
+                })?;
+            }
+            None => {
+                for (low, high) in codes.ranges() {
+                    let range = (low as usize).min(values)..(high as usize + 1).min(values);
+                    counts.for_each(range, |counts: &[u32]| {
+                        rows += counts.iter().map(|count| u64::from(*count)).sum::<u64>();
+                    })?;
+                }
+            }
+        }
+        // Counts that were never written may come to more than the rows.
+        Ok((rows as usize).saturating_add(nulls).min(self.rows()))
+    }
+
+    /// Leaves the rows in `mask`, some of the chunk's, whose code is in `codes`, a set of this chunk.
+    pub fn retain_codes(&self, codes: &CodeSet, mask: &mut RowMask) -> Result<()> {
+        self.check_range(&mask.rows())?;
+        match (codes.is_empty(), codes.is_full()) {
+            (true, _) => mask.clear(),
+            (_, true) => {}
+            _ => self.row_codes()?.retain(codes, mask)?,
+        }
+        Ok(())
+    }
+
+    /// Leaves the rows in `mask`, some of the chunk's, whose value is in `set`, which is of the column's type. Packed values
+    /// are compared as they are packed.
+    pub fn retain_values(&self, set: &ValueSet, mask: &mut RowMask) -> Result<()> {
+        self.check_range(&mask.rows())?;
+        match self.verdict(set) {
+            Verdict::Nothing => mask.clear(),
+            Verdict::Everything => {}
+            Verdict::Unknown => match self.codes_of(set)? {
+                Some(codes) => self.retain_codes(&codes, mask)?,
+                None => self.retain_stored(set, mask)?,
+            },
+        }
+        Ok(())
+    }
+
+    /// As [`Chunk::retain_values`], where rows are stored without a value list.
+    fn retain_stored(&self, set: &ValueSet, mask: &mut RowMask) -> Result<()> {
+        let extent = mask.extent();
+        let null_rows = self.nulls(Rows::Range(&extent))?.map(|nulls| {
+            let mut null_rows = mask.clone();
+            mask.and_bits(extent, nulls.inner());
+            null_rows.and_not(mask);
+            null_rows
+        });
+        match &set.values {
+            Values::Keys(keys) if *keys == Borders::all() => {}
+            Values::Keys(keys) if *keys == Borders::none() => mask.clear(),
+            Values::Keys(keys) => match self.head.facts.physical {
+                Physical::Float32 => fixed_decode::retain_floats::<kinds::Float32>(self, keys, mask)?,
+                Physical::Float64 => fixed_decode::retain_floats::<kinds::Float64>(self, keys, mask)?,
+                physical => with_kind!(
+                    physical,
+                    K => fixed_decode::retain::<K>(self, keys, mask)?,
+                    else return Err(self.unsuited())
+                ),
+            },
+            Values::Strings(strings) => text::retain_rows(self, mask, &mut |window, truth| {
+                truth
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(row, is_in)| *is_in = strings.contains_bytes(window.value(row)));
+            })?,
+        }
+        if let Some(null_rows) = null_rows.filter(|_| set.null) {
+            mask.or(&null_rows);
+        }
+        Ok(())
+    }
+}

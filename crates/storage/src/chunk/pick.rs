@@ -1,0 +1,137 @@
+//! Some values of a list: those that rows use, each once, without decoding the others.
+
+use std::sync::atomic::Ordering;
+
+use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow::compute::{concat, take};
+use rowmill_base::{Error, Result};
+
+use super::head::SectionKind;
+use super::kinds::{Physical, with_kind};
+use super::{Chunk, Encoding, fixed_decode, text};
+
+/// The codes that some rows use, as a bit for each code of the chunk.
+pub(super) struct UsedCodes {
+    words: Vec<u64>,
+    /// Used codes before each word.
+    before: Vec<u32>,
+    count: usize,
+}
+
+impl UsedCodes {
+    /// The different ones among `codes`, none of which is above `highest`.
+    pub(super) fn of(codes: &[u32], highest: u32) -> UsedCodes {
+        let mut words = vec![0_u64; highest as usize / 64 + 1];
+        codes.iter().for_each(|code| words[*code as usize / 64] |= 1 << (code % 64));
+        let mut count = 0;
+        let before = words
+            .iter()
+            .map(|word| {
+                let before = count;
+                count += word.count_ones();
+                before
+            })
+            .collect();
+        UsedCodes { words, before, count: count as usize }
+    }
+
+    /// The used codes, ascending.
+    fn ascending(&self) -> Vec<u32> {
+        let mut codes = Vec::with_capacity(self.count);
+        for (word, first) in self.words.iter().zip((0_u32..).step_by(64)) {
+            let mut left = *word;
+            while left != 0 {
+                codes.push(first + left.trailing_zeros());
+                left &= left - 1;
+            }
+        }
+        codes
+    }
+
+    /// How many used codes are below `code`.
+    fn place(&self, code: u32) -> u32 {
+        let word = code as usize / 64;
+        self.before[word] + (self.words[word] & ((1 << (code % 64)) - 1)).count_ones()
+    }
+}
+
+impl Chunk {
+    /// The values that single rows, ascending, have, each once and in order, NULL last, and the place of each row's among
+    /// them. `None` if the chunk has no value list.
+    pub fn take_listed(&self, rows: &[u32]) -> Result<Option<(ArrayRef, Vec<u32>)>> {
+        if !self.has_values() {
+            return Ok(None);
+        }
+        let mut codes = Vec::new();
+        self.take_codes(rows, &mut codes)?;
+        self.listed(codes).map(Some)
+    }
+
+    /// The values of `codes`, each once and in order, and the place of each code's among them.
+    pub(super) fn listed(&self, mut codes: Vec<u32>) -> Result<(ArrayRef, Vec<u32>)> {
+        let used = UsedCodes::of(&codes, codes.iter().copied().max().unwrap_or(0));
+        let values = self.values_at(&used.ascending())?;
+        codes.iter_mut().for_each(|code| *code = used.place(*code));
+        Ok((values, codes))
+    }
+
+    /// The values of `codes`, which ascend, each once. The last may be that of NULL, which is the number of values.
+    pub fn values_at(&self, codes: &[u32]) -> Result<ArrayRef> {
+        debug_assert!(codes.is_sorted_by(|a, b| a < b), "values are asked for in ascending order, each once");
+        let values = self.distinct().unwrap_or_default();
+        let (listed, null) = match codes.split_last() {
+            Some((last, listed)) if *last as usize == values => (listed, true),
+            _ => (codes, false),
+        };
+        if let Some(code) = listed.last().filter(|code| **code as usize >= values) {
+            return Err(Error::corrupt(format!("byte 16 of the chunk: code {code} in a column of {values} values")));
+        }
+        let found = self.picked(listed)?;
+        if !null {
+            return Ok(found);
+        }
+        let null = new_null_array(found.data_type(), 1);
+        concat(&[&found as &dyn Array, &null]).map_err(|error| Error::internal(error.to_string()))
+    }
+
+    fn picked(&self, codes: &[u32]) -> Result<ArrayRef> {
+        if !self.is_picked(codes.len()) {
+            let values = self.values()?.ok_or_else(|| self.unsuited())?;
+            return take(&values, &UInt32Array::from(codes.to_vec()), None)
+                .map_err(|error| Error::internal(error.to_string()));
+        }
+        match self.head.facts.physical {
+            Physical::Text | Physical::Blob => {
+                let list = self.stored_strings()?.decode_wanted(codes, text::kind_of(self.head.facts.physical));
+                list.map(|list| list.array().clone()).map_err(|error| self.in_section(SectionKind::Values, error))
+            }
+            physical => with_kind!(
+                physical,
+                K => fixed_decode::picked_list::<K>(self, codes),
+                else Err(self.unsuited())
+            ),
+        }
+    }
+
+    /// Whether so many values of the list are decoded alone, and not all of them.
+    ///
+    /// Strings are decoded by groups, so that values far from each other cost a group each. Picks are added up: once they
+    /// have cost as much as decoding everything the list is decoded and kept.
+    fn is_picked(&self, values: usize) -> bool {
+        /// Values of a list of fixed size that are decoded in the time of one that is picked.
+        const FIXED_PICK_COST: usize = 4;
+        /// The same for strings: the values of a group.
+        const STRING_PICK_COST: usize = 32;
+        let all = self.distinct().unwrap_or_default();
+        if self.encoding() == Encoding::Constant || self.is_list_decoded() {
+            return false;
+        }
+        match self.head.facts.physical {
+            Physical::Text | Physical::Blob => {
+                let cost = (values * STRING_PICK_COST).min(all);
+                self.picked.fetch_add(cost, Ordering::Relaxed) + cost <= all
+            }
+            _ => values * FIXED_PICK_COST < all,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What a condition lets through of a column, in the order of its values.
+//!
+//! `column op constant`, `IN`, `BETWEEN`, `LIKE 'start%'` and what `AND`, `OR` and `NOT` make of them are ranges of values.
+//! So a condition becomes ranges once, and a chunk is asked where those lie: in its zone map, in its value list (by binary
+//! search, without decoding it), or among its rows where there is no list.
+
+use arrow::array::{Array, ArrayRef};
+use rowmill_base::SqlType;
+
+use super::Verdict;
+use super::borders::{Borders, Share};
+use super::head::{Facts, StoredZone};
+use super::kinds::{Kind, Physical, with_kind};
+use crate::encoding::Word;
+use crate::strings::ByteStrings;
+
+/// Some values of a column, and perhaps its NULLs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueSet {
+    pub(super) values: Values,
+    /// Whether NULL is in.
+    pub(super) null: bool,
+}
+
+/// Ranges of values that are not NULL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Values {
+    /// Of a type of fixed size, by its keys. Types that have neither keys nor strings have all of them or none.
+    Keys(Borders<u128>),
+    Strings(Borders<Vec<u8>>),
+}
+
+impl ValueSet {
+    /// All values of the type `kind`, but not NULL.
+    pub fn all(kind: &SqlType) -> ValueSet {
+        let values = match is_string(kind) {
+            true => Values::Strings(Borders::all()),
+            false => Values::Keys(Borders::all()),
+        };
+        ValueSet { values, null: false }
+    }
+
+    /// NULL alone, in a column of the type `kind`.
+    pub fn null(kind: &SqlType) -> ValueSet {
+        ValueSet { null: true, ..ValueSet::all(kind).other_values() }
+    }
+
+    /// What equals one of `values`, an array of the type `kind` without NULL. `None` if it has no equality here.
+    pub fn any_of(kind: &SqlType, values: &ArrayRef) -> Option<ValueSet> {
+        if values.null_count() > 0 {
+            return None;
+        }
+        let values = match is_string(kind) {
+            true => Values::Strings(points(strings_of(values)?, |string| Some(string_behind(string)))),
+            false => Values::Keys(points(keys_of(kind, values)?, |key| key.checked_add(1))),
+        };
+        Some(ValueSet { values, null: false })
+    }
+
+    /// What is less than the one row of `value`, or, with `or_equal`, equals it. `None` if the type has no order.
+    pub fn less_than(kind: &SqlType, value: &ArrayRef, or_equal: bool) -> Option<ValueSet> {
+        if !kind.is_ordered() || value.len() != 1 || value.null_count() > 0 {
+            return None;
+        }
+        let values = if is_string(kind) {
+            let string = strings_of(value)?.pop()?;
+            Values::Strings(Borders::before(Some(if or_equal { string_behind(&string) } else { string })))
+        } else {
+            let key = keys_of(kind, value)?.pop()?;
+            Values::Keys(Borders::before(if or_equal { key.checked_add(1) } else { Some(key) }))
+        };
+        Some(ValueSet { values, null: false })
+    }
+
+    /// The strings that start with `prefix`.
+    pub fn starting_with(prefix: &[u8]) -> ValueSet {
+        let behind = prefix.iter().rposition(|byte| *byte != u8::MAX).map(|last| {
+            let mut behind = prefix[..=last].to_vec();
+            behind[last] += 1;
+            behind
+        });
+        ValueSet { values: Values::Strings(Borders::between(prefix.to_vec(), behind)), null: false }
+    }
+
+    /// The other values; not NULL, of which neither a condition nor its opposite is true.
+    #[must_use]
+    pub fn other_values(self) -> ValueSet {
+        let values = match self.values {
+            Values::Keys(keys) => Values::Keys(keys.not()),
+            Values::Strings(strings) => Values::Strings(strings.not()),
+        };
+        ValueSet { values, null: false }
+    }
+
+    /// What is in both sets, which are of one type.
+    #[must_use]
+    pub fn and(&self, other: &ValueSet) -> ValueSet {
+        ValueSet { values: self.values.with(&other.values, Borders::and, Borders::and), null: self.null && other.null }
+    }
+
+    /// What is in one of the sets, which are of one type.
+    #[must_use]
+    pub fn or(&self, other: &ValueSet) -> ValueSet {
+        ValueSet { values: self.values.with(&other.values, Borders::or, Borders::or), null: self.null || other.null }
+    }
+
+    /// Whether the one row of `value`, an array of the type `kind`, is in.
+    pub fn contains(&self, kind: &SqlType, value: &ArrayRef) -> bool {
+        if value.logical_null_count() > 0 {
+            return self.null;
+        }
+        match &self.values {
+            Values::Keys(keys) => match keys_of(kind, value).and_then(|keys| keys.first().copied()) {
+                Some(key) => keys.contains(&key),
+                None => *keys == Borders::all(),
+            },
+            Values::Strings(strings) => {
+                strings_of(value).and_then(|mut values| values.pop()).is_some_and(|value| strings.contains(&value))
+            }
+        }
+    }
+
+    /// What a head says about all rows of its chunk.
+    pub(super) fn verdict(&self, facts: &Facts) -> Verdict {
+        let any_value = facts.null_count < facts.rows;
+        let of_values = any_value.then(|| self.values.share(facts));
+        let of_nulls = (facts.null_count > 0).then_some(if self.null { Share::All } else { Share::None });
+        let is = |share: Share| [of_values, of_nulls].into_iter().flatten().all(|found| found == share);
+        match (is(Share::None), is(Share::All)) {
+            (true, _) => Verdict::Nothing,
+            (_, true) => Verdict::Everything,
+            _ => Verdict::Unknown,
+        }
+    }
+}
+
+/// What becomes of two sets.
+type Combination<T> = fn(&Borders<T>, &Borders<T>) -> Borders<T>;
+
+impl Values {
+    fn with(&self, other: &Values, keys: Combination<u128>, strings: Combination<Vec<u8>>) -> Values {
+        match (self, other) {
+            (Values::Keys(left), Values::Keys(right)) => Values::Keys(keys(left, right)),
+            (Values::Strings(left), Values::Strings(right)) => Values::Strings(strings(left, right)),
+            _ => unreachable!("both sets are of one column"),
+        }
+    }
+
+    /// How many of the values that lie in the zone are in.
+    fn share(&self, facts: &Facts) -> Share {
+        let max = |zone: &StoredZone| zone.max.as_ref().map(|max| max.bytes.clone());
+        let zone = facts.zone.as_ref();
+        match self {
+            Values::Keys(keys) => match zone.and_then(|zone| key_bounds(zone, facts.physical)) {
+                Some((min, max)) => keys.share(&min, max.as_ref()),
+                None => keys.share(&0, None),
+            },
+            Values::Strings(strings) => match zone {
+                Some(zone) => strings.share(&zone.min.bytes, max(zone).as_ref()),
+                None => strings.share(&Vec::new(), None),
+            },
+        }
+    }
+}
+
+fn is_string(kind: &SqlType) -> bool {
+    matches!(kind, SqlType::Text { .. } | SqlType::Blob)
+}
+
+/// The string that follows `string` in the order of all strings.
+fn string_behind(string: &[u8]) -> Vec<u8> {
+    [string, &[0]].concat()
+}
+
+fn points<T: Ord + Clone + Default>(mut values: Vec<T>, behind: impl Fn(&T) -> Option<T>) -> Borders<T> {
+    values.sort_unstable();
+    values.dedup();
+    // Halves are put together rather than one value after the other, which would copy all before it each time.
+    fn joined<T: Ord + Clone + Default>(values: &[T], behind: &impl Fn(&T) -> Option<T>) -> Borders<T> {
+        match values {
+            [] => Borders::none(),
+            [value] => Borders::between(value.clone(), behind(value)),
+            _ => {
+                let (left, right) = values.split_at(values.len() / 2);
+                joined(left, behind).or(&joined(right, behind))
+            }
+        }
+    }
+    joined(&values, &behind)
+}
+
+/// The keys of all rows; `None` if they have none.
+fn keys_of(kind: &SqlType, array: &ArrayRef) -> Option<Vec<u128>> {
+    if *array.data_type() != kind.arrow() {
+        return None;
+    }
+    with_kind!(
+        Physical::of(kind),
+        K => Some(K::keys(array).into_iter().map(Word::widen).collect()),
+        else None
+    )
+}
+
+fn strings_of(array: &ArrayRef) -> Option<Vec<Vec<u8>>> {
+    let strings = ByteStrings::new(array).ok()?;
+    Some((0..strings.len()).map(|row| strings.value(row).to_vec()).collect())
+}
+
+/// The bounds of a zone as keys; `None` if a bound is no key of the type.
+fn key_bounds(zone: &StoredZone, physical: Physical) -> Option<(u128, Option<u128>)> {
+    with_kind!(
+        physical,
+        K => {
+            let key = |bytes: &[u8]| (bytes.len() == <K as Kind>::Key::BYTES).then(|| <K as Kind>::Key::read(bytes).widen());
+            let max = match &zone.max {
+                Some(max) => Some(key(&max.bytes)?),
+                None => None,
+            };
+            Some((key(&zone.min.bytes)?, max))
+        },
+        else None
+    )
+}

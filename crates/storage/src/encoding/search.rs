@@ -1,0 +1,265 @@
+//! Finding values in a stored sequence: the place of one in an ascending sequence, and the rows of those that lie in a
+//! range.
+//!
+//! Neither decodes more than it has to. A vector says by its base and its width what it can hold, so that most vectors are
+//! passed over or taken whole; the others are compared as they are packed, in the lanes that they are unpacked to, without
+//! adding the base to each value.
+
+use rowmill_base::Result;
+
+use super::VECTOR;
+use super::ints::Layout;
+use super::kernels::{PackedSpan, find_packed, low_bits, unpack_one};
+use super::reader::{Ints, PICKS_MAX};
+use super::word::Word;
+use crate::row_mask::RowMask;
+
+/// Values from the first to the last, both included.
+pub(crate) type Span<W> = (W, W);
+
+/// A bit for each value of a vector.
+type VectorBits = [u64; VECTOR / 64];
+
+impl Ints<'_> {
+    /// How many values of an ascending sequence are below `target`. If it does not ascend, the answer is wrong but nothing
+    /// worse happens.
+    pub(crate) fn lower_bound<W: Word>(&self, target: W) -> Result<usize> {
+        let behind = partition_point(self.len().div_ceil(VECTOR), |vector| self.base::<W>(vector) < target);
+        // The last vector that starts below holds the border.
+        let Some(vector) = behind.checked_sub(1) else { return Ok(0) };
+        let count = self.vector_len(vector);
+        let inside = match self.layout {
+            Layout::Plain => partition_point(count, |index| self.plain::<W>(vector * VECTOR + index) < target),
+            Layout::Frame => {
+                let (bytes, width) = self.packed(vector)?;
+                let distance = target.minus(self.base(vector)).widen();
+                partition_point(count, |index| u128::from(unpack_one(bytes, count, width, index)) < distance)
+            }
+            Layout::Delta => {
+                let mut values = [W::default(); VECTOR];
+                self.vector(vector, &mut values)?;
+                partition_point(count, |index| values[index] < target)
+            }
+        };
+        Ok(vector * VECTOR + inside)
+    }
+
+    /// Leaves the rows in `mask` whose value lies in one of `spans`, of which there should be few.
+    pub(crate) fn retain<W: Word>(&self, spans: &[Span<W>], mask: &mut RowMask) -> Result<()> {
+        let is_in = |value: W| spans.iter().any(|(low, high)| *low <= value && value <= *high);
+        let mut packed_spans = Vec::with_capacity(spans.len());
+        self.retain_vectors(mask, &is_in, |vector| {
+            if self.layout != Layout::Frame {
+                return Ok(None);
+            }
+            let (bytes, width) = self.packed(vector)?;
+            let highest = if width == 0 { 0 } else { low_bits(width) };
+            let base = self.base::<W>(vector);
+            packed_spans.clear();
+            packed_spans.extend(spans.iter().filter_map(|span| over_base(*span, base, highest)));
+            Ok(match &packed_spans[..] {
+                [] => Some([0; VECTOR / 64]),
+                spans if spans.contains(&(0, highest)) => Some([u64::MAX; VECTOR / 64]),
+                spans if self.vector_len(vector) == VECTOR => Some(find_packed(bytes, width, spans)),
+                _ => None,
+            })
+        })
+    }
+
+    /// Leaves the rows in `mask` whose value `is_in`.
+    pub(crate) fn retain_where<W: Word>(&self, is_in: impl Fn(W) -> bool, mask: &mut RowMask) -> Result<()> {
+        self.retain_vectors(mask, &is_in, |_| Ok(None))
+    }
+
+    /// Goes over the vectors that have rows in `mask`. `at_once` may know which values of one are in without looking at each.
+    fn retain_vectors<W: Word>(
+        &self,
+        mask: &mut RowMask,
+        is_in: &impl Fn(W) -> bool,
+        mut at_once: impl FnMut(usize) -> Result<Option<VectorBits>>,
+    ) -> Result<()> {
+        let rows = mask.rows();
+        self.check_range(&rows)?;
+        let mut values = [W::default(); VECTOR];
+        for vector in rows.start / VECTOR..rows.end.div_ceil(VECTOR) {
+            let first = vector * VECTOR;
+            let (skipped, words) = mask.words_of(first, first + VECTOR);
+            let left: u32 = words.iter().map(|word| word.count_ones()).sum();
+            if left == 0 {
+                continue;
+            }
+            if left as usize <= PICKS_MAX && self.layout != Layout::Delta {
+                self.retain_picked(vector, first + skipped * 64, words, is_in)?;
+                continue;
+            }
+            let bits = match at_once(vector)? {
+                Some(bits) => bits,
+                None => {
+                    let count = self.vector(vector, &mut values)?;
+                    bits_of(&values[..count], is_in)
+                }
+            };
+            words.iter_mut().zip(&bits[skipped..]).for_each(|(word, bits)| *word &= bits);
+        }
+        Ok(())
+    }
+
+    /// Looks at the few values of a vector whose bits are set. The first bit is that of the row `first`.
+    fn retain_picked<W: Word>(
+        &self,
+        vector: usize,
+        first: usize,
+        words: &mut [u64],
+        is_in: &impl Fn(W) -> bool,
+    ) -> Result<()> {
+        for (word, first) in words.iter_mut().zip((first..).step_by(64)) {
+            let mut left = *word;
+            while left != 0 {
+                let lowest = left & left.wrapping_neg();
+                left ^= lowest;
+                self.pick(vector, &[(first as u32) + lowest.trailing_zeros()], &mut |value| {
+                    if !is_in(value) {
+                        *word ^= lowest;
+                    }
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The part of `span` that values of `base` and up to `highest` more can have, over the base.
+fn over_base<W: Word>((low, high): Span<W>, base: W, highest: u64) -> Option<PackedSpan> {
+    let base = base.widen();
+    let low = u64::try_from(low.widen().saturating_sub(base)).ok().filter(|low| *low <= highest)?;
+    let high = u64::try_from(high.widen().checked_sub(base)?).map_or(highest, |high| high.min(highest));
+    Some((low, high))
+}
+
+fn bits_of<W: Word>(values: &[W], is_in: &impl Fn(W) -> bool) -> VectorBits {
+    let mut bits = [0; VECTOR / 64];
+    for (word, values) in bits.iter_mut().zip(values.chunks(64)) {
+        *word = values.iter().rev().fold(0, |word, value| word << 1 | u64::from(is_in(*value)));
+    }
+    bits
+}
+
+/// The first of `count` places for which `is_before` does not hold, if it holds for all up to some place.
+fn partition_point(count: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let mut places = 0..count;
+    while !places.is_empty() {
+        let middle = places.start + places.len() / 2;
+        match is_before(middle) {
+            true => places.start = middle + 1,
+            false => places.end = middle,
+        }
+    }
+    places.start
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::encoding::encode_as;
+
+    const LAYOUTS: [Layout; 3] = [Layout::Plain, Layout::Frame, Layout::Delta];
+
+    fn check<W: Word>(values: &[W], spans: &[(u64, u64)], step: usize) {
+        let spans: Vec<Span<W>> = spans
+            .iter()
+            .map(|(a, b)| (W::from_u64(*a.min(b)), W::from_u64(*a.max(b))))
+            .filter(|(low, high)| low <= high)
+            .collect();
+        let is_in = |value: &W| spans.iter().any(|(low, high)| low <= value && value <= high);
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable();
+        for layout in LAYOUTS {
+            // Steps of 64-bit numbers may span more than is packed.
+            let Some(bytes) = encode_as(layout, values) else { continue };
+            let ints = Ints::open(&bytes, 0, values.len()).unwrap();
+            let start = step.min(values.len());
+            let mut mask = RowMask::none(start..values.len());
+            mask.rows().step_by(step).for_each(|row| mask.insert(row));
+            let expected: Vec<u32> =
+                (start..values.len()).step_by(step).filter(|row| is_in(&values[*row])).map(|row| row as u32).collect();
+            let mut others = mask.clone();
+            ints.retain(&spans, &mut mask).unwrap();
+            assert_eq!(mask.positions(), expected, "{layout:?}");
+            ints.retain_where(|value: W| is_in(&value), &mut others).unwrap();
+            assert_eq!(others, mask, "{layout:?}");
+            let Some(bytes) = encode_as(layout, &sorted) else { continue };
+            let ints = Ints::open(&bytes, 0, sorted.len()).unwrap();
+            for (low, high) in &spans {
+                for target in [*low, *high] {
+                    let expected = sorted.partition_point(|value| *value < target);
+                    assert_eq!(ints.lower_bound(target).unwrap(), expected, "{layout:?}");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_and_places_are_those_that_a_loop_finds(
+            seed in any::<u64>(),
+            bits in 0u32..=64,
+            count in 0usize..3000,
+            spans in proptest::collection::vec((any::<u64>(), any::<u64>()), 0..4),
+            step in prop_oneof![Just(1usize), 2usize..200],
+        ) {
+            let mut state = seed | 1;
+            let values: Vec<u64> = (0..count)
+                .map(|_| {
+                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    (state >> 7).rotate_left(7).checked_shr(64 - bits).unwrap_or(0).wrapping_add(seed >> 1)
+                })
+                .collect();
+            // Spans over what is there: ends that are values, and their neighbours.
+            let spans: Vec<(u64, u64)> = spans
+                .iter()
+                .map(|(a, b)| match values.len() {
+                    0 => (*a, *b),
+                    len => (values[*a as usize % len].wrapping_add(a % 3), values[*b as usize % len].wrapping_sub(b % 2)),
+                })
+                .collect();
+            check(&values, &spans, step);
+            check(&values.iter().map(|value| *value as u8).collect::<Vec<_>>(), &spans, step);
+            check(&values.iter().map(|value| *value as u16).collect::<Vec<_>>(), &spans, step);
+            check(&values.iter().map(|value| *value as u32).collect::<Vec<_>>(), &spans, step);
+            check(&values.iter().map(|value| u128::from(*value)).collect::<Vec<_>>(), &spans, step);
+        }
+
+        #[test]
+        fn hostile_bytes_are_an_error_or_garbage(
+            values in proptest::collection::vec(any::<u32>(), 1..2500),
+            layout in 0usize..3,
+            flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        ) {
+            let mut bytes = encode_as(LAYOUTS[layout], &values).unwrap();
+            for (index, byte) in flips {
+                let index = index.index(bytes.len());
+                bytes[index] = byte;
+            }
+            if let Ok(ints) = Ints::open(&bytes, 0, values.len()) {
+                for target in [0, values[0], u32::MAX] {
+                    let _ = ints.lower_bound(target);
+                    let mut mask = RowMask::all(0..values.len());
+                    let _ = ints.retain(&[(target, target), (7, 1 << 20)], &mut mask);
+                    let mut few = RowMask::none(0..values.len());
+                    few.insert(values.len() / 2);
+                    let _ = ints.retain(&[(target, target)], &mut few);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_that_are_not_there_are_an_error() {
+        let bytes = encode_as(Layout::Frame, &[1u32, 2, 3]).unwrap();
+        let ints = Ints::open(&bytes, 0, 3).unwrap();
+        assert!(ints.retain(&[(1u32, 2)], &mut RowMask::all(0..4)).is_err());
+    }
+}

@@ -1,0 +1,288 @@
+//! Which rows of a range are still in: a bit for each.
+//!
+//! Filters narrow a mask step by step, each looking only where bits are left. Words hold 64 rows that start at a multiple of
+//! 64, whatever row the range starts with, so that the words of a vector of stored values and of a mask coincide.
+
+use std::ops::Range;
+
+use arrow::buffer::BooleanBuffer;
+
+/// Rows of a word.
+pub(crate) const WORD_ROWS: usize = 64;
+
+/// Some rows of a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowMask {
+    rows: Range<usize>,
+    /// The first bit is that of the last multiple of 64 up to the first row; bits outside of the range are never set.
+    words: Vec<u64>,
+}
+
+impl RowMask {
+    /// None of `rows`.
+    pub fn none(rows: Range<usize>) -> RowMask {
+        let first = rows.start / WORD_ROWS;
+        let words = if rows.is_empty() { 0 } else { rows.end.div_ceil(WORD_ROWS) - first };
+        RowMask { rows, words: vec![0; words] }
+    }
+
+    /// All of `rows`.
+    pub fn all(rows: Range<usize>) -> RowMask {
+        let mut mask = RowMask::none(rows.clone());
+        mask.insert_range(rows);
+        mask
+    }
+
+    /// The range that the mask is about.
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// Rows that are in.
+    pub fn count(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Whether no row is in.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// Whether all rows are in.
+    pub fn is_full(&self) -> bool {
+        self.count() == self.rows.len()
+    }
+
+    /// The shortest range that holds all rows that are in.
+    pub fn extent(&self) -> Range<usize> {
+        let first = self.words.iter().position(|word| *word != 0);
+        let last = self.words.iter().rposition(|word| *word != 0);
+        let (Some(first), Some(last)) = (first, last) else { return self.rows.start..self.rows.start };
+        let start = first * WORD_ROWS + self.words[first].trailing_zeros() as usize;
+        let end = (last + 1) * WORD_ROWS - self.words[last].leading_zeros() as usize;
+        self.first_row() + start..self.first_row() + end
+    }
+
+    /// Whether `row`, one of the range, is in.
+    pub fn contains(&self, row: usize) -> bool {
+        let (word, bit) = self.place(row);
+        self.words[word] >> bit & 1 == 1
+    }
+
+    /// Puts `row`, one of the range, in.
+    pub fn insert(&mut self, row: usize) {
+        let (word, bit) = self.place(row);
+        self.words[word] |= 1 << bit;
+    }
+
+    /// Takes `row`, one of the range, out.
+    pub fn remove(&mut self, row: usize) {
+        let (word, bit) = self.place(row);
+        self.words[word] &= !(1 << bit);
+    }
+
+    /// Puts those of `rows` that are in the range in.
+    pub fn insert_range(&mut self, rows: Range<usize>) {
+        self.for_words_of(rows, |word, bits| *word |= bits);
+    }
+
+    /// Takes `rows` out.
+    pub fn remove_range(&mut self, rows: Range<usize>) {
+        self.for_words_of(rows, |word, bits| *word &= !bits);
+    }
+
+    /// Takes all rows out.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    /// Exchanges what is in and what is out.
+    pub fn invert(&mut self) {
+        let rows = self.rows();
+        self.for_words_of(rows, |word, bits| *word ^= bits);
+    }
+
+    /// Leaves what `other`, of the same range, has too.
+    pub fn and(&mut self, other: &RowMask) {
+        self.combine(other, |word, other| word & other);
+    }
+
+    /// Adds what `other`, of the same range, has.
+    pub fn or(&mut self, other: &RowMask) {
+        self.combine(other, |word, other| word | other);
+    }
+
+    /// Takes out what `other`, of the same range, has.
+    pub fn and_not(&mut self, other: &RowMask) {
+        self.combine(other, |word, other| word & !other);
+    }
+
+    fn combine(&mut self, other: &RowMask, with: impl Fn(u64, u64) -> u64) {
+        assert_eq!(self.rows, other.rows, "masks of the same rows are combined");
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word = with(*word, *other));
+    }
+
+    /// Leaves those of `rows`, some of the range, whose bit is set, and no others; `bits` has one for each of `rows`.
+    pub fn and_bits(&mut self, rows: Range<usize>, bits: &BooleanBuffer) {
+        assert_eq!(bits.len(), rows.len(), "a bit for each row");
+        if rows.is_empty() {
+            return self.clear();
+        }
+        let (first, skipped) = self.place(rows.start);
+        let (before, words) = self.words.split_at_mut(first);
+        before.fill(0);
+        // The bits as words, moved to where the first of them lies in its word.
+        let mut carried = 0;
+        let mut chunks = bits.bit_chunks().iter_padded();
+        for word in words {
+            let next = chunks.next().unwrap_or(0);
+            *word &= carried | next << skipped;
+            carried = if skipped == 0 { 0 } else { next >> (WORD_ROWS - skipped) };
+        }
+    }
+
+    /// Leaves those of the rows that are in whose bit is set; `bits` has one for each of them, in their order.
+    pub fn keep(&mut self, bits: &BooleanBuffer) {
+        assert_eq!(bits.len(), self.count(), "a bit for each row that is in");
+        let mut place = 0;
+        for word in &mut self.words {
+            let mut left = *word;
+            while left != 0 {
+                if !bits.value(place) {
+                    *word ^= left & left.wrapping_neg();
+                }
+                left &= left - 1;
+                place += 1;
+            }
+        }
+    }
+
+    /// The rows that are in, ascending.
+    pub fn positions(&self) -> Vec<u32> {
+        let count = self.count();
+        if count == self.rows.len() {
+            return (self.rows.start as u32..self.rows.end as u32).collect();
+        }
+        let mut positions = Vec::with_capacity(count);
+        self.for_each(|row| positions.push(row as u32));
+        positions
+    }
+
+    /// Calls `each` with every row that is in, ascending.
+    pub fn for_each(&self, mut each: impl FnMut(usize)) {
+        for (word, first) in self.words.iter().zip((self.first_row()..).step_by(WORD_ROWS)) {
+            let mut left = *word;
+            while left != 0 {
+                each(first + left.trailing_zeros() as usize);
+                left &= left - 1;
+            }
+        }
+    }
+
+    /// The row of the first bit, which may lie before the range.
+    fn first_row(&self) -> usize {
+        self.rows.start / WORD_ROWS * WORD_ROWS
+    }
+
+    /// The words of the rows from `first`, a multiple of 64, up to `end`, as far as they are there, and how many words of
+    /// those are missing before them.
+    pub(crate) fn words_of(&mut self, first: usize, end: usize) -> (usize, &mut [u64]) {
+        debug_assert_eq!(first % WORD_ROWS, 0, "words start at multiples of {WORD_ROWS}");
+        let own = self.first_row() / WORD_ROWS;
+        let (from, to) = (first / WORD_ROWS, end.div_ceil(WORD_ROWS));
+        let start = from.max(own);
+        let stop = to.min(own + self.words.len()).max(start);
+        (start - from, &mut self.words[start - own..stop - own])
+    }
+
+    fn place(&self, row: usize) -> (usize, usize) {
+        debug_assert!(self.rows.contains(&row), "row {row} of {:?}", self.rows);
+        let bit = row - self.first_row();
+        (bit / WORD_ROWS, bit % WORD_ROWS)
+    }
+
+    /// Calls `change` with each word that holds some of `rows`, and their bits.
+    fn for_words_of(&mut self, rows: Range<usize>, change: impl Fn(&mut u64, u64)) {
+        let (start, end) = (rows.start.max(self.rows.start), rows.end.min(self.rows.end));
+        if start >= end {
+            return;
+        }
+        let (start, end) = (start - self.first_row(), end - self.first_row());
+        let (first, last) = (start / WORD_ROWS, (end - 1) / WORD_ROWS);
+        let (head, tail) = (u64::MAX << (start % WORD_ROWS), u64::MAX >> (WORD_ROWS - 1 - (end - 1) % WORD_ROWS));
+        if first == last {
+            return change(&mut self.words[first], head & tail);
+        }
+        change(&mut self.words[first], head);
+        self.words[first + 1..last].iter_mut().for_each(|word| change(word, u64::MAX));
+        change(&mut self.words[last], tail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(rows: Range<usize>, is_in: impl Fn(usize) -> bool) -> RowMask {
+        let mut mask = RowMask::none(rows.clone());
+        rows.filter(|row| is_in(*row)).for_each(|row| mask.insert(row));
+        mask
+    }
+
+    fn members(mask: &RowMask) -> Vec<bool> {
+        mask.rows().map(|row| mask.contains(row)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_mask_is_a_set_of_rows(start in 0usize..200, len in 0usize..300, from in 0usize..500, more in 0usize..300) {
+            let rows = start..start + len;
+            let mask = of(rows.clone(), |row| row % 3 == 0);
+            let other = of(rows.clone(), |row| row % 5 < 3);
+            let expect = |is_in: &dyn Fn(usize) -> bool| rows.clone().map(is_in).collect::<Vec<bool>>();
+            let changed = |change: &dyn Fn(&mut RowMask)| {
+                let mut mask = mask.clone();
+                change(&mut mask);
+                // Nothing is ever set outside of the range.
+                let count = members(&mask).iter().filter(|is_in| **is_in).count();
+                assert_eq!(mask.count(), count);
+                assert_eq!((mask.is_empty(), mask.is_full()), (count == 0, count == len));
+                members(&mask)
+            };
+            let part = from..from + more;
+            prop_assert_eq!(changed(&|mask| mask.and(&other)), expect(&|row| row % 3 == 0 && row % 5 < 3));
+            prop_assert_eq!(changed(&|mask| mask.or(&other)), expect(&|row| row % 3 == 0 || row % 5 < 3));
+            prop_assert_eq!(changed(&|mask| mask.and_not(&other)), expect(&|row| row % 3 == 0 && row % 5 >= 3));
+            prop_assert_eq!(changed(&|mask| mask.invert()), expect(&|row| row % 3 != 0));
+            prop_assert_eq!(
+                changed(&|mask| mask.insert_range(part.clone())),
+                expect(&|row| row % 3 == 0 || part.contains(&row))
+            );
+            prop_assert_eq!(
+                changed(&|mask| mask.remove_range(part.clone())),
+                expect(&|row| row % 3 == 0 && !part.contains(&row))
+            );
+            prop_assert_eq!(changed(&RowMask::clear), vec![false; len]);
+            prop_assert_eq!(members(&RowMask::all(rows.clone())), vec![true; len]);
+            // Bits of an odd place in their buffer, for rows of an odd place in their word.
+            let within = (start + len / 3)..(start + len - len / 4);
+            let bits = BooleanBuffer::collect_bool(within.len() + 7, |bit| (within.start + bit) % 7 < 4);
+            let bits = bits.slice(7, within.len());
+            prop_assert_eq!(
+                changed(&|mask| mask.and_bits(within.clone(), &bits)),
+                expect(&|row| row % 3 == 0 && within.contains(&row) && (row + 7) % 7 < 4)
+            );
+            let kept = BooleanBuffer::collect_bool(mask.count(), |place| place % 2 == 0);
+            let positions: Vec<u32> = rows.clone().filter(|row| row % 3 == 0).map(|row| row as u32).collect();
+            prop_assert_eq!(mask.positions(), positions.clone());
+            let extent = positions.first().map_or(start..start, |first| {
+                *first as usize..positions.last().map_or(0, |last| *last as usize + 1)
+            });
+            prop_assert_eq!(mask.extent(), extent);
+            let halved = |row: usize| positions.iter().step_by(2).any(|position| *position as usize == row);
+            prop_assert_eq!(changed(&|mask| mask.keep(&kept)), expect(&halved));
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Values of a stored list, some at a time, in memory that is used again for the next ones.
+//!
+//! Groups go through in slabs that stay in the processor's cache, each in flat passes: lengths to offsets, codes to
+//! bytes, suffixes to values. Memory that is touched for the first time costs more than all of the decoding, so there is
+//! one scratch for all slabs, and whoever only looks at the values never pays for more than a window of them.
+
+use std::ops::Range;
+
+use rowmill_base::{Error, Result};
+
+use super::{StringList, front, fsst};
+
+/// Values of a slab at most, and stored bytes: one group at least.
+const SLAB_VALUES_MAX: usize = 2048;
+const SLAB_PAYLOAD_MAX: usize = 64 << 10;
+
+/// Values that lie behind one another in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct StringWindow<'w> {
+    first: usize,
+    bytes: &'w [u8],
+    offsets: &'w [u32],
+}
+
+impl<'w> StringWindow<'w> {
+    /// The number of the first value among those that were asked for.
+    pub fn first(&self) -> usize {
+        self.first
+    }
+
+    /// The same window where `values` more were asked for before.
+    pub(super) fn behind(self, values: usize) -> StringWindow<'w> {
+        StringWindow { first: self.first + values, ..self }
+    }
+
+    /// Values.
+    pub fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// True without any value.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes that [`Self::offsets`] are about; what lies before the first and behind the last value means nothing.
+    pub fn bytes(&self) -> &'w [u8] {
+        self.bytes
+    }
+
+    /// Value `i` is `bytes[offsets[i]..offsets[i + 1]]`.
+    pub fn offsets(&self) -> &'w [u32] {
+        self.offsets
+    }
+
+    /// One value. Panics if there is none of that number.
+    pub fn value(&self, index: usize) -> &'w [u8] {
+        &self.bytes[self.offsets[index] as usize..self.offsets[index + 1] as usize]
+    }
+}
+
+/// What one slab needs, kept for the next.
+#[derive(Default)]
+struct Scratch {
+    /// Own and shared length of each value, and where the values end.
+    lengths: Vec<u32>,
+    shared: Vec<u32>,
+    offsets: Vec<u32>,
+    /// The values' own bytes, decoded.
+    own: Vec<u8>,
+    /// The values, put together.
+    values: Vec<u8>,
+}
+
+/// Values that were picked out of a slab.
+#[derive(Default)]
+struct Picked {
+    bytes: Vec<u8>,
+    offsets: Vec<u32>,
+}
+
+impl StringList<'_> {
+    /// Calls `each` with a range of the values, in their order. Panics if the list is shorter.
+    pub fn for_each_window(
+        &self,
+        values: Range<usize>,
+        mut each: impl FnMut(StringWindow<'_>) -> Result<()>,
+    ) -> Result<()> {
+        assert!(values.start <= values.end && values.end <= self.len(), "{values:?} of {} values", self.len());
+        let mut scratch = Scratch::default();
+        let mut room = self.decoded_bytes();
+        let end = values.end.div_ceil(self.group_values());
+        let mut group = values.start / self.group_values();
+        while group < end {
+            let slab = self.slab(group..end);
+            group = slab.end;
+            let held = self.values_of(slab.clone());
+            let wanted = held.start.max(values.start)..held.end.min(values.end);
+            let (bytes, offsets) = self.decode_slab(slab, &mut scratch, room)?;
+            room -= offsets[offsets.len() - 1] as usize;
+            let offsets = &offsets[wanted.start - held.start..=wanted.end - held.start];
+            each(StringWindow { first: wanted.start - values.start, bytes, offsets })?;
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the values of the numbers `wanted`, which ascend, each once. Only groups that hold one are decoded.
+    /// Panics if there is no such value.
+    pub fn for_each_wanted(&self, wanted: &[u32], mut each: impl FnMut(StringWindow<'_>) -> Result<()>) -> Result<()> {
+        debug_assert!(wanted.is_sorted_by(|a, b| a < b), "values are asked for in ascending order, each once");
+        let (mut scratch, mut picked) = (Scratch::default(), Picked::default());
+        let mut room = self.decoded_bytes();
+        let group_of = |value: u32| value as usize / self.group_values();
+        let mut first = 0;
+        while let Some(&value) = wanted.get(first) {
+            assert!((value as usize) < self.len(), "value {value} of {}", self.len());
+            // As many groups as hold a value each without a gap.
+            let group = group_of(value);
+            let steps = wanted[first..].windows(2).take_while(|pair| group_of(pair[1]) <= group_of(pair[0]) + 1);
+            let last = steps.last().map_or(group, |pair| group_of(pair[1]).min(self.groups() - 1));
+            let slab = self.slab(group..last + 1);
+            let held = self.values_of(slab.clone());
+            let here = wanted[first..].partition_point(|value| (*value as usize) < held.end);
+            let (bytes, offsets) = self.decode_slab(slab, &mut scratch, room)?;
+            room -= offsets[offsets.len() - 1] as usize;
+            let window = match here == held.len() {
+                true => StringWindow { first, bytes, offsets },
+                false => {
+                    picked.pick(bytes, offsets, held.start as u32, &wanted[first..first + here]);
+                    StringWindow { first, bytes: &picked.bytes, offsets: &picked.offsets }
+                }
+            };
+            each(window)?;
+            first += here;
+        }
+        Ok(())
+    }
+
+    /// As many of `groups`, from the first on, as make a slab.
+    fn slab(&self, groups: Range<usize>) -> Range<usize> {
+        let most = groups.len().min(SLAB_VALUES_MAX / self.group_values()).max(1);
+        let start = self.group_start(groups.start);
+        let fitting = (1..=most)
+            .rev()
+            .find(|&taken| self.group_start(groups.start + taken).saturating_sub(start) <= SLAB_PAYLOAD_MAX);
+        groups.start..groups.start + fitting.unwrap_or(1)
+    }
+
+    /// The bytes of a slab's values, `room` at most, and where each ends.
+    fn decode_slab<'s>(
+        &self,
+        groups: Range<usize>,
+        scratch: &'s mut Scratch,
+        room: usize,
+    ) -> Result<(&'s [u8], &'s [u32])>
+    where
+        Self: 's,
+    {
+        let payload = self.payload_of(groups.clone())?;
+        let values = self.values_of(groups);
+        let Scratch { lengths, shared, offsets, own, values: whole } = scratch;
+        lengths.clear();
+        self.lengths.unpack(values.clone(), lengths);
+        let Some(stored_shared) = &self.shared else {
+            front::offsets(None, lengths, room, offsets)?;
+            let own = self.decode_own(payload, offsets[lengths.len()] as usize, own)?;
+            return Ok((own, offsets));
+        };
+        shared.clear();
+        stored_shared.unpack(values, shared);
+        front::offsets(Some(shared), lengths, room, offsets)?;
+        let own_bytes: usize = lengths.iter().map(|&length| length as usize).sum();
+        let own = self.decode_own(payload, own_bytes, own)?;
+        grow(whole, offsets[lengths.len()] as usize + front::SLACK);
+        front::expand(own, shared, offsets, whole);
+        Ok((whole, offsets))
+    }
+
+    /// The `total` bytes that `payload` stands for; there may be more behind them.
+    fn decode_own<'s>(&self, payload: &'s [u8], total: usize, scratch: &'s mut Vec<u8>) -> Result<&'s [u8]> {
+        let mismatch = || Error::corrupt(format!("{} payload bytes are not {total} bytes of values", payload.len()));
+        let Some(symbols) = &self.symbols else {
+            return if payload.len() == total { Ok(payload) } else { Err(mismatch()) };
+        };
+        if total > payload.len() * fsst::SYMBOL_BYTES_MAX {
+            return Err(mismatch());
+        }
+        grow(scratch, total + fsst::SLACK);
+        symbols.decode(payload, &mut scratch[..total + fsst::SLACK]).ok_or_else(mismatch)?;
+        Ok(scratch)
+    }
+}
+
+impl Picked {
+    /// Takes the values `wanted` of a slab whose first value is number `first`.
+    fn pick(&mut self, bytes: &[u8], offsets: &[u32], first: u32, wanted: &[u32]) {
+        self.bytes.clear();
+        self.offsets.clear();
+        self.offsets.push(0);
+        for run in wanted.chunk_by(|before, next| before + 1 == *next) {
+            let (from, to) = ((run[0] - first) as usize, (run[0] - first) as usize + run.len());
+            let (start, base) = (offsets[from], self.bytes.len() as u32);
+            self.offsets.extend(offsets[from + 1..=to].iter().map(|end| end - start + base));
+            self.bytes.extend_from_slice(&bytes[start as usize..offsets[to] as usize]);
+        }
+    }
+}
+
+/// Makes `bytes` at least `len` long; what is in it does not matter.
+fn grow(bytes: &mut Vec<u8>, len: usize) {
+    if bytes.len() < len {
+        bytes.clear();
+        bytes.resize(len, 0);
+    }
+}

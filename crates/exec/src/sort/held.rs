@@ -35,7 +35,8 @@ impl HeldBuffers {
         data.child_data().iter().for_each(|child| self.add_data(child));
     }
 
-    fn add_buffer(&mut self, buffer: &Buffer) {
+    /// Counts a buffer.
+    pub(super) fn add_buffer(&mut self, buffer: &Buffer) {
         if self.seen.insert(buffer.data_ptr().as_ptr() as usize) {
             self.bytes += buffer.capacity();
         }

@@ -47,7 +47,12 @@ impl KeyLayout {
         let kinds: Vec<&DataType> = keys.iter().map(|key| schema.field(key.column).data_type()).collect();
         let widths: Option<Vec<u32>> = kinds.iter().map(|kind| width_of(kind)).collect();
         let form = match widths {
-            Some(widths) if bits_of(&widths) <= Wide::KEY_BITS => Form::Fixed(fixed_columns(&keys, &widths)),
+            Some(widths) if bits_of(&widths) <= u128::KEY_BITS => {
+                Form::Fixed(fixed_columns(&keys, &widths, u128::KEY_BITS))
+            }
+            Some(widths) if bits_of(&widths) <= Wide::KEY_BITS => {
+                Form::Fixed(fixed_columns(&keys, &widths, Wide::KEY_BITS))
+            }
             _ => Form::Long(LongLayout::new(&keys, &kinds)?),
         };
         Ok(KeyLayout { keys, form })
@@ -109,11 +114,17 @@ fn bits_of(widths: &[u32]) -> u32 {
     widths.iter().map(|width| width + 1).sum()
 }
 
-fn fixed_columns(keys: &[SortKey], widths: &[u32]) -> Vec<FixedColumn> {
+/// The places of columns of these widths in a key of `key_bits`, of which they take the highest.
+fn fixed_columns(keys: &[SortKey], widths: &[u32], key_bits: u32) -> Vec<FixedColumn> {
     let column = |(number, key): (usize, &SortKey)| FixedColumn {
         width: widths[number],
+<<<<<<< ours
         shift: bits_of(&widths[number + 1..]),
         options: options(key),
+=======
+        shift: key_bits - bits_of(&widths[..=number]),
+        options: options(key),
+>>>>>>> theirs
     };
     keys.iter().enumerate().map(column).collect()
 }

@@ -2,12 +2,12 @@
 //!
 //! A run is whole in itself: its rows lie one behind the other in new arrays, and beside them their keys, so that what is
 //! read of it in order is read from front to back. That makes merging it cheap where it is in memory, and is what could
-//! be written elsewhere and read again piece by piece.
+//! be written elsewhere and read again piece by piece. Only texts stay in the buffers that they came in, unless less than
+//! half of those is theirs: copying short ones takes longer than reading them where they are.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch};
-use arrow::buffer::Buffer;
 use arrow::compute::interleave;
 use arrow::datatypes::{ByteViewType, DataType, SchemaRef};
 use arrow::error::ArrowError;
@@ -21,8 +21,8 @@ use super::long::LongKeys;
 use super::order::Order;
 use crate::share::batch_of;
 
-/// Rows of a run, as long as no batch brings more at once. Few in tests, so that they have many runs.
-const RUN_ROWS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
+/// Rows of a run, up to those of the last batch. Few in tests, so that they have many runs.
+pub(super) const RUN_ROWS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
 /// Bytes of batches that are made a run even if there are fewer rows.
 const RUN_BYTES: usize = 1 << 26;
 
@@ -119,19 +119,16 @@ impl<'a, E: Entry> RunBuilder<'a, E> {
         }
     }
 
-    /// Adds the rows of a batch, and to `runs` the runs that are full.
-    pub(super) fn add(&mut self, batch: &RecordBatch, runs: &mut Vec<Run<E>>) -> Result<()> {
-        for start in (0..batch.num_rows()).step_by(RUN_ROWS) {
-            let batch = batch.slice(start, RUN_ROWS.min(batch.num_rows() - start));
-            self.held.add(&batch);
-            self.memory.grow(self.held.bytes() as u64 - self.memory.bytes())?;
-            self.rows += batch.num_rows();
-            self.batches.push(batch);
-            if self.rows >= RUN_ROWS || self.held.bytes() >= RUN_BYTES {
-                self.finish(runs)?;
-            }
+    /// Adds the rows of a batch, [`RUN_ROWS`] at most, and to `runs` the run that is full with them.
+    pub(super) fn add(&mut self, batch: RecordBatch, runs: &mut Vec<Run<E>>) -> Result<()> {
+        self.held.add(&batch);
+        self.memory.grow(self.held.bytes() as u64 - self.memory.bytes())?;
+        self.rows += batch.num_rows();
+        self.batches.push(batch);
+        match self.rows >= RUN_ROWS || self.held.bytes() >= RUN_BYTES {
+            true => self.finish(runs),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Makes a run of the rows that are left, if there are any.
@@ -173,7 +170,7 @@ pub(super) fn gather<E: Entry>(parts: &[&RecordBatch], entries: &[E]) -> Result<
 }
 
 /// The same values; texts are copied if less than half of what their buffers hold belongs to them.
-pub(super) fn compact(values: &ArrayRef, memory: &mut Reservation) -> Result<ArrayRef> {
+fn compact(values: &ArrayRef, memory: &mut Reservation) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Utf8View => {
             compact_views(values.as_string_view(), memory)?.map_or_else(|| Arc::clone(values), |texts| Arc::new(texts))
@@ -190,8 +187,9 @@ fn compact_views<T: ByteViewType>(
     memory: &mut Reservation,
 ) -> Result<Option<GenericByteViewArray<T>>> {
     let used = values.total_buffer_bytes_used();
-    let held: usize = values.data_buffers().iter().map(Buffer::capacity).sum();
-    if held <= 2 * used {
+    let mut held = HeldBuffers::default();
+    values.data_buffers().iter().for_each(|buffer| held.add_buffer(buffer));
+    if held.bytes() <= 2 * used {
         return Ok(None);
     }
     memory.grow(used as u64)?;

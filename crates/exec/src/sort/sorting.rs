@@ -20,7 +20,7 @@ use rowmill_base::{Cancel, Error, Result, Scratch};
 
 use super::entry::Entry;
 use super::ranges::Ranges;
-use super::run::{Run, RunBuilder, RunFormat};
+use super::run::{RUN_ROWS, Run, RunBuilder, RunFormat};
 use super::top::{SharedBound, Top};
 use super::{OWNER, SortRequest};
 use crate::batch::{BatchSource, Batches};
@@ -90,7 +90,7 @@ impl<E> State<E> {
         }
     }
 
-    /// Takes the next range, unless too many are taken.
+    /// Takes the next range, unless too many are taken already.
     fn take_range(&mut self) -> Option<usize> {
         let range = self.next;
         let is_free = range < self.end && range < self.given + AHEAD_PER_WORKER * self.ordering;
@@ -143,9 +143,12 @@ impl<E: Entry> Sorting<E> {
         drop(state);
         let runs = self.gather_runs()?;
         let mut state = self.state.lock();
-        state.runs.extend(runs);
         state.gathering -= 1;
-        if state.gathering == 0 && matches!(state.stage, Stage::Gathering) {
+        if !matches!(state.stage, Stage::Gathering) {
+            return Ok(state.ranges()?.cloned());
+        }
+        state.runs.extend(runs);
+        if state.gathering == 0 {
             let ranges = Ranges::new(std::mem::take(&mut state.runs), &self.format)?;
             let taken = ranges.within(&self.window);
             (state.next, state.given, state.end) = (taken.start, taken.start, taken.end);
@@ -177,13 +180,17 @@ impl<E: Entry> Sorting<E> {
         Ok(runs)
     }
 
-    fn each_batch(&self, input: Batches, mut add: impl FnMut(&RecordBatch) -> Result<()>) -> Result<()> {
+    /// Reads a share to its end. No batch that comes of it has more rows than a run.
+    fn each_batch(&self, input: Batches, mut add: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         for batch in input {
             self.cancel.check()?;
             if let Stage::Failed(error) = &self.state.lock().stage {
                 return Err(error.clone());
             }
-            add(&batch?)?;
+            let batch = batch?;
+            for start in (0..batch.num_rows()).step_by(RUN_ROWS) {
+                add(batch.slice(start, RUN_ROWS.min(batch.num_rows() - start)))?;
+            }
         }
         Ok(())
     }
@@ -202,8 +209,10 @@ impl<E: Entry> Sorting<E> {
             match state.take_range() {
                 Some(range) => {
                     let ready = MutexGuard::unlocked(&mut state, || self.put_in_order(range, ranges))?;
-                    state.ready.insert(range, ready);
-                    self.changed.notify_all();
+                    if state.ranges()?.is_some() {
+                        state.ready.insert(range, ready);
+                        self.changed.notify_all();
+                    }
                 }
                 None => self.wait(&mut state)?,
             }

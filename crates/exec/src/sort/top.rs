@@ -52,7 +52,7 @@ pub(super) struct Top<'a, E> {
     long: Vec<LongKeys>,
     /// Whether there have been as many as are asked for.
     is_full: bool,
-    /// That of the parts, and that of the list of entries.
+    /// That of the parts and their entries.
     memory: Vec<Reservation>,
 }
 
@@ -70,11 +70,11 @@ impl<'a, E: Entry> Top<'a, E> {
         }
     }
 
-    /// Adds the rows of a batch that are among the best.
-    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let entries = self.best_of(batch)?;
+    /// Adds the rows of a batch that are among the best. It has rows that fit places.
+    pub(super) fn add(&mut self, batch: RecordBatch) -> Result<()> {
+        let entries = self.best_of(&batch)?;
         if !entries.is_empty() {
-            self.push(self.format.gather(vec![batch.clone()], entries, self.format.reservation())?);
+            self.push(self.format.gather(vec![batch], entries, self.format.reservation())?);
             let full = if self.is_full { 2 * self.rows } else { self.rows };
             if self.entries.len() >= full {
                 let best = self.cut()?;
@@ -145,6 +145,8 @@ impl<'a, E: Entry> Top<'a, E> {
         let (parts, long) = (std::mem::take(&mut self.parts), std::mem::take(&mut self.long));
         let order = self.format.order(&long);
         self.select(&mut entries, &order);
+        let mut memory = self.format.reservation();
+        memory.grow((entries.len() * size_of::<E>()) as u64)?;
         order.sort(&mut entries, &mut Vec::new());
         if let Some(last) = entries.get(self.rows - 1) {
             let place = last.place();
@@ -152,10 +154,10 @@ impl<'a, E: Entry> Top<'a, E> {
             let value = parts[place.part].column(keys[0].column).slice(place.row, 1);
             self.bound.tighten(Bound::new(*last, &order, value, keys), &order);
         }
-        let memory = std::mem::take(&mut self.memory);
-        let run = self.format.gather(parts, entries, self.format.reservation())?;
-        drop(memory);
-        Ok(run)
+        drop(long);
+        let run = self.format.gather(parts, entries, memory);
+        self.memory.clear();
+        run
     }
 }
 

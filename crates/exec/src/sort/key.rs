@@ -118,13 +118,8 @@ fn bits_of(widths: &[u32]) -> u32 {
 fn fixed_columns(keys: &[SortKey], widths: &[u32], key_bits: u32) -> Vec<FixedColumn> {
     let column = |(number, key): (usize, &SortKey)| FixedColumn {
         width: widths[number],
-<<<<<<< ours
-        shift: bits_of(&widths[number + 1..]),
-        options: options(key),
-=======
         shift: key_bits - bits_of(&widths[..=number]),
         options: options(key),
->>>>>>> theirs
     };
     keys.iter().enumerate().map(column).collect()
 }

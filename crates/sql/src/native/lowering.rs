@@ -118,8 +118,7 @@ impl Lowering<'_> {
             && let Expr::Literal(value, _) = argument
             && !value.is_null()
         {
-            let total_error = String::new();
-            return Ok(Some(plan::Aggregate { function, argument: None, kind: kind.clone(), total_error }));
+            return Ok(Some(plan::Aggregate::new(function, None, kind.clone())));
         }
         let of = argument.get_type(self.input)?;
         if !is_aggregated(function, &of) {
@@ -127,7 +126,7 @@ impl Lowering<'_> {
         }
         let Some(expr) = self.expr(argument.clone(), &of)? else { return Ok(None) };
         let total_error = total_error(call.func.name(), &of);
-        Ok(Some(plan::Aggregate { function, argument: Some((expr, of)), kind: kind.clone(), total_error }))
+        Ok(Some(plan::Aggregate { total_error, ..plan::Aggregate::new(function, Some((expr, of)), kind.clone()) }))
     }
 
     /// An expression over the columns of the part as one over those of the table.

@@ -35,7 +35,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
@@ -43,14 +43,15 @@ use rowmill_plan::Group;
 
 use self::gather::{Gatherer, Policy, Recipe};
 use self::layout::Layout;
-use self::merge::Merger;
+use self::merge::{Merged, Merger};
 use self::partition::Partition;
 use self::progress::Progress;
-pub use self::source::GroupSource;
+use self::rows::take;
+use self::source::GroupSource;
 use self::state::{Finished, States};
 use self::texts::TextStore;
 pub use self::top::GroupTop;
-use self::top::Top;
+use self::top::{Top, rows_at};
 use crate::batch::{BatchSource, Batches};
 pub use crate::function::VectorFunction;
 use crate::scan::ScanMetrics;
@@ -202,12 +203,12 @@ impl GroupBy {
         let (texts, bases) = TextStore::join(stores);
         for (of_worker, base) in of_workers.into_iter().zip(bases) {
             for (all, partition) in partitions.iter_mut().zip(of_worker) {
-                if partition.len() > 0 {
+                if partition.groups.len() > 0 {
                     all.push((partition, base));
                 }
             }
         }
-        let rows = |parts: &Vec<(Partition, u32)>| parts.iter().map(|(part, _)| part.len()).sum::<usize>();
+        let rows = |parts: &Vec<(Partition, u32)>| parts.iter().map(|(part, _)| part.groups.len()).sum::<usize>();
         let merges = ranges(partitions.iter().map(rows));
         all.extend(partitions.into_iter().map(Mutex::new));
         Gathered { partitions: all, merges, texts, memory: Mutex::new(memory) }
@@ -223,26 +224,32 @@ impl GroupBy {
         let Some(partitions) = gathered.merges.get(number) else { return Ok(None) };
         let parts = gathered.partitions[partitions.clone()].iter().flat_map(|part| std::mem::take(&mut *part.lock()));
         let parts: Vec<(Partition, u32)> = parts.collect();
-        let rows = parts.iter().map(|(part, _)| part.len()).sum();
+        let rows = parts.iter().map(|(part, _)| part.groups.len()).sum();
         let Recipe { layout, states, .. } = &self.recipe;
+        let texts = &gathered.texts;
         let mut memory = self.request.broker.reservation(OWNER);
-        let mut merger = Merger::new(layout, states, &gathered.texts, rows, &mut memory)?;
+        let mut merger = Merger::new(layout, states, texts, rows, &mut memory)?;
         for (part, base) in parts {
             let bytes = part.bytes();
+            // The rows of logs stay as they are until all partitions are there.
+            memory.grow(part.log_bytes())?;
             merger.add(part, base)?;
             gathered.give_back(bytes);
         }
-        let mut rows = merger.finish(self.request.group.keys.is_empty());
+        let mut groups = merger.finish(self.request.group.keys.is_empty(), &mut memory)?;
         if let Some(top) = &self.top {
             // What is left out is no error less.
-            states.check_totals(Finished { rows: &rows, stride: layout.stride, at: layout.key_words })?;
+            states.check_totals(Finished { rows: &groups.rows, stride: layout.stride, at: layout.key_words })?;
             if layout.computes() {
-                layout.keys(&rows, &gathered.texts, &self.request.functions)?;
+                layout.keys(&groups.rows, texts, &self.request.functions)?;
             }
-            rows = top.keep(rows, layout, states, &gathered.texts)?;
+            let kept = top.keep(&groups, layout, states, texts)?;
+            groups.rows = rows_at(&groups.rows, &kept, layout.stride);
+            for column in groups.logged.iter_mut().flatten() {
+                *column = take(column, &kept)?;
+            }
         }
-        rows.truncate(self.grant(rows.len() / layout.stride) * layout.stride);
-        self.batch(&rows, &gathered.texts).map(Some)
+        self.batch(&groups, texts).map(Some)
     }
 
     /// How many of `groups` may still be given.
@@ -256,13 +263,20 @@ impl GroupBy {
         left.map_or(0, |left| left.min(groups))
     }
 
-    /// The groups in `rows` as columns.
-    fn batch(&self, rows: &[u64], texts: &TextStore) -> Result<RecordBatch> {
+    /// Groups as columns.
+    fn batch(&self, groups: &Merged, texts: &TextStore) -> Result<RecordBatch> {
         let Recipe { layout, states, .. } = &self.recipe;
+        let given = self.grant(groups.rows.len() / layout.stride);
+        let rows = &groups.rows[..given * layout.stride];
         let mut columns = layout.keys(rows, texts, &self.request.functions)?;
-        let groups = Finished { rows, stride: layout.stride, at: layout.key_words };
-        columns.extend(states.finish(groups, texts)?);
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len() / layout.stride));
+        let logged = groups.logged.iter().map(|of| of.iter().map(|column| column.slice(0, given)).collect());
+        let logged: Vec<Vec<ArrayRef>> = logged.collect();
+        columns.extend(states.finish(
+            Finished { rows, stride: layout.stride, at: layout.key_words },
+            &logged,
+            texts,
+        )?);
+        let options = RecordBatchOptions::new().with_row_count(Some(given));
         RecordBatch::try_new_with_options(Arc::clone(&self.request.schema), columns, &options)
             .map_err(|error| Error::internal(format!("the groups of {}: {error}", self.source.name())))
     }

@@ -1,5 +1,6 @@
 //! GROUP BY over the rows of one table.
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, IntervalUnit};
 
 use crate::Predicate;
@@ -33,10 +34,33 @@ pub enum AggregateFunction {
     Sum,
     /// The double nearest to total over count; for floats, that of their total.
     Average,
-    /// The least value.
+    /// The least value; of booleans, whether all are true.
     Min,
-    /// The greatest value.
+    /// The greatest value; of booleans, whether any is true.
     Max,
+    /// The bits that all values have.
+    BitAnd,
+    /// The bits that some value has.
+    BitOr,
+    /// The bits that an odd number of values have.
+    BitXor,
+    /// The mean square of the distances of doubles from their mean.
+    VariancePopulation,
+    /// As [`AggregateFunction::VariancePopulation`], over one less than the number of values; NULL for one value.
+    VarianceSample,
+    /// The root of [`AggregateFunction::VariancePopulation`].
+    DeviationPopulation,
+    /// The root of [`AggregateFunction::VarianceSample`].
+    DeviationSample,
+    /// The value in the middle; of two, their mean in the type of the values.
+    Median,
+    /// The value below which the share of values in [`Aggregate::parameter`], a double from 0 to 1, lies, between
+    /// neighbours in proportion.
+    Quantile,
+    /// All values, NULLs among them, as a list in no order; NULL for no rows.
+    Array,
+    /// All texts one behind the other in no order, with the text in [`Aggregate::parameter`] between them.
+    Text,
 }
 
 impl AggregateFunction {
@@ -48,6 +72,17 @@ impl AggregateFunction {
             AggregateFunction::Average => "avg",
             AggregateFunction::Min => "min",
             AggregateFunction::Max => "max",
+            AggregateFunction::BitAnd => "bit_and",
+            AggregateFunction::BitOr => "bit_or",
+            AggregateFunction::BitXor => "bit_xor",
+            AggregateFunction::VariancePopulation => "var_pop",
+            AggregateFunction::VarianceSample => "var_samp",
+            AggregateFunction::DeviationPopulation => "stddev_pop",
+            AggregateFunction::DeviationSample => "stddev_samp",
+            AggregateFunction::Median => "median",
+            AggregateFunction::Quantile => "percentile_cont",
+            AggregateFunction::Array => "array_agg",
+            AggregateFunction::Text => "string_agg",
         }
     }
 }
@@ -59,10 +94,24 @@ pub struct Aggregate {
     pub function: AggregateFunction,
     /// Of which values, and their type; of rows without.
     pub argument: Option<(Expr, DataType)>,
+    /// What the function needs to know besides: one row.
+    pub parameter: Option<ArrayRef>,
+    /// Whether each value counts once.
+    pub distinct: bool,
+    /// The rows that count, where it is true; all without.
+    pub filter: Option<Expr>,
     /// The type of the result.
     pub kind: DataType,
     /// What the error says of a total that leaves its type.
     pub total_error: String,
+}
+
+impl Aggregate {
+    /// `function` of the values of all rows, with a result of type `kind`.
+    pub fn new(function: AggregateFunction, argument: Option<(Expr, DataType)>, kind: DataType) -> Aggregate {
+        let total_error = format!("the total of {}", function.name());
+        Aggregate { function, argument, parameter: None, distinct: false, filter: None, kind, total_error }
+    }
 }
 
 /// Groups of the rows of a table that pass all predicates; one group of them all without keys.
@@ -85,13 +134,19 @@ pub fn is_key_kind(kind: &DataType) -> bool {
 
 /// Whether the engine computes `function` of values of `kind`.
 pub fn is_aggregated(function: AggregateFunction, kind: &DataType) -> bool {
+    use AggregateFunction as Function;
     use DataType::{Decimal128, Float32, Float64};
+    let is_number = kind.is_integer() || matches!(kind, Decimal128(..) | Float32 | Float64);
     match function {
-        AggregateFunction::Count => true,
-        AggregateFunction::Sum | AggregateFunction::Average => {
-            kind.is_integer() || matches!(kind, Decimal128(..) | Float32 | Float64)
-        }
-        AggregateFunction::Min | AggregateFunction::Max => is_fixed(kind) || is_text(kind),
+        Function::Count => true,
+        Function::Sum | Function::Average | Function::Median | Function::Quantile => is_number,
+        Function::Min | Function::Max | Function::Array => is_key_kind(kind),
+        Function::BitAnd | Function::BitOr | Function::BitXor => kind.is_integer(),
+        Function::VariancePopulation
+        | Function::VarianceSample
+        | Function::DeviationPopulation
+        | Function::DeviationSample => *kind == Float64,
+        Function::Text => *kind == DataType::Utf8View,
     }
 }
 

@@ -19,9 +19,9 @@ use super::OWNER;
 use super::key_values::KeyValues;
 use super::layout::Layout;
 use super::local::{self, LocalGroups};
-use super::partition::{Partition, Partitions, ROWS_PER_CHUNK};
+use super::partition::{Homes, Partition, Partitions, ROWS_PER_CHUNK};
 use super::rows::{Rows, Values};
-use super::state::{Grouped, Groups, Inputs, Scratch, States};
+use super::state::{Beside, Grouped, Groups, Inputs, States};
 use super::table::GroupTable;
 use super::texts::TextStore;
 
@@ -39,6 +39,9 @@ pub(super) struct Policy {
 impl Policy {
     /// Half of a core's second cache, going by common ones.
     const TABLE_BYTES_MAX: usize = 1 << 19;
+
+    /// Words of a log that is put into partitions, with the groups of the table.
+    const LOG_WORDS_MAX: usize = 1 << 20;
 
     pub(super) fn new(layout: &Layout) -> Policy {
         let bytes_per_group = (layout.stride + 1) * size_of::<u64>();
@@ -77,13 +80,13 @@ pub(super) struct Gatherer<'a> {
     rows_taken: usize,
     /// Rows that still pass it by.
     rows_past_table: usize,
-    texts: TextStore,
+    beside: Beside,
     partitions: Partitions,
+    homes: Homes,
     /// A row of a group without anything in it.
     empty: Vec<u64>,
     chunk: Vec<u64>,
     numbers: Vec<u32>,
-    scratch: Scratch,
     memory: Reservation,
 }
 
@@ -96,12 +99,12 @@ impl<'a> Gatherer<'a> {
             table: GroupTable::new(broker.reservation(OWNER)),
             rows_taken: 0,
             rows_past_table: 0,
-            texts: TextStore::new(broker.reservation(OWNER)),
-            partitions: Partitions::new(recipe.partitions, broker.reservation(OWNER)),
+            beside: Beside::new(&recipe.states, || broker.reservation(OWNER)),
+            partitions: Partitions::new(recipe.partitions, recipe.states.logs().len(), broker.reservation(OWNER)),
+            homes: Homes::new(),
             empty,
             chunk: Vec::new(),
             numbers: Vec::new(),
-            scratch: Scratch::default(),
             memory: broker.reservation(OWNER),
         }
     }
@@ -112,9 +115,9 @@ impl<'a> Gatherer<'a> {
             return Ok(());
         }
         let Recipe { layout, states, .. } = self.recipe;
-        let inputs = states.inputs(rows, 0..states.cells())?;
+        let inputs = states.inputs(rows, 0..states.parts())?;
         if layout.columns.is_empty() {
-            return self.add_to_one(rows, &inputs, 0..states.cells());
+            return self.add_to_one(rows, &inputs, 0..states.parts());
         }
         let keys: Vec<Values> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
         if !rows.is_block() || self.recipe.enough.is_some() {
@@ -123,7 +126,7 @@ impl<'a> Gatherer<'a> {
         match local::group(&keys, rows.len())? {
             None => {
                 let mut keys = KeyValues::new(layout, &keys, rows.len())?;
-                keys.adopt(0..rows.len(), &mut self.texts)?;
+                keys.adopt(0..rows.len(), &mut self.beside.texts)?;
                 self.put_rows(0..rows.len(), &keys, &inputs, rows.weights())
             }
             Some(local) => {
@@ -137,20 +140,21 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    /// Adds rows to some cells of the one group that there is without keys.
-    pub(super) fn add_to_one(&mut self, rows: &Rows<'_>, inputs: &Inputs, cells: Range<usize>) -> Result<()> {
+    /// Adds rows to some parts of the one group that there is without keys.
+    pub(super) fn add_to_one(&mut self, rows: &Rows<'_>, inputs: &Inputs<'_>, parts: Range<usize>) -> Result<()> {
         let Recipe { layout, states, .. } = self.recipe;
+        self.flush_if_full()?;
         if self.table.len() == 0 {
             let keys = KeyValues::new(layout, &[], 1)?;
-            self.table.find(layout, &self.empty, &keys, &mut self.texts, &mut self.numbers)?;
+            self.table.find(layout, &self.empty, &keys, &mut self.beside.texts, &mut self.numbers)?;
         }
         let grouped = Grouped { rows: 0..rows.len(), groups: None, weights: rows.weights() };
         let mut groups = Groups { words: self.table.rows_mut(), stride: layout.stride, at: layout.key_words };
-        states.add(cells, inputs, &grouped, &mut groups, (&mut self.texts, &mut self.scratch))
+        states.add(parts, inputs, &grouped, &mut groups, &mut self.beside)
     }
 
     /// Adds rows one by one: to the table, or past it.
-    fn add_by_rows(&mut self, rows: &Rows<'_>, keys: &[Values], inputs: &Inputs) -> Result<()> {
+    fn add_by_rows(&mut self, rows: &Rows<'_>, keys: &[Values], inputs: &Inputs<'_>) -> Result<()> {
         let layout = &self.recipe.layout;
         let mut keys = KeyValues::new(layout, keys, rows.len())?;
         let mut adopted = false;
@@ -163,7 +167,7 @@ impl<'a> Gatherer<'a> {
             if self.rows_past_table == 0 && self.recipe.policy.groups_max > 0 || self.recipe.enough.is_some() {
                 self.fill_chunk(range.len(), |chunk| keys.write(range.clone(), chunk))?;
                 self.numbers.clear();
-                self.table.find(layout, &self.chunk, &keys, &mut self.texts, &mut self.numbers)?;
+                self.table.find(layout, &self.chunk, &keys, &mut self.beside.texts, &mut self.numbers)?;
                 self.rows_taken += range.len();
                 let numbers = std::mem::take(&mut self.numbers);
                 let added = self.add_to_table(range, &numbers, inputs, rows.weights());
@@ -172,7 +176,7 @@ impl<'a> Gatherer<'a> {
                 continue;
             }
             if !adopted {
-                keys.adopt(start..rows.len(), &mut self.texts)?;
+                keys.adopt(start..rows.len(), &mut self.beside.texts)?;
                 adopted = true;
             }
             self.rows_past_table = self.rows_past_table.saturating_sub(range.len());
@@ -182,14 +186,20 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds all rows of a block by the groups that they have in it.
-    fn add_groups(&mut self, local: LocalGroups, keys: &KeyValues<'_>, inputs: &Inputs, rows: &Rows<'_>) -> Result<()> {
+    fn add_groups(
+        &mut self,
+        local: LocalGroups,
+        keys: &KeyValues<'_>,
+        inputs: &Inputs<'_>,
+        rows: &Rows<'_>,
+    ) -> Result<()> {
         let LocalGroups { mut groups, first_rows } = local;
         self.flush_if_full()?;
         self.numbers.clear();
         for first_rows in first_rows.chunks(ROWS_PER_CHUNK) {
             let places = first_rows.iter().map(|row| *row as usize);
             self.fill_chunk(first_rows.len(), |chunk| keys.write(places, chunk))?;
-            self.table.find(&self.recipe.layout, &self.chunk, keys, &mut self.texts, &mut self.numbers)?;
+            self.table.find(&self.recipe.layout, &self.chunk, keys, &mut self.beside.texts, &mut self.numbers)?;
         }
         groups.iter_mut().for_each(|group| *group = self.numbers[*group as usize]);
         // That rows of a block are alike says nothing of rows of several, so that its groups are what counts.
@@ -201,13 +211,13 @@ impl<'a> Gatherer<'a> {
         &mut self,
         rows: Range<usize>,
         groups: &[u32],
-        inputs: &Inputs,
+        inputs: &Inputs<'_>,
         weights: Option<&[u64]>,
     ) -> Result<()> {
         let Recipe { layout, states, .. } = self.recipe;
         let grouped = Grouped { rows, groups: Some(groups), weights };
         let mut groups = Groups { words: self.table.rows_mut(), stride: layout.stride, at: layout.key_words };
-        states.add(0..states.cells(), inputs, &grouped, &mut groups, (&mut self.texts, &mut self.scratch))
+        states.add(0..states.parts(), inputs, &grouped, &mut groups, &mut self.beside)
     }
 
     /// Puts the groups of a block into partitions.
@@ -215,24 +225,26 @@ impl<'a> Gatherer<'a> {
         &mut self,
         local: &LocalGroups,
         mut keys: KeyValues<'_>,
-        inputs: &Inputs,
+        inputs: &Inputs<'_>,
         rows: &Rows<'_>,
     ) -> Result<()> {
         let Recipe { layout, states, .. } = self.recipe;
         let stride = layout.stride;
-        keys.adopt(local.first_rows.iter().map(|row| *row as usize), &mut self.texts)?;
+        keys.adopt(local.first_rows.iter().map(|row| *row as usize), &mut self.beside.texts)?;
         let mut words = std::mem::take(&mut self.chunk);
         self.fill(&mut words, local.first_rows.len())?;
         let grouped = Grouped { rows: 0..rows.len(), groups: Some(&local.groups), weights: rows.weights() };
         let mut groups = Groups { words: &mut words, stride, at: layout.key_words };
-        states.add(0..states.cells(), inputs, &grouped, &mut groups, (&mut self.texts, &mut self.scratch))?;
+        states.add(0..states.parts(), inputs, &grouped, &mut groups, &mut self.beside)?;
         for (words, first_rows) in
             words.chunks_mut(ROWS_PER_CHUNK * stride).zip(local.first_rows.chunks(ROWS_PER_CHUNK))
         {
             keys.write(first_rows.iter().map(|row| *row as usize), words);
-            keys.settle(words, &mut self.texts)?;
-            self.partitions.scatter(layout, words)?;
+            keys.settle(words, &mut self.beside.texts)?;
+            let homes = (!self.beside.logs.is_empty()).then_some(&mut self.homes);
+            self.partitions.scatter(layout, words, homes)?;
         }
+        self.scatter_logs()?;
         // The words of a block's groups are many; those of chunks are few, and kept.
         self.chunk = Vec::new();
         self.memory.recount(0);
@@ -244,7 +256,7 @@ impl<'a> Gatherer<'a> {
         &mut self,
         rows: Range<usize>,
         keys: &KeyValues<'_>,
-        inputs: &Inputs,
+        inputs: &Inputs<'_>,
         weights: Option<&[u64]>,
     ) -> Result<()> {
         let Recipe { layout, states, .. } = self.recipe;
@@ -255,10 +267,23 @@ impl<'a> Gatherer<'a> {
             self.fill_chunk(rows.len(), |chunk| keys.write(rows.clone(), chunk))?;
             let grouped = Grouped { groups: Some(&self.numbers[..rows.len()]), rows, weights };
             let mut groups = Groups { words: &mut self.chunk, stride: layout.stride, at: layout.key_words };
-            states.add(0..states.cells(), inputs, &grouped, &mut groups, (&mut self.texts, &mut self.scratch))?;
-            keys.settle(&mut self.chunk, &mut self.texts)?;
-            self.partitions.scatter(layout, &self.chunk)?;
+            states.add(0..states.parts(), inputs, &grouped, &mut groups, &mut self.beside)?;
+            keys.settle(&mut self.chunk, &mut self.beside.texts)?;
+            let homes = (!self.beside.logs.is_empty()).then_some(&mut self.homes);
+            self.partitions.scatter(layout, &self.chunk, homes)?;
+            self.scatter_logs()?;
         }
+        Ok(())
+    }
+
+    /// Puts the rows of logs where those of their groups were put.
+    fn scatter_logs(&mut self) -> Result<()> {
+        for (number, log) in self.recipe.states.logs().iter().enumerate() {
+            let rows = &mut self.beside.logs[number];
+            self.partitions.scatter_log(number, rows.rows(), log.layout.stride, &self.homes)?;
+            rows.clear();
+        }
+        self.homes.clear();
         Ok(())
     }
 
@@ -289,17 +314,20 @@ impl<'a> Gatherer<'a> {
     /// Puts the groups of the table into partitions if it is full.
     fn flush_if_full(&mut self) -> Result<()> {
         let policy = &self.recipe.policy;
-        if self.table.len() <= policy.groups_max || self.recipe.enough.is_some() {
+        let is_log_long = self.beside.logs.iter().any(|log| log.rows().len() > Policy::LOG_WORDS_MAX);
+        if (self.table.len() <= policy.groups_max || self.recipe.enough.is_some()) && !is_log_long {
             return Ok(());
         }
-        if self.rows_taken < self.table.len() * policy.rows_per_group_min {
+        if !is_log_long && self.rows_taken < self.table.len() * policy.rows_per_group_min {
             self.rows_past_table = policy.rows_past_table;
         }
         self.flush()
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.partitions.scatter(&self.recipe.layout, self.table.rows())?;
+        let homes = (!self.beside.logs.is_empty()).then_some(&mut self.homes);
+        self.partitions.scatter(&self.recipe.layout, self.table.rows(), homes)?;
+        self.scatter_logs()?;
         self.table.clear();
         self.rows_taken = 0;
         Ok(())
@@ -314,6 +342,6 @@ impl<'a> Gatherer<'a> {
     pub(super) fn finish(mut self) -> Result<Gathered> {
         self.flush()?;
         let (partitions, memory) = self.partitions.finish();
-        Ok(Gathered { partitions, texts: self.texts, memory })
+        Ok(Gathered { partitions, texts: self.beside.texts, memory })
     }
 }

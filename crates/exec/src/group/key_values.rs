@@ -1,5 +1,7 @@
 //! The values of the key columns of a block or a batch, on their way into rows.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, BinaryViewArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use rowmill_base::{Error, Result};
@@ -12,12 +14,12 @@ use super::texts::{TextStore, bytes_in, is_long, len_of, moved, texts_of};
 /// The values of all key columns.
 pub(super) struct KeyValues<'a> {
     layout: &'a Layout,
-    columns: Vec<Column<'a>>,
+    columns: Vec<Column>,
 }
 
-struct Column<'a> {
+struct Column {
     part: Part,
-    codes: Option<&'a [u32]>,
+    codes: Option<Arc<Vec<u32>>>,
     nulls: Option<(NullBuffer, Bit)>,
 }
 
@@ -39,9 +41,18 @@ struct Texts {
 
 impl<'a> KeyValues<'a> {
     /// The values of the layout's columns, to be read for so many rows.
-    pub(super) fn new(layout: &'a Layout, values: &'a [Values], rows: usize) -> Result<KeyValues<'a>> {
+    pub(super) fn new(layout: &'a Layout, values: &[Values], rows: usize) -> Result<KeyValues<'a>> {
+        let is_null = |values: &Values| values.values.logical_null_count() > 0;
+        if layout.columns.iter().zip(values).any(|(column, values)| column.null.is_none() && is_null(values)) {
+            return Err(Error::internal("a key that is never NULL is NULL"));
+        }
+        KeyValues::of_some(layout, values, rows)
+    }
+
+    /// As [`KeyValues::new`], of which no NULLs are asked for where the layout has none.
+    pub(super) fn of_some(layout: &'a Layout, values: &[Values], rows: usize) -> Result<KeyValues<'a>> {
         let columns = layout.columns.iter().zip(values).map(|(column, values)| {
-            let codes = values.codes.as_deref();
+            let codes = values.codes.clone();
             let part = match column.place {
                 Place::Text { word } => Part::Text(Texts::new(values, word, rows)?),
                 Place::Narrow { at, .. } => match bits_of(&values.values)? {
@@ -53,11 +64,7 @@ impl<'a> KeyValues<'a> {
                     Bits::Narrow { .. } => return Err(unlike(values)),
                 },
             };
-            let nulls = match (values.values.logical_nulls().filter(|nulls| nulls.null_count() > 0), column.null) {
-                (None, _) => None,
-                (Some(nulls), Some(bit)) => Some((nulls, bit)),
-                (Some(_), None) => return Err(Error::internal("a key that is never NULL is NULL")),
-            };
+            let nulls = values.values.logical_nulls().filter(|nulls| nulls.null_count() > 0).zip(column.null);
             Ok(Column { part, codes, nulls })
         });
         Ok(KeyValues { layout, columns: columns.collect::<Result<_>>()? })
@@ -66,25 +73,26 @@ impl<'a> KeyValues<'a> {
     /// Writes the keys of the rows at `places` into as many rows, of which the words for keys are zero. Views are those
     /// of the arrays until the texts are [`KeyValues::settle`]d.
     pub(super) fn write(&self, places: impl Iterator<Item = usize> + Clone, rows: &mut [u64]) {
-        let stride = self.layout.stride;
+        let Layout { stride, lead, .. } = *self.layout;
         for column in &self.columns {
-            match column.codes {
+            match &column.codes {
                 Some(codes) => column.write(places.clone().map(|place| codes[place] as usize), rows, stride),
                 None => column.write(places.clone(), rows, stride),
             }
         }
         if let Shape::Long(shape) = self.layout.shape {
             for row in rows.chunks_exact_mut(stride) {
-                row[0] = hash_of_words(shape, row);
+                row[lead] = hash_of_words(shape, &row[lead..]);
             }
             for column in &self.columns {
                 if let Part::Text(texts) = &column.part {
                     let rows = rows.chunks_exact_mut(stride);
-                    match (&texts.hashes, column.codes) {
+                    match (&texts.hashes, &column.codes) {
                         (Some(hashes), Some(codes)) => rows.zip(places.clone()).for_each(|(row, place)| {
-                            row[0] = hash_of_both(row[0], hashes[codes[place] as usize]);
+                            row[lead] = hash_of_both(row[lead], hashes[codes[place] as usize]);
                         }),
-                        _ => rows.for_each(|row| row[0] = hash_of_both(row[0], texts.hash(view_at(row, texts.word)))),
+                        _ => rows
+                            .for_each(|row| row[lead] = hash_of_both(row[lead], texts.hash(view_at(row, texts.word)))),
                     }
                 }
             }
@@ -110,9 +118,8 @@ impl<'a> KeyValues<'a> {
     pub(super) fn adopt(&mut self, places: impl Iterator<Item = usize> + Clone, store: &mut TextStore) -> Result<()> {
         for column in &mut self.columns {
             let Part::Text(texts) = &mut column.part else { continue };
-            let codes = column.codes;
-            let views = texts.array.views();
-            let view = |place: usize| views[codes.map_or(place, |codes| codes[place] as usize)];
+            let (codes, views) = (&column.codes, texts.array.views());
+            let view = |place: usize| views[codes.as_ref().map_or(place, |codes| codes[place] as usize)];
             let wanted = places.clone().map(view).filter(|view| is_long(*view)).map(len_of).sum();
             texts.adopted = store.adopt(&texts.array, wanted)?;
         }
@@ -142,7 +149,7 @@ fn unlike(values: &Values) -> Error {
     Error::internal(format!("values of {} for a key of another type", values.values.data_type()))
 }
 
-impl Column<'_> {
+impl Column {
     /// Writes the values at `places` into rows.
     fn write(&self, places: impl Iterator<Item = usize> + Clone, rows: &mut [u64], stride: usize) {
         let with_places = rows.chunks_exact_mut(stride).zip(places.clone());

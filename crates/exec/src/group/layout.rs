@@ -70,6 +70,8 @@ pub(super) struct Layout {
     pub(super) columns: Vec<KeyColumn>,
     outputs: Vec<KeyOutput>,
     pub(super) shape: Shape,
+    /// The first word of the key.
+    pub(super) lead: usize,
     /// Words before those of the aggregates.
     pub(super) key_words: usize,
     /// Words of a row.
@@ -85,6 +87,18 @@ pub(super) enum Shape {
     Long(Long),
 }
 
+impl Shape {
+    /// Words of a key.
+    fn words(self) -> usize {
+        match self {
+            // A row has some word even if nothing is computed of it.
+            Shape::Empty(_) | Shape::One(_) => 1,
+            Shape::Two(_) => 2,
+            Shape::Long(Long { fixed, texts }) => 1 + fixed + 2 * texts,
+        }
+    }
+}
+
 /// Calls a generic function for the shape at hand.
 macro_rules! with_shape {
     ($shape:expr, $name:ident => $call:expr) => {
@@ -98,7 +112,7 @@ macro_rules! with_shape {
 }
 pub(super) use with_shape;
 
-/// Hashes and comparisons of the keys of rows.
+/// Hashes and comparisons of keys, given from their first word on.
 pub(super) trait KeyShape: Copy {
     /// The hash of a row's key.
     fn hash(self, row: &[u64]) -> u64;
@@ -205,14 +219,17 @@ impl Layout {
                 None => KeyOutput::Held(held_at(&mut held, key)),
             });
         }
-        let (columns, shape) = places(&held)?;
-        let key_words = match shape {
-            // A row has some word even if nothing is computed of it.
-            Shape::Empty(_) | Shape::One(_) => 1,
-            Shape::Two(_) => 2,
-            Shape::Long(Long { fixed, texts }) => 1 + fixed + 2 * texts,
-        };
-        Ok(Layout { columns, outputs, shape, key_words, stride: key_words + words })
+        let (columns, shape) = places(&held, 0)?;
+        let key_words = shape.words();
+        Ok(Layout { columns, outputs, shape, lead: 0, key_words, stride: key_words + words })
+    }
+
+    /// The layout of values behind one word that is not theirs.
+    pub(super) fn of_values(expr: Expr, kind: &DataType, nullable: bool) -> Result<Layout> {
+        let key = Key { expr, kind: kind.clone(), nullable };
+        let (columns, shape) = places(&[&key], 1)?;
+        let key_words = 1 + shape.words();
+        Ok(Layout { columns, outputs: vec![KeyOutput::Held(0)], shape, lead: 1, key_words, stride: key_words })
     }
 
     /// Adds to the numbers of the buffers of all texts in the keys of rows.
@@ -291,8 +308,8 @@ fn held_at<'k>(held: &mut Vec<&'k Key>, key: &'k Key) -> usize {
     })
 }
 
-/// Gives every column its place.
-fn places(keys: &[&Key]) -> Result<(Vec<KeyColumn>, Shape)> {
+/// Gives every column its place behind `lead` words.
+fn places(keys: &[&Key], lead: usize) -> Result<(Vec<KeyColumn>, Shape)> {
     let widths: Vec<Option<u32>> = keys.iter().map(|key| width_of(&key.kind)).collect();
     if let Some(key) = keys.iter().zip(&widths).find(|(key, width)| width.is_none() && !is_text(&key.kind)) {
         return Err(Error::internal(format!("no key is a {}", key.0.kind)));
@@ -307,7 +324,7 @@ fn places(keys: &[&Key]) -> Result<(Vec<KeyColumn>, Shape)> {
         (2, 0) => Shape::Two(Two),
         _ => Shape::Long(Long { fixed, texts }),
     };
-    let first = usize::from(matches!(shape, Shape::Long(_)));
+    let first = lead + usize::from(matches!(shape, Shape::Long(_)));
     let mut used = 0;
     let mut take = |width: u32| {
         let at = Bit { word: first + used as usize / 64, shift: used % 64 };

@@ -236,7 +236,7 @@ mod tests {
             of(Arc::new(Int64Array::from(numbers.clone()))),
             of(Arc::new(StringViewArray::from_iter(texts.clone()))),
             Values {
-                codes: Some((0..5_000).map(|row| row % 2).collect()),
+                codes: Some(Arc::new((0..5_000).map(|row| row % 2).collect())),
                 ..of(Arc::new(Int64Array::from(vec![4, 9])))
             },
         ];

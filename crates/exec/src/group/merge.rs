@@ -2,6 +2,7 @@
 
 use std::mem::size_of;
 
+use arrow::array::ArrayRef;
 use rowmill_base::{Reservation, Result};
 
 use super::index::Index;
@@ -27,6 +28,17 @@ pub(super) struct Merger<'a> {
     /// Rows in all partitions.
     rows_max: usize,
     pairs: Vec<(u32, u32)>,
+    /// The groups of the rows of one partition, where logs ask for them.
+    numbers: Vec<u32>,
+    /// The pages of each log.
+    logs: Vec<Vec<Vec<u64>>>,
+}
+
+/// Groups that were put together, and what their logs give.
+pub(super) struct Merged {
+    pub(super) rows: Vec<u64>,
+    /// Columns by log and by aggregate of the log.
+    pub(super) logged: Vec<Vec<ArrayRef>>,
 }
 
 impl<'a> Merger<'a> {
@@ -42,25 +54,47 @@ impl<'a> Merger<'a> {
         memory.grow((words * size_of::<u64>()) as u64 + Index::bytes_for(rows.max(GROUPS_MIN)))?;
         let index = Index::with_room_for(rows.clamp(1, GROUPS_MIN));
         let pairs = Vec::with_capacity(ROWS_AT_ONCE);
-        Ok(Merger { layout, states, texts, index, rows: Vec::with_capacity(words), len: 0, rows_max: rows, pairs })
+        Ok(Merger {
+            layout,
+            states,
+            texts,
+            index,
+            rows: Vec::with_capacity(words),
+            len: 0,
+            rows_max: rows,
+            pairs,
+            numbers: Vec::new(),
+            logs: states.logs().iter().map(|_| Vec::new()).collect(),
+        })
     }
 
     /// Adds the rows of a partition, the numbers of whose texts' buffers are higher by `more` in what all share.
-    pub(super) fn add(&mut self, mut partition: Partition, more: u32) -> Result<()> {
+    pub(super) fn add(&mut self, partition: Partition, more: u32) -> Result<()> {
         let (layout, states) = (self.layout, self.states);
-        if more > 0 {
-            for page in partition.pages_mut() {
-                layout.move_texts(page, more);
-                states.move_texts(page, (layout.stride, layout.key_words), more);
+        let Partition { groups, logs } = partition;
+        for mut page in groups.pages {
+            if more > 0 {
+                layout.move_texts(&mut page, more);
+                states.move_texts(&mut page, (layout.stride, layout.key_words), more);
             }
-        }
-        with_shape!(layout.shape, shape => {
-            for page in partition.pages() {
+            with_shape!(layout.shape, shape => {
                 for rows in page.chunks(ROWS_AT_ONCE * layout.stride) {
                     self.add_rows(shape, rows)?;
                 }
+            });
+        }
+        for ((number, log), pages) in states.logs().iter().enumerate().zip(logs) {
+            for mut page in pages.pages {
+                if more > 0 {
+                    log.layout.move_texts(&mut page, more);
+                }
+                for row in page.chunks_exact_mut(log.layout.stride) {
+                    row[0] = self.numbers[row[0] as usize].into();
+                }
+                self.logs[number].push(page);
             }
-        });
+        }
+        self.numbers.clear();
         Ok(())
     }
 
@@ -83,17 +117,23 @@ impl<'a> Merger<'a> {
                     self.len += 1;
                 }
             }
+            if !self.logs.is_empty() {
+                self.numbers.push(found.unwrap_or(self.len as u32 - 1));
+            }
         }
         let at = self.layout.key_words;
         self.states.merge(&self.pairs, rows, &mut self.rows, (stride, at), self.texts)
     }
 
-    /// The rows of the groups; of one without anything in it if there is none and `always_one`.
-    pub(super) fn finish(mut self, always_one: bool) -> Vec<u64> {
+    /// The groups; one without anything in it if there is none and `always_one`.
+    pub(super) fn finish(mut self, always_one: bool, memory: &mut Reservation) -> Result<Merged> {
         if always_one && self.len == 0 {
             self.rows.resize(self.layout.key_words, 0);
             self.rows.extend_from_slice(self.states.initial());
+            self.len = 1;
         }
-        self.rows
+        let logs = self.states.logs().iter().zip(self.logs);
+        let logged = logs.map(|(log, pages)| log.finish(pages, self.len, self.texts, memory));
+        Ok(Merged { logged: logged.collect::<Result<_>>()?, rows: self.rows })
     }
 }

@@ -16,31 +16,41 @@ pub(super) const ROWS_PER_CHUNK: usize = 1 << 12;
 /// Rows of the first and of the largest page of a partition.
 const PAGE_ROWS: std::ops::Range<usize> = 1 << 5..1 << 10;
 
-/// Groups that were gathered, some of them more than once.
+/// Rows that grow at their end, in pages.
 #[derive(Debug, Default)]
-pub(super) struct Partition {
-    pages: Vec<Vec<u64>>,
+pub(super) struct Pages {
+    pub(super) pages: Vec<Vec<u64>>,
     rows: usize,
 }
 
+/// Groups that were gathered, some of them more than once, and the rows of their logs.
+#[derive(Debug)]
+pub(super) struct Partition {
+    pub(super) groups: Pages,
+    /// The number of the group of a row is its place in `groups`.
+    pub(super) logs: Vec<Pages>,
+}
+
 impl Partition {
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> u64 {
+        self.groups.bytes() + self.log_bytes()
+    }
+
+    /// Those of the logs.
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.logs.iter().map(Pages::bytes).sum()
+    }
+}
+
+impl Pages {
     /// Rows.
     pub(super) fn len(&self) -> usize {
         self.rows
     }
 
-    /// The rows, in pages.
-    pub(super) fn pages(&self) -> &[Vec<u64>] {
-        &self.pages
-    }
-
-    /// The rows, in pages.
-    pub(super) fn pages_mut(&mut self) -> &mut [Vec<u64>] {
-        &mut self.pages
-    }
-
     /// Bytes of memory.
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         self.pages.iter().map(|page| (page.capacity() * size_of::<u64>()) as u64).sum()
     }
 
@@ -78,37 +88,77 @@ impl Partition {
 pub(super) struct Partitions {
     partitions: Vec<Partition>,
     order: Order,
-    hashes: Vec<u64>,
+    numbers: Vec<u32>,
     memory: Reservation,
 }
 
+/// Where groups went: their partitions, and their places there.
+pub(super) type Homes = Vec<(u32, u32)>;
+
 impl Partitions {
-    /// So many empty partitions, a power of two, that take their memory from `memory`.
-    pub(super) fn new(partitions: usize, memory: Reservation) -> Partitions {
-        let partitions = (0..partitions).map(|_| Partition::default()).collect();
-        Partitions { partitions, order: Order::default(), hashes: Vec::new(), memory }
+    /// So many empty partitions, a power of two, for groups with so many logs. Memory is taken from `memory`.
+    pub(super) fn new(partitions: usize, logs: usize, memory: Reservation) -> Partitions {
+        let empty = || Partition { groups: Pages::default(), logs: (0..logs).map(|_| Pages::default()).collect() };
+        let partitions = (0..partitions).map(|_| empty()).collect();
+        Partitions { partitions, order: Order::default(), numbers: Vec::new(), memory }
     }
 
-    /// Puts rows into partitions by the highest bits of the hashes of their keys.
-    pub(super) fn scatter(&mut self, layout: &Layout, rows: &[u64]) -> Result<()> {
+    /// Puts groups into partitions by the highest bits of the hashes of their keys, and appends to `homes` where they
+    /// went, if it is given.
+    pub(super) fn scatter(&mut self, layout: &Layout, rows: &[u64], mut homes: Option<&mut Homes>) -> Result<()> {
         let stride = layout.stride;
+        // A shift by all 64 bits is none for the processor.
+        let shift = 63 - self.partitions.len().ilog2();
         for rows in rows.chunks(ROWS_PER_CHUNK * stride) {
-            self.hashes.clear();
+            self.numbers.clear();
             with_shape!(layout.shape, shape => {
-                self.hashes.extend(rows.chunks_exact(stride).map(|row| shape.hash(row)));
+                self.numbers.extend(rows.chunks_exact(stride).map(|row| (shape.hash(row) >> shift >> 1) as u32));
             });
-            self.order.sort(&self.hashes, self.partitions.len());
-            let mut bytes = 0;
-            for (partition, places) in self.partitions.iter().zip(self.order.runs()) {
-                let lacks = partition.lacks(places.len(), stride);
-                if lacks > 0 {
-                    bytes += (partition.page_rows(lacks) * stride * size_of::<u64>()) as u64;
+            if let Some(homes) = &mut homes {
+                let before = homes.len();
+                homes.extend(self.numbers.iter().map(|partition| (*partition, 0)));
+                self.order.sort(&self.numbers, self.partitions.len());
+                for (partition, places) in self.partitions.iter().zip(self.order.runs()) {
+                    let first = partition.groups.len();
+                    places.iter().zip(first..).for_each(|(place, at)| homes[before + *place as usize].1 = at as u32);
                 }
             }
-            self.memory.grow(bytes)?;
-            for (partition, places) in self.partitions.iter_mut().zip(self.order.runs()) {
-                partition.extend(rows, places, stride);
+            self.extend(rows, stride, |partition| &mut partition.groups)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the rows of a log into the partitions of their groups, whose homes are given by their numbers.
+    pub(super) fn scatter_log(&mut self, log: usize, rows: &[u64], stride: usize, homes: &Homes) -> Result<()> {
+        let mut chunk = Vec::with_capacity(ROWS_PER_CHUNK.min(rows.len()) * stride);
+        for rows in rows.chunks(ROWS_PER_CHUNK * stride) {
+            self.numbers.clear();
+            chunk.clear();
+            chunk.extend_from_slice(rows);
+            for row in chunk.chunks_exact_mut(stride) {
+                let (partition, place) = homes[row[0] as usize];
+                self.numbers.push(partition);
+                row[0] = place.into();
             }
+            self.extend(&chunk, stride, |partition| &mut partition.logs[log])?;
+        }
+        Ok(())
+    }
+
+    /// Appends rows to the pages of the partitions that have the rows' numbers.
+    fn extend(&mut self, rows: &[u64], stride: usize, pages: impl Fn(&mut Partition) -> &mut Pages) -> Result<()> {
+        self.order.sort(&self.numbers, self.partitions.len());
+        let mut bytes = 0;
+        for (partition, places) in self.partitions.iter_mut().zip(self.order.runs()) {
+            let pages = pages(partition);
+            let lacks = pages.lacks(places.len(), stride);
+            if lacks > 0 {
+                bytes += (pages.page_rows(lacks) * stride * size_of::<u64>()) as u64;
+            }
+        }
+        self.memory.grow(bytes)?;
+        for (partition, places) in self.partitions.iter_mut().zip(self.order.runs()) {
+            pages(partition).extend(rows, places, stride);
         }
         Ok(())
     }
@@ -128,22 +178,19 @@ struct Order {
 }
 
 impl Order {
-    /// Sorts rows by the highest bits of their hashes.
-    fn sort(&mut self, hashes: &[u64], partitions: usize) {
-        // A shift by all 64 bits is none for the processor.
-        let shift = 63 - partitions.ilog2();
-        let of = |hash: &u64| (*hash >> shift >> 1) as usize;
+    /// Sorts rows by the numbers of their partitions.
+    fn sort(&mut self, numbers: &[u32], partitions: usize) {
         self.ends.clear();
         self.ends.resize(partitions, 0);
-        hashes.iter().for_each(|hash| self.ends[of(hash)] += 1);
+        numbers.iter().for_each(|number| self.ends[*number as usize] += 1);
         let mut start = 0;
         for end in &mut self.ends {
             // For now the place of the partition's next row.
             start += std::mem::replace(end, start);
         }
-        self.rows.resize(hashes.len(), 0);
-        for (row, hash) in hashes.iter().enumerate() {
-            let place = &mut self.ends[of(hash)];
+        self.rows.resize(numbers.len(), 0);
+        for (row, number) in numbers.iter().enumerate() {
+            let place = &mut self.ends[*number as usize];
             self.rows[*place as usize] = row as u32;
             *place += 1;
         }
@@ -174,18 +221,21 @@ mod tests {
         let rows: Vec<u64> = (0..20_000).flat_map(|row| [row * 7, row]).collect();
         for count in [1, 4, 256] {
             let broker = Broker::new(1 << 22);
-            let mut partitions = Partitions::new(count, broker.reservation("test"));
+            let mut partitions = Partitions::new(count, 0, broker.reservation("test"));
             for rows in rows.chunks(1_234 * 2) {
-                partitions.scatter(&layout, rows).expect("room");
+                partitions.scatter(&layout, rows, None).expect("room");
             }
             let (partitions, memory) = partitions.finish();
             assert_eq!(partitions.iter().map(Partition::bytes).sum::<u64>(), memory.bytes());
-            let mut found: Vec<[u64; 2]> =
-                partitions.iter().flat_map(|of| of.pages.iter().flat_map(|page| page.as_chunks().0)).copied().collect();
+            let mut found: Vec<[u64; 2]> = partitions
+                .iter()
+                .flat_map(|of| of.groups.pages.iter().flat_map(|page| page.as_chunks().0))
+                .copied()
+                .collect();
             found.sort_unstable();
             assert!(found.iter().flatten().eq(&rows), "{count} partitions");
         }
-        let mut few = Partitions::new(4, Broker::new(1 << 16).reservation("test"));
-        assert_eq!(few.scatter(&layout, &rows).expect_err("too many").kind(), ErrorKind::MemoryLimit);
+        let mut few = Partitions::new(4, 0, Broker::new(1 << 16).reservation("test"));
+        assert_eq!(few.scatter(&layout, &rows, None).expect_err("too many").kind(), ErrorKind::MemoryLimit);
     }
 }

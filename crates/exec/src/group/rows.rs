@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
+use arrow::buffer::BooleanBuffer;
 use rowmill_base::{Error, Result};
 use rowmill_plan::Expr;
 use rowmill_storage::chunk::Chunk;
@@ -22,7 +23,7 @@ const ROWS_PER_PIECE: usize = 1 << 13;
 /// Values of rows: one per row, or fewer and the place of each row's among them.
 pub(super) struct Values {
     pub(super) values: ArrayRef,
-    pub(super) codes: Option<Vec<u32>>,
+    pub(super) codes: Option<Arc<Vec<u32>>>,
     /// [`Values::values`] ascend, none twice, NULL last.
     pub(super) is_list: bool,
 }
@@ -196,7 +197,7 @@ impl<'a> Rows<'a> {
                         Some(positions) => chunk.take_codes(positions, &mut codes)?,
                         None => chunk.codes(0..self.total, &mut codes)?,
                     }
-                    return Ok(Values { values, codes: Some(codes), is_list: true });
+                    return Ok(Values { values, codes: Some(Arc::new(codes)), is_list: true });
                 }
                 let values = match &self.positions {
                     Some(positions) => state.take(table, column, positions)?,
@@ -215,7 +216,7 @@ impl<'a> Rows<'a> {
             return Ok(Values { values, codes: None, is_list: false });
         };
         let Values { values, codes, .. } = self.column(*column)?;
-        let Some(mut codes) = codes else {
+        let Some(codes) = codes else {
             return Ok(Values {
                 values: evaluate_in_pieces(function, &[values], self.len())?,
                 codes: None,
@@ -230,9 +231,23 @@ impl<'a> Rows<'a> {
                 is_list: false,
             });
         }
+        let mut codes = Arc::unwrap_or_clone(codes);
         let values = only_used(values, &mut codes)?;
         let rows = values.len();
-        Ok(Values { values: evaluate_in_pieces(function, &[values], rows)?, codes: Some(codes), is_list: false })
+        let values = evaluate_in_pieces(function, &[values], rows)?;
+        Ok(Values { values, codes: Some(Arc::new(codes)), is_list: false })
+    }
+
+    /// As [`Rows::values`], computed for the rows alone whose bit is set. Others have values that are not to be read.
+    pub(super) fn values_where(&self, expr: Expr, bits: &BooleanBuffer) -> Result<Values> {
+        let Expr::Function(function) = expr else { return self.values(expr) };
+        let function = &*self.functions[function];
+        let rows: Vec<u32> = bits.set_indices().map(|row| row as u32).collect();
+        let columns = function.columns().iter().map(|column| take(&by_row(self.column(*column)?)?, &rows));
+        let values = evaluate_in_pieces(function, &columns.collect::<Result<Vec<_>>>()?, rows.len())?;
+        let mut codes = vec![0; self.len()];
+        rows.iter().zip(0..).for_each(|(row, place)| codes[*row as usize] = place);
+        Ok(Values { values, codes: Some(Arc::new(codes)), is_list: false })
     }
 
     fn pick(&self, values: &ArrayRef) -> Result<ArrayRef> {
@@ -293,7 +308,8 @@ fn concat(parts: &[ArrayRef]) -> Result<ArrayRef> {
     arrow::compute::concat(&parts).map_err(|error| Error::internal(error.to_string()))
 }
 
-fn take(values: &ArrayRef, positions: &[u32]) -> Result<ArrayRef> {
+/// The values at some places.
+pub(super) fn take(values: &ArrayRef, positions: &[u32]) -> Result<ArrayRef> {
     let positions = UInt32Array::from(positions.to_vec());
     arrow::compute::take(values, &positions, None).map_err(|error| Error::internal(error.to_string()))
 }

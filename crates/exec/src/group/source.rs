@@ -164,19 +164,17 @@ impl GroupBy {
     ) -> Result<()> {
         let states = &self.recipe.states;
         let mut read: Vec<Vec<usize>> = Vec::new();
-        for cell in 0..states.cells() {
-            let columns = self.columns_of(states.reads(cell).into_iter());
+        let columns_of = |part: usize| self.columns_of(states.reads(part).into_iter());
+        for columns in (0..states.parts()).map(columns_of) {
             if !read.contains(&columns) {
                 read.push(columns);
             }
         }
         for columns in read {
             let rows = Rows::of_block(source.table(), &self.request.functions, block, &Filter::default(), &columns)?;
-            for cell in 0..states.cells() {
-                if self.columns_of(states.reads(cell).into_iter()) == columns {
-                    let inputs = states.inputs(&rows, cell..cell + 1)?;
-                    gatherer.add_to_one(&rows, &inputs, cell..cell + 1)?;
-                }
+            for part in (0..states.parts()).filter(|part| columns_of(*part) == columns) {
+                let inputs = states.inputs(&rows, part..part + 1)?;
+                gatherer.add_to_one(&rows, &inputs, part..part + 1)?;
             }
         }
         Ok(())
@@ -186,7 +184,7 @@ impl GroupBy {
     fn columns_read(&self) -> Vec<usize> {
         let group = &self.request.group;
         let keys = self.recipe.layout.columns.iter().map(|key| key.expr);
-        let mut columns = self.columns_of(keys.chain(self.recipe.states.exprs().iter().copied()));
+        let mut columns = self.columns_of(keys.chain(self.recipe.states.exprs()));
         group.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
         columns
     }

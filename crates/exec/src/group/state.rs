@@ -1,4 +1,4 @@
-//! What is kept of a group for the aggregates: cells of one or two words of 64 bits.
+//! What is kept of a group for the aggregates: cells of a few words of 64 bits.
 //!
 //! | cell | words |
 //! | --- | --- |
@@ -9,31 +9,42 @@
 //! | extreme of what fits 64 bits | its number in the order of the values |
 //! | extreme of what takes 128 bits | the same |
 //! | extreme of texts and blobs | the complement of a view; zero without any |
+//! | bits that values have in common | the bits |
+//! | variance | the number of values, their mean, the sum of the squared distances from it |
 //!
 //! Aggregates share cells: `SUM(x)`, `AVG(x)` and `COUNT(x)` together have one total and one count, and where `x` is never
 //! NULL the count is that of the rows, which `COUNT(*)` has too. The cells of two parts of a group make those of the
-//! whole, and every cell starts with a value that changes nothing.
+//! whole, and every cell starts with a value that changes nothing. Aggregates that need the values themselves have no
+//! cells but logs (log.rs).
 
 mod add;
 mod finish;
 mod fold;
+mod log;
+mod middle;
 mod numbers;
 mod rank;
 mod text;
 
+use std::ops::Range;
+
+use arrow::array::{Array, AsArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::{Aggregate, AggregateFunction, Expr};
 
-pub(super) use self::add::{Grouped, Groups};
+pub(super) use self::add::{Beside, Grouped, Groups};
 pub(super) use self::finish::Finished;
 use self::fold::{Fold, with_fold};
+pub(super) use self::log::Log;
 pub(super) use self::numbers::{BitOrder, wide_number};
 use self::numbers::{Form, Numbers};
-pub(super) use self::text::Scratch;
+pub(super) use self::rank::ranks_of;
+use super::key_values::KeyValues;
 use super::rows::{Rows, Values};
 use super::texts::{TextStore, is_text};
+use crate::scan::block_state::selected;
 
 /// What a cell does with values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +62,11 @@ enum Operation {
     GreatestWide,
     LeastText,
     GreatestText,
+    BitAnd,
+    BitOr,
+    BitXor,
+    /// For variances and what comes of them.
+    Spread,
 }
 
 impl Operation {
@@ -88,9 +104,34 @@ struct Operand {
     form: Form,
 }
 
+/// What aggregates read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Argument {
+    expr: Expr,
+    /// The argument that has to be true, where the values of other rows are not to be computed.
+    filter: Option<usize>,
+}
+
+/// Which rows count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mask {
+    /// The argument that has to be not NULL.
+    valid: Option<usize>,
+    /// The argument that has to be true.
+    filter: Option<usize>,
+}
+
 /// One aggregate of the result.
 #[derive(Debug)]
-struct Output {
+enum Output {
+    Cells(CellOutput),
+    /// By the number of the log and that of the aggregate among those of the log.
+    Log(usize, usize),
+}
+
+/// An aggregate that is read from cells.
+#[derive(Debug)]
+struct CellOutput {
     aggregate: Aggregate,
     /// The cell that counts the values; if there is none, there is always a value.
     count: Option<usize>,
@@ -98,32 +139,33 @@ struct Output {
     value: Option<usize>,
 }
 
-/// The aggregates of a query.
+/// The aggregates of a query. Cells and logs together are its parts, numbered in this order.
 #[derive(Debug)]
 pub(super) struct States {
-    /// What the aggregates read.
-    arguments: Vec<Expr>,
+    arguments: Vec<Argument>,
     operands: Vec<Operand>,
-    /// The arguments that have to be not NULL.
-    masks: Vec<usize>,
+    masks: Vec<Mask>,
     cells: Vec<Cell>,
+    logs: Vec<Log>,
     outputs: Vec<Output>,
     /// The words of a group without rows.
     initial: Vec<u64>,
 }
 
-/// What the cells read of a block or batch.
-pub(super) struct Inputs {
+/// What the parts read of a block or batch.
+pub(super) struct Inputs<'a> {
     /// By argument.
     values: Vec<Option<Values>>,
     /// By operand.
     numbers: Vec<Option<Numbers>>,
     /// By mask; none where all rows are in.
     masks: Vec<Option<BooleanBuffer>>,
+    /// By log.
+    logged: Vec<Option<KeyValues<'a>>>,
 }
 
 impl States {
-    /// The cells of `aggregates`. `is_nullable` says of what they read whether it can be NULL, `always_rows` whether
+    /// The parts of `aggregates`. `is_nullable` says of what they read whether it can be NULL, `always_rows` whether
     /// no group is without rows.
     pub(super) fn new(
         aggregates: &[Aggregate],
@@ -135,45 +177,81 @@ impl States {
             operands: Vec::new(),
             masks: Vec::new(),
             cells: Vec::new(),
+            logs: Vec::new(),
             outputs: Vec::new(),
             initial: Vec::new(),
         };
         for aggregate in aggregates {
-            let output = states.output(aggregate, &is_nullable, always_rows)?;
+            let output = match log::needs_values(aggregate) {
+                true => states.log_output(aggregate, &is_nullable)?,
+                false => Output::Cells(states.cell_output(aggregate, &is_nullable, always_rows)?),
+            };
             states.outputs.push(output);
         }
+        states.logs.iter_mut().try_for_each(Log::prepare)?;
         Ok(states)
     }
 
-    fn output(
+    /// The argument of an aggregate and the rows that count, and its type; none if it is of rows.
+    fn argument(
+        &mut self,
+        aggregate: &Aggregate,
+        is_nullable: impl Fn(Expr) -> bool,
+    ) -> (Option<(usize, DataType)>, Option<usize>) {
+        let filter = aggregate.filter.map(|expr| place_of(&mut self.arguments, Argument { expr, filter: None }));
+        let argument = aggregate.argument.as_ref().map(|(expr, kind)| {
+            let filter = filter.filter(|_| matches!(expr, Expr::Function(_)));
+            (place_of(&mut self.arguments, Argument { expr: *expr, filter }), kind.clone())
+        });
+        let valid = argument.as_ref().filter(|(place, _)| is_nullable(self.arguments[*place].expr));
+        let mask = Mask { valid: valid.map(|(place, _)| *place), filter };
+        let takes_all = mask == Mask { valid: None, filter: None };
+        (argument, (!takes_all).then(|| place_of(&mut self.masks, mask)))
+    }
+
+    fn cell_output(
         &mut self,
         aggregate: &Aggregate,
         is_nullable: impl Fn(Expr) -> bool,
         always_rows: bool,
-    ) -> Result<Output> {
+    ) -> Result<CellOutput> {
+        let (argument, mask) = self.argument(aggregate, is_nullable);
         let aggregate = aggregate.clone();
-        let Some((expr, kind)) = &aggregate.argument else {
-            let count = Some(self.cell(Operation::Count, None, None, &aggregate));
-            return Ok(Output { aggregate, count, value: None });
+        let Some((argument, kind)) = argument else {
+            let count = Some(self.cell(Operation::Count, None, mask, &aggregate));
+            return Ok(CellOutput { aggregate, count, value: None });
         };
-        let argument = place_of(&mut self.arguments, *expr);
-        let mask = is_nullable(*expr).then(|| place_of(&mut self.masks, argument));
-        let operation = operation(aggregate.function, kind)?;
-        let value = match Form::of(operation, kind) {
-            None => None,
-            Some(form) => {
-                let operand = place_of(&mut self.operands, Operand { argument, form });
-                Some(self.cell(operation, Some(operand), mask, &aggregate))
-            }
-        };
-        let counts = match aggregate.function {
-            AggregateFunction::Count | AggregateFunction::Average => true,
-            // The extreme of no texts is known by itself.
-            _ if is_text(kind) => false,
+        let operation = operation(aggregate.function, &kind)?;
+        let value = Form::of(operation, &kind).map(|form| {
+            let operand = place_of(&mut self.operands, Operand { argument, form });
+            self.cell(operation, Some(operand), mask, &aggregate)
+        });
+        let counts = match operation {
+            Operation::Count => true,
+            _ if aggregate.function == AggregateFunction::Average => true,
+            // These know by themselves whether there was a value.
+            operation if operation.is_of_texts() || operation == Operation::Spread => false,
             _ => mask.is_some() || !always_rows,
         };
         let count = counts.then(|| self.cell(Operation::Count, None, mask, &aggregate));
-        Ok(Output { aggregate, count, value })
+        Ok(CellOutput { aggregate, count, value })
+    }
+
+    fn log_output(&mut self, aggregate: &Aggregate, is_nullable: impl Fn(Expr) -> bool) -> Result<Output> {
+        let takes_nulls = aggregate.function == AggregateFunction::Array;
+        let (Some((argument, kind)), mask) = self.argument(aggregate, |expr| !takes_nulls && is_nullable(expr)) else {
+            return Err(Error::internal("an aggregate of values without an argument"));
+        };
+        let reads = (argument, mask, aggregate.distinct);
+        let known = self.logs.iter().position(|log| log.reads() == reads && log.takes_nulls() == takes_nulls);
+        let log = match known {
+            Some(log) => log,
+            None => {
+                self.logs.push(Log::new(reads, self.arguments[argument].expr, &kind, takes_nulls)?);
+                self.logs.len() - 1
+            }
+        };
+        Ok(Output::Log(log, self.logs[log].add_output(aggregate)?))
     }
 
     /// The number of such a cell; the cell is new if there is none.
@@ -199,56 +277,96 @@ impl States {
         &self.initial
     }
 
-    /// Cells of all aggregates.
-    pub(super) fn cells(&self) -> usize {
-        self.cells.len()
+    /// Cells and logs.
+    pub(super) fn parts(&self) -> usize {
+        self.cells.len() + self.logs.len()
     }
 
-    /// What a cell reads.
-    pub(super) fn reads(&self, cell: usize) -> Option<Expr> {
-        let cell = &self.cells[cell];
-        let operand = cell.operand.map(|operand| self.operands[operand].argument);
-        operand.or(cell.mask.map(|mask| self.masks[mask])).map(|argument| self.arguments[argument])
+    /// Logs.
+    pub(super) fn logs(&self) -> &[Log] {
+        &self.logs
+    }
+
+    /// What a part reads.
+    pub(super) fn reads(&self, part: usize) -> Vec<Expr> {
+        let (argument, mask) = self.read_by(part);
+        let mask = mask.map(|mask| self.masks[mask]);
+        let arguments = [argument, mask.and_then(|mask| mask.valid), mask.and_then(|mask| mask.filter)];
+        arguments.into_iter().flatten().map(|argument| self.arguments[argument].expr).collect()
+    }
+
+    /// The argument and the mask of a part.
+    fn read_by(&self, part: usize) -> (Option<usize>, Option<usize>) {
+        match self.cells.get(part) {
+            Some(cell) => (cell.operand.map(|operand| self.operands[operand].argument), cell.mask),
+            None => {
+                let (argument, mask, _) = self.logs[part - self.cells.len()].reads();
+                (Some(argument), mask)
+            }
+        }
     }
 
     /// All that the aggregates read.
-    pub(super) fn exprs(&self) -> &[Expr] {
-        &self.arguments
+    pub(super) fn exprs(&self) -> impl Iterator<Item = Expr> {
+        self.arguments.iter().map(|argument| argument.expr)
     }
 
-    /// What some cells read of rows.
-    pub(super) fn inputs(&self, rows: &Rows<'_>, cells: std::ops::Range<usize>) -> Result<Inputs> {
+    /// What some parts read of rows.
+    pub(super) fn inputs(&self, rows: &Rows<'_>, parts: Range<usize>) -> Result<Inputs<'_>> {
         let mut inputs = Inputs {
             values: self.arguments.iter().map(|_| None).collect(),
             numbers: self.operands.iter().map(|_| None).collect(),
             masks: vec![None; self.masks.len()],
+            logged: self.logs.iter().map(|_| None).collect(),
         };
-        for cell in &self.cells[cells] {
-            let arguments =
-                [cell.operand.map(|operand| self.operands[operand].argument), cell.mask.map(|mask| self.masks[mask])];
-            for argument in arguments.into_iter().flatten() {
-                if inputs.values[argument].is_none() {
-                    inputs.values[argument] = Some(rows.values(self.arguments[argument])?);
-                }
+        for part in parts {
+            let (argument, mask) = self.read_by(part);
+            let mask = mask.map(|mask| (mask, self.masks[mask]));
+            for argument in [mask.and_then(|(_, mask)| mask.filter), argument, mask.and_then(|(_, mask)| mask.valid)] {
+                argument.map_or(Ok(()), |argument| self.read(argument, rows, &mut inputs))?;
             }
-            if let Some(operand) = cell.operand
-                && inputs.numbers[operand].is_none()
-                && let Operand { argument, form } = self.operands[operand]
-                && let Some(values) = &inputs.values[argument]
+            if let Some((number, mask)) = mask
+                && inputs.masks[number].is_none()
             {
-                inputs.numbers[operand] = Some(Numbers::new(&values.values, form)?);
-                if cell.mask.is_none() && values.values.logical_null_count() > 0 {
-                    return Err(Error::internal("an argument that is never NULL is NULL"));
-                }
+                let valid = mask.valid.and_then(|argument| inputs.values[argument].as_ref()).and_then(valid_rows);
+                let filter = mask.filter.and_then(|argument| inputs.values[argument].as_ref()).map(true_rows);
+                inputs.masks[number] = match (valid, filter) {
+                    (Some(valid), Some(filter)) => Some(&valid & &filter),
+                    (valid, filter) => valid.or(filter),
+                };
             }
-            if let Some(mask) = cell.mask
-                && inputs.masks[mask].is_none()
-                && let Some(values) = &inputs.values[self.masks[mask]]
+            let Some(values) = argument.and_then(|argument| inputs.values[argument].as_ref()) else { continue };
+            if let Some(Cell { operand: Some(operand), .. }) = self.cells.get(part)
+                && inputs.numbers[*operand].is_none()
             {
-                inputs.masks[mask] = valid_rows(values);
+                inputs.numbers[*operand] = Some(Numbers::new(&values.values, self.operands[*operand].form)?);
+            }
+            let takes_nulls = match part.checked_sub(self.cells.len()) {
+                None => mask.is_some_and(|(_, mask)| mask.valid.is_some()),
+                Some(log) => {
+                    let takes_nulls =
+                        self.logs[log].takes_nulls() || mask.is_some_and(|(_, mask)| mask.valid.is_some());
+                    inputs.logged[log] = Some(self.logs[log].values(values, rows.len())?);
+                    takes_nulls
+                }
+            };
+            if !takes_nulls && values.values.logical_null_count() > 0 {
+                return Err(Error::internal("an argument that is never NULL is NULL"));
             }
         }
         Ok(inputs)
+    }
+
+    fn read(&self, argument: usize, rows: &Rows<'_>, inputs: &mut Inputs<'_>) -> Result<()> {
+        if inputs.values[argument].is_some() {
+            return Ok(());
+        }
+        let Argument { expr, filter } = self.arguments[argument];
+        inputs.values[argument] = Some(match filter.and_then(|filter| inputs.values[filter].as_ref()) {
+            Some(filter) => rows.values_where(expr, &true_rows(filter))?,
+            None => rows.values(expr)?,
+        });
+        Ok(())
     }
 
     /// Adds the words of rows to those of the groups that they belong to: `pairs` has the place of a row and that of
@@ -298,6 +416,17 @@ fn operation(function: AggregateFunction, kind: &DataType) -> Result<Operation> 
         (AggregateFunction::Max, Decimal128(..) | FixedSizeBinary(16) | Interval(_)) => Operation::GreatestWide,
         (AggregateFunction::Min, _) => Operation::Least,
         (AggregateFunction::Max, _) => Operation::Greatest,
+        (AggregateFunction::BitAnd, _) => Operation::BitAnd,
+        (AggregateFunction::BitOr, _) => Operation::BitOr,
+        (AggregateFunction::BitXor, _) => Operation::BitXor,
+        (
+            AggregateFunction::VariancePopulation
+            | AggregateFunction::VarianceSample
+            | AggregateFunction::DeviationPopulation
+            | AggregateFunction::DeviationSample,
+            _,
+        ) => Operation::Spread,
+        (function, kind) => return Err(Error::internal(format!("{} of {kind} has no cell", function.name()))),
     })
 }
 
@@ -316,4 +445,14 @@ fn valid_rows(values: &Values) -> Option<BooleanBuffer> {
         None => nulls.into_inner(),
         Some(codes) => BooleanBuffer::collect_bool(codes.len(), |row| nulls.is_valid(codes[row] as usize)),
     })
+}
+
+/// The rows of which it is true.
+fn true_rows(values: &Values) -> BooleanBuffer {
+    let truth = values.values.as_boolean();
+    let is_true = |place: usize| truth.is_valid(place) && truth.value(place);
+    match &values.codes {
+        None => selected(truth),
+        Some(codes) => BooleanBuffer::collect_bool(codes.len(), |row| is_true(codes[row] as usize)),
+    }
 }

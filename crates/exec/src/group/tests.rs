@@ -12,8 +12,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, Settings, SqlType};
-use rowmill_plan::SortKey;
-use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Expr, Group, Key, Predicate};
+use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Expr, Group, Key, Predicate, SortKey, is_aggregated};
 use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA};
 
 use super::gather::Policy;
@@ -27,6 +26,7 @@ enum Value {
     Number(i128),
     Float(i64),
     Bytes(Vec<u8>),
+    List(Vec<Value>),
 }
 
 impl Value {
@@ -39,6 +39,12 @@ impl Value {
             DataType::Utf8View => Value::Bytes(array.as_string_view().value(row).into()),
             DataType::BinaryView => Value::Bytes(array.as_binary_view().value(row).into()),
             DataType::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(row).into()),
+            DataType::List(_) => {
+                let list = array.as_list::<i32>().value(row);
+                let mut values: Vec<Value> = (0..list.len()).map(|place| Value::of(&list, place)).collect();
+                values.sort();
+                Value::List(values)
+            }
             DataType::Boolean => Value::Number(array.as_boolean().value(row).into()),
             DataType::Float64 => Value::float(array.as_primitive::<Float64Type>().value(row)),
             DataType::UInt64 => Value::Number(array.as_primitive::<UInt64Type>().value(row).into()),
@@ -159,6 +165,28 @@ impl VectorFunction for Alike {
     }
 }
 
+/// Whether a column is something, which is not known of all rows.
+#[derive(Debug)]
+struct Perhaps(Alike);
+
+impl Perhaps {
+    fn of(number: i128) -> Option<bool> {
+        [Some(true), Some(false), None, Some(true)][(number % 4) as usize]
+    }
+}
+
+impl VectorFunction for Perhaps {
+    fn columns(&self) -> &[usize] {
+        self.0.columns()
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let numbers = self.0.evaluate(columns, rows)?;
+        let numbers = numbers.as_primitive::<arrow::datatypes::Int64Type>().values();
+        Ok(Arc::new(BooleanArray::from_iter(numbers.iter().map(|number| Perhaps::of((*number).into())))))
+    }
+}
+
 /// Batches that were there before, or an error in their place.
 #[derive(Debug)]
 struct Given {
@@ -261,18 +289,31 @@ fn total_kind(kind: &DataType) -> DataType {
 }
 
 fn aggregate(function: AggregateFunction, argument: Option<(Expr, DataType)>) -> Aggregate {
-    let kind = match (function, &argument) {
-        (AggregateFunction::Sum, Some((_, kind))) => total_kind(kind),
-        (AggregateFunction::Average, _) => DataType::Float64,
-        (AggregateFunction::Min | AggregateFunction::Max, Some((_, kind))) => kind.clone(),
-        _ => DataType::Int64,
+    use AggregateFunction as Function;
+    let (kind, parameter): (_, Option<ArrayRef>) = match (function, &argument) {
+        (Function::Count, _) | (_, None) => (DataType::Int64, None),
+        (Function::Sum, Some((_, kind))) => (total_kind(kind), None),
+        (Function::Array, Some((_, kind))) => (DataType::List(Arc::new(Field::new("item", kind.clone(), true))), None),
+        (Function::Quantile, Some((_, kind))) => {
+            (kind.clone(), Some(Arc::new(arrow::array::Float64Array::from(vec![0.3]))))
+        }
+        (Function::Text, Some((_, kind))) => (kind.clone(), Some(Arc::new(StringViewArray::from_iter_values(["|"])))),
+        (
+            Function::Average
+            | Function::VariancePopulation
+            | Function::VarianceSample
+            | Function::DeviationPopulation
+            | Function::DeviationSample,
+            _,
+        ) => (DataType::Float64, None),
+        (_, Some((_, kind))) => (kind.clone(), None),
     };
-    Aggregate { function, argument, kind, total_error: "the total is too large".into() }
+    Aggregate { parameter, ..Aggregate::new(function, argument, kind) }
 }
 
-fn random_group(data: &Data, functions: &[Arc<dyn VectorFunction>], random: &mut StdRng) -> Group {
+fn random_group(data: &Data, random: &mut StdRng) -> Group {
     let mut expr = || match random.random_range(0..4) {
-        0 => Expr::Function(random.random_range(0..functions.len())),
+        0 => Expr::Function(random.random_range(0..FILTER)),
         _ => Expr::Column(random.random_range(0..data.columns.len())),
     };
     let keys: Vec<Expr> = (0..[0, 1, 1, 2, 3, 5][expr_count(&mut expr) % 6]).map(|_| expr()).collect();
@@ -285,16 +326,39 @@ fn random_group(data: &Data, functions: &[Arc<dyn VectorFunction>], random: &mut
         Key { expr, kind: data.kind(expr), nullable }
     });
     let keys = keys.collect();
+    use AggregateFunction as Function;
+    let functions = [
+        Function::Count,
+        Function::Sum,
+        Function::Average,
+        Function::Min,
+        Function::Max,
+        Function::BitAnd,
+        Function::BitOr,
+        Function::BitXor,
+        Function::VariancePopulation,
+        Function::VarianceSample,
+        Function::DeviationPopulation,
+        Function::DeviationSample,
+        Function::Median,
+        Function::Quantile,
+        Function::Array,
+        Function::Text,
+    ];
     let mut aggregates = Vec::new();
     for expr in arguments {
-        use AggregateFunction::{Average, Count, Max, Min, Sum};
-        let function = [Count, Sum, Average, Min, Max][random.random_range(0..5)];
-        let kind = data.kind(expr);
-        let is_added = kind.is_numeric();
-        match function {
-            Count if random.random() => aggregates.push(aggregate(Count, None)),
-            Sum | Average if !is_added => aggregates.push(aggregate(Max, Some((expr, kind)))),
-            function => aggregates.push(aggregate(function, Some((expr, kind)))),
+        let (function, kind) = (functions[random.random_range(0..functions.len())], data.kind(expr));
+        aggregates.push(Aggregate {
+            filter: (random.random_range(0..4) == 0).then_some(Expr::Function(FILTER)),
+            distinct: random.random_range(0..3) == 0,
+            ..match function {
+                Function::Count if random.random() => aggregate(Function::Count, None),
+                function if !is_aggregated(function, &kind) => aggregate(Function::Max, Some((expr, kind))),
+                function => aggregate(function, Some((expr, kind))),
+            }
+        });
+        if aggregates.last().is_some_and(|aggregate| aggregate.argument.is_none()) {
+            aggregates.last_mut().expect("it was just added").distinct = false;
         }
     }
     aggregates.truncate(random.random_range(0..5));
@@ -313,6 +377,7 @@ fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Gro
     let value = |row: &[Value], expr: Expr| match expr {
         Expr::Column(column) => row[column].clone(),
         Expr::Function(function) => {
+            let function = if function == FILTER { 0 } else { function };
             let lengths = functions[function].0.iter().map(|column| format!("{:?}", row[*column]).len() as i128);
             Value::Number(lengths.sum())
         }
@@ -325,33 +390,123 @@ fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Gro
         groups.entry(group.keys.iter().map(|key| value(row, key.expr)).collect()).or_default().push(row);
     }
     let aggregated = |aggregate: &Aggregate, rows: &[&Vec<Value>]| {
-        let Some((expr, _)) = aggregate.argument else { return Value::Number(rows.len() as i128) };
-        let values: Vec<Value> =
-            rows.iter().map(|row| value(row, expr)).filter(|value| *value != Value::Null).collect();
-        let is_float = data.kind(expr) == DataType::Float64;
-        let total =
-            || values.iter().map(|value| if let Value::Number(number) = value { *number } else { 0 }).sum::<i128>();
-        let float_total = || values.iter().map(Value::as_float).sum::<f64>();
-        let count = values.len();
-        match aggregate.function {
-            AggregateFunction::Count => Value::Number(count as i128),
-            _ if count == 0 => Value::Null,
-            AggregateFunction::Min => values.iter().min().expect("some").clone(),
-            AggregateFunction::Max => values.iter().max().expect("some").clone(),
-            AggregateFunction::Sum if is_float => Value::float(float_total()),
-            AggregateFunction::Sum => Value::Number(total()),
-            AggregateFunction::Average if is_float => Value::float(float_total() / count as f64),
-            AggregateFunction::Average => {
-                let scale = if let DataType::Decimal128(_, scale) = data.kind(expr) { scale } else { 0 };
-                Value::float(crate::quotient::average(total(), count as u64, scale))
+        let is_in = |row: &&&Vec<Value>| match aggregate.filter {
+            Some(filter) => {
+                let Value::Number(number) = value(row, filter) else { panic!("a number") };
+                Perhaps::of(number) == Some(true)
             }
+            None => true,
+        };
+        let rows: Vec<&Vec<Value>> = rows.iter().filter(is_in).copied().collect();
+        let Some((expr, _)) = aggregate.argument else { return Value::Number(rows.len() as i128) };
+        let takes_nulls = aggregate.function == AggregateFunction::Array;
+        let values = rows.iter().map(|row| value(row, expr)).filter(|value| takes_nulls || *value != Value::Null);
+        let mut values: Vec<Value> = values.collect();
+        values.sort();
+        if aggregate.distinct {
+            values.dedup();
         }
+        computed(aggregate.function, values, &data.kind(expr))
     };
     let all = groups.into_iter().map(|(mut key, rows)| {
         key.extend(group.aggregates.iter().map(|aggregate| aggregated(aggregate, &rows)));
         key
     });
-    all.collect()
+    normal(all.collect(), group)
+}
+
+/// An aggregate of sorted values.
+fn computed(function: AggregateFunction, values: Vec<Value>, kind: &DataType) -> Value {
+    use AggregateFunction as Function;
+    let count = values.len();
+    if count == 0 && function != Function::Count {
+        return Value::Null;
+    }
+    let number = |value: &Value| if let Value::Number(number) = value { *number } else { panic!("{value:?}") };
+    let is_float = *kind == DataType::Float64;
+    let total = || values.iter().map(number).sum::<i128>();
+    let float_total = || values.iter().map(Value::as_float).sum::<f64>();
+    let squares = || {
+        let mean = float_total() / count as f64;
+        values.iter().map(|value| (value.as_float() - mean).powi(2)).sum::<f64>()
+    };
+    match function {
+        Function::Count => Value::Number(count as i128),
+        Function::Min => values[0].clone(),
+        Function::Max => values[count - 1].clone(),
+        Function::Sum if is_float => Value::float(float_total()),
+        Function::Sum => Value::Number(total()),
+        Function::Average if is_float => Value::float(float_total() / count as f64),
+        Function::Average => {
+            let scale = if let DataType::Decimal128(_, scale) = kind { *scale } else { 0 };
+            Value::float(crate::quotient::average(total(), count as u64, scale))
+        }
+        Function::BitAnd => Value::Number(values.iter().map(number).fold(bits_of_all(kind), |all, bits| all & bits)),
+        Function::BitOr => Value::Number(values.iter().map(number).fold(0, |all, bits| all | bits)),
+        Function::BitXor => Value::Number(values.iter().map(number).fold(0, |all, bits| all ^ bits)),
+        Function::VariancePopulation => Value::float(squares() / count as f64),
+        Function::DeviationPopulation => Value::float((squares() / count as f64).sqrt()),
+        Function::VarianceSample | Function::DeviationSample if count == 1 => Value::Null,
+        Function::VarianceSample => Value::float(squares() / (count - 1) as f64),
+        Function::DeviationSample => Value::float((squares() / (count - 1) as f64).sqrt()),
+        Function::Median => match (&values[(count - 1) / 2], &values[count / 2]) {
+            (low, high) if low == high => low.clone(),
+            (Value::Number(low), Value::Number(high)) => Value::Number((low + high) / 2),
+            (low, high) => Value::float((low.as_float() + high.as_float()) / 2.0),
+        },
+        Function::Quantile => {
+            let place = 0.3 * (count - 1) as f64;
+            let part = ((place - place.floor()) * 1e6).floor() / 1e6;
+            let (low, high) = (&values[place.floor() as usize], &values[place.ceil() as usize]);
+            let between = |low: f64, high: f64| low + (high - low) * part;
+            match (low, high) {
+                (low, _) if part == 0.0 => low.clone(),
+                (Value::Number(low), Value::Number(high)) => Value::Number(between(*low as f64, *high as f64) as i128),
+                (low, high) => Value::float(between(low.as_float(), high.as_float())),
+            }
+        }
+        Function::Array => Value::List(values),
+        Function::Text => {
+            let texts =
+                values.iter().map(|value| if let Value::Bytes(bytes) = value { &**bytes } else { panic!("{value:?}") });
+            Value::Bytes(texts.collect::<Vec<&[u8]>>().join(&b'|'))
+        }
+    }
+}
+
+fn bits_of_all(kind: &DataType) -> i128 {
+    if *kind == DataType::UInt64 { u64::MAX.into() } else { -1 }
+}
+
+/// Rows in which texts that were put together are in order, and floats that depend on the order of rows are rounded.
+fn normal(mut rows: Vec<Vec<Value>>, group: &Group) -> Vec<Vec<Value>> {
+    use AggregateFunction as Function;
+    for row in &mut rows {
+        for (value, aggregate) in row[group.keys.len()..].iter_mut().zip(&group.aggregates) {
+            match (aggregate.function, &mut *value) {
+                (Function::Text, Value::Bytes(bytes)) => {
+                    let mut parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'|').collect();
+                    parts.sort();
+                    *value = Value::Bytes(parts.join(&b'|'));
+                }
+                (
+                    Function::VariancePopulation
+                    | Function::VarianceSample
+                    | Function::DeviationPopulation
+                    | Function::DeviationSample,
+                    Value::Float(_),
+                ) => {
+                    let float = value.as_float();
+                    let rounded =
+                        if float.abs() < 1e-3 { 0.0 } else { format!("{float:.6e}").parse().expect("a float") };
+                    *value = Value::float(rounded);
+                }
+                _ => {}
+            }
+        }
+    }
+    rows.sort();
+    rows
 }
 
 fn request(group: Group, functions: Vec<Arc<dyn VectorFunction>>) -> GroupRequest {
@@ -387,7 +542,7 @@ fn run(group_by: &Arc<GroupBy>, workers: usize, hashes_meet: bool) -> Result<Vec
             Err(error) => failed = Some(error),
         }
     }
-    rows.sort();
+    let rows = normal(rows, &group_by.request.group);
     failed.map_or(Ok(rows), Err)
 }
 
@@ -398,6 +553,9 @@ fn policies() -> [Option<Policy>; 4] {
     [None, policy(0, 2), policy(100, 2), policy(usize::MAX, 0)]
 }
 
+/// The number of the function that says which rows count.
+const FILTER: usize = 2;
+
 fn functions_of(data: &Data, random: &mut StdRng) -> Vec<Arc<Alike>> {
     let mut column = || random.random_range(0..data.columns.len());
     let mut two = vec![column(), column()];
@@ -406,7 +564,8 @@ fn functions_of(data: &Data, random: &mut StdRng) -> Vec<Arc<Alike>> {
 }
 
 fn as_dyn(functions: &[Arc<Alike>]) -> Vec<Arc<dyn VectorFunction>> {
-    functions.iter().map(|function| Arc::clone(function) as Arc<dyn VectorFunction>).collect()
+    let filter: Arc<dyn VectorFunction> = Arc::new(Perhaps(Alike(functions[0].0.clone())));
+    functions.iter().map(|function| Arc::clone(function) as Arc<dyn VectorFunction>).chain([filter]).collect()
 }
 
 #[test]
@@ -415,7 +574,7 @@ fn random_batches_are_grouped_as_by_the_model() {
         let mut random = StdRng::seed_from_u64(seed);
         let data = Data::random(&mut random);
         let functions = functions_of(&data, &mut random);
-        let group = random_group(&data, &as_dyn(&functions), &mut random);
+        let group = random_group(&data, &mut random);
         let rows = data.rows();
         let expected = model(&rows, &data, &functions, &group);
         for policy in policies() {
@@ -438,7 +597,7 @@ fn random_tables_are_grouped_as_by_the_model() {
         let mut random = StdRng::seed_from_u64(seed + 1_000);
         let data = Data::random(&mut random);
         let functions = functions_of(&data, &mut random);
-        let mut group = random_group(&data, &as_dyn(&functions), &mut random);
+        let mut group = random_group(&data, &mut random);
         let mut rows = data.rows();
         let deleted: std::collections::BTreeSet<u64> =
             (0..rows.len() as u64).filter(|_| seed % 3 == 0 && random.random_range(0..4) == 0).collect();
@@ -493,7 +652,7 @@ fn the_first_groups_of_an_order_are_among_those_that_are_given() {
         let mut random = StdRng::seed_from_u64(seed + 2_000);
         let data = Data::random(&mut random);
         let functions = functions_of(&data, &mut random);
-        let group = random_group(&data, &as_dyn(&functions), &mut random);
+        let group = random_group(&data, &mut random);
         let columns = group.keys.len() + group.aggregates.len();
         if columns == 0 {
             continue;
@@ -544,7 +703,7 @@ fn no_more_groups_are_given_than_are_enough() {
         let mut random = StdRng::seed_from_u64(seed + 3_000);
         let data = Data::random(&mut random);
         let functions = functions_of(&data, &mut random);
-        let mut group = random_group(&data, &as_dyn(&functions), &mut random);
+        let mut group = random_group(&data, &mut random);
         if seed % 2 == 0 {
             group.aggregates.clear();
         }

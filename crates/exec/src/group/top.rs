@@ -11,8 +11,10 @@ use rowmill_base::Result;
 use rowmill_plan::SortKey;
 
 use super::layout::{KeyColumn, Layout, Place};
+use super::merge::Merged;
 use super::rank::{Rank, text_rank};
-use super::state::{BitOrder, Finished, States, wide_number};
+use super::rows::take;
+use super::state::{BitOrder, Finished, States, ranks_of, wide_number};
 use super::texts::TextStore;
 
 /// An order of groups of which only the first matter.
@@ -59,7 +61,10 @@ impl Top {
         for SortKey { column, descending, nulls_first } in &top.keys {
             let rank = Rank { descending: *descending, nulls_first: *nulls_first };
             let (source, is_exact) = match column.checked_sub(layout.key_count()) {
-                Some(aggregate) => (Source::Aggregate(aggregate), states.is_exact_rank(aggregate)),
+                Some(aggregate) => match states.has_exact_ranks(aggregate) {
+                    Some(is_exact) => (Source::Aggregate(aggregate), is_exact),
+                    None => break,
+                },
                 None => match layout.held(*column) {
                     Some(key) => (Source::Key(*column), matches!(key.place, Place::Narrow { .. })),
                     None => break,
@@ -74,13 +79,19 @@ impl Top {
         (!keys.is_empty()).then(|| Top { keys, is_exact, rows: top.rows, best: Mutex::default() })
     }
 
-    /// Leaves of the groups in `rows` those that may be among the first.
-    pub(super) fn keep(&self, rows: Vec<u64>, layout: &Layout, states: &States, texts: &TextStore) -> Result<Vec<u64>> {
+    /// The groups that may be among the first, ascending.
+    pub(super) fn keep(
+        &self,
+        groups: &Merged,
+        layout: &Layout,
+        states: &States,
+        texts: &TextStore,
+    ) -> Result<Vec<u32>> {
         if self.rows == 0 {
             return Ok(Vec::new());
         }
-        let ranking = Ranking { top: self, rows: &rows, layout, states, texts };
-        let all: Vec<u32> = (0..(rows.len() / layout.stride) as u32).collect();
+        let ranking = Ranking { top: self, groups, layout, states, texts };
+        let all: Vec<u32> = (0..(groups.rows.len() / layout.stride) as u32).collect();
         let ranks = ranking.ranks(&self.keys[0], &all)?;
         let bound = self.bound();
         let is_before = |rank: i128| match bound {
@@ -98,8 +109,7 @@ impl Top {
         ranking.select(0, groups, of_groups, self.rows, &mut kept, &mut best)?;
         self.take(best);
         kept.sort_unstable();
-        let row = |group: u32| &rows[group as usize * layout.stride..][..layout.stride];
-        Ok(kept.into_iter().flat_map(row).copied().collect())
+        Ok(kept)
     }
 
     /// The rank of the last of enough groups.
@@ -120,10 +130,15 @@ impl Top {
     }
 }
 
+/// The rows at some places.
+pub(super) fn rows_at(rows: &[u64], places: &[u32], stride: usize) -> Vec<u64> {
+    places.iter().flat_map(|place| &rows[*place as usize * stride..][..stride]).copied().collect()
+}
+
 /// The groups of a partition that are ranked.
 struct Ranking<'a> {
     top: &'a Top,
-    rows: &'a [u64],
+    groups: &'a Merged,
     layout: &'a Layout,
     states: &'a States,
     texts: &'a TextStore,
@@ -133,14 +148,21 @@ impl Ranking<'_> {
     /// The ranks of groups by one key.
     fn ranks(&self, key: &OrderKey, groups: &[u32]) -> Result<Vec<i128>> {
         let stride = self.layout.stride;
-        let some: Vec<u64>;
-        let rows = if groups.len() * stride == self.rows.len() {
-            self.rows
-        } else {
-            some = groups.iter().flat_map(|group| &self.rows[*group as usize * stride..][..stride]).copied().collect();
-            &some
-        };
         let mut ranks = Vec::with_capacity(groups.len());
+        if let Source::Aggregate(aggregate) = key.source
+            && let Some((log, number)) = self.states.logged(aggregate)
+        {
+            ranks_of(&take(&self.groups.logged[log][number], groups)?, key.rank, &mut ranks)?;
+            return Ok(ranks);
+        }
+        let some: Vec<u64>;
+        let rows = match groups.len() * stride == self.groups.rows.len() {
+            true => &self.groups.rows,
+            false => {
+                some = rows_at(&self.groups.rows, groups, stride);
+                &some
+            }
+        };
         match key.source {
             Source::Aggregate(aggregate) => {
                 let groups = Finished { rows, stride, at: self.layout.key_words };

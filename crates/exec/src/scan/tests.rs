@@ -174,12 +174,7 @@ fn check_columns(table: &Table, rows: &[u64], columns: &[ArrayRef]) {
 }
 
 fn count(table: &Arc<Table>, predicates: Vec<Predicate>) -> i64 {
-    let aggregates = vec![Aggregate {
-        function: AggregateFunction::Count,
-        argument: None,
-        kind: DataType::Int64,
-        total_error: String::new(),
-    }];
+    let aggregates = vec![Aggregate::new(AggregateFunction::Count, None, DataType::Int64)];
     let request = GroupRequest {
         group: Group { predicates, keys: vec![], aggregates },
         functions: vec![],

@@ -6,10 +6,13 @@
 use std::ops::Range;
 
 use arrow::buffer::BooleanBuffer;
-use rowmill_base::{Error, Result};
+use rowmill_base::{Error, Reservation, Result};
 
 use super::fold::{Fold, add_to_many, add_to_one, with_fold};
-use super::{Cell, Inputs, Scratch, States};
+use super::log::LogRows;
+use super::numbers::Numbers;
+use super::text::BestTexts;
+use super::{Cell, Inputs, States};
 use crate::group::texts::TextStore;
 
 /// Rows whose numbers are looked up at once.
@@ -41,38 +44,98 @@ impl Groups<'_> {
     }
 }
 
+/// What groups have beside their words, and what adding to them takes.
+#[derive(Debug)]
+pub(in crate::group) struct Beside {
+    pub(in crate::group) texts: TextStore,
+    pub(in crate::group) logs: Vec<LogRows>,
+    best: BestTexts,
+}
+
+impl Beside {
+    /// Nothing; memory is taken from reservations that `memory` makes.
+    pub(in crate::group) fn new(states: &States, memory: impl Fn() -> Reservation) -> Beside {
+        Beside {
+            texts: TextStore::new(memory()),
+            logs: states.logs.iter().map(|_| LogRows::new(memory())).collect(),
+            best: BestTexts::default(),
+        }
+    }
+}
+
 impl States {
-    /// Adds rows to some cells of their groups.
+    /// Adds rows to some parts of their groups.
     pub(in crate::group) fn add(
         &self,
-        cells: Range<usize>,
-        inputs: &Inputs,
+        parts: Range<usize>,
+        inputs: &Inputs<'_>,
         rows: &Grouped<'_>,
         groups: &mut Groups<'_>,
-        texts: (&mut TextStore, &mut Scratch),
+        beside: &mut Beside,
     ) -> Result<()> {
-        let (store, scratch) = texts;
-        for cell in &self.cells[cells] {
-            let mask = cell.mask.and_then(|mask| inputs.masks[mask].as_ref());
-            let Some(operand) = cell.operand else {
-                cell.count(mask, rows, groups);
+        let Beside { texts, logs, best } = beside;
+        for part in parts {
+            let Some(cell) = self.cells.get(part) else {
+                let number = part - self.cells.len();
+                let log = &self.logs[number];
+                let mask = log.reads().1.and_then(|mask| inputs.masks[mask].as_ref());
+                let Some(values) = &inputs.logged[number] else {
+                    return Err(Error::internal("a log reads what was not prepared"));
+                };
+                logs[number].add(log, values, mask, rows, texts)?;
                 continue;
             };
-            let argument = self.operands[operand].argument;
-            let (Some(values), Some(numbers)) = (&inputs.values[argument], &inputs.numbers[operand]) else {
-                return Err(Error::internal("an aggregate reads what was not prepared"));
-            };
-            let places = Places { codes: values.codes.as_deref(), mask };
-            if cell.operation.is_of_texts() {
-                cell.add_texts((numbers, values.is_list), &places, rows, groups, store, scratch)?;
-            } else if with_fold!(cell.operation, F => match F::numbers(numbers) {
-                Some(numbers) => places.add::<F>(numbers, rows, groups, cell.offset),
-                None => return Err(Error::internal("an aggregate reads numbers of another form")),
-            }) {
-                return Err(cell.total_out_of_range());
+            match cell.operation.is_of_texts() {
+                true => self.add_texts(cell, inputs, rows, groups, (texts, best))?,
+                false => self.add_numbers(cell, inputs, rows, groups)?,
             }
         }
         Ok(())
+    }
+
+    /// Adds rows to a cell that keeps no texts.
+    pub(super) fn add_numbers(
+        &self,
+        cell: &Cell,
+        inputs: &Inputs<'_>,
+        rows: &Grouped<'_>,
+        groups: &mut Groups<'_>,
+    ) -> Result<()> {
+        let Some((numbers, places, _)) = self.operand(cell, inputs)? else {
+            cell.count(cell.mask.and_then(|mask| inputs.masks[mask].as_ref()), rows, groups);
+            return Ok(());
+        };
+        let is_bad = with_fold!(cell.operation, F => match F::numbers(numbers) {
+            Some(numbers) => places.add::<F>(numbers, rows, groups, cell.offset),
+            None => return Err(Error::internal("an aggregate reads numbers of another form")),
+        });
+        if is_bad { Err(cell.total_out_of_range()) } else { Ok(()) }
+    }
+
+    fn add_texts(
+        &self,
+        cell: &Cell,
+        inputs: &Inputs<'_>,
+        rows: &Grouped<'_>,
+        groups: &mut Groups<'_>,
+        (texts, best): (&mut TextStore, &mut BestTexts),
+    ) -> Result<()> {
+        match self.operand(cell, inputs)? {
+            Some((numbers, places, is_list)) => cell.add_texts((numbers, is_list), &places, rows, groups, texts, best),
+            None => Err(Error::internal("an extreme of no texts")),
+        }
+    }
+
+    /// The numbers that a cell takes, where they are, and whether they are a list; none if it only counts.
+    fn operand<'i>(&self, cell: &Cell, inputs: &'i Inputs<'_>) -> Result<Option<(&'i Numbers, Places<'i>, bool)>> {
+        let Some(operand) = cell.operand else { return Ok(None) };
+        let (Some(values), Some(numbers)) = (&inputs.values[self.operands[operand].argument], &inputs.numbers[operand])
+        else {
+            return Err(Error::internal("an aggregate reads what was not prepared"));
+        };
+        let mask = cell.mask.and_then(|mask| inputs.masks[mask].as_ref());
+        let codes = values.codes.as_ref().map(|codes| codes.as_slice());
+        Ok(Some((numbers, Places { codes, mask }, values.is_list)))
     }
 }
 

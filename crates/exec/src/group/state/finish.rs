@@ -8,10 +8,11 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
 use rowmill_plan::AggregateFunction;
 
-use super::fold::{Fold, SumFloat};
+use super::fold::{Fold, Spread, SumFloat};
 use super::numbers::{signed_array, wide_array};
 use super::text::text_at;
-use super::{Cell, Operation, Output, States};
+use super::{Cell, CellOutput, Operation, Output, States};
+use crate::group::bits::array_of;
 use crate::group::texts::TextStore;
 use crate::quotient;
 
@@ -35,12 +36,21 @@ impl<'a> Finished<'a> {
 }
 
 impl States {
-    /// The columns of the aggregates.
-    pub(in crate::group) fn finish(&self, groups: Finished<'_>, texts: &TextStore) -> Result<Vec<ArrayRef>> {
-        self.outputs.iter().map(|output| self.column(output, groups, texts)).collect()
+    /// The columns of the aggregates; `logged` has those that are computed of logs.
+    pub(in crate::group) fn finish(
+        &self,
+        groups: Finished<'_>,
+        logged: &[Vec<ArrayRef>],
+        texts: &TextStore,
+    ) -> Result<Vec<ArrayRef>> {
+        let of = |output: &Output| match output {
+            Output::Cells(output) => self.column(output, groups, texts),
+            Output::Log(log, number) => Ok(Arc::clone(&logged[*log][*number])),
+        };
+        self.outputs.iter().map(of).collect()
     }
 
-    fn column(&self, output: &Output, groups: Finished<'_>, texts: &TextStore) -> Result<ArrayRef> {
+    fn column(&self, output: &CellOutput, groups: Finished<'_>, texts: &TextStore) -> Result<ArrayRef> {
         let counts = output.count.map(|count| groups.cells(&self.cells[count]).map(|words| words[0]));
         let Some(value) = output.value.map(|value| &self.cells[value]) else {
             let Some(counts) = counts else { return Err(Error::internal("an aggregate of nothing")) };
@@ -70,12 +80,16 @@ impl States {
                 Ok(Arc::new(Decimal128Array::new(totals.into(), nulls).with_data_type(kind.clone())))
             }
             Operation::LeastWide | Operation::GreatestWide => wide_array(cells.map(i128_of), nulls, kind),
+            Operation::BitAnd | Operation::BitOr | Operation::BitXor => {
+                array_of(kind, cells.map(|words| words[0].into()), nulls)
+            }
+            Operation::Spread => Ok(Arc::new(Float64Array::from_iter(cells.map(|words| output.spread(words))))),
             _ => signed_array(cells.map(|words| words[0] as i64), nulls, kind),
         }
     }
 }
 
-impl Output {
+impl CellOutput {
     /// How the words of a total and a count make an average.
     pub(super) fn average(&self, value: &Cell) -> impl Fn(&[u64], u64) -> Result<f64> {
         let scale = match self.aggregate.argument {
@@ -86,6 +100,17 @@ impl Output {
             Operation::SumFloat => Ok(shown(SumFloat::load(words).total() / count as f64)),
             _ => Ok(quotient::average(value.total(words)?, count, scale)),
         }
+    }
+}
+
+impl CellOutput {
+    /// The variance or deviation that the words of a cell make.
+    pub(super) fn spread(&self, words: &[u64]) -> Option<f64> {
+        use AggregateFunction::{DeviationPopulation, DeviationSample, VarianceSample};
+        let is_sample = matches!(self.aggregate.function, VarianceSample | DeviationSample);
+        let is_root = matches!(self.aggregate.function, DeviationPopulation | DeviationSample);
+        let variance = Spread::load(words).variance(is_sample)?;
+        Some(shown(if is_root { variance.sqrt() } else { variance }))
     }
 }
 

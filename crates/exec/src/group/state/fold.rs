@@ -39,6 +39,10 @@ macro_rules! with_fold {
             Operation::Greatest => with_fold!(@ fold::Greatest<i64>, $fold => $call),
             Operation::LeastWide => with_fold!(@ fold::Least<i128>, $fold => $call),
             Operation::GreatestWide => with_fold!(@ fold::Greatest<i128>, $fold => $call),
+            Operation::BitAnd => with_fold!(@ fold::BitAnd, $fold => $call),
+            Operation::BitOr => with_fold!(@ fold::BitOr, $fold => $call),
+            Operation::BitXor => with_fold!(@ fold::BitXor, $fold => $call),
+            Operation::Spread => with_fold!(@ fold::Spread, $fold => $call),
             Operation::LeastText | Operation::GreatestText => unreachable!("texts are no numbers"),
         }
     }};
@@ -373,3 +377,122 @@ macro_rules! extreme {
 
 extreme!(Least, GREATEST, min);
 extreme!(Greatest, LEAST, max);
+
+macro_rules! bits {
+    ($(#[$doc:meta])* $name:ident, $initial:expr, $operator:tt, $times:expr) => {
+        $(#[$doc])*
+        pub(super) struct $name(u64);
+
+        impl Fold for $name {
+            type Number = u64;
+            const INITIAL: &'static [u64] = &[$initial];
+
+            fn numbers(numbers: &Numbers) -> Option<&[u64]> {
+                u64::of(numbers)
+            }
+
+            #[inline(always)]
+            fn load(words: &[u64]) -> Self {
+                $name(words[0])
+            }
+
+            #[inline(always)]
+            fn store(self, words: &mut [u64]) {
+                words[0] = self.0;
+            }
+
+            #[inline(always)]
+            fn take(&mut self, number: u64) -> bool {
+                self.0 $operator number;
+                false
+            }
+
+            #[inline(always)]
+            fn take_times(&mut self, number: u64, rows: u64) -> bool {
+                let times: fn(u64, u64) -> u64 = $times;
+                self.take(times(number, rows))
+            }
+
+            #[inline(always)]
+            fn join(&mut self, other: Self) -> bool {
+                self.take(other.0)
+            }
+        }
+    };
+}
+
+bits!(
+    /// The bits that all numbers have.
+    BitAnd, u64::MAX, &=, |number, _| number
+);
+bits!(
+    /// The bits that some number has.
+    BitOr, 0, |=, |number, _| number
+);
+bits!(
+    /// The bits that an odd number of numbers have.
+    BitXor, 0, ^=, |number, rows| number * (rows % 2)
+);
+
+/// How far floats are from their mean: their number, the mean, and the sum of the squares of the distances (Welford's
+/// way of adding one, Chan's of adding many).
+pub(super) struct Spread {
+    count: u64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Spread {
+    /// The mean square of the distances over one less than the count if `is_sample`; none of too few.
+    pub(super) fn variance(&self, is_sample: bool) -> Option<f64> {
+        let divisor = self.count.checked_sub(u64::from(is_sample)).filter(|divisor| *divisor > 0)?;
+        Some(self.squares / divisor as f64)
+    }
+}
+
+impl Fold for Spread {
+    type Number = f64;
+    const INITIAL: &'static [u64] = &[0, 0, 0];
+
+    fn numbers(numbers: &Numbers) -> Option<&[f64]> {
+        SumFloat::numbers(numbers)
+    }
+
+    #[inline(always)]
+    fn load(words: &[u64]) -> Spread {
+        Spread { count: words[0], mean: f64::from_bits(words[1]), squares: f64::from_bits(words[2]) }
+    }
+
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        (words[0], words[1], words[2]) = (self.count, self.mean.to_bits(), self.squares.to_bits());
+    }
+
+    #[inline(always)]
+    fn take(&mut self, number: f64) -> bool {
+        self.count += 1;
+        let before = number - self.mean;
+        self.mean += before / self.count as f64;
+        self.squares += before * (number - self.mean);
+        false
+    }
+
+    #[inline(always)]
+    fn take_times(&mut self, number: f64, rows: u64) -> bool {
+        self.join(Spread { count: rows, mean: number, squares: 0.0 })
+    }
+
+    #[inline(always)]
+    fn join(&mut self, other: Spread) -> bool {
+        let count = self.count + other.count;
+        if count == 0 {
+            return false;
+        }
+        let (left, right) = (self.count as f64, other.count as f64);
+        let distance = self.mean - other.mean;
+        self.squares += other.squares + distance * distance * left * right / count as f64;
+        self.mean = (left * self.mean + right * other.mean) / count as f64;
+        self.count = count;
+        false
+    }
+}

@@ -14,7 +14,7 @@ use crate::group::texts::texts_of;
 pub(super) enum Form {
     /// 64 bits with a sign; the value itself, or a number in the same order.
     Signed,
-    /// 64 bits without a sign.
+    /// 64 bits without a sign, or the bits of what has one.
     Unsigned,
     /// 128 bits; the value itself, or a number in the same order.
     Wide,
@@ -28,9 +28,9 @@ impl Form {
         Some(match operation {
             Operation::Count => return None,
             Operation::SumNarrow | Operation::SumSigned | Operation::Least | Operation::Greatest => Form::Signed,
-            Operation::SumUnsigned => Form::Unsigned,
+            Operation::SumUnsigned | Operation::BitAnd | Operation::BitOr | Operation::BitXor => Form::Unsigned,
             Operation::SumWide | Operation::LeastWide | Operation::GreatestWide => Form::Wide,
-            Operation::SumFloat => Form::Float,
+            Operation::SumFloat | Operation::Spread => Form::Float,
             Operation::LeastText | Operation::GreatestText => {
                 debug_assert!(width_of(kind).is_none(), "texts have no fixed size");
                 Form::Text

@@ -1,17 +1,39 @@
 //! The order of groups by an aggregate, read from their cells.
 
-use rowmill_base::Result;
+use arrow::array::{Array, ArrayRef};
+use rowmill_base::{Error, Result};
 use rowmill_plan::AggregateFunction;
 
 use super::finish::{Finished, i128_of};
 use super::fold::{Fold, SumFloat};
 use super::text::text_at;
-use super::{Operation, States};
+use super::{BitOrder, CellOutput, Operation, Output, States, wide_number};
+use crate::group::bits::{Bits, bits_of, width_of};
 use crate::group::rank::{Rank, float_rank, text_rank};
 use crate::group::texts::TextStore;
 
 impl States {
-    /// Appends the rank of each group by an aggregate.
+    /// Whether groups of one rank by an aggregate are equal in it; none if there is no rank.
+    pub(in crate::group) fn has_exact_ranks(&self, aggregate: usize) -> Option<bool> {
+        match &self.outputs[aggregate] {
+            Output::Cells(CellOutput { value, .. }) => {
+                let operation = value.map(|value| self.cells[value].operation);
+                let is_wide = matches!(operation, Some(Operation::LeastWide | Operation::GreatestWide));
+                Some(!is_wide && !operation.is_some_and(Operation::is_of_texts))
+            }
+            Output::Log(log, number) => width_of(self.logs[*log].kind_of(*number)).map(|width| width <= 64),
+        }
+    }
+
+    /// The log of an aggregate and its number there, if it has one.
+    pub(in crate::group) fn logged(&self, aggregate: usize) -> Option<(usize, usize)> {
+        match self.outputs[aggregate] {
+            Output::Log(log, number) => Some((log, number)),
+            Output::Cells(_) => None,
+        }
+    }
+
+    /// Appends the rank of each group by an aggregate that is read from cells.
     pub(in crate::group) fn ranks(
         &self,
         aggregate: usize,
@@ -20,7 +42,9 @@ impl States {
         texts: &TextStore,
         ranks: &mut Vec<i128>,
     ) -> Result<()> {
-        let output = &self.outputs[aggregate];
+        let Output::Cells(output) = &self.outputs[aggregate] else {
+            return Err(Error::internal("an aggregate of a log has no cells"));
+        };
         let count = output.count.map(|count| self.cells[count].offset + groups.at);
         let rows = groups.rows.chunks_exact(groups.stride);
         let Some(value) = output.value.map(|value| &self.cells[value]) else {
@@ -49,19 +73,21 @@ impl States {
                 Some(text) => rank.of(text_rank(texts.bytes(text, &mut [0; 16]))),
                 None => rank.of_null(),
             })),
+            Operation::Spread => ranks.extend(rows.map(|row| match output.spread(&row[at..]) {
+                Some(spread) => rank.of(float_rank(spread)),
+                None => rank.of_null(),
+            })),
+            Operation::BitAnd | Operation::BitOr | Operation::BitXor => {
+                // The bits of a number without its sign are put in order as those of its type.
+                let order = BitOrder::of(&output.aggregate.kind, width_of(&output.aggregate.kind).unwrap_or(64));
+                extend(&|words| order.number(words[0]).into());
+            }
             Operation::SumFloat => extend(&|words| float_rank(SumFloat::load(words).total())),
             Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide => extend(&i128_of),
             Operation::LeastWide | Operation::GreatestWide => extend(&|words| i128_of(words) >> 1),
             _ => extend(&|words| i128::from(words[0] as i64)),
         }
         Ok(())
-    }
-
-    /// Whether groups of one rank by an aggregate are equal in it.
-    pub(in crate::group) fn is_exact_rank(&self, aggregate: usize) -> bool {
-        let value = self.outputs[aggregate].value.map(|value| self.cells[value].operation);
-        !value.is_some_and(|operation| operation.is_of_texts())
-            && !matches!(value, Some(Operation::LeastWide | Operation::GreatestWide))
     }
 
     /// An error if some total does not fit its type, which is found out at the end only.
@@ -72,4 +98,21 @@ impl States {
         }
         Ok(())
     }
+}
+
+/// Appends the ranks of values of a fixed size.
+pub(in crate::group) fn ranks_of(values: &ArrayRef, rank: Rank, ranks: &mut Vec<i128>) -> Result<()> {
+    let is_null = |place: usize| values.is_null(place);
+    let of = |place: usize, number: i128| if is_null(place) { rank.of_null() } else { rank.of(number) };
+    match bits_of(values)? {
+        Bits::Narrow { numbers, width } => {
+            let order = BitOrder::of(values.data_type(), width);
+            ranks.extend(numbers.iter().enumerate().map(|(place, bits)| of(place, order.number(*bits).into())));
+        }
+        Bits::Wide(numbers) => {
+            let number = |bits: u128| wide_number(values.data_type(), bits) >> 1;
+            ranks.extend(numbers.iter().enumerate().map(|(place, bits)| of(place, number(*bits))));
+        }
+    }
+    Ok(())
 }

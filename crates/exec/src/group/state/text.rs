@@ -19,7 +19,7 @@ const NONE: u32 = u32::MAX;
 
 /// The best value of each group while rows are added.
 #[derive(Debug, Default)]
-pub(in crate::group) struct Scratch {
+pub(super) struct BestTexts {
     /// Its place by group; [`NONE`] between uses.
     best: Vec<u32>,
     /// Groups that have one.
@@ -43,7 +43,7 @@ impl Cell {
         rows: &Grouped<'_>,
         groups: &mut Groups<'_>,
         store: &mut TextStore,
-        Scratch { best, touched }: &mut Scratch,
+        BestTexts { best, touched }: &mut BestTexts,
     ) -> Result<()> {
         let Numbers::Text(array) = numbers else { return Err(Error::internal("an extreme of no texts")) };
         let count = groups.words.len() / groups.stride;

@@ -310,6 +310,7 @@ impl Environment<'_> {
         group.keys.iter_mut().for_each(|key| own(&mut key.expr));
         let arguments = group.aggregates.iter_mut().filter_map(|aggregate| aggregate.argument.as_mut());
         arguments.for_each(|(expr, _)| own(expr));
+        group.aggregates.iter_mut().filter_map(|aggregate| aggregate.filter.as_mut()).for_each(own);
         (group, functions)
     }
 

@@ -103,7 +103,9 @@ fn aggregate_texts<'a>(group: &'a Group, input: &'a Node, names: &'a dyn Names) 
             Some((expr, _)) => shown(*expr, input, names),
             None => "*".to_owned(),
         };
-        format!("{}({argument})", aggregate.function.name())
+        let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
+        let filter = aggregate.filter.map(|filter| format!(" FILTER (WHERE {})", shown(filter, input, names)));
+        format!("{}({distinct}{argument}){}", aggregate.function.name(), filter.unwrap_or_default())
     })
 }
 

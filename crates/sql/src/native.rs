@@ -10,6 +10,7 @@ mod group;
 mod join;
 mod join_graph;
 mod lowering;
+mod regexp;
 mod rows;
 mod table;
 

@@ -57,7 +57,7 @@ fn join_count(join: &Join, tables: &[Arc<dyn TableSource>]) -> f64 {
 }
 
 /// The rows that `node` would give if no condition left any out.
-fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
+pub(super) fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
     match node {
         Node::Scan(scan) => tables[scan.table].row_count() as f64,
         Node::Filter { input, .. } | Node::Project { input, .. } => whole_count(input, tables),
@@ -66,10 +66,10 @@ fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
     }
 }
 
-/// A guess at the distinct values of a column of `node`, one at least.
+/// A guess at the distinct values that a column of `node` would have if no condition left any out, one at least.
 pub(super) fn distinct_count(node: &Node, column: usize, tables: &[Arc<dyn TableSource>]) -> f64 {
-    let rows = row_count(node, tables);
-    let whole = match node {
+    let rows = whole_count(node, tables).max(1.0);
+    let distinct = match node {
         Node::Scan(scan) => {
             let statistics = column_statistics(&*tables[scan.table], scan.columns[column]);
             statistics.distinct_count.get_value().map_or(rows, |distinct| *distinct as f64)
@@ -79,5 +79,5 @@ pub(super) fn distinct_count(node: &Node, column: usize, tables: &[Arc<dyn Table
         }
         _ => rows,
     };
-    whole.clamp(1.0, rows)
+    distinct.clamp(1.0, rows)
 }

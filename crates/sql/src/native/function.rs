@@ -12,6 +12,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use rowmill_base::{Error, Result};
 use rowmill_exec::function::VectorFunction;
 
+use super::regexp::prepared;
 use crate::errors::{NoCandidates, from_datafusion};
 
 /// An expression over columns of one table.
@@ -33,7 +34,7 @@ impl ExprFunction {
         kind: DataType,
         state: &SessionState,
     ) -> PlanResult<ExprFunction> {
-        let expr = state.create_physical_expr(expr.clone(), schema)?;
+        let expr = state.create_physical_expr(prepared(expr.clone())?, schema)?;
         Ok(ExprFunction { expr, schema: Arc::new(schema.as_arrow().clone()), columns, kind })
     }
 }

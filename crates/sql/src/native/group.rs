@@ -1,8 +1,9 @@
 //! GROUP BY.
 //!
-//! Aggregates of distinct values are groupings of groupings: by the keys and the value first, then by the keys. Where a
-//! statement asks for several arguments, or for other aggregates beside them, each of these is a grouping of its own
-//! over the same rows, and their results are joined by the keys.
+//! Over a whole table aggregates of distinct values are groupings of groupings: by the keys and the value first, then by
+//! the keys. Where a statement asks for several arguments, or for other aggregates beside them, each of these is a
+//! grouping of its own over the same rows, and their results are joined by the keys: reading a table's value lists several
+//! times costs less than to keep sets of values. Over other rows the grouping keeps the sets.
 
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ struct Call {
     /// Over the columns of the rows below, and its type; of rows without.
     argument: Option<(Expr, DataType)>,
     distinct: bool,
+    /// Which rows count, over the columns of the rows below.
+    filter: Option<Expr>,
     kind: DataType,
 }
 
@@ -54,11 +57,16 @@ impl Lowerer<'_> {
             let Some(call) = call_of(&call, field.data_type(), below, input)? else { return Ok(None) };
             calls.push(call);
         }
-        let arguments = calls.iter().filter_map(|call| Some(&call.argument.as_ref()?.0));
+        let arguments = calls.iter().flat_map(Call::exprs);
         let asked: Vec<Expr> = keys.iter().chain(arguments).cloned().collect();
         let Some(input) = self.settled(input.clone(), &asked)? else { return Ok(None) };
         let Some(keys) = self.keys(keys, &schema.fields()[..key_count], &input)? else { return Ok(None) };
-        self.in_parts(&keys, &calls, &input)
+        let is_table = matches!(&**input.node(), Node::Scan(scan) if scan.predicates.is_empty());
+        if is_table && calls.iter().any(|call| call.distinct) && calls.iter().all(|call| call.filter.is_none()) {
+            return self.in_parts(&keys, &calls, &input);
+        }
+        let all: Vec<usize> = (0..calls.len()).collect();
+        self.grouping(&keys, &all, &calls, &input)
     }
 
     fn keys(&mut self, exprs: Vec<Expr>, fields: &[Arc<Field>], input: &Rows) -> Result<Option<Vec<plan::Key>>> {
@@ -115,15 +123,23 @@ impl Lowerer<'_> {
     /// Rows by keys.
     fn grouping(&mut self, keys: &[plan::Key], chosen: &[usize], calls: &[Call], input: &Rows) -> Result<Option<Rows>> {
         let mut aggregates = Vec::with_capacity(chosen.len());
-        for Call { function, argument, kind, .. } in chosen.iter().map(|call| &calls[*call]) {
-            let argument = match argument {
+        for call in chosen.iter().map(|call| &calls[*call]) {
+            let argument = match &call.argument {
                 None => None,
                 Some((expr, of)) => {
                     let Some(expr) = self.expr(expr.clone(), of, input)? else { return Ok(None) };
                     Some((expr, of.clone()))
                 }
             };
-            aggregates.push(aggregate(*function, argument, kind.clone()));
+            let filter = match &call.filter {
+                None => None,
+                Some(filter) => {
+                    let Some(filter) = self.expr(filter.clone(), &DataType::Boolean, input)? else { return Ok(None) };
+                    Some(filter)
+                }
+            };
+            let plain = aggregate(call.function, argument, call.kind.clone());
+            aggregates.push(plan::Aggregate { distinct: call.distinct, filter, ..plain });
         }
         self.grouped(keys.to_vec(), aggregates, input).map(Some)
     }
@@ -166,37 +182,70 @@ impl Lowerer<'_> {
     }
 }
 
+impl Call {
+    /// What it reads of a row.
+    fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.argument.iter().map(|(expr, _)| expr).chain(&self.filter)
+    }
+}
+
 fn aggregate(function: AggregateFunction, argument: Option<(plan::Expr, DataType)>, kind: DataType) -> plan::Aggregate {
-    let total_error = argument.as_ref().map_or_else(String::new, |(_, of)| total_error(function.name(), of));
-    plan::Aggregate { function, argument, kind, total_error }
+    let plain = plan::Aggregate::new(function, argument, kind);
+    match (&plain.argument, function) {
+        (Some((_, of)), AggregateFunction::Sum | AggregateFunction::Average) => {
+            plan::Aggregate { total_error: total_error(function.name(), of), ..plain.clone() }
+        }
+        _ => plain,
+    }
+}
+
+/// The engine's aggregate with DataFusion's name, for arguments of a type.
+fn function_of(name: &str, kind: &DataType) -> Option<AggregateFunction> {
+    use AggregateFunction as Function;
+    Some(match name {
+        "count" => Function::Count,
+        "sum" => Function::Sum,
+        "avg" => Function::Average,
+        "min" => Function::Min,
+        "max" => Function::Max,
+        "bool_and" if *kind == DataType::Boolean => Function::Min,
+        "bool_or" if *kind == DataType::Boolean => Function::Max,
+        "bit_and" => Function::BitAnd,
+        "bit_or" => Function::BitOr,
+        "bit_xor" => Function::BitXor,
+        "var" => Function::VarianceSample,
+        "var_pop" => Function::VariancePopulation,
+        "stddev" => Function::DeviationSample,
+        "stddev_pop" => Function::DeviationPopulation,
+        "median" => Function::Median,
+        _ => return None,
+    })
 }
 
 fn call_of(call: &AggregateCall, kind: &DataType, below: &DFSchema, input: &Rows) -> Result<Option<Call>> {
+    use AggregateFunction as Function;
     let params = &call.params;
-    let function = match call.func.name() {
-        "count" => AggregateFunction::Count,
-        "sum" => AggregateFunction::Sum,
-        "avg" => AggregateFunction::Average,
-        "min" => AggregateFunction::Min,
-        "max" => AggregateFunction::Max,
-        _ => return Ok(None),
-    };
-    let is_plain = params.filter.is_none() && params.order_by.is_empty() && params.null_treatment.is_none();
+    let is_plain = params.order_by.is_empty() && params.null_treatment.is_none();
     let ([argument], true) = (params.args.as_slice(), is_plain) else { return Ok(None) };
-    // The extremes of all values are those of the distinct ones.
-    let is_extreme = matches!(function, AggregateFunction::Min | AggregateFunction::Max);
-    let (distinct, kind) = (params.distinct && !is_extreme, kind.clone());
-    if let (AggregateFunction::Count, false, Expr::Literal(value, _)) = (function, distinct, argument)
+    let filter = params.filter.as_ref().map(|filter| input.resolve((**filter).clone(), below)).transpose()?;
+    let (of, kind) = (argument.get_type(below)?, kind.clone());
+    let Some(function) = function_of(call.func.name(), &of) else { return Ok(None) };
+    // Of distinct values these are what they are of all.
+    let is_same = matches!(function, Function::Min | Function::Max | Function::BitAnd | Function::BitOr);
+    let distinct = params.distinct && !is_same;
+    if distinct && !matches!(function, Function::Count | Function::Sum | Function::Average) {
+        return Ok(None);
+    }
+    if let (Function::Count, false, Expr::Literal(value, _)) = (function, distinct, argument)
         && !value.is_null()
     {
-        return Ok(Some(Call { function, argument: None, distinct, kind }));
+        return Ok(Some(Call { function, argument: None, distinct, filter, kind }));
     }
-    let of = argument.get_type(below)?;
     let argument = input.resolve(argument.clone(), below)?;
     if !is_aggregated(function, &of) || argument.column_refs().is_empty() {
         return Ok(None);
     }
-    Ok(Some(Call { function, argument: Some((argument, of)), distinct, kind }))
+    Ok(Some(Call { function, argument: Some((argument, of)), distinct, filter, kind }))
 }
 
 /// The groupings that give all of `calls`; there is one at least.

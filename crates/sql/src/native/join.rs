@@ -11,7 +11,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use rowmill_plan::{self as plan, JoinKind, Node};
 
-use super::estimate::{distinct_count, row_count};
+use super::estimate::{distinct_count, row_count, whole_count};
 use super::join_graph::inner_join;
 use super::lowering::Lowerer;
 use super::rows::{Rows, Source};
@@ -207,11 +207,16 @@ impl Lowerer<'_> {
         row_count(rows.node(), self.tables())
     }
 
-    /// How many values `expr` has in `rows`.
+    /// How many rows there would be if no condition left any out.
+    pub(super) fn rows_unfiltered(&self, rows: &Rows) -> f64 {
+        whole_count(rows.node(), self.tables())
+    }
+
+    /// How many values `expr` would have then.
     pub(super) fn distinct_count(&self, rows: &Rows, expr: &Expr) -> f64 {
         match rows.place(expr) {
             Some(column) => distinct_count(rows.node(), column, self.tables()),
-            None => self.rows_of(rows),
+            None => self.rows_unfiltered(rows),
         }
     }
 }

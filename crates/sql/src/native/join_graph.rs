@@ -6,13 +6,20 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{DFSchema, Result};
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, ExprSchemable};
-use rowmill_plan::join_order::{Equality, JoinTree, Relation, order};
+use rowmill_plan::Node;
+use rowmill_plan::join_order::{self, JoinColumn, JoinEdge, JoinPredicate, JoinRelation, JoinTree, join_order};
 
 use super::join::{JoinSpec, Kept};
 use super::lowering::Lowerer;
 use super::rows::{Rows, Source};
+
+/// Values are unique in a relation if at least this share of its rows has one of its own, as far as is known.
+const UNIQUE_SHARE: f64 = 0.95;
+/// The share of pairs for which a condition is true of which nothing is known.
+const CONDITION_SHARE: f64 = 0.3;
 
 /// Relations of which all combinations are formed that fulfil the conditions.
 #[derive(Clone)]
@@ -57,6 +64,14 @@ impl JoinGraph {
             return None;
         }
         self.relations.iter().position(|relation| relation.has(expr))
+    }
+
+    /// The relations that a condition reads.
+    fn relations_of(&self, condition: &Expr) -> Vec<usize> {
+        let names = condition.column_refs();
+        let reads = |relation: &Rows| names.iter().any(|name| relation.schema.maybe_index_of_column(name).is_some());
+        let relations = self.relations.iter().enumerate().filter(|(_, relation)| reads(relation));
+        relations.map(|(place, _)| place).collect()
     }
 }
 
@@ -104,64 +119,91 @@ impl Lowerer<'_> {
     pub(super) fn settled(&mut self, rows: Rows, more: &[Expr]) -> Result<Option<Rows>> {
         let Source::Joins(graph) = &rows.source else { return Ok(Some(rows)) };
         let mut graph = JoinGraph::clone(graph);
-        let relations = graph.relations.iter().map(|relation| Relation { rows: self.rows_of(relation) });
-        let relations: Vec<Relation> = relations.collect();
-        let tree = order(&relations, &self.equalities(&graph));
-        let wanted: Vec<Expr> = rows.exprs.iter().chain(more).cloned().collect();
-        let Some(joined) = self.in_order(&tree, &mut graph, &wanted)? else { return Ok(None) };
-        assert!(graph.conditions.is_empty(), "every condition is over the relations of the whole");
-        Ok(Some(Rows { exprs: rows.exprs, ..joined }))
+        if !self.apply_single(&mut graph)? {
+            return Ok(None);
+        }
+        let Some(tree) = join_order(&self.shape_of(&graph)) else { return Ok(None) };
+        let mut wanted: Vec<Expr> = rows.exprs.iter().chain(more).cloned().collect();
+        wanted.retain(|expr| !expr.column_refs().is_empty());
+        let joined = self.in_order(&tree, &graph, &wanted)?;
+        Ok(joined.map(|joined| Rows { exprs: rows.exprs, ..joined }))
     }
 
-    /// What the order of joins goes by.
-    fn equalities(&self, graph: &JoinGraph) -> Vec<Equality> {
-        let mut equalities = Vec::new();
+    /// Has every relation meet the conditions that are on it alone; whether it can.
+    fn apply_single(&mut self, graph: &mut JoinGraph) -> Result<bool> {
+        let (between, single): (Vec<Expr>, Vec<Expr>) = std::mem::take(&mut graph.conditions)
+            .into_iter()
+            .partition(|condition| graph.relations_of(condition).len() > 1);
+        graph.conditions = between;
+        for condition in single {
+            // One that is on no relation is true of all or none.
+            let relation = graph.relations_of(&condition).first().copied().unwrap_or_default();
+            let rows = graph.relations[relation].clone();
+            let Some(condition) = self.expr(condition, &DataType::Boolean, &rows)? else { return Ok(false) };
+            let input = Arc::clone(rows.node());
+            graph.relations[relation] = rows.over(Node::Filter { input, condition });
+        }
+        Ok(true)
+    }
+
+    /// What the order of joins goes by. The column of an expression is its number among all of the classes.
+    fn shape_of(&self, graph: &JoinGraph) -> join_order::JoinGraph {
+        let mut relations: Vec<JoinRelation> = graph.relations.iter().map(|rows| self.relation(rows)).collect();
+        let mut edges = Vec::new();
+        let mut number = 0;
         for class in &graph.classes {
-            let members: Vec<(usize, f64)> = class
-                .iter()
-                .filter_map(|expr| {
-                    let relation = graph.relation_of(expr)?;
-                    Some((relation, self.distinct_count(&graph.relations[relation], expr)))
-                })
-                .collect();
-            for (place, left) in members.iter().enumerate() {
-                for right in &members[place + 1..] {
-                    if left.0 != right.0 {
-                        equalities.push(Equality { relations: [left.0, right.0], distinct: [left.1, right.1] });
-                    }
+            let mut members: Vec<JoinColumn> = Vec::with_capacity(class.len());
+            for expr in class {
+                let relation = graph.relation_of(expr).expect("what is equal is over one relation each");
+                let distinct = self.distinct_count(&graph.relations[relation], expr);
+                if distinct >= relations[relation].rows_unfiltered * UNIQUE_SHARE {
+                    relations[relation].keys.push(vec![number]);
                 }
+                members.push(JoinColumn { relation, column: number, distinct });
+                number += 1;
+            }
+            // Each is joined to one of another relation before it.
+            for (place, right) in members.iter().enumerate() {
+                let left = members[..place].iter().find(|left| left.relation != right.relation);
+                edges.extend(left.map(|left| JoinEdge { left: *left, right: *right }));
+            }
+            // The first ones may all be of one relation.
+            let first = members.iter().take_while(|member| member.relation == members[0].relation).count();
+            if let Some(other) = members.get(first) {
+                edges.extend(members[1..first].iter().map(|left| JoinEdge { left: *left, right: *other }));
             }
         }
-        equalities
+        let predicates = graph
+            .conditions
+            .iter()
+            .map(|condition| JoinPredicate { relations: graph.relations_of(condition), selectivity: CONDITION_SHARE });
+        join_order::JoinGraph { predicates: predicates.collect(), relations, edges }
     }
 
-    /// The joins of `tree`, with what of `wanted` and of the conditions that are left their result is needed for.
-    fn in_order(&mut self, tree: &JoinTree, graph: &mut JoinGraph, wanted: &[Expr]) -> Result<Option<Rows>> {
-        let (build, probe) = match tree {
-            JoinTree::Relation(relation) => return Ok(Some(graph.relations[*relation].clone())),
-            JoinTree::Join { build, probe, .. } => (build, probe),
+    fn relation(&self, rows: &Rows) -> JoinRelation {
+        let (rows, rows_unfiltered) = (self.rows_of(rows), self.rows_unfiltered(rows));
+        JoinRelation { rows, rows_unfiltered: rows_unfiltered.max(rows), keys: Vec::new() }
+    }
+
+    /// The joins of `tree`, with what of `wanted` and of the conditions behind them their result is needed for.
+    fn in_order(&mut self, tree: &JoinTree, graph: &JoinGraph, wanted: &[Expr]) -> Result<Option<Rows>> {
+        let join = match tree {
+            JoinTree::Relation { relation, .. } => return Ok(Some(graph.relations[*relation].clone())),
+            JoinTree::Join(join) => join,
         };
-        let Some(build) = self.in_order(build, graph, wanted)? else { return Ok(None) };
-        let Some(probe) = self.in_order(probe, graph, wanted)? else { return Ok(None) };
-        let mut on = Vec::new();
-        for class in &graph.classes {
-            let of = |rows: &Rows| class.iter().find(|expr| rows.has(expr)).cloned();
-            if let (Some(left), Some(right)) = (of(&build), of(&probe)) {
-                on.push((left, right));
-            }
-        }
-        let schema: DFSchema = build.schema.join(&probe.schema)?;
-        let is_known =
-            |expr: &Expr| expr.column_refs().into_iter().all(|name| schema.maybe_index_of_column(name).is_some());
-        let (conditions, later): (Vec<Expr>, Vec<Expr>) =
-            std::mem::take(&mut graph.conditions).into_iter().partition(is_known);
-        graph.conditions = later;
-        let mut needed: Vec<&Expr> = wanted.iter().chain(&graph.conditions).collect();
-        for class in &graph.classes {
-            // One of them stands for the others once they are equal, but is asked for by any name.
-            needed.extend(class);
-        }
-        let needed = needed.into_iter().flat_map(Expr::column_refs).map(|column| column.name.clone()).collect();
-        self.join_rows(JoinSpec { on, conditions, kept: Kept::Only(needed), ..JoinSpec::inner() }, build, probe)
+        let expr =
+            |column: &JoinColumn| graph.classes.iter().flatten().nth(column.column).expect("a number of ours").clone();
+        let on: Vec<(Expr, Expr)> = join.on.iter().map(|(build, probe)| (expr(build), expr(probe))).collect();
+        let conditions: Vec<Expr> = join.predicates.iter().map(|place| graph.conditions[*place].clone()).collect();
+        let kept = wanted.iter().flat_map(Expr::column_refs).map(|column| column.name.clone()).collect();
+        let below: Vec<Expr> = wanted
+            .iter()
+            .chain(on.iter().flat_map(|(build, probe)| [build, probe]))
+            .chain(&conditions)
+            .cloned()
+            .collect();
+        let Some(build) = self.in_order(&join.build, graph, &below)? else { return Ok(None) };
+        let Some(probe) = self.in_order(&join.probe, graph, &below)? else { return Ok(None) };
+        self.join_rows(JoinSpec { on, conditions, kept: Kept::Only(kept), ..JoinSpec::inner() }, build, probe)
     }
 }

@@ -229,7 +229,7 @@ impl TableScan {
         let (table, state) = (self.table(), &shared.state);
         let mut selection = Selection::live(&rows, block.deleted());
         state.filter(table, &self.request.predicates, rows.clone(), &mut selection)?;
-        shared.filters.keep(table, state, &rows, &mut selection)?;
+        let keys = shared.filters.keep(table, state, &rows, &mut selection)?;
         let mut selected = self.count(&selection);
         if selected == 0 {
             return Ok(None);
@@ -249,9 +249,15 @@ impl TableScan {
             selected = kept.len();
             positions = Some(kept);
         }
-        let columns = self.request.columns.iter().map(|&column| match &positions {
-            None => state.read(table, column, rows.clone()),
-            Some(positions) => state.take(table, column, positions),
+        let keys = keys.filter(|_| self.top.is_none());
+        let columns = self.request.columns.iter().map(|&column| {
+            if let Some(kept) = keys.as_ref().and_then(|keys| keys.kept(column)) {
+                return kept;
+            }
+            match &positions {
+                None => state.read(table, column, rows.clone()),
+                Some(positions) => state.take(table, column, positions),
+            }
         });
         let mut columns = columns.collect::<Result<Vec<_>>>()?;
         if self.request.row_numbers {
@@ -276,8 +282,7 @@ impl TableScan {
             let values = run.values(table, column)?.slice(rows.start, rows.len());
             columns.push(match &selection.bits {
                 None => values,
-                Some(bits) => arrow::compute::filter(&values, &bits.clone().into())
-                    .map_err(|error| Error::internal(error.to_string()))?,
+                Some(bits) => filtered(&values, bits)?,
             });
         }
         if self.request.row_numbers {
@@ -339,6 +344,10 @@ impl BatchSource for TableScan {
 
 fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
+}
+
+fn filtered(values: &ArrayRef, bits: &BooleanBuffer) -> Result<ArrayRef> {
+    arrow::compute::filter(values, &bits.clone().into()).map_err(|error| Error::internal(error.to_string()))
 }
 
 /// Cuts `rows` rows into frames of like size.

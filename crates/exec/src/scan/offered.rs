@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::buffer::BooleanBuffer;
 use rowmill_base::Result;
 use rowmill_storage::chunk::Chunk;
 use rowmill_storage::{OpenRun, TableDef};
 
-use super::Selection;
 use super::block_state::{BlockState, is_cheaper_by_rows};
+use super::{Selection, filtered};
 use crate::key_filter::KeyFilter;
 
 /// A filter rests if it keeps more than so many of [`KEPT_OF`] rows.
@@ -105,25 +106,41 @@ impl BlockFilters {
         Ok(true)
     }
 
-    /// Leaves of the rows of a frame that are in those that may have a match.
+    /// Leaves of the rows of a frame that are in those that may have a match. What was read of them for that, if the
+    /// rows did not change since.
     pub(super) fn keep(
         &self,
         table: &TableDef,
         state: &BlockState,
         rows: &Range<usize>,
         selection: &mut Selection,
-    ) -> Result<()> {
+    ) -> Result<Option<ReadKeys>> {
+        let mut read = None;
         for filter in &self.filters {
             let seen = selection.count();
             if seen == 0 {
                 break;
             }
             if filter.offered.is_awake() {
-                filter.keep(table, state, rows, seen, selection)?;
+                read = filter.keep(table, state, rows, seen, selection)?;
                 filter.offered.count(seen, selection.count());
             }
         }
-        Ok(())
+        Ok(read)
+    }
+}
+
+/// Keys that were read of rows, and which of them were kept.
+pub(super) struct ReadKeys {
+    column: usize,
+    values: ArrayRef,
+    kept: BooleanBuffer,
+}
+
+impl ReadKeys {
+    /// The values of a column for the rows that were kept, if these are its keys.
+    pub(super) fn kept(&self, column: usize) -> Option<Result<ArrayRef>> {
+        (self.column == column).then(|| filtered(&self.values, &self.kept))
     }
 }
 
@@ -146,19 +163,21 @@ impl BlockFilter {
         rows: &Range<usize>,
         seen: usize,
         selection: &mut Selection,
-    ) -> Result<()> {
+    ) -> Result<Option<ReadKeys>> {
         let column = self.offered.column;
         if let Some(chunk) = state.chunk(table, column)?
             && let Some(truth) = self.truth(chunk, seen as f64 / rows.len() as f64)?
         {
             selection.and(chunk.select(rows.clone(), truth)?);
-            return Ok(());
+            return Ok(None);
         }
-        match selection.positions(rows.start) {
-            Some(positions) => selection.keep(&self.offered.filter.keep(&state.take(table, column, &positions)?)?),
-            None => selection.and(self.offered.filter.keep(&state.read(table, column, rows.clone())?)?),
-        }
-        Ok(())
+        let values = match selection.positions(rows.start) {
+            Some(positions) => state.take(table, column, &positions)?,
+            None => state.read(table, column, rows.clone())?,
+        };
+        let kept = self.offered.filter.keep(&values)?;
+        selection.keep(&kept);
+        Ok(Some(ReadKeys { column, values, kept }))
     }
 
     /// The truth per code; `None` if there are no codes, or single rows are asked about in less time than all values.

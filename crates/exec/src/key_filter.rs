@@ -122,14 +122,19 @@ impl KeyFilter {
             Set::Nothing => BooleanBuffer::new_unset(rows),
             Set::Everything => return Ok(BooleanBuffer::new_set(rows)),
             Set::Numbers(set) => {
-                let mut numbers = Vec::with_capacity(rows);
-                numbers::extend_narrow(values, &mut numbers)?;
-                set.keep(&numbers)
+                let mut numbers = Vec::with_capacity(rows.min(ROWS_AT_ONCE));
+                in_pieces(values, |values, bits| {
+                    numbers.clear();
+                    numbers::extend_narrow(values, &mut numbers)?;
+                    set.keep(&numbers, bits);
+                    Ok(())
+                })?
             }
-            Set::Hashes(bloom) => {
+            Set::Hashes(bloom) => in_pieces(values, |values, bits| {
                 let hashes = hashes(values)?;
-                BooleanBuffer::collect_bool(rows, |row| bloom.may_hold(hashes[row]))
-            }
+                push_bits(&hashes, bits, |hash| bloom.may_hold(hash));
+                Ok(())
+            })?,
         };
         Ok(match values.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
             Some(nulls) if self.keeps_null => &kept | &!nulls.inner(),
@@ -221,17 +226,19 @@ impl NumberSet {
         }
     }
 
-    fn keep(&self, numbers: &[u64]) -> BooleanBuffer {
+    /// Appends the bits of numbers to whole words.
+    fn keep(&self, numbers: &[u64], out: &mut Vec<u64>) {
         let (min, span) = (self.min, self.span);
         match &self.members {
-            Members::Bits(bits) => BooleanBuffer::collect_bool(numbers.len(), |row| {
-                let bit = numbers[row].wrapping_sub(min);
+            Members::Bits(bits) => push_bits(numbers, out, |number| {
+                let bit = number.wrapping_sub(min);
                 bits.get((bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
             }),
-            Members::Bloom { bloom, .. } => BooleanBuffer::collect_bool(numbers.len(), |row| {
-                numbers[row].wrapping_sub(min) <= span && bloom.may_hold(mix(numbers[row]))
+            Members::Bloom { bloom, .. } => push_bits(numbers, out, |number| {
+                // Both are asked about, for a branch would be taken as often as not.
+                (number.wrapping_sub(min) <= span) & bloom.may_hold(mix(number))
             }),
-            Members::All => BooleanBuffer::collect_bool(numbers.len(), |row| numbers[row].wrapping_sub(min) <= span),
+            Members::All => push_bits(numbers, out, |number| number.wrapping_sub(min) <= span),
         }
     }
 
@@ -250,6 +257,27 @@ impl NumberSet {
             _ => true,
         }
     }
+}
+
+/// Rows that are looked at together, a multiple of 64: what is made of them fits the first cache.
+const ROWS_AT_ONCE: usize = 1 << 11;
+
+/// The bits that `keep` appends for pieces of `values`.
+fn in_pieces(values: &ArrayRef, mut keep: impl FnMut(&ArrayRef, &mut Vec<u64>) -> Result<()>) -> Result<BooleanBuffer> {
+    let rows = values.len();
+    let mut bits = Vec::with_capacity(rows.div_ceil(64));
+    for start in (0..rows).step_by(ROWS_AT_ONCE) {
+        keep(&values.slice(start, ROWS_AT_ONCE.min(rows - start)), &mut bits)?;
+    }
+    Ok(BooleanBuffer::new(bits.into(), 0, rows))
+}
+
+/// Appends a bit for each number, and zeros up to a whole word.
+#[inline(always)]
+fn push_bits(numbers: &[u64], out: &mut Vec<u64>, is_kept: impl Fn(u64) -> bool) {
+    out.extend(numbers.chunks(64).map(|numbers| {
+        numbers.iter().enumerate().fold(0, |bits, (place, number)| bits | u64::from(is_kept(*number)) << place)
+    }));
 }
 
 /// Whether a bit from `first` to `last` is set.

@@ -266,12 +266,12 @@ impl Index {
     }
 
     /// Puts the entries of words into `entries`.
-    pub(super) fn find(&self, words: &[u64], scratch: &mut Vec<u32>, entries: &mut Vec<u32>) {
+    pub(super) fn find(&self, words: &[u64], entries: &mut Vec<u32>) {
         entries.clear();
         entries.reserve(words.len());
         match &self.tables {
             Tables::Direct(direct) => direct.find(words, entries),
-            Tables::Hashed(hashed) => hashed.find(words, scratch, entries),
+            Tables::Hashed(hashed) => hashed.find(words, entries),
         }
     }
 
@@ -289,16 +289,23 @@ impl Index {
         if entry & LIST == 0 { entry } else { self.lists[(entry ^ LIST) as usize + 1] }
     }
 
-    /// All rows of an entry.
+    /// Puts how many rows each entry has into `counts`. All lists are looked at in turn here, which the processor does
+    /// for many at once, so that they are near when their rows are asked for.
+    pub(super) fn count(&self, entries: &[u32], counts: &mut Vec<u32>) {
+        counts.clear();
+        counts.extend(entries.iter().map(|entry| match *entry {
+            NONE => 0,
+            row if row & LIST == 0 => 1,
+            list => self.lists[(list ^ LIST) as usize],
+        }));
+    }
+
+    /// The rows of an entry, so many.
     #[inline]
-    pub(super) fn rows<'a>(&'a self, entry: &'a u32) -> &'a [u32] {
-        match *entry {
-            NONE => &[],
-            row if row & LIST == 0 => std::slice::from_ref(entry),
-            list => {
-                let place = (list ^ LIST) as usize;
-                &self.lists[place + 1..][..self.lists[place] as usize]
-            }
+    pub(super) fn rows<'a>(&'a self, entry: &'a u32, count: u32) -> &'a [u32] {
+        match count {
+            0 | 1 => &std::slice::from_ref(entry)[..count as usize],
+            _ => &self.lists[(*entry ^ LIST) as usize + 1..][..count as usize],
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Prober {
     batch: Option<RecordBatch>,
     next_row: usize,
     pub(super) slice: Slice,
-    late: Vec<u32>,
+    firsts: Vec<u32>,
     pack: PackScratch,
 }
 
@@ -52,6 +52,8 @@ pub(super) struct Slice {
     pub(super) keys: Option<LongKeys>,
     /// What the index has for each row; nothing if all rows match by their keys.
     entries: Vec<u32>,
+    /// How many rows each entry has, unless keys are unique.
+    counts: Vec<u32>,
     /// Whether each row has a match, as far as is known.
     pub(super) matched: Vec<bool>,
     /// Whether each row may have a match by `IN`.
@@ -103,7 +105,7 @@ impl Prober {
             batch: None,
             next_row: 0,
             slice: Slice::default(),
-            late: Vec::new(),
+            firsts: Vec::new(),
             pack: PackScratch::default(),
         }
     }
@@ -163,14 +165,17 @@ impl Prober {
 
     /// Finds what the index has for each row.
     fn look_up(&mut self) -> Result<()> {
-        let Prober { join, built, slice, late, pack, .. } = self;
+        let Prober { join, built, slice, firsts, pack, .. } = self;
         let stored = &built.stored;
         let Some(index) = &built.index else { return Ok(()) };
         let keys: Vec<ArrayRef> = join.layout.probe_keys.iter().map(|key| Arc::clone(&slice.columns[*key])).collect();
         slice.keys = stored.form.words(&keys, slice.rows, pack, &mut slice.words)?;
-        index.find(&slice.words, late, &mut slice.entries);
+        index.find(&slice.words, &mut slice.entries);
         if let (Some(keys), Some(stored)) = (&slice.keys, &stored.keys) {
-            confirm(index, keys, stored, &slice.words, &mut slice.entries, late);
+            confirm(index, keys, stored, &slice.words, &mut slice.entries, firsts);
+        }
+        if !index.is_unique() {
+            index.count(&slice.entries, &mut slice.counts);
         }
         Ok(())
     }
@@ -203,10 +208,11 @@ impl Prober {
     /// Marks all rows of the build side that the slice matches.
     fn mark_entries(&self, index: &Index) {
         let Some(marks) = &self.built.marks else { return };
-        for entry in self.slice.entries.iter().filter(|entry| **entry != NONE) {
+        for (row, entry) in self.slice.entries.iter().enumerate().filter(|(_, entry)| **entry != NONE) {
+            let count = self.slice.count(row);
             // All rows of an entry are marked together, its first one before the others are read.
             if !marks.is_set(index.first(*entry)) {
-                index.rows(entry).iter().for_each(|row| marks.set(*row));
+                index.rows(entry, count).iter().for_each(|row| marks.set(*row));
             }
         }
     }
@@ -268,7 +274,7 @@ impl Prober {
             let pairs = slice.cursor.list(slice.rows, self.join.batch_rows(), |row| match &self.built.index {
                 // One match is enough.
                 _ if kind.asks_of_probe() && slice.matched[row] => Candidates::Rows(&[]),
-                Some(index) => Candidates::Rows(index.rows(&slice.entries[row])),
+                Some(index) => Candidates::Rows(index.rows(&slice.entries[row], slice.count(row))),
                 None => Candidates::All(self.built.stored.rows),
             });
             let (mut pairs, cursor) = pairs;
@@ -341,6 +347,12 @@ impl Prober {
 }
 
 impl Slice {
+    /// Rows of the build side whose keys equal that of a row.
+    #[inline]
+    fn count(&self, row: usize) -> u32 {
+        self.counts.get(row).copied().unwrap_or_else(|| u32::from(self.entries[row] != NONE))
+    }
+
     /// Whether each row has a match; NULL if it only may have one.
     fn mark(&self) -> BooleanArray {
         let truth = BooleanBuffer::collect_bool(self.rows, |row| self.matched[row]);
@@ -379,27 +391,23 @@ impl Cursor {
         most: usize,
         candidates: impl Fn(usize) -> Candidates<'a>,
     ) -> (Pairs, Cursor) {
-        let mut pairs = Pairs::default();
+        let mut pairs = Pairs { build: Vec::with_capacity(most), probe: Vec::with_capacity(most) };
         while self.row < rows && pairs.build.len() < most {
             let (room, row) = (most - pairs.build.len(), self.row as u32);
             let (listed, all) = match candidates(self.row) {
-                Candidates::Rows(&[one]) => {
-                    pairs.build.push(one);
-                    (1, 1)
-                }
                 Candidates::Rows(list) => {
                     let next = &list[self.listed.min(list.len())..];
                     let next = &next[..next.len().min(room)];
-                    pairs.build.extend_from_slice(next);
+                    pairs.extend(next, row);
                     (self.listed + next.len(), list.len())
                 }
                 Candidates::All(all) => {
                     let end = (self.listed + room).min(all);
                     pairs.build.extend(self.listed as u32..end as u32);
+                    pairs.probe.resize(pairs.build.len(), row);
                     (end, all)
                 }
             };
-            pairs.probe.resize(pairs.build.len(), row);
             match listed >= all {
                 true => self = Cursor { row: self.row + 1, listed: 0 },
                 false => self.listed = listed,
@@ -410,6 +418,22 @@ impl Cursor {
 }
 
 impl Pairs {
+    /// Pairs of rows of the build side with one of the probe side.
+    #[inline]
+    fn extend(&mut self, build: &[u32], probe: u32) {
+        /// Up to here calls that copy take more time than the copying.
+        const FEW: usize = 8;
+        if build.len() <= FEW {
+            for row in build {
+                self.build.push(*row);
+                self.probe.push(probe);
+            }
+        } else {
+            self.build.extend_from_slice(build);
+            self.probe.resize(self.build.len(), probe);
+        }
+    }
+
     /// The pairs of entries that are rows, so many of which are some.
     fn of_entries(entries: &[u32], matches: usize) -> Pairs {
         // One more, where what is no match is written too.

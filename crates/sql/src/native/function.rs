@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
@@ -35,7 +35,10 @@ impl ExprFunction {
         state: &SessionState,
     ) -> PlanResult<ExprFunction> {
         let expr = state.create_physical_expr(prepared(expr.clone())?, schema)?;
-        Ok(ExprFunction { expr, schema: Arc::new(schema.as_arrow().clone()), columns, kind })
+        // What the planner believes of NULLs is not relied on.
+        let fields = schema.fields().iter().map(|field| Field::clone(field).with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(ExprFunction { expr, schema, columns, kind })
     }
 }
 

@@ -239,7 +239,8 @@ pub(super) fn narrowed(rows: Rows) -> Result<Rows> {
     Ok(Rows { source: Source::Operator(Arc::new(node)), schema, ..rows })
 }
 
+/// Columns of a join, each of which may be filled up with NULL.
 fn schema_of<'f>(fields: impl Iterator<Item = &'f FieldRef>) -> Result<DFSchemaRef> {
-    let fields = fields.map(|field| (None, Arc::clone(field))).collect();
+    let fields = fields.map(|field| (None, Arc::new(Field::clone(field).with_nullable(true)))).collect();
     DFSchema::new_with_metadata(fields, Default::default()).map(Arc::new)
 }

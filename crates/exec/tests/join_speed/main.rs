@@ -14,7 +14,8 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel};
 use rowmill_exec::batch::{BatchSource, Batches};
-use rowmill_exec::join::{Join, JoinKind, JoinRequest};
+use rowmill_exec::join::{Join, JoinRequest};
+use rowmill_plan::JoinKind;
 
 use self::stored::Stored;
 

@@ -274,22 +274,59 @@ impl Codes<'_> {
                 codes.gather(&runs, each)?;
             }
             Codes::Rows { common, rows: singles, row_codes, starts, lengths, run_codes } => {
+                // What a row leads to is looked up for all of them at once: a single lookup unpacks 1,024 values.
                 let (mut singles, mut starts) = (SortedCursor::new(*singles), SortedCursor::new(*starts));
-                for row in rows {
+                let (mut of_singles, mut of_runs) = (Found::default(), Found::default());
+                for (at, row) in rows.iter().enumerate() {
                     let (place, last) = singles.at_most(*row)?;
                     if last == Some(*row) {
-                        each(row_codes.get(place - 1)?);
-                        continue;
-                    }
-                    let (place, start) = starts.at_most(*row)?;
-                    match start {
-                        Some(start) if row - start < lengths.get(place - 1)? => each(run_codes.get(place - 1)?),
-                        _ => each(*common),
+                        of_singles.push(at, place - 1);
+                    } else if let (place, Some(_)) = starts.at_most(*row)? {
+                        of_runs.push(at, place - 1);
                     }
                 }
+                let mut codes = vec![*common; rows.len()];
+                of_singles.look_up(*row_codes, |at, code| codes[at] = code)?;
+                let mut is_inside = vec![false; rows.len()];
+                let mut first_rows = Vec::with_capacity(of_runs.places.len());
+                of_runs.look_up(starts.ints(), |_, first| first_rows.push(first))?;
+                let mut firsts = first_rows.into_iter();
+                of_runs.look_up(*lengths, |at, length| {
+                    is_inside[at] = firsts.next().is_some_and(|first| rows[at] - first < length);
+                })?;
+                of_runs.look_up(*run_codes, |at, code| {
+                    if is_inside[at] {
+                        codes[at] = code;
+                    }
+                })?;
+                codes.into_iter().for_each(each);
             }
         }
         Ok(())
+    }
+}
+
+/// Rows, by their places among those asked for, and the places in a sequence that they lead to.
+#[derive(Default)]
+struct Found {
+    at: Vec<usize>,
+    places: Vec<u32>,
+}
+
+impl Found {
+    fn push(&mut self, at: usize, place: usize) {
+        self.at.push(at);
+        self.places.push(place as u32);
+    }
+
+    /// Calls `each` with every row and what it leads to in `sequence`.
+    fn look_up(&self, sequence: Ints<'_>, mut each: impl FnMut(usize, u32)) -> Result<()> {
+        let mut at = self.at.iter();
+        sequence.gather(&self.places, |value| {
+            if let Some(at) = at.next() {
+                each(*at, value);
+            }
+        })
     }
 }
 

@@ -240,6 +240,11 @@ impl<'a> SortedCursor<'a> {
         SortedCursor { ints, buffer: [0; VECTOR], loaded: None }
     }
 
+    /// What is searched.
+    pub(crate) fn ints(&self) -> Ints<'a> {
+        self.ints
+    }
+
     /// How many values are at most `target`, and the last of them.
     pub(crate) fn at_most(&mut self, target: u32) -> Result<(usize, Option<u32>)> {
         let (vector, count) = match self.loaded {

@@ -73,7 +73,7 @@ enum Members {
     Bloom {
         bloom: Bloom,
         /// All of them in order, if they are few.
-        list: Vec<u64>,
+        list: Option<Vec<u64>>,
     },
     /// All that are in the range may be.
     All,
@@ -188,7 +188,7 @@ impl NumberSet {
                 set.insert(part, &numbers);
             }
         }
-        if let Members::Bloom { list, .. } = &mut set.members {
+        if let Members::Bloom { list: Some(list), .. } = &mut set.members {
             list.sort_unstable();
             list.dedup();
         }
@@ -203,7 +203,7 @@ impl NumberSet {
             memory.grow((words * size_of::<u64>()) as u64)?;
             Members::Bits(vec![0; words])
         } else if values <= BLOOM_VALUES_MAX {
-            Members::Bloom { bloom: Bloom::new(values, memory)?, list: Vec::new() }
+            Members::Bloom { bloom: Bloom::new(values, memory)?, list: Some(Vec::new()) }
         } else {
             Members::All
         })
@@ -218,8 +218,10 @@ impl NumberSet {
             }),
             Members::Bloom { bloom, list } => each_valid(values, |row| {
                 bloom.insert(mix(numbers[row]));
-                if list.len() < LIST_VALUES_MAX {
-                    list.push(numbers[row]);
+                match list {
+                    Some(numbers_so_far) if numbers_so_far.len() < LIST_VALUES_MAX => numbers_so_far.push(numbers[row]),
+                    // Whether one is missing cannot be told from their number: some may be the same.
+                    _ => *list = None,
                 }
             }),
             Members::All => {}
@@ -250,7 +252,7 @@ impl NumberSet {
         }
         match &self.members {
             Members::Bits(bits) => any_bit(bits, low - self.min, high - self.min),
-            Members::Bloom { list, .. } if list.len() < LIST_VALUES_MAX => {
+            Members::Bloom { list: Some(list), .. } => {
                 let next = list.partition_point(|number| *number < low);
                 list.get(next).is_some_and(|number| *number <= high)
             }
@@ -310,5 +312,125 @@ fn each_valid(values: &ArrayRef, mut at: impl FnMut(usize)) {
     match values.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
         Some(nulls) => nulls.valid_indices().for_each(at),
         None => (0..values.len()).for_each(&mut at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{
+        Decimal128Array, FixedSizeBinaryArray, Float64Array, Int16Array, Int64Array, StringViewArray, UInt64Array,
+    };
+    use rowmill_base::{Broker, ErrorKind};
+    use rowmill_storage::chunk::Bound;
+
+    use super::*;
+
+    fn filter(values: &ArrayRef, nulls_equal: bool) -> KeyFilter {
+        let broker = Broker::new(1 << 30);
+        let half = values.len() / 2;
+        let parts = [values.slice(0, half), values.slice(half, values.len() - half)];
+        let mut memory = broker.reservation("test");
+        let parts = [&parts[0], &parts[1]];
+        KeyFilter::new(values.data_type(), &parts, nulls_equal, Arc::default(), &mut memory).expect("memory")
+    }
+
+    fn ints(values: impl Iterator<Item = i64>) -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(values))
+    }
+
+    fn kept(filter: &KeyFilter, values: &ArrayRef) -> usize {
+        filter.keep(values).expect("one type").count_set_bits()
+    }
+
+    /// A number that is nowhere near the one of another row.
+    fn far(row: i64) -> i64 {
+        row.wrapping_mul(0x5851_f42d_4c95_7f2d)
+    }
+
+    #[test]
+    fn what_is_in_is_kept_and_little_else() {
+        let text = |row: i64| format!("{row}{}", " and on".repeat(row as usize % 4));
+        let arrays = |rows: std::ops::Range<i64>| -> Vec<ArrayRef> {
+            let ids: Vec<[u8; 16]> = rows.clone().map(|row| i128::from(row).to_be_bytes()).collect();
+            vec![
+                Arc::new(rows.clone().map(|row| Some(row as i16)).collect::<Int16Array>()),
+                ints(rows.clone()),
+                ints(rows.clone().map(far)),
+                Arc::new(rows.clone().map(|row| Some(far(row) as u64)).collect::<UInt64Array>()),
+                Arc::new(rows.clone().map(|row| Some(row as f64 / 3.0)).collect::<Float64Array>()),
+                Arc::new(rows.clone().map(|row| Some(i128::from(row) << 64)).collect::<Decimal128Array>()),
+                Arc::new(rows.map(|row| Some(text(row))).collect::<StringViewArray>()),
+                Arc::new(FixedSizeBinaryArray::try_from_iter(ids.iter()).expect("sixteen bytes each")),
+            ]
+        };
+        for (inside, outside) in arrays(0..5_000).iter().zip(arrays(5_000..20_000)) {
+            let filter = filter(inside, false);
+            assert_eq!(kept(&filter, inside), 5_000, "{}", inside.data_type());
+            assert!(kept(&filter, &outside) < 15_000 / 50, "{}: {}", inside.data_type(), kept(&filter, &outside));
+        }
+    }
+
+    #[test]
+    fn numbers_near_each_other_are_told_exactly() {
+        let filter = filter(&ints((-3_000..3_000).step_by(60)), false);
+        assert_eq!(kept(&filter, &ints(-100_000..100_000)), 100);
+    }
+
+    #[test]
+    fn null_is_kept_if_it_has_a_match() {
+        let with_null: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
+        let keeps = |values: &ArrayRef, nulls_equal| {
+            filter(values, nulls_equal).keep(&with_null).expect("one type").iter().collect::<Vec<bool>>()
+        };
+        assert_eq!(keeps(&with_null, true), [true, true]);
+        assert_eq!(keeps(&with_null, false), [true, false]);
+        assert_eq!(keeps(&ints(2..3), true), [false, false]);
+        assert_eq!(keeps(&with_null.slice(1, 1), true), [false, true]);
+        assert_eq!(keeps(&with_null.slice(0, 0), true), [false, false]);
+    }
+
+    #[test]
+    fn blocks_without_a_match_are_known() {
+        let zone = |low: i64, high: i64| {
+            let bound = |value| Bound { value: ints(std::iter::once(value)), exact: true };
+            Zone { min: bound(low), max: Some(bound(high)) }
+        };
+        let may_hold = |filter: &KeyFilter, low, high| filter.may_hold(Some(&zone(low, high)), 5).expect("ints");
+        for step in [1_000, 1 << 40] {
+            let filter = filter(&ints((0..10).map(|row| row * step)), false);
+            assert!(may_hold(&filter, 2 * step, 2 * step) && may_hold(&filter, i64::MIN, i64::MAX));
+            assert!(may_hold(&filter, step + 1, 2 * step) && may_hold(&filter, 9 * step, 20 * step));
+            assert!(!may_hold(&filter, step + 1, 2 * step - 1) && !may_hold(&filter, 9 * step + 1, 20 * step));
+            assert!(!may_hold(&filter, -5, -1));
+            assert!(filter.may_hold(None, 0).expect("nothing is known"));
+        }
+        let nothing = filter(&ints(0..0), false);
+        assert!(!nothing.may_hold(None, 5).expect("nothing matches"));
+    }
+
+    #[test]
+    fn bits_are_found_between_others() {
+        let bits = [1, 0, 0, 1 << 63];
+        assert!(any_bit(&bits, 0, 0) && any_bit(&bits, 0, 255) && any_bit(&bits, 1, 255) && any_bit(&bits, 255, 255));
+        assert!(
+            !any_bit(&bits, 1, 1) && !any_bit(&bits, 1, 254) && !any_bit(&bits, 64, 127) && !any_bit(&bits, 200, 254)
+        );
+    }
+
+    #[test]
+    fn another_type_is_an_error() {
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["1"]));
+        assert_eq!(filter(&ints(0..1), false).keep(&texts).unwrap_err().kind(), ErrorKind::Internal);
+    }
+
+    #[test]
+    fn values_that_come_often_do_not_make_a_list_look_whole() {
+        // More than a list takes, of which many are the same.
+        let filter = filter(&ints((0..3_000).map(|row| far(row / 2))), false);
+        for row in 0..1_500 {
+            let bound = |value: i64| Bound { value: ints(std::iter::once(value)), exact: true };
+            let zone = Zone { min: bound(far(row)), max: Some(bound(far(row))) };
+            assert!(filter.may_hold(Some(&zone), 0).expect("numbers"), "{row}");
+        }
     }
 }

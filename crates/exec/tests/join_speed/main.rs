@@ -1,6 +1,8 @@
 //! How fast joins are: `cargo test --release -p rowmill-exec --test join_speed -- --ignored --nocapture`. With
 //! `ROWMILL_JOIN` only those whose name holds its value are run.
 
+#![allow(clippy::print_stdout)]
+
 mod stored;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod group;
+mod like;
 pub mod predicate;
 pub mod quotient;
 pub mod scan;

@@ -12,7 +12,7 @@ use rowmill_storage::chunk::Chunk;
 use rowmill_storage::{Block, OpenRun, TableDef};
 
 use super::VectorFunction;
-use crate::scan::block_state::{BlockState, codes_that_pass, is_cheaper_by_rows};
+use crate::scan::block_state::{BlockState, codes_that_pass};
 use crate::scan::filter::Filter;
 use crate::scan::{cut, live_rows, positions_of, rows_of_run};
 
@@ -172,8 +172,14 @@ impl<'a> Rows<'a> {
                 Ok(Values { values: self.pick(&run.values(self.table, column)?)?, codes: None, distinct: false })
             }
             Origin::Block(state) => {
-                if let Some(chunk) = state.chunk(self.table, column)?
-                    && !(self.positions.is_some() && is_cheaper_by_rows(chunk, self.len()))
+                let chunk = state.chunk(self.table, column)?;
+                if let (Some(chunk), Some(positions)) = (chunk, &self.positions)
+                    && positions.len() < chunk.distinct().unwrap_or_default()
+                    && let Some((values, codes)) = chunk.take_listed(positions)?
+                {
+                    return Ok(Values { values, codes: Some(codes), distinct: true });
+                }
+                if let Some(chunk) = chunk
                     && let Some(values) = listed(chunk)?
                 {
                     let mut codes = Vec::with_capacity(self.len());

@@ -8,6 +8,7 @@ pub mod group;
 mod hash;
 pub mod join;
 pub mod key_filter;
+mod like;
 pub mod limit;
 mod numbers;
 pub mod operator;

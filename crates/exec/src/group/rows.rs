@@ -13,7 +13,7 @@ use rowmill_storage::chunk::Chunk;
 use rowmill_storage::{Block, OpenRun, TableDef};
 
 use crate::function::VectorFunction;
-use crate::scan::block_state::{BlockState, codes_that_pass, is_cheaper_by_rows};
+use crate::scan::block_state::{BlockState, codes_that_pass};
 use crate::scan::filter::Filter;
 use crate::scan::{cut, live_rows, positions_of, rows_of_run};
 
@@ -188,8 +188,14 @@ impl<'a> Rows<'a> {
                 Ok(Values { values: self.pick(&run.values(table, column)?)?, codes: None, is_list: false })
             }
             Origin::Block(state, table) => {
-                if let Some(chunk) = state.chunk(table, column)?
-                    && !(self.positions.is_some() && is_cheaper_by_rows(chunk, self.len()))
+                let chunk = state.chunk(table, column)?;
+                if let (Some(chunk), Some(positions)) = (chunk, &self.positions)
+                    && positions.len() < chunk.distinct().unwrap_or_default()
+                    && let Some((values, codes)) = chunk.take_listed(positions)?
+                {
+                    return Ok(Values { values, codes: Some(codes), is_list: true });
+                }
+                if let Some(chunk) = chunk
                     && let Some(values) = listed(chunk)?
                 {
                     let mut codes = Vec::with_capacity(self.len());

@@ -4,13 +4,15 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, BooleanArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use rowmill_base::Result;
 use rowmill_storage::chunk::{Chunk, CodeSet, Encoding, Verdict};
+use rowmill_storage::strings::StringWindow;
 use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
 
 use super::filter::{ColumnCondition, Condition, Filter, Test};
+use crate::like::LikePattern;
 use crate::predicate::evaluate;
 
 /// A column of a block while it is scanned.
@@ -150,13 +152,16 @@ impl BlockState {
             (Settled::All(false), ..) => mask.clear(),
             (Settled::Codes(codes), Column::Stored(chunk), _) => chunk.retain_codes(codes, mask)?,
             (Settled::Rows, Column::Stored(chunk), Test::Values(values)) => chunk.retain_values(values, mask)?,
-            (Settled::Codes(_) | Settled::Rows, _, Test::Values(_)) | (Settled::Codes(_), ..) => {
-                unreachable!("a column without a chunk is settled as a whole")
+            (Settled::Rows, Column::Stored(chunk), Test::Like { pattern, negated }) => {
+                retain_like(chunk, pattern, *negated, mask)?;
             }
-            (Settled::Rows, _, Test::Predicate(predicate)) => {
+            (Settled::Rows, Column::Stored(_), Test::Predicate(predicate)) => {
                 let rows = mask.extent();
                 let truth = evaluate(predicate, rows.len(), &mut |column| self.read(table, column, rows.clone()))?;
                 mask.and_bits(rows, &selected(&truth));
+            }
+            (Settled::Codes(_) | Settled::Rows, Column::Missing, _) => {
+                unreachable!("a column that no row has is settled as a whole")
             }
         }
         Ok(())
@@ -173,11 +178,18 @@ impl BlockState {
     }
 
     fn look_up(&self, table: &TableDef, condition: &ColumnCondition, mask: &mut RowMask) -> Result<()> {
-        let Test::Predicate(predicate) = &condition.test else { unreachable!("sets of values are never looked up") };
-        let positions = mask.positions();
-        let truth = evaluate(predicate, positions.len(), &mut |column| self.take(table, column, &positions))?;
-        mask.keep(&selected(&truth));
-        Ok(())
+        match (&condition.test, self.column(table, condition.column)?) {
+            (Test::Like { pattern, negated }, Column::Stored(chunk)) => retain_like(chunk, pattern, *negated, mask),
+            (Test::Predicate(predicate), Column::Stored(_)) => {
+                let positions = mask.positions();
+                let truth = evaluate(predicate, positions.len(), &mut |column| self.take(table, column, &positions))?;
+                mask.keep(&selected(&truth));
+                Ok(())
+            }
+            (Test::Values(_), _) | (_, Column::Missing) => {
+                unreachable!("rows are looked up for what a list is long for")
+            }
+        }
     }
 
     fn settled(&self, table: &TableDef, condition: &ColumnCondition) -> Result<&Settled> {
@@ -234,7 +246,7 @@ impl BlockState {
         let Column::Stored(chunk) = self.column(table, condition.column)? else {
             return Ok(Estimate { cost: 0.0, share: f64::from(is_true_of_missing(table, condition)?) });
         };
-        if matches!(condition.test, Test::Predicate(_)) {
+        if !matches!(condition.test, Test::Values(_)) {
             let values = chunk.distinct().unwrap_or(chunk.rows()) as f64;
             return Ok(Estimate { cost: VALUE_COST * values / rows + CODE_COST, share: UNKNOWN_SHARE });
         }
@@ -322,6 +334,9 @@ fn codes_of(chunk: &Chunk, condition: &Condition) -> Result<Option<CodeSet>> {
 fn codes_of_column(chunk: &Chunk, condition: &ColumnCondition) -> Result<Option<CodeSet>> {
     match &condition.test {
         Test::Values(values) => chunk.codes_of(values),
+        Test::Like { pattern, negated } => {
+            chunk.codes_where(&mut |window, truth| find_like(pattern, *negated, window, truth))
+        }
         Test::Predicate(predicate) => {
             let Some(values) = chunk.values()? else { return Ok(None) };
             let truth = evaluate(predicate, values.len(), &mut |_| Ok(Arc::clone(&values)))?;
@@ -351,17 +366,34 @@ fn settle(chunk: &Chunk, condition: &ColumnCondition) -> Result<Settled> {
     })
 }
 
+/// Sets the truth of each text of a window.
+fn find_like(pattern: &LikePattern, negated: bool, window: StringWindow<'_>, truth: &mut [bool]) {
+    pattern.find(window, truth);
+    if negated {
+        truth.iter_mut().for_each(|truth| *truth = !*truth);
+    }
+}
+
+/// Leaves the rows whose text matches, or with `negated` does not, by the texts of these rows alone.
+fn retain_like(chunk: &Chunk, pattern: &LikePattern, negated: bool, mask: &mut RowMask) -> Result<()> {
+    chunk.retain_where(&mut |window, truth| find_like(pattern, negated, window, truth), mask)
+}
+
 /// Whether a condition is true for the rows of a block that is older than the column.
 fn is_true_of_missing(table: &TableDef, condition: &ColumnCondition) -> Result<bool> {
     let value = missing(table, condition.column, 1)?;
     match &condition.test {
         Test::Values(values) => Ok(values.contains(&table.columns[condition.column].kind, &value)),
+        Test::Like { pattern, negated } => {
+            let texts = value.as_string_view();
+            Ok(texts.is_valid(0) && pattern.matches(texts.value(0).as_bytes()) != *negated)
+        }
         Test::Predicate(predicate) => Ok(selected(&evaluate(predicate, 1, &mut |_| Ok(Arc::clone(&value)))?).value(0)),
     }
 }
 
 /// Whether reading so many single rows of a chunk costs less than decoding its value list.
-pub(crate) fn is_cheaper_by_rows(chunk: &Chunk, rows: usize) -> bool {
+fn is_cheaper_by_rows(chunk: &Chunk, rows: usize) -> bool {
     /// Values of a list that are decoded in the time in which one is looked up.
     const VALUES_PER_LOOKUP: usize = 8;
     rows * VALUES_PER_LOOKUP < chunk.distinct().unwrap_or_default()

@@ -12,9 +12,14 @@
 //!
 //! None of these conditions can fail, so that they are asked in any order.
 
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringViewArray};
 use rowmill_plan::{CompareOp, Predicate};
 use rowmill_storage::TableDef;
 use rowmill_storage::chunk::ValueSet;
+
+use crate::like::{self, LikePattern};
 
 /// What rows have to meet.
 #[derive(Debug, Default)]
@@ -48,6 +53,8 @@ pub(super) struct ColumnCondition {
 pub(super) enum Test {
     /// The value is one of these.
     Values(ValueSet),
+    /// The value, a text, matches the pattern, or with `negated` does not.
+    Like { pattern: LikePattern, negated: bool },
     /// The predicate is true for the value.
     Predicate(Predicate),
 }
@@ -111,10 +118,13 @@ fn condition(table: &TableDef, predicate: &Predicate, negated: bool) -> Conditio
             | Predicate::Like { column, .. },
             _,
         ) => {
-            let test = match values(table, predicate) {
-                Some(values) => Test::Values(if negated { opposite(table, predicate, values) } else { values }),
-                None if negated => Test::Predicate(Predicate::Not(Box::new(predicate.clone()))),
-                None => Test::Predicate(predicate.clone()),
+            let test = match (values(table, predicate), predicate) {
+                (Some(values), _) => Test::Values(if negated { opposite(table, predicate, values) } else { values }),
+                (None, Predicate::Like { pattern, negated: not_like, ignore_case: false, .. }) => {
+                    Test::Like { pattern: LikePattern::new(pattern), negated: *not_like != negated }
+                }
+                _ if negated => Test::Predicate(Predicate::Not(Box::new(predicate.clone()))),
+                _ => Test::Predicate(predicate.clone()),
             };
             Condition::Column(ColumnCondition { id: 0, column: *column, test })
         }
@@ -142,6 +152,15 @@ fn values(table: &TableDef, predicate: &Predicate) -> Option<ValueSet> {
         }
         Predicate::IsNull { column, negated: false } => Some(ValueSet::null(kind(*column))),
         Predicate::IsNull { column, negated: true } => Some(ValueSet::all(kind(*column))),
+        Predicate::Like { column, pattern, negated, ignore_case: false } => {
+            let values = match like::Range::of(pattern)? {
+                like::Range::Equal(text) => {
+                    ValueSet::any_of(kind(*column), &(Arc::new(StringViewArray::from(vec![text])) as ArrayRef))?
+                }
+                like::Range::Prefix(text) => ValueSet::starting_with(text.as_bytes()),
+            };
+            Some(if *negated { values.other_values() } else { values })
+        }
         Predicate::Like { .. } | Predicate::And(_) | Predicate::Or(_) | Predicate::Not(_) => None,
     }
 }

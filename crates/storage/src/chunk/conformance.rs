@@ -19,6 +19,7 @@ use super::head::{FIXED_BYTES, PIECE_BYTES};
 use super::*;
 use crate::RowMask;
 use crate::encoding::Word;
+use crate::strings::{ByteStrings, StringWindow};
 
 /// What the values of a column look like.
 #[derive(Clone, Copy, Debug)]
@@ -410,12 +411,34 @@ fn check_sets(chunk: &Chunk, column: &ArrayRef, others: &ArrayRef, name: &str) {
     let or_null = ValueSet::null(kind).or(&any);
     check_set(chunk, column, &or_null, &|row| truth[row] || column.is_null(row), name);
     check_set(chunk, column, &any.other_values(), &|row| !truth[row] && column.is_valid(row), name);
+    if matches!(kind, SqlType::Text { .. } | SqlType::Blob) {
+        check_tests(chunk, column, name);
+    }
     if matches!(kind, SqlType::Text { .. }) {
         for prefix in ["", "1", "äöü ", "plain text1", "~"] {
             let texts = column.as_string_view();
             let is_in = |row: usize| texts.is_valid(row) && texts.value(row).starts_with(prefix);
             check_set(chunk, column, &ValueSet::starting_with(prefix.as_bytes()), &is_in, name);
         }
+    }
+}
+
+/// Asks for strings by what they are made of.
+fn check_tests(chunk: &Chunk, column: &ArrayRef, name: &str) {
+    let strings = ByteStrings::new(column).unwrap();
+    let passes = |string: &[u8]| string.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)) % 3 == 1;
+    let is_in = |row: usize| column.is_valid(row) && passes(strings.value(row));
+    let mut seen = 0;
+    let mut test = |window: StringWindow<'_>, truth: &mut [bool]| {
+        assert_eq!(window.len(), truth.len());
+        seen += window.len();
+        truth.iter_mut().enumerate().for_each(|(index, truth)| *truth = passes(window.value(index)));
+    };
+    check_masks(chunk.rows(), &is_in, &mut |mask| chunk.retain_where(&mut test, mask).unwrap(), name);
+    let codes = chunk.codes_where(&mut test).unwrap();
+    assert_eq!(codes.is_some(), chunk.has_values());
+    if let Some(codes) = codes {
+        check_masks(chunk.rows(), &is_in, &mut |mask| chunk.retain_codes(&codes, mask).unwrap(), name);
     }
 }
 
@@ -546,6 +569,11 @@ fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
     let _ = chunk.take_codes(&(0..rows as u32).step_by(5).collect::<Vec<_>>(), &mut Vec::new());
     let _ = chunk.take_codes(&(0..rows as u32).step_by(50).collect::<Vec<_>>(), &mut Vec::new());
     let _ = chunk.take_listed(&(0..rows as u32).step_by(70).collect::<Vec<_>>());
+    let mut test = |window: StringWindow<'_>, truth: &mut [bool]| {
+        truth.iter_mut().enumerate().for_each(|(index, truth)| *truth = window.value(index).len() % 2 == 0);
+    };
+    let _ = chunk.codes_where(&mut test);
+    let _ = chunk.retain_where(&mut test, &mut RowMask::all(rows / 2..rows));
     let some_codes: Vec<u32> = (0..chunk.distinct().unwrap_or_default() as u32 + 1).step_by(40).collect();
     let _ = chunk.values_at(&some_codes);
     let _ = chunk.take_counts(&some_codes);

@@ -4,13 +4,16 @@
 //! searched for the ends of ranges without being decoded; and only what they leave open is asked of rows, of those alone
 //! that are still in.
 
-use rowmill_base::Result;
+use arrow::buffer::BooleanBuffer;
+use rowmill_base::{Error, Result};
 
 use super::borders::Borders;
 use super::code_set::CodeSet;
 use super::fixed_decode::{self, Rows};
 use super::head::SectionKind;
 use super::kinds::{self, Physical, with_kind};
+use super::pick::UsedCodes;
+use super::text::StringTest;
 use super::value_set::{ValueSet, Values};
 use super::{Chunk, Encoding, text};
 use crate::row_mask::RowMask;
@@ -58,6 +61,56 @@ impl Chunk {
         };
         let null = (self.null_count() > 0).then_some(set.null);
         Ok(Some(CodeSet::of_values(&ranges, values, null)))
+    }
+
+    /// The codes of the strings that pass `test`, NULL not among them; `None` if there is no list of strings. Goes through
+    /// the list some strings at a time.
+    pub fn codes_where(&self, test: &mut StringTest<'_>) -> Result<Option<CodeSet>> {
+        if !self.is_string() || !self.has_values() {
+            return Ok(None);
+        }
+        let list = self.stored_strings()?;
+        let codes = list.len() + usize::from(self.null_count() > 0);
+        self.need_memory(codes)?;
+        let mut truth = vec![false; codes];
+        let read = list.for_each_window(0..list.len(), |window| {
+            let first = window.first();
+            test(window, &mut truth[first..first + window.len()]);
+            Ok(())
+        });
+        read.map_err(|error| self.in_section(SectionKind::Values, error))?;
+        Ok(Some(CodeSet::of_truth(truth)))
+    }
+
+    /// Leaves the rows in `mask`, some of the chunk's, whose string passes `test`: no NULL. Looks only at strings that such
+    /// rows have, each once. An error if the column is not one of strings.
+    pub fn retain_where(&self, test: &mut StringTest<'_>, mask: &mut RowMask) -> Result<()> {
+        self.check_range(&mask.rows())?;
+        if !self.is_string() {
+            return Err(Error::internal(format!("a condition on the strings of a column of {}", self.kind())));
+        }
+        if !self.has_values() {
+            let extent = mask.extent();
+            if let Some(nulls) = self.nulls(Rows::Range(&extent))? {
+                mask.and_bits(extent, nulls.inner());
+            }
+            return text::retain_rows(self, mask, test);
+        }
+        let mut codes = Vec::new();
+        self.take_codes(&mask.positions(), &mut codes)?;
+        let list = self.stored_strings()?;
+        let used = UsedCodes::of(&codes, list.len() as u32);
+        // NULL's code is the last and stays false.
+        let wanted: Vec<u32> = used.ascending().into_iter().filter(|code| (*code as usize) < list.len()).collect();
+        let mut truth = vec![false; wanted.len() + 1];
+        let read = list.for_each_wanted(&wanted, |window| {
+            let first = window.first();
+            test(window, &mut truth[first..first + window.len()]);
+            Ok(())
+        });
+        read.map_err(|error| self.in_section(SectionKind::Values, error))?;
+        mask.keep(&BooleanBuffer::collect_bool(codes.len(), |row| truth[used.place(codes[row]) as usize]));
+        Ok(())
     }
 
     /// As [`Chunk::rows_of`], but if that would take reading many counts, as if all values had as many rows.

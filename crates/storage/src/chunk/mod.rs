@@ -48,6 +48,7 @@ pub use bytes::ChunkBytes;
 pub use code_set::CodeSet;
 pub use filter::Verdict;
 pub use open::Chunk;
+pub use text::StringTest;
 pub use value_set::ValueSet;
 pub use zone::{Bound, Zone};
 

@@ -94,7 +94,7 @@ impl Chunk {
     }
 
     /// Asks for the memory of a value list.
-    fn need_memory(&self, bytes: usize) -> Result<()> {
+    pub(super) fn need_memory(&self, bytes: usize) -> Result<()> {
         match &self.memory {
             Some(memory) => memory.lock().grow(bytes as u64),
             None => Ok(()),
@@ -298,6 +298,10 @@ impl Chunk {
         let list = stored.decode(text::kind_of(self.head.facts.physical));
         let list = list.map_err(|error| self.in_section(SectionKind::Values, error))?;
         Ok(self.strings.get_or_init(|| list))
+    }
+
+    pub(super) fn is_string(&self) -> bool {
+        matches!(self.head.facts.physical, Physical::Text | Physical::Blob)
     }
 
     /// Whether the value list was decoded before.

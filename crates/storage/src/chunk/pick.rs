@@ -10,6 +10,9 @@ use super::head::SectionKind;
 use super::kinds::{Physical, with_kind};
 use super::{Chunk, Encoding, fixed_decode, text};
 
+/// Strings of a list that are decoded together, as lists are written.
+const GROUP_VALUES: u32 = 32;
+
 /// The codes that some rows use, as a bit for each code of the chunk.
 pub(super) struct UsedCodes {
     words: Vec<u64>,
@@ -36,7 +39,7 @@ impl UsedCodes {
     }
 
     /// The used codes, ascending.
-    fn ascending(&self) -> Vec<u32> {
+    pub(super) fn ascending(&self) -> Vec<u32> {
         let mut codes = Vec::with_capacity(self.count);
         for (word, first) in self.words.iter().zip((0_u32..).step_by(64)) {
             let mut left = *word;
@@ -49,7 +52,7 @@ impl UsedCodes {
     }
 
     /// How many used codes are below `code`.
-    fn place(&self, code: u32) -> u32 {
+    pub(super) fn place(&self, code: u32) -> u32 {
         let word = code as usize / 64;
         self.before[word] + (self.words[word] & ((1 << (code % 64)) - 1)).count_ones()
     }
@@ -95,7 +98,7 @@ impl Chunk {
     }
 
     fn picked(&self, codes: &[u32]) -> Result<ArrayRef> {
-        if !self.is_picked(codes.len()) {
+        if !self.is_picked(codes) {
             let values = self.values()?.ok_or_else(|| self.unsuited())?;
             return take(&values, &UInt32Array::from(codes.to_vec()), None)
                 .map_err(|error| Error::internal(error.to_string()));
@@ -113,25 +116,23 @@ impl Chunk {
         }
     }
 
-    /// Whether so many values of the list are decoded alone, and not all of them.
+    /// Whether these values of the list are decoded alone, and not all of them.
     ///
     /// Strings are decoded by groups, so that values far from each other cost a group each. Picks are added up: once they
     /// have cost as much as decoding everything the list is decoded and kept.
-    fn is_picked(&self, values: usize) -> bool {
+    fn is_picked(&self, codes: &[u32]) -> bool {
         /// Values of a list of fixed size that are decoded in the time of one that is picked.
         const FIXED_PICK_COST: usize = 4;
-        /// The same for strings: the values of a group.
-        const STRING_PICK_COST: usize = 32;
         let all = self.distinct().unwrap_or_default();
         if self.encoding() == Encoding::Constant || self.is_list_decoded() {
             return false;
         }
         match self.head.facts.physical {
             Physical::Text | Physical::Blob => {
-                let cost = (values * STRING_PICK_COST).min(all);
+                let cost = codes.chunk_by(|a, b| a / GROUP_VALUES == b / GROUP_VALUES).count() * GROUP_VALUES as usize;
                 self.picked.fetch_add(cost, Ordering::Relaxed) + cost <= all
             }
-            _ => values * FIXED_PICK_COST < all,
+            _ => codes.len() * FIXED_PICK_COST < all,
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::strings::{
 };
 
 /// Says of each string of a window whether it is in; none is before.
-pub(super) type StringTest<'t> = dyn FnMut(StringWindow<'_>, &mut [bool]) + 't;
+pub type StringTest<'t> = dyn FnMut(StringWindow<'_>, &mut [bool]) + 't;
 
 /// What strings of this type come out as.
 pub(super) fn kind_of(physical: Physical) -> StringKind {

@@ -193,7 +193,7 @@ impl<'a> Rows<'a> {
                     && positions.len() < chunk.distinct().unwrap_or_default()
                     && let Some((values, codes)) = chunk.take_listed(positions)?
                 {
-                    return Ok(Values { values, codes: Some(codes), is_list: true });
+                    return Ok(Values { values, codes: Some(Arc::new(codes)), is_list: true });
                 }
                 if let Some(chunk) = chunk
                     && let Some(values) = listed(chunk)?

@@ -393,7 +393,7 @@ fn is_true_of_missing(table: &TableDef, condition: &ColumnCondition) -> Result<b
 }
 
 /// Whether reading so many single rows of a chunk costs less than decoding its value list.
-fn is_cheaper_by_rows(chunk: &Chunk, rows: usize) -> bool {
+pub(crate) fn is_cheaper_by_rows(chunk: &Chunk, rows: usize) -> bool {
     /// Values of a list that are decoded in the time in which one is looked up.
     const VALUES_PER_LOOKUP: usize = 8;
     rows * VALUES_PER_LOOKUP < chunk.distinct().unwrap_or_default()

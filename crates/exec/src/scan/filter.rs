@@ -54,7 +54,7 @@ pub(super) enum Test {
     /// The value is one of these.
     Values(ValueSet),
     /// The value, a text, matches the pattern, or with `negated` does not.
-    Like { pattern: LikePattern, negated: bool },
+    Like { pattern: Box<LikePattern>, negated: bool },
     /// The predicate is true for the value.
     Predicate(Predicate),
 }
@@ -121,7 +121,7 @@ fn condition(table: &TableDef, predicate: &Predicate, negated: bool) -> Conditio
             let test = match (values(table, predicate), predicate) {
                 (Some(values), _) => Test::Values(if negated { opposite(table, predicate, values) } else { values }),
                 (None, Predicate::Like { pattern, negated: not_like, ignore_case: false, .. }) => {
-                    Test::Like { pattern: LikePattern::new(pattern), negated: *not_like != negated }
+                    Test::Like { pattern: Box::new(LikePattern::new(pattern)), negated: *not_like != negated }
                 }
                 _ if negated => Test::Predicate(Predicate::Not(Box::new(predicate.clone()))),
                 _ => Test::Predicate(predicate.clone()),

@@ -570,7 +570,7 @@ fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
     let _ = chunk.take_codes(&(0..rows as u32).step_by(50).collect::<Vec<_>>(), &mut Vec::new());
     let _ = chunk.take_listed(&(0..rows as u32).step_by(70).collect::<Vec<_>>());
     let mut test = |window: StringWindow<'_>, truth: &mut [bool]| {
-        truth.iter_mut().enumerate().for_each(|(index, truth)| *truth = window.value(index).len() % 2 == 0);
+        truth.iter_mut().enumerate().for_each(|(index, truth)| *truth = window.value(index).len().is_multiple_of(2));
     };
     let _ = chunk.codes_where(&mut test);
     let _ = chunk.retain_where(&mut test, &mut RowMask::all(rows / 2..rows));

@@ -11,6 +11,7 @@
 //! one column, no row is touched at all: its value list says how many rows have each value (rows.rs).
 
 mod bits;
+mod facts;
 mod gather;
 mod index;
 mod key_values;
@@ -41,13 +42,14 @@ use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::Group;
 
+use self::facts::Facts;
 use self::gather::{Gatherer, Policy, Recipe};
 use self::layout::Layout;
 use self::merge::{Merged, Merger};
 use self::partition::Partition;
 use self::progress::Progress;
 use self::rows::take;
-use self::source::GroupSource;
+pub use self::source::GroupSource;
 use self::state::{Finished, States};
 use self::texts::TextStore;
 pub use self::top::GroupTop;
@@ -133,7 +135,8 @@ impl GroupBy {
         if !predicates.is_empty() && matches!(source, GroupSource::Batches(_)) {
             return Err(Error::internal("a grouping of batches has no predicates"));
         }
-        let states = States::new(aggregates, |expr| source.is_nullable(expr), !keys.is_empty())?;
+        let facts = Facts { source: Some(&source), functions: &request.functions };
+        let states = States::new(aggregates, facts, !keys.is_empty())?;
         let layout = Layout::new(keys, |function| request.functions[function].columns(), states.initial().len())?;
         let partitions = match keys.is_empty() {
             true => 1,

@@ -26,6 +26,12 @@ impl Index {
         self.slots.len() / 2
     }
 
+    /// The number of the first key that one with this hash is compared with, if there is one.
+    #[inline]
+    pub(super) fn first(&self, hash: u64) -> Option<u32> {
+        self.slots[hash as usize & (self.slots.len() - 1)].checked_sub(1)
+    }
+
     /// The number of a key; `None` if it is new, and gets the next.
     #[inline]
     pub(super) fn find(&mut self, hash: u64, is_same: impl Fn(u32) -> bool) -> Option<u32> {

@@ -6,10 +6,10 @@ use arrow::array::{Array, BinaryViewArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use rowmill_base::{Error, Result};
 
-use super::bits::{Bits, bits_of, hash_of_bytes, mix};
-use super::layout::{Bit, Layout, Long, Place, Shape, put_view, view_at};
+use super::bits::{Bits, bits_of, hash_of_bytes};
+use super::layout::{Bit, Layout, Place, put_view, view_at};
 use super::rows::Values;
-use super::texts::{TextStore, bytes_in, is_long, len_of, moved, texts_of};
+use super::texts::{TextStore, bytes_in, is_long, len_of, marked, moved, texts_of};
 
 /// The values of all key columns.
 pub(super) struct KeyValues<'a> {
@@ -33,8 +33,8 @@ struct Texts {
     array: BinaryViewArray,
     /// Where in a row the view is.
     word: usize,
-    /// The hash of each value, where rows share values.
-    hashes: Option<Vec<u64>>,
+    /// The marked view of each value, where rows share values.
+    marked: Option<Vec<u128>>,
     /// By how much views are moved if the array's buffers were adopted.
     adopted: Option<u32>,
 }
@@ -73,28 +73,11 @@ impl<'a> KeyValues<'a> {
     /// Writes the keys of the rows at `places` into as many rows, of which the words for keys are zero. Views are those
     /// of the arrays until the texts are [`KeyValues::settle`]d.
     pub(super) fn write(&self, places: impl Iterator<Item = usize> + Clone, rows: &mut [u64]) {
-        let Layout { stride, lead, .. } = *self.layout;
+        let stride = self.layout.stride;
         for column in &self.columns {
             match &column.codes {
                 Some(codes) => column.write(places.clone().map(|place| codes[place] as usize), rows, stride),
                 None => column.write(places.clone(), rows, stride),
-            }
-        }
-        if let Shape::Long(shape) = self.layout.shape {
-            for row in rows.chunks_exact_mut(stride) {
-                row[lead] = hash_of_words(shape, &row[lead..]);
-            }
-            for column in &self.columns {
-                if let Part::Text(texts) = &column.part {
-                    let rows = rows.chunks_exact_mut(stride);
-                    match (&texts.hashes, &column.codes) {
-                        (Some(hashes), Some(codes)) => rows.zip(places.clone()).for_each(|(row, place)| {
-                            row[lead] = hash_of_both(row[lead], hashes[codes[place] as usize]);
-                        }),
-                        _ => rows
-                            .for_each(|row| row[lead] = hash_of_both(row[lead], texts.hash(view_at(row, texts.word)))),
-                    }
-                }
             }
         }
     }
@@ -134,11 +117,12 @@ impl<'a> KeyValues<'a> {
                 if !is_long(view) {
                     continue;
                 }
+                // The lower half, length and mark, stays.
                 let settled = match texts.adopted {
                     Some(base) => moved(view, base),
                     None => store.push(bytes_in(&texts.array, view, &mut [0; 16]))?,
                 };
-                put_view(row, texts.word, settled);
+                row[texts.word + 1] = (settled >> 64) as u64;
             }
         }
         Ok(())
@@ -158,10 +142,10 @@ impl Column {
                 with_places.for_each(|(row, place)| row[*word] |= numbers[place] << shift);
             }
             Part::Wide(numbers, word) => with_places.for_each(|(row, place)| put_view(row, *word, numbers[place])),
-            Part::Text(texts) => {
-                let views = &**texts.array.views();
-                with_places.for_each(|(row, place)| put_view(row, texts.word, views[place]));
-            }
+            Part::Text(texts) => match &texts.marked {
+                Some(marked) => with_places.for_each(|(row, place)| put_view(row, texts.word, marked[place])),
+                None => with_places.for_each(|(row, place)| put_view(row, texts.word, texts.marked(place))),
+            },
         }
         let Some((nulls, Bit { word, shift })) = &self.nulls else { return };
         let with_places = rows.chunks_exact_mut(stride).zip(places);
@@ -178,23 +162,16 @@ impl Texts {
     fn new(values: &Values, word: usize, rows: usize) -> Result<Texts> {
         let Some(array) = texts_of(&values.values) else { return Err(unlike(values)) };
         let is_shared = values.codes.is_some() && array.len() < rows;
-        let value = |place: usize| if array.is_valid(place) { array.value(place) } else { &[] };
-        let hashes = is_shared.then(|| (0..array.len()).map(|place| hash_of_bytes(value(place), 0)).collect());
-        Ok(Texts { array, word, hashes, adopted: None })
+        let mut texts = Texts { array, word, marked: None, adopted: None };
+        if is_shared {
+            texts.marked = Some((0..texts.array.len()).map(|place| texts.marked(place)).collect());
+        }
+        Ok(texts)
     }
 
-    /// The hash of a text, which is empty for NULL.
+    /// The marked view of a value.
     #[inline]
-    fn hash(&self, view: u128) -> u64 {
-        hash_of_bytes(bytes_in(&self.array, view, &mut [0; 16]), 0)
+    fn marked(&self, place: usize) -> u128 {
+        marked(self.array.views()[place], || hash_of_bytes(self.array.value(place), 0))
     }
-}
-
-fn hash_of_words(shape: Long, row: &[u64]) -> u64 {
-    row[1..=shape.fixed].iter().fold(0, |hash, word| mix(hash ^ word))
-}
-
-#[inline]
-fn hash_of_both(words: u64, text: u64) -> u64 {
-    mix(words.rotate_left(32) ^ text)
 }

@@ -1,15 +1,15 @@
 //! How a group lies in memory: as one row of words of 64 bits, so that it is found, moved and merged in one place.
 //!
 //! ```text
-//!   ┌──────┬─────────────────────────────────┬────────────────────┬───────────────────────┐
-//!   │ hash │ key columns of a fixed size and │ a view of two words│ words of aggregates   │
-//!   │      │ the bits of NULLs, packed       │ per text or blob   │                       │
-//!   └──────┴─────────────────────────────────┴────────────────────┴───────────────────────┘
-//!    only with texts, or more than two packed words
+//!   ┌─────────────────────────────────┬─────────────────────┬───────────────────────┐
+//!   │ key columns of a fixed size and │ two words per text  │ words of aggregates   │
+//!   │ the bits of NULLs, packed       │ or blob             │                       │
+//!   └─────────────────────────────────┴─────────────────────┴───────────────────────┘
 //! ```
 //!
 //! Columns are packed from the widest to the narrowest, which keeps each within a word. The parts of a NULL are zero, so
-//! that keys are equal exactly if their words are, but for the bytes of long texts.
+//! that keys are equal exactly if their words are, but for the bytes of long texts. A text is a marked view (texts.rs):
+//! its words tell it from nearly all others, and make a hash of the key without a look at its bytes.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use rowmill_plan::{Expr, Key};
 use super::VectorFunction;
 use super::bits::{array_of, mix, width_of};
 use super::rows::evaluate_in_pieces;
-use super::texts::{TextStore, is_text, moved};
+use super::texts::{TextStore, is_long, is_text, moved};
 
 /// A bit of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +70,6 @@ pub(super) struct Layout {
     pub(super) columns: Vec<KeyColumn>,
     outputs: Vec<KeyOutput>,
     pub(super) shape: Shape,
-    /// The first word of the key.
-    pub(super) lead: usize,
     /// Words before those of the aggregates.
     pub(super) key_words: usize,
     /// Words of a row.
@@ -94,7 +92,7 @@ impl Shape {
             // A row has some word even if nothing is computed of it.
             Shape::Empty(_) | Shape::One(_) => 1,
             Shape::Two(_) => 2,
-            Shape::Long(Long { fixed, texts }) => 1 + fixed + 2 * texts,
+            Shape::Long(Long { fixed, texts }) => fixed + 2 * texts,
         }
     }
 }
@@ -117,6 +115,11 @@ pub(super) trait KeyShape: Copy {
     /// The hash of a row's key.
     fn hash(self, row: &[u64]) -> u64;
 
+    /// The words of the texts of a key.
+    fn texts(self) -> std::ops::Range<usize> {
+        0..0
+    }
+
     /// Whether two rows have the same key; `is_same_text` compares the views of the text of a number.
     fn is_same(self, left: &[u64], right: &[u64], is_same_text: impl Fn(usize, u128, u128) -> bool) -> bool;
 }
@@ -133,12 +136,12 @@ pub(super) struct One;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Two;
 
-/// A key of any length behind its hash.
+/// A key of any length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Long {
-    /// Words that are compared.
+    /// Words of columns of a fixed size.
     pub(super) fixed: usize,
-    /// Views behind them.
+    /// Texts behind them.
     pub(super) texts: usize,
 }
 
@@ -179,15 +182,24 @@ impl KeyShape for Two {
 impl KeyShape for Long {
     #[inline]
     fn hash(self, row: &[u64]) -> u64 {
-        row[0]
+        let (fixed, texts) = row.split_at(self.fixed);
+        let hash = fixed.iter().fold(0, |hash, word| mix(hash ^ word));
+        texts.as_chunks().0.iter().take(self.texts).fold(hash, |hash, [first, second]| {
+            // Where a long text is says nothing of it.
+            let second = if is_long((*first).into()) { 0 } else { *second };
+            mix(hash.rotate_left(32) ^ first ^ mix(second))
+        })
+    }
+
+    fn texts(self) -> std::ops::Range<usize> {
+        self.fixed..self.fixed + 2 * self.texts
     }
 
     #[inline]
     fn is_same(self, left: &[u64], right: &[u64], is_same_text: impl Fn(usize, u128, u128) -> bool) -> bool {
-        let texts = self.fixed + 1;
-        left[..texts] == right[..texts]
+        left[..self.fixed] == right[..self.fixed]
             && (0..self.texts).all(|text| {
-                let at = texts + text * 2;
+                let at = self.fixed + text * 2;
                 is_same_text(text, view_at(left, at), view_at(right, at))
             })
     }
@@ -221,7 +233,7 @@ impl Layout {
         }
         let (columns, shape) = places(&held, 0)?;
         let key_words = shape.words();
-        Ok(Layout { columns, outputs, shape, lead: 0, key_words, stride: key_words + words })
+        Ok(Layout { columns, outputs, shape, key_words, stride: key_words + words })
     }
 
     /// The layout of values behind one word that is not theirs.
@@ -229,7 +241,7 @@ impl Layout {
         let key = Key { expr, kind: kind.clone(), nullable };
         let (columns, shape) = places(&[&key], 1)?;
         let key_words = 1 + shape.words();
-        Ok(Layout { columns, outputs: vec![KeyOutput::Held(0)], shape, lead: 1, key_words, stride: key_words })
+        Ok(Layout { columns, outputs: vec![KeyOutput::Held(0)], shape, key_words, stride: key_words })
     }
 
     /// Adds to the numbers of the buffers of all texts in the keys of rows.
@@ -324,10 +336,9 @@ fn places(keys: &[&Key], lead: usize) -> Result<(Vec<KeyColumn>, Shape)> {
         (2, 0) => Shape::Two(Two),
         _ => Shape::Long(Long { fixed, texts }),
     };
-    let first = lead + usize::from(matches!(shape, Shape::Long(_)));
     let mut used = 0;
     let mut take = |width: u32| {
-        let at = Bit { word: first + used as usize / 64, shift: used % 64 };
+        let at = Bit { word: lead + used as usize / 64, shift: used % 64 };
         used += width;
         at
     };
@@ -341,7 +352,7 @@ fn places(keys: &[&Key], lead: usize) -> Result<(Vec<KeyColumn>, Shape)> {
             Some(width) => Place::Narrow { at: take(width), width },
             None => {
                 texts_placed += 1;
-                Place::Text { word: first + fixed + 2 * (texts_placed - 1) }
+                Place::Text { word: lead + fixed + 2 * (texts_placed - 1) }
             }
         });
     }

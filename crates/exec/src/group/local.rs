@@ -4,6 +4,8 @@
 //! value among those met so far. The numbers of all keys are packed into 64 bits. Few of them index an array, many go
 //! through a hash table.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, BinaryViewArray};
 use arrow::buffer::ScalarBuffer;
 use rowmill_base::Result;
@@ -29,11 +31,17 @@ pub(super) struct LocalGroups {
 /// A number per row below 2^bits, equal exactly for equal values.
 struct Numbers {
     bits: u32,
-    numbers: ScalarBuffer<u64>,
+    of_rows: OfRows,
+}
+
+enum OfRows {
+    Codes(Arc<Vec<u32>>),
+    Numbers(ScalarBuffer<u64>),
 }
 
 /// Finds the groups of `rows` rows by their keys, of which there is one at least. `None` if each row is to be taken for
-/// a group, because no two are alike or hardly any.
+/// a group, because no two are alike or hardly any: those that are, are found when the groups of all blocks are put
+/// together.
 pub(super) fn group(keys: &[Values], rows: usize) -> Result<Option<LocalGroups>> {
     // The list of the only key is its groups already.
     if let [Values { codes: None, is_list: true, .. }] = keys {
@@ -43,35 +51,50 @@ pub(super) fn group(keys: &[Values], rows: usize) -> Result<Option<LocalGroups>>
     for key in keys {
         let numbers = numbers_of(key, rows)?;
         if is_nearly_unique(&numbers) {
-            // Rows that are alike are found when the groups of all blocks are put together.
             return Ok(None);
         }
         all.push(numbers);
     }
-    let mut all = all.into_iter();
-    let mut packed = all.next().expect("there is a key");
-    for mut next in all {
-        for wide in [&mut packed, &mut next] {
-            if wide.bits > 32 {
-                *wide = renumbered(wide);
-            }
+    let [first, second, rest @ ..] = &mut *all else { return Ok(places(&all[0])) };
+    let mut packed = packed(first, second);
+    rest.iter_mut().for_each(|next| packed = self::packed(&mut packed, next));
+    Ok(places(&packed))
+}
+
+/// The numbers of two keys as one.
+fn packed(left: &mut Numbers, right: &mut Numbers) -> Numbers {
+    for wide in [&mut *left, &mut *right] {
+        if wide.bits > 32 {
+            *wide = renumbered(wide);
         }
-        let pairs = packed.numbers.iter().zip(&*next.numbers);
-        let numbers = pairs.map(|(packed, number)| *packed << next.bits | number).collect();
-        packed = Numbers { bits: packed.bits + next.bits, numbers };
     }
-    Ok(Some(places(&packed)))
+    let shift = right.bits;
+    let of_rows = match (&left.of_rows, &right.of_rows) {
+        (OfRows::Codes(left), OfRows::Codes(right)) => {
+            left.iter().zip(&**right).map(|(left, right)| u64::from(*left) << shift | u64::from(*right)).collect()
+        }
+        (OfRows::Codes(left), OfRows::Numbers(right)) => {
+            left.iter().zip(&**right).map(|(left, right)| u64::from(*left) << shift | right).collect()
+        }
+        (OfRows::Numbers(left), OfRows::Codes(right)) => {
+            left.iter().zip(&**right).map(|(left, right)| left << shift | u64::from(*right)).collect()
+        }
+        (OfRows::Numbers(left), OfRows::Numbers(right)) => {
+            left.iter().zip(&**right).map(|(left, right)| left << shift | right).collect()
+        }
+    };
+    Numbers { bits: left.bits + right.bits, of_rows: OfRows::Numbers(of_rows) }
 }
 
 /// Whether hardly any number of a wide key comes twice, going by some of them.
 fn is_nearly_unique(key: &Numbers) -> bool {
-    if key.bits <= 32 || key.numbers.len() < SAMPLE_ROWS {
+    let OfRows::Numbers(numbers) = &key.of_rows else { return false };
+    if key.bits <= 32 || numbers.len() < SAMPLE_ROWS {
         return false;
     }
-    let step = key.numbers.len() / SAMPLE_ROWS;
+    let step = numbers.len() / SAMPLE_ROWS;
     // Neighbours are looked at too: they are alike more often than others.
-    let sample: Vec<u64> =
-        key.numbers.chunks(step * 16).flat_map(|rows| &rows[..rows.len().min(16)]).copied().collect();
+    let sample: Vec<u64> = numbers.chunks(step * 16).flat_map(|rows| &rows[..rows.len().min(16)]).copied().collect();
     places_of(&sample, |number| mix(*number)).first_rows.len() * 32 > sample.len() * 31
 }
 
@@ -79,45 +102,63 @@ fn numbers_of(key: &Values, rows: usize) -> Result<Numbers> {
     let numbers = match &key.codes {
         None => numbers_of_values(&key.values)?,
         Some(codes) if key.is_list => {
-            Numbers { bits: bits_for(key.values.len()), numbers: codes.iter().map(|code| u64::from(*code)).collect() }
+            Numbers { bits: bits_for(key.values.len()), of_rows: OfRows::Codes(Arc::clone(codes)) }
         }
         // What a function made of listed values need not be distinct.
         Some(codes) => {
-            let of_values = numbers_of_values(&key.values)?;
-            let numbers = codes.iter().map(|code| of_values.numbers[*code as usize]).collect();
-            Numbers { bits: of_values.bits, numbers }
+            let Numbers { bits, of_rows } = numbers_of_values(&key.values)?;
+            let of_rows = match of_rows {
+                OfRows::Codes(of_values) => {
+                    OfRows::Codes(Arc::new(codes.iter().map(|code| of_values[*code as usize]).collect()))
+                }
+                OfRows::Numbers(of_values) => {
+                    OfRows::Numbers(codes.iter().map(|code| of_values[*code as usize]).collect())
+                }
+            };
+            Numbers { bits, of_rows }
         }
     };
-    assert_eq!(numbers.numbers.len(), rows, "a key has a value for each row");
+    let found = match &numbers.of_rows {
+        OfRows::Codes(codes) => codes.len(),
+        OfRows::Numbers(numbers) => numbers.len(),
+    };
+    assert_eq!(found, rows, "a key has a value for each row");
     Ok(numbers)
+}
+
+impl From<LocalGroups> for Numbers {
+    fn from(groups: LocalGroups) -> Numbers {
+        Numbers { bits: bits_for(groups.first_rows.len()), of_rows: OfRows::Codes(Arc::new(groups.groups)) }
+    }
 }
 
 /// A number for each value.
 fn numbers_of_values(values: &ArrayRef) -> Result<Numbers> {
     if let Some(texts) = texts_of(values) {
-        let (numbers, met) = places_of_texts(&texts);
-        return Ok(Numbers { bits: bits_for(met), numbers });
+        return Ok(places_of_texts(&texts).into());
     }
-    let places = match (bits_of(values)?, values.logical_nulls()) {
-        (Bits::Narrow { numbers, width }, None) => return Ok(Numbers { bits: width, numbers }),
+    Ok(match (bits_of(values)?, values.logical_nulls()) {
+        (Bits::Narrow { numbers, width }, None) => Numbers { bits: width, of_rows: OfRows::Numbers(numbers) },
         (Bits::Narrow { numbers, .. }, Some(nulls)) => {
             let valued: Vec<(u64, bool)> =
                 numbers.iter().enumerate().map(|(row, number)| (*number, nulls.is_valid(row))).collect();
-            places_of(&valued, |(number, valid)| mix(*number ^ u64::from(*valid)))
+            places_of(&valued, |(number, valid)| mix(*number ^ u64::from(*valid))).into()
         }
         (Bits::Wide(numbers), nulls) => {
             let is_valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
             let valued: Vec<(u128, bool)> =
                 numbers.iter().enumerate().map(|(row, number)| (*number, is_valid(row))).collect();
-            places_of(&valued, |(number, valid)| mix(*number as u64 ^ mix((*number >> 64) as u64 ^ u64::from(*valid))))
+            let hash = |bits: u128, valid: bool| mix(bits as u64 ^ mix((bits >> 64) as u64 ^ u64::from(valid)));
+            places_of(&valued, |(number, valid)| hash(*number, *valid)).into()
         }
-    };
-    Ok(Numbers { bits: bits_for(places.first_rows.len()), numbers: places.groups.into_iter().map(u64::from).collect() })
+    })
 }
 
 fn renumbered(wide: &Numbers) -> Numbers {
-    let places = places(wide);
-    Numbers { bits: bits_for(places.first_rows.len()), numbers: places.groups.into_iter().map(u64::from).collect() }
+    match &wide.of_rows {
+        OfRows::Codes(codes) => Numbers { bits: wide.bits, of_rows: OfRows::Codes(Arc::clone(codes)) },
+        OfRows::Numbers(numbers) => places_of(numbers, |number| mix(*number)).into(),
+    }
 }
 
 /// Bits that hold the numbers below `count`.
@@ -125,16 +166,37 @@ fn bits_for(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-/// The place of each row's number among the distinct ones, in the order in which they are met.
-fn places(packed: &Numbers) -> LocalGroups {
-    let rows = packed.numbers.len();
-    if packed.bits > DENSE_BITS_MAX || 1 << packed.bits > rows.max(512) * 4 {
-        return places_of(&packed.numbers, |number| mix(*number));
+/// The place of each row's number among the distinct ones, in the order in which they are met; `None` if hardly any
+/// number is met twice.
+fn places(packed: &Numbers) -> Option<LocalGroups> {
+    let bits = packed.bits;
+    match &packed.of_rows {
+        OfRows::Codes(codes) if is_dense(bits, codes.len()) => {
+            Some(places_of_dense(codes.iter().map(|code| *code as usize), bits))
+        }
+        OfRows::Numbers(numbers) if is_dense(bits, numbers.len()) => {
+            Some(places_of_dense(numbers.iter().map(|number| *number as usize), bits))
+        }
+        OfRows::Codes(codes) if codes.len() <= SlotTable::ROWS_MAX => {
+            SlotTable::places(codes.iter().map(|code| u64::from(*code)))
+        }
+        OfRows::Codes(codes) => Some(places_of(codes, |code| mix((*code).into()))),
+        OfRows::Numbers(numbers) if bits <= SlotTable::NUMBER_BITS_MAX && numbers.len() <= SlotTable::ROWS_MAX => {
+            SlotTable::places(numbers.iter().copied())
+        }
+        OfRows::Numbers(numbers) => Some(places_of(numbers, |number| mix(*number))),
     }
-    let mut known = vec![u32::MAX; 1 << packed.bits];
-    let mut found = LocalGroups { groups: Vec::with_capacity(rows), first_rows: Vec::new() };
-    for (row, number) in packed.numbers.iter().enumerate() {
-        let group = &mut known[*number as usize];
+}
+
+fn is_dense(bits: u32, rows: usize) -> bool {
+    bits <= DENSE_BITS_MAX && 1 << bits <= rows.max(512) * 4
+}
+
+fn places_of_dense(numbers: impl Iterator<Item = usize>, bits: u32) -> LocalGroups {
+    let mut known = vec![u32::MAX; 1 << bits];
+    let mut found = LocalGroups { groups: Vec::with_capacity(numbers.size_hint().0), first_rows: Vec::new() };
+    for (row, number) in numbers.enumerate() {
+        let group = &mut known[number];
         if *group == u32::MAX {
             *group = found.first_rows.len() as u32;
             found.first_rows.push(row as u32);
@@ -142,6 +204,85 @@ fn places(packed: &Numbers) -> LocalGroups {
         found.groups.push(*group);
     }
     found
+}
+
+/// A hash table of numbers whose slots hold all there is to know, so that finding one is one look at memory.
+struct SlotTable {
+    /// The number, and one more than its place in the lowest bits; 0 is free.
+    slots: Vec<u64>,
+    len: usize,
+}
+
+impl SlotTable {
+    /// Bits of a place: a block has fewer rows.
+    const PLACE_BITS: u32 = 20;
+    const NUMBER_BITS_MAX: u32 = 64 - SlotTable::PLACE_BITS;
+    const ROWS_MAX: usize = (1 << SlotTable::PLACE_BITS) - 1;
+
+    /// Rows whose slots are looked at before any is searched: the processor fetches them at the same time.
+    const ROWS_AT_ONCE: usize = 32;
+
+    /// The places of numbers; `None` if hardly any of the first is met twice.
+    fn places(mut numbers: impl ExactSizeIterator<Item = u64>) -> Option<LocalGroups> {
+        let rows = numbers.len();
+        let mut table = SlotTable { slots: vec![0; 1 << 12], len: 0 };
+        let mut found = LocalGroups { groups: Vec::with_capacity(rows), first_rows: Vec::new() };
+        let (mut some, mut hashes) = ([0; SlotTable::ROWS_AT_ONCE], [0; SlotTable::ROWS_AT_ONCE]);
+        for start in (0..rows).step_by(SlotTable::ROWS_AT_ONCE) {
+            let count = SlotTable::ROWS_AT_ONCE.min(rows - start);
+            let mask = table.slots.len() as u64 - 1;
+            let mut glances = 0;
+            for ((number, hash), next) in some.iter_mut().zip(&mut hashes).zip(numbers.by_ref().take(count)) {
+                (*number, *hash) = (next, mix(next));
+                glances ^= table.slots[(*hash & mask) as usize];
+            }
+            std::hint::black_box(glances);
+            for (row, (number, hash)) in some.iter().zip(&hashes).take(count).enumerate() {
+                let place = table.place(*number, *hash);
+                if place == found.first_rows.len() {
+                    found.first_rows.push((start + row) as u32);
+                }
+                found.groups.push(place as u32);
+            }
+            if table.len + SlotTable::ROWS_AT_ONCE > table.slots.len() / 2 {
+                table.grow();
+            }
+            let met = start + count;
+            let is_time_to_tell = met == (rows / 8).next_multiple_of(SlotTable::ROWS_AT_ONCE) && met >= SAMPLE_ROWS;
+            if is_time_to_tell && found.first_rows.len() * 16 > met * 15 {
+                return None;
+            }
+        }
+        Some(found)
+    }
+
+    #[inline]
+    fn place(&mut self, number: u64, hash: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut slot = hash as usize & mask;
+        while self.slots[slot] != 0 {
+            if self.slots[slot] >> SlotTable::PLACE_BITS == number {
+                return (self.slots[slot] & SlotTable::ROWS_MAX as u64) as usize - 1;
+            }
+            slot = (slot + 1) & mask;
+        }
+        self.len += 1;
+        self.slots[slot] = number << SlotTable::PLACE_BITS | self.len as u64;
+        self.len - 1
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mask = self.slots.len() * 4 - 1;
+        let before = std::mem::replace(&mut self.slots, vec![0; mask + 1]);
+        for known in before.into_iter().filter(|known| *known != 0) {
+            let mut slot = mix(known >> SlotTable::PLACE_BITS) as usize & mask;
+            while self.slots[slot] != 0 {
+                slot = (slot + 1) & mask;
+            }
+            self.slots[slot] = known;
+        }
+    }
 }
 
 fn places_of<T: PartialEq>(values: &[T], hash: impl Fn(&T) -> u64) -> LocalGroups {
@@ -153,18 +294,17 @@ fn places_of<T: PartialEq>(values: &[T], hash: impl Fn(&T) -> u64) -> LocalGroup
     LocalGroups { groups, first_rows: table.first_rows }
 }
 
-/// The place of each text among the distinct ones, and the number of those. NULL is one of them.
-fn places_of_texts(texts: &BinaryViewArray) -> (ScalarBuffer<u64>, usize) {
+/// The place of each text among the distinct ones. NULL is one of them.
+fn places_of_texts(texts: &BinaryViewArray) -> LocalGroups {
     let mut table = Places::new();
     let value = |row: usize| texts.is_valid(row).then(|| texts.value(row));
-    let numbers = (0..texts.len())
-        .map(|row| {
-            let text = value(row);
-            let hash = hash_of_bytes(text.unwrap_or_default(), u64::from(text.is_some()));
-            u64::from(table.place(hash, row as u32, |other| value(other as usize) == text))
-        })
-        .collect();
-    (numbers, table.first_rows.len())
+    let place = |row: usize| {
+        let text = value(row);
+        let hash = hash_of_bytes(text.unwrap_or_default(), u64::from(text.is_some()));
+        table.place(hash, row as u32, |other| value(other as usize) == text)
+    };
+    let groups = (0..texts.len()).map(place).collect();
+    LocalGroups { groups, first_rows: table.first_rows }
 }
 
 /// A hash table from values, which stay where they are, to the order in which they were met.
@@ -220,7 +360,6 @@ impl Places {
 mod tests {
     use super::*;
     use arrow::array::{Int64Array, StringViewArray};
-    use std::sync::Arc;
 
     fn of(values: ArrayRef) -> Values {
         Values { values, codes: None, is_list: false }

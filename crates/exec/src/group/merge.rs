@@ -6,10 +6,10 @@ use arrow::array::ArrayRef;
 use rowmill_base::{Reservation, Result};
 
 use super::index::Index;
-use super::layout::{KeyShape, Layout, with_shape};
+use super::layout::{KeyShape, Layout, view_at, with_shape};
 use super::partition::Partition;
 use super::state::States;
-use super::texts::TextStore;
+use super::texts::{TextStore, is_long};
 
 /// Rows that are looked up before any is added to its group.
 const ROWS_AT_ONCE: usize = 1 << 8;
@@ -27,6 +27,7 @@ pub(super) struct Merger<'a> {
     len: usize,
     /// Rows in all partitions.
     rows_max: usize,
+    hashes: Vec<u64>,
     pairs: Vec<(u32, u32)>,
     /// The groups of the rows of one partition, where logs ask for them.
     numbers: Vec<u32>,
@@ -62,6 +63,7 @@ impl<'a> Merger<'a> {
             rows: Vec::with_capacity(words),
             len: 0,
             rows_max: rows,
+            hashes: Vec::with_capacity(ROWS_AT_ONCE),
             pairs,
             numbers: Vec::new(),
             logs: states.logs().iter().map(|_| Vec::new()).collect(),
@@ -104,9 +106,12 @@ impl<'a> Merger<'a> {
             let room = (self.index.room() * 4).max(self.len + ROWS_AT_ONCE).min(self.rows_max);
             self.index.grow(room, |group| shape.hash(&self.rows[group as usize * stride..]));
         }
+        self.hashes.clear();
+        self.hashes.extend(rows.chunks_exact(stride).map(|row| shape.hash(row)));
+        self.glance_at_texts(shape, rows);
         self.pairs.clear();
-        for (place, row) in rows.chunks_exact(stride).enumerate() {
-            let found = self.index.find(shape.hash(row), |group| {
+        for ((place, row), hash) in rows.chunks_exact(stride).enumerate().zip(&self.hashes) {
+            let found = self.index.find(*hash, |group| {
                 shape
                     .is_same(&self.rows[group as usize * stride..], row, |_, held, view| self.texts.is_same(held, view))
             });
@@ -123,6 +128,26 @@ impl<'a> Merger<'a> {
         }
         let at = self.layout.key_words;
         self.states.merge(&self.pairs, rows, &mut self.rows, (stride, at), self.texts)
+    }
+
+    /// Has the processor fetch the texts that are going to be compared.
+    fn glance_at_texts<S: KeyShape>(&mut self, shape: S, rows: &[u64]) {
+        let (stride, texts) = (self.layout.stride, shape.texts());
+        if texts.is_empty() {
+            return;
+        }
+        let mut glances = 0;
+        for (row, hash) in rows.chunks_exact(stride).zip(&self.hashes) {
+            let Some(group) = self.index.first(*hash) else { continue };
+            let held = &self.rows[group as usize * stride..];
+            for word in texts.clone().step_by(2) {
+                let (view, held) = (view_at(row, word), view_at(held, word));
+                if view as u64 == held as u64 && is_long(view) {
+                    glances ^= self.texts.glance(view) ^ self.texts.glance(held);
+                }
+            }
+        }
+        std::hint::black_box(glances);
     }
 
     /// The groups; one without anything in it if there is none and `always_one`.

@@ -75,11 +75,28 @@ impl Pages {
                 self.pages.push(Vec::with_capacity(page_rows * stride));
             }
             let Some(page) = self.pages.last_mut() else { continue };
-            for place in places {
-                page.extend_from_slice(&rows[*place as usize * stride..][..stride]);
-            }
+            copy(rows, places, stride, page);
         }
         self.rows += places.len();
+    }
+}
+
+/// Appends the rows at `places` to a page. Copies of a known length are a few instructions.
+fn copy(rows: &[u64], places: &[u32], stride: usize, page: &mut Vec<u64>) {
+    fn of<const STRIDE: usize>(rows: &[u64], places: &[u32], page: &mut Vec<u64>) {
+        let rows = rows.as_chunks::<STRIDE>().0;
+        places.iter().for_each(|place| page.extend_from_slice(&rows[*place as usize]));
+    }
+    match stride {
+        1 => of::<1>(rows, places, page),
+        2 => of::<2>(rows, places, page),
+        3 => of::<3>(rows, places, page),
+        4 => of::<4>(rows, places, page),
+        5 => of::<5>(rows, places, page),
+        6 => of::<6>(rows, places, page),
+        7 => of::<7>(rows, places, page),
+        8 => of::<8>(rows, places, page),
+        _ => places.iter().for_each(|place| page.extend_from_slice(&rows[*place as usize * stride..][..stride])),
     }
 }
 

@@ -53,14 +53,6 @@ impl GroupSource {
         }
     }
 
-    /// Whether an expression can be NULL for all that is known.
-    pub(super) fn is_nullable(&self, expr: Expr) -> bool {
-        match (self, expr) {
-            (GroupSource::Table(source), Expr::Column(column)) => source.table().columns[column].nullable,
-            _ => true,
-        }
-    }
-
     /// What errors call it.
     pub(super) fn name(&self) -> String {
         match self {

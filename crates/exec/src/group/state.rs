@@ -26,7 +26,7 @@ mod numbers;
 mod rank;
 mod text;
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use arrow::array::{Array, AsArray};
 use arrow::buffer::BooleanBuffer;
@@ -38,9 +38,10 @@ pub(super) use self::add::{Beside, Grouped, Groups};
 pub(super) use self::finish::Finished;
 use self::fold::{Fold, with_fold};
 pub(super) use self::log::Log;
-pub(super) use self::numbers::{BitOrder, wide_number};
+pub(super) use self::numbers::{BitOrder, integers, wide_number};
 use self::numbers::{Form, Numbers};
 pub(super) use self::rank::ranks_of;
+use super::facts::{Bounds, Facts};
 use super::key_values::KeyValues;
 use super::rows::{Rows, Values};
 use super::texts::{TextStore, is_text};
@@ -72,6 +73,11 @@ enum Operation {
 impl Operation {
     fn is_of_texts(self) -> bool {
         matches!(self, Operation::LeastText | Operation::GreatestText)
+    }
+
+    /// Whether it adds up integers or decimals.
+    fn is_total(self) -> bool {
+        matches!(self, Operation::SumNarrow | Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide)
     }
 
     /// The words of a cell that has taken nothing.
@@ -137,6 +143,8 @@ struct CellOutput {
     count: Option<usize>,
     /// The cell of the total or extreme.
     value: Option<usize>,
+    /// What is to be added to the total for each value.
+    shift: i128,
 }
 
 /// The aggregates of a query. Cells and logs together are its parts, numbered in this order.
@@ -165,13 +173,9 @@ pub(super) struct Inputs<'a> {
 }
 
 impl States {
-    /// The parts of `aggregates`. `is_nullable` says of what they read whether it can be NULL, `always_rows` whether
-    /// no group is without rows.
-    pub(super) fn new(
-        aggregates: &[Aggregate],
-        is_nullable: impl Fn(Expr) -> bool,
-        always_rows: bool,
-    ) -> Result<States> {
+    /// The parts of `aggregates`, with what is known of the values that they read. `always_rows` says whether no group
+    /// is without rows.
+    pub(super) fn new(aggregates: &[Aggregate], facts: Facts<'_>, always_rows: bool) -> Result<States> {
         let mut states = States {
             arguments: Vec::new(),
             operands: Vec::new(),
@@ -183,8 +187,8 @@ impl States {
         };
         for aggregate in aggregates {
             let output = match log::needs_values(aggregate) {
-                true => states.log_output(aggregate, &is_nullable)?,
-                false => Output::Cells(states.cell_output(aggregate, &is_nullable, always_rows)?),
+                true => states.log_output(aggregate, facts)?,
+                false => Output::Cells(states.cell_output(aggregate, facts, always_rows)?),
             };
             states.outputs.push(output);
         }
@@ -209,37 +213,40 @@ impl States {
         (argument, (!takes_all).then(|| place_of(&mut self.masks, mask)))
     }
 
-    fn cell_output(
-        &mut self,
-        aggregate: &Aggregate,
-        is_nullable: impl Fn(Expr) -> bool,
-        always_rows: bool,
-    ) -> Result<CellOutput> {
-        let (argument, mask) = self.argument(aggregate, is_nullable);
-        let aggregate = aggregate.clone();
+    fn cell_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>, always_rows: bool) -> Result<CellOutput> {
+        let (aggregate, shift) = without_shift(aggregate, facts)?;
+        let (argument, mask) = self.argument(&aggregate, |expr| facts.is_nullable(expr));
         let Some((argument, kind)) = argument else {
             let count = Some(self.cell(Operation::Count, None, mask, &aggregate));
-            return Ok(CellOutput { aggregate, count, value: None });
+            return Ok(CellOutput { aggregate, count, value: None, shift });
         };
-        let operation = operation(aggregate.function, &kind)?;
+        let operation = match (operation(aggregate.function, &kind)?, self.arguments[argument].expr) {
+            (Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide, Expr::Column(column))
+                if facts.bounds(column)?.is_some_and(Bounds::total_fits) =>
+            {
+                Operation::SumNarrow
+            }
+            (operation, _) => operation,
+        };
         let value = Form::of(operation, &kind).map(|form| {
             let operand = place_of(&mut self.operands, Operand { argument, form });
             self.cell(operation, Some(operand), mask, &aggregate)
         });
         let counts = match operation {
             Operation::Count => true,
-            _ if aggregate.function == AggregateFunction::Average => true,
+            _ if aggregate.function == AggregateFunction::Average || shift != 0 => true,
             // These know by themselves whether there was a value.
             operation if operation.is_of_texts() || operation == Operation::Spread => false,
             _ => mask.is_some() || !always_rows,
         };
         let count = counts.then(|| self.cell(Operation::Count, None, mask, &aggregate));
-        Ok(CellOutput { aggregate, count, value })
+        Ok(CellOutput { aggregate, count, value, shift })
     }
 
-    fn log_output(&mut self, aggregate: &Aggregate, is_nullable: impl Fn(Expr) -> bool) -> Result<Output> {
+    fn log_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>) -> Result<Output> {
         let takes_nulls = aggregate.function == AggregateFunction::Array;
-        let (Some((argument, kind)), mask) = self.argument(aggregate, |expr| !takes_nulls && is_nullable(expr)) else {
+        let (Some((argument, kind)), mask) = self.argument(aggregate, |expr| !takes_nulls && facts.is_nullable(expr))
+        else {
             return Err(Error::internal("an aggregate of values without an argument"));
         };
         let reads = (argument, mask, aggregate.distinct);
@@ -427,6 +434,34 @@ fn operation(function: AggregateFunction, kind: &DataType) -> Result<Operation> 
             _,
         ) => Operation::Spread,
         (function, kind) => return Err(Error::internal(format!("{} of {kind} has no cell", function.name()))),
+    })
+}
+
+/// The total of a column in place of that of the column plus a number, and the number. So the totals of `x + 1` and
+/// `x + 2` are one. Only where no value can leave the type of the sum, which is an error.
+fn without_shift(aggregate: &Aggregate, facts: Facts<'_>) -> Result<(Aggregate, i128)> {
+    let is_total = matches!(aggregate.function, AggregateFunction::Sum | AggregateFunction::Average);
+    if let (true, Some((expr, kind))) = (is_total, &aggregate.argument)
+        && let Some((column, by)) = facts.shift(*expr)
+        && let Some(of) = facts.kind(column).filter(DataType::is_integer)
+        && let Some(range) = range_of(kind)
+        && let Some(bounds) = facts.bounds(column)?
+        && let (Some(least), Some(greatest)) = (bounds.least.checked_add(by), bounds.greatest.checked_add(by))
+        && range.contains(&least)
+        && range.contains(&greatest)
+    {
+        let argument = Some((Expr::Column(column), of));
+        return Ok((Aggregate { argument, ..aggregate.clone() }, by));
+    }
+    Ok((aggregate.clone(), 0))
+}
+
+/// The values of a type of integers.
+fn range_of(kind: &DataType) -> Option<RangeInclusive<i128>> {
+    let bits = kind.primitive_width().filter(|_| kind.is_integer())? as u32 * 8;
+    Some(match kind.is_unsigned_integer() {
+        true => 0..=(1 << bits) - 1,
+        false => -(1 << (bits - 1))..=(1 << (bits - 1)) - 1,
     })
 }
 

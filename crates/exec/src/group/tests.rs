@@ -808,6 +808,98 @@ fn a_total_never_wraps() {
     }
 }
 
+/// A column of 16 bits plus a number, as the same type.
+#[derive(Debug)]
+struct Plus(i16);
+
+impl VectorFunction for Plus {
+    fn columns(&self) -> &[usize] {
+        &[0]
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+        let values = columns[0].as_primitive::<arrow::datatypes::Int16Type>();
+        let too_large = || Error::new(ErrorKind::NumericOutOfRange, "too large");
+        let sums = values.iter().map(|value| value.map(|value| value.checked_add(self.0).ok_or_else(too_large)));
+        Ok(Arc::new(sums.map(Option::transpose).collect::<Result<arrow::array::Int16Array>>()?))
+    }
+
+    fn shift(&self) -> Option<(usize, i128)> {
+        Some((0, self.0.into()))
+    }
+}
+
+#[test]
+fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_type() {
+    let column = Column { kind: SqlType::Int16, values: 0, nullable: true };
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", DataType::Int16, true)]));
+    let values = (0..200_i16).map(|row| (row % 7 != 0).then_some(row * 100 - 9_000));
+    let values: ArrayRef = Arc::new(arrow::array::Int16Array::from_iter(values));
+    let batches = vec![RecordBatch::try_new(Arc::clone(&schema), vec![values]).expect("a column")];
+    let data = Data { columns: vec![column], schema, batches };
+    let shifts = [0, 1, -30, 20_000, -23_000];
+    let functions = || shifts.iter().map(|by| Arc::new(Plus(*by)) as Arc<dyn VectorFunction>).collect::<Vec<_>>();
+    let group_of = |function| {
+        let of = |by| aggregate(function, Some((Expr::Function(by), DataType::Int16)));
+        let count = aggregate(AggregateFunction::Count, Some((Expr::Column(0), DataType::Int16)));
+        let aggregates = (0..shifts.len()).map(of).chain([count]).collect();
+        Group { predicates: Vec::new(), keys: Vec::new(), aggregates }
+    };
+    let numbers: Vec<i128> =
+        data.rows().iter().filter_map(|row| if let Value::Number(n) = row[0] { Some(n) } else { None }).collect();
+    let (total, count) = (numbers.iter().sum::<i128>(), numbers.len() as i128);
+    for function in [AggregateFunction::Sum, AggregateFunction::Average] {
+        for rows_per_block in [30, 1_000] {
+            let source = data.as_table(rows_per_block, &[]);
+            let group_by = GroupBy::new(source, request(group_of(function), functions())).expect("a grouping");
+            // One total and one count.
+            assert_eq!(group_by.recipe.states.parts(), 2);
+            let found = run(&group_by, 2, false).expect("totals").swap_remove(0);
+            for (by, found) in shifts.iter().zip(&found) {
+                let total = total + i128::from(*by) * count;
+                let average = Value::float(crate::quotient::average(total, count as u64, 0));
+                let expected = if function == AggregateFunction::Sum { Value::Number(total) } else { average };
+                assert_eq!(*found, expected, "plus {by}");
+            }
+        }
+    }
+    for (by, fits) in [(21_867, true), (21_868, false), (-23_868, true), (-23_869, false)] {
+        let sum = aggregate(AggregateFunction::Sum, Some((Expr::Function(0), DataType::Int16)));
+        let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum] };
+        for source in [data.as_table(50, &[]), data.as_batches()] {
+            let group_by = GroupBy::new(source, request(group.clone(), vec![Arc::new(Plus(by))])).expect("a grouping");
+            let found = run(&group_by, 1, false);
+            match fits {
+                true => assert_eq!(found.expect("a total"), [[Value::Number(total + i128::from(by) * count)]]),
+                false => assert_eq!(found.expect_err("too large").kind(), ErrorKind::NumericOutOfRange, "plus {by}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_total_that_cannot_leave_64_bits_takes_no_more() {
+    let words = |number: i64, rows: usize| {
+        let column = Column { kind: SqlType::Int64, values: 0, nullable: false };
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", DataType::Int64, false)]));
+        let values: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![number; rows]));
+        let batches = vec![RecordBatch::try_new(Arc::clone(&schema), vec![values]).expect("a column")];
+        let data = Data { columns: vec![column], schema, batches };
+        let key = Key { expr: Expr::Column(0), kind: DataType::Int64, nullable: false };
+        let sum = aggregate(AggregateFunction::Sum, Some((Expr::Column(0), DataType::Int64)));
+        let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![sum] };
+        let group_by = GroupBy::new(data.as_table(60, &[]), request(group, Vec::new())).expect("a grouping");
+        let total = i128::from(number) * rows as i128;
+        let expected = vec![Value::Number(number.into()), Value::Number(total)];
+        assert_eq!(run(&group_by, 2, false).expect("a group"), [expected]);
+        group_by.recipe.states.initial().len()
+    };
+    assert_eq!(words(1_000_000, 100), 1);
+    assert_eq!(words(i64::MAX / 100, 100), 1);
+    assert_eq!(words(i64::MAX / 100 + 1, 100), 2);
+    assert_eq!(words(i64::MIN, 1), 2);
+}
+
 #[test]
 fn a_function_that_fails_is_an_error_even_where_it_is_a_key_computed_at_the_end() {
     #[derive(Debug)]

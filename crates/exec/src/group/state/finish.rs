@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Decimal128Array, Float64Array, Int64Array};
+use arrow::array::{ArrayRef, Float64Array, Int64Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
@@ -70,14 +70,17 @@ impl States {
                 cells.zip(counts).map(|(words, count)| if count == 0 { Ok(0.0) } else { average(words, count) });
             return Ok(Arc::new(Float64Array::new(averages.collect::<Result<Vec<_>>>()?.into(), nulls)));
         }
+        if value.operation.is_total() {
+            let counts = counts.map(|counts| counts.collect::<Vec<_>>());
+            let count = |group: usize| counts.as_ref().map_or(0, |counts| counts[group]);
+            let totals = cells.enumerate().map(|(group, words)| output.total(value, words, count(group)));
+            let totals = totals.collect::<Result<Vec<_>>>()?;
+            return array_of(kind, totals.into_iter().map(|total| total as u128), nulls);
+        }
         match value.operation {
             Operation::SumFloat => {
                 let totals = cells.map(|words| shown(SumFloat::load(words).total()));
                 Ok(Arc::new(Float64Array::new(totals.collect::<Vec<_>>().into(), nulls)))
-            }
-            Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide => {
-                let totals = cells.map(|words| value.total(words)).collect::<Result<Vec<_>>>()?;
-                Ok(Arc::new(Decimal128Array::new(totals.into(), nulls).with_data_type(kind.clone())))
             }
             Operation::LeastWide | Operation::GreatestWide => wide_array(cells.map(i128_of), nulls, kind),
             Operation::BitAnd | Operation::BitOr | Operation::BitXor => {
@@ -98,8 +101,22 @@ impl CellOutput {
         };
         move |words, count| match value.operation {
             Operation::SumFloat => Ok(shown(SumFloat::load(words).total() / count as f64)),
-            _ => Ok(quotient::average(value.total(words)?, count, scale)),
+            _ => Ok(quotient::average(self.total(value, words, count)?, count, scale)),
         }
+    }
+
+    /// A total of integers or decimals, if the type of the result holds it.
+    pub(super) fn total(&self, value: &Cell, words: &[u64], count: u64) -> Result<i128> {
+        let total = match value.operation {
+            Operation::SumNarrow => i128::from(words[0] as i64),
+            _ => i128_of(words),
+        };
+        let total = self.shift.checked_mul(count.into()).and_then(|shift| total.checked_add(shift));
+        let fits = |total: &i128| match self.aggregate.kind {
+            DataType::Int64 => i64::try_from(*total).is_ok(),
+            _ => total.unsigned_abs() < 10_u128.pow(DIGITS_MAX),
+        };
+        total.filter(fits).ok_or_else(|| value.total_out_of_range())
     }
 }
 
@@ -111,17 +128,6 @@ impl CellOutput {
         let is_root = matches!(self.aggregate.function, DeviationPopulation | DeviationSample);
         let variance = Spread::load(words).variance(is_sample)?;
         Some(shown(if is_root { variance.sqrt() } else { variance }))
-    }
-}
-
-impl Cell {
-    /// A total of integers or decimals, if the type of the result holds it.
-    pub(super) fn total(&self, words: &[u64]) -> Result<i128> {
-        let total = match self.operation {
-            Operation::SumNarrow => i128::from(words[0] as i64),
-            _ => i128_of(words),
-        };
-        if total.unsigned_abs() < 10_u128.pow(DIGITS_MAX) { Ok(total) } else { Err(self.total_out_of_range()) }
     }
 }
 

@@ -25,6 +25,7 @@ use rowmill_plan::{Aggregate, AggregateFunction, Expr};
 use super::add::{Grouped, Groups};
 use super::middle::{median, quantile};
 use super::{Finished, States};
+use crate::group::facts::Facts;
 use crate::group::index::Index;
 use crate::group::key_values::KeyValues;
 use crate::group::layout::{KeyShape, Layout, with_shape};
@@ -153,7 +154,8 @@ impl Log {
     /// Makes the cells of distinct values, once all aggregates are known.
     pub(super) fn prepare(&mut self) -> Result<()> {
         if !self.distinct_aggregates.is_empty() {
-            self.states = Some(Box::new(States::new(&self.distinct_aggregates, |_| false, false)?));
+            self.states =
+                Some(Box::new(States::new(&self.distinct_aggregates, Facts { source: None, functions: &[] }, false)?));
         }
         Ok(())
     }

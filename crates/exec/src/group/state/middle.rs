@@ -6,7 +6,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 use rowmill_base::{Error, Result};
 
-use super::numbers::{Form, Numbers};
+use super::numbers::integers;
 use crate::group::bits::array_of;
 
 /// The value in the middle of each group's, of which there are two the mean.
@@ -87,16 +87,8 @@ fn of_groups(
             cast(&values, kind).map_err(|error| Error::internal(error.to_string()))
         }
         of => {
-            let form = match of {
-                DataType::UInt64 => Form::Unsigned,
-                DataType::Decimal128(..) => Form::Wide,
-                _ => Form::Signed,
-            };
-            let mut integers: Vec<i128> = match Numbers::new(column, form)? {
-                Numbers::Signed(numbers) => numbers.iter().map(|number| (*number).into()).collect(),
-                Numbers::Unsigned(numbers) => numbers.iter().map(|number| (*number).into()).collect(),
-                Numbers::Wide(numbers) => numbers.to_vec(),
-                Numbers::Float(_) | Numbers::Text(_) => return Err(Error::internal(format!("a middle of {of}"))),
+            let Some(mut integers) = integers(column)? else {
+                return Err(Error::internal(format!("a middle of {of}")));
             };
             let values =
                 slices.map(|slice| if slice.is_empty() { 0 } else { of_integers(&mut integers[slice]) as u128 });

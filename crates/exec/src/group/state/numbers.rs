@@ -20,6 +20,8 @@ pub(super) enum Form {
     Wide,
     Float,
     Text,
+    /// 64 bits with a sign, of values of more that are known to fit.
+    Small,
 }
 
 impl Form {
@@ -27,6 +29,7 @@ impl Form {
     pub(super) fn of(operation: Operation, kind: &DataType) -> Option<Form> {
         Some(match operation {
             Operation::Count => return None,
+            Operation::SumNarrow if matches!(kind, DataType::UInt64 | DataType::Decimal128(..)) => Form::Small,
             Operation::SumNarrow | Operation::SumSigned | Operation::Least | Operation::Greatest => Form::Signed,
             Operation::SumUnsigned | Operation::BitAnd | Operation::BitOr | Operation::BitXor => Form::Unsigned,
             Operation::SumWide | Operation::LeastWide | Operation::GreatestWide => Form::Wide,
@@ -67,8 +70,38 @@ impl Numbers {
                 _ => return Err(unlike()),
             }),
             Form::Text => Numbers::Text(texts_of(values).ok_or_else(unlike)?),
+            Form::Small => Numbers::Signed(match kind {
+                DataType::Decimal128(..) => {
+                    values.as_primitive::<Decimal128Type>().values().iter().map(|value| *value as i64).collect()
+                }
+                _ => match bits_of(values)? {
+                    Bits::Narrow { numbers, .. } => ScalarBuffer::from(numbers.into_inner()),
+                    Bits::Wide(_) => return Err(unlike()),
+                },
+            }),
         })
     }
+}
+
+/// Those of integers or decimals that are not NULL, the latter without their point; none of other types.
+pub(in crate::group) fn integers(values: &ArrayRef) -> Result<Option<Vec<i128>>> {
+    let form = match values.data_type() {
+        DataType::UInt64 => Form::Unsigned,
+        DataType::Decimal128(..) => Form::Wide,
+        kind if kind.is_integer() => Form::Signed,
+        _ => return Ok(None),
+    };
+    let mut integers: Vec<i128> = match Numbers::new(values, form)? {
+        Numbers::Signed(numbers) => numbers.iter().map(|number| (*number).into()).collect(),
+        Numbers::Unsigned(numbers) => numbers.iter().map(|number| (*number).into()).collect(),
+        Numbers::Wide(numbers) => numbers.to_vec(),
+        Numbers::Float(_) | Numbers::Text(_) => return Ok(None),
+    };
+    if let Some(nulls) = values.nulls() {
+        let mut place = 0..;
+        integers.retain(|_| place.next().is_some_and(|place| nulls.is_valid(place)));
+    }
+    Ok(Some(integers))
 }
 
 /// How the bits of values of a type of up to 64 bits become numbers in their order.

@@ -83,7 +83,15 @@ impl States {
                 extend(&|words| order.number(words[0]).into());
             }
             Operation::SumFloat => extend(&|words| float_rank(SumFloat::load(words).total())),
-            Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide => extend(&i128_of),
+            operation if operation.is_total() => {
+                for row in rows {
+                    let count = count.map_or(0, |count| row[count]);
+                    ranks.push(match is_null(row) {
+                        true => rank.of_null(),
+                        false => rank.of(output.total(value, &row[at..], count)?),
+                    });
+                }
+            }
             Operation::LeastWide | Operation::GreatestWide => extend(&|words| i128_of(words) >> 1),
             _ => extend(&|words| i128::from(words[0] as i64)),
         }
@@ -92,9 +100,16 @@ impl States {
 
     /// An error if some total does not fit its type, which is found out at the end only.
     pub(in crate::group) fn check_totals(&self, groups: Finished<'_>) -> Result<()> {
-        for cell in self.cells.iter().filter(|cell| cell.operation == Operation::SumWide) {
-            let at = groups.at + cell.offset;
-            groups.rows.chunks_exact(groups.stride).try_for_each(|row| cell.total(&row[at..]).map(drop))?;
+        for output in &self.outputs {
+            let Output::Cells(output) = output else { continue };
+            let Some(value) = output.value.map(|value| &self.cells[value]) else { continue };
+            // Others have been in their type all the time.
+            if value.operation == Operation::SumWide || (value.operation.is_total() && output.shift != 0) {
+                let (at, count) = (groups.at + value.offset, output.count.map(|count| self.cells[count].offset));
+                for row in groups.rows.chunks_exact(groups.stride) {
+                    output.total(value, &row[at..], count.map_or(0, |count| row[groups.at + count]))?;
+                }
+            }
         }
         Ok(())
     }

@@ -1,0 +1,101 @@
+//! What is known of the values that aggregates read before any is read.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use rowmill_base::Result;
+use rowmill_plan::Expr;
+use rowmill_storage::TableSource;
+
+use super::state::integers;
+use super::{GroupSource, VectorFunction};
+
+/// Bounds of integers or decimals, these without their point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    pub(super) least: i128,
+    pub(super) greatest: i128,
+    /// Rows, NULLs among them.
+    pub(super) rows: u64,
+}
+
+impl Bounds {
+    /// Whether no total of these values, in whatever order, leaves 64 bits.
+    pub(super) fn total_fits(self) -> bool {
+        let most = self.least.unsigned_abs().max(self.greatest.unsigned_abs());
+        most.checked_mul(self.rows.into()).is_some_and(|most| most <= i64::MAX as u128)
+    }
+}
+
+/// What is known of the rows of a source.
+#[derive(Clone, Copy)]
+pub(super) struct Facts<'a> {
+    pub(super) source: Option<&'a GroupSource>,
+    pub(super) functions: &'a [Arc<dyn VectorFunction>],
+}
+
+impl Facts<'_> {
+    /// Whether an expression can be NULL for all that is known.
+    pub(super) fn is_nullable(&self, expr: Expr) -> bool {
+        match (self.source, expr) {
+            (Some(GroupSource::Table(source)), Expr::Column(column)) => source.table().columns[column].nullable,
+            // Logs hold no NULLs where they are not asked for.
+            (source, _) => source.is_some(),
+        }
+    }
+
+    /// The column and the number of which an expression is the sum.
+    pub(super) fn shift(&self, expr: Expr) -> Option<(usize, i128)> {
+        match expr {
+            Expr::Column(_) => None,
+            Expr::Function(function) => self.functions.get(function)?.shift(),
+        }
+    }
+
+    /// The type of a column of a table.
+    pub(super) fn kind(&self, column: usize) -> Option<DataType> {
+        match self.source {
+            Some(GroupSource::Table(source)) => Some(source.table().columns[column].kind.arrow()),
+            _ => None,
+        }
+    }
+
+    /// The bounds of a column's values, if all parts of a table know them.
+    pub(super) fn bounds(&self, column: usize) -> Result<Option<Bounds>> {
+        match self.source {
+            Some(GroupSource::Table(source)) => bounds_of(&**source, column),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn bounds_of(source: &dyn TableSource, column: usize) -> Result<Option<Bounds>> {
+    let table = source.table();
+    let mut bounds: Option<Bounds> = None;
+    let mut add = |values: &ArrayRef| -> Result<bool> {
+        let Some(numbers) = integers(values)? else { return Ok(false) };
+        for number in numbers {
+            let known = bounds.get_or_insert(Bounds { least: number, greatest: number, rows: 0 });
+            (known.least, known.greatest) = (known.least.min(number), known.greatest.max(number));
+        }
+        Ok(true)
+    };
+    for block in source.blocks() {
+        let Some(head) = block.chunk_head(table, column)? else { return Ok(None) };
+        if head.null_count() == head.rows() {
+            continue;
+        }
+        let Some(zone) = head.zone() else { return Ok(None) };
+        let Some(greatest) = zone.max else { return Ok(None) };
+        if !add(&zone.min.value)? || !add(&greatest.value)? {
+            return Ok(None);
+        }
+    }
+    for run in source.runs() {
+        if !add(&run.values(table, column)?)? {
+            return Ok(None);
+        }
+    }
+    Ok(bounds.map(|bounds| Bounds { rows: source.row_count(), ..bounds }))
+}

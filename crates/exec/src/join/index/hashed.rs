@@ -1,8 +1,9 @@
 //! Open addressing, in partitions by the highest bits of the hashes.
 //!
 //! A slot holds a word beside its entry, so that one look into memory tells whether the word is there. Words are looked up
-//! many at a time: first the slots where each should be are fetched, which the processor does for many words at once
-//! because nothing there waits for another; then those that are elsewhere go on to the next slot, which is near.
+//! many at a time: first the places where each should be are computed; then these slots are fetched, which the processor
+//! does for many at once because none waits for another; then they are compared, and words that are elsewhere go on to the
+//! next slot, which is near.
 
 use rowmill_base::{Reservation, Result};
 
@@ -14,7 +15,7 @@ use crate::hash::mix;
 const SLOTS_PER_KEY_FOURTHS: usize = 7;
 /// Slots of an empty table.
 const SLOTS_MIN: usize = 16;
-/// Words that are looked up at a time, so that the lines of their slots fit the first cache.
+/// Words that are looked up at a time.
 const WORDS_AT_ONCE: usize = 256;
 
 /// How words are hashed.
@@ -154,6 +155,13 @@ pub(super) fn build(
     Ok((table, lists))
 }
 
+/// Where a word should be.
+#[derive(Clone, Copy)]
+struct Home {
+    table: u32,
+    slot: u32,
+}
+
 /// The tables of all partitions.
 #[derive(Debug)]
 pub(super) struct Hashed {
@@ -168,16 +176,16 @@ impl Hashed {
     }
 
     #[inline]
-    fn table(&self, hash: u64) -> &HashTable {
-        &self.partitions[partition(hash, self.bits)]
+    fn home(&self, word: u64) -> Home {
+        let hash = self.hashing.of(word);
+        let table = partition(hash, self.bits);
+        Home { table: table as u32, slot: self.partitions[table].home(hash) as u32 }
     }
 
-    /// The slot so many behind the one where a word should be.
     #[inline]
-    fn slot(&self, word: u64, step: usize) -> Slot {
-        let hash = self.hashing.of(word);
-        let table = self.table(hash);
-        table.slots[table.behind(table.home(hash), step)]
+    fn slot(&self, home: Home, step: usize) -> Slot {
+        let table = &self.partitions[home.table as usize];
+        table.slots[table.behind(home.slot as usize, step)]
     }
 
     /// Appends the entries of words.
@@ -189,11 +197,16 @@ impl Hashed {
         }
     }
 
+    /// Finds so few words that the lines of their slots fit the first cache.
     fn find_few(&self, words: &[u64], entries: &mut [u32]) {
+        let mut homes = [Home { table: 0, slot: 0 }; WORDS_AT_ONCE];
+        for (home, word) in homes.iter_mut().zip(words) {
+            *home = self.home(*word);
+        }
+        // Nothing but looks into memory: the less is between them, the more of them the processor waits for at once.
         let mut slots = [FREE; WORDS_AT_ONCE];
-        // Nothing but the looks into memory: a branch that has to wait for one would hold up the others.
-        for (slot, word) in slots.iter_mut().zip(words) {
-            *slot = self.slot(*word, 0);
+        for (slot, home) in slots.iter_mut().zip(&homes[..words.len()]) {
+            *slot = self.slot(*home, 0);
         }
         let (mut late, mut left) = ([0_u8; WORDS_AT_ONCE], 0);
         for (row, ((slot, word), entry)) in slots.iter().zip(words).zip(entries.iter_mut()).enumerate() {
@@ -207,12 +220,11 @@ impl Hashed {
             let before = left;
             left = 0;
             for index in 0..before {
-                let row = late[index];
-                let word = words[usize::from(row)];
-                let slot = self.slot(word, step);
-                entries[usize::from(row)] = slot.entry_of(word);
-                late[left] = row;
-                left += slot.is_of_another(word);
+                let row = usize::from(late[index]);
+                let slot = self.slot(homes[row], step);
+                entries[row] = slot.entry_of(words[row]);
+                late[left] = row as u8;
+                left += slot.is_of_another(words[row]);
             }
         }
     }
@@ -220,7 +232,7 @@ impl Hashed {
     /// The entry of the key with this word that `is_it`.
     pub(super) fn find_one(&self, word: u64, is_it: impl Fn(u32) -> bool) -> u32 {
         let hash = self.hashing.of(word);
-        let table = self.table(hash);
+        let table = &self.partitions[partition(hash, self.bits)];
         table.slots[table.seek(hash, |slot| slot.word == word && is_it(slot.entry))].entry
     }
 }

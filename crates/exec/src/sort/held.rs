@@ -1,15 +1,16 @@
 //! How much memory batches hold.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use arrow::array::{Array, ArrayData, RecordBatch};
+use arrow::array::{Array, ArrayData, AsArray, RecordBatch};
 use arrow::buffer::Buffer;
+use arrow::datatypes::DataType;
 
 /// The buffers of batches, each counted once, however many slices of it there are.
 #[derive(Default)]
 pub(super) struct HeldBuffers {
-    /// Where they are.
-    seen: HashSet<usize>,
+    /// Their bytes, by where they are.
+    seen: HashMap<usize, usize>,
     bytes: usize,
 }
 
@@ -19,6 +20,14 @@ impl HeldBuffers {
         for column in batch.columns() {
             self.add_data(&column.to_data());
         }
+    }
+
+    /// Bytes that a batch would add.
+    pub(super) fn more_with(&self, batch: &RecordBatch) -> usize {
+        let mut alone = HeldBuffers::default();
+        alone.add(batch);
+        let known = alone.seen.iter().filter_map(|(place, bytes)| self.seen.contains_key(place).then_some(bytes));
+        alone.bytes - known.sum::<usize>()
     }
 
     /// Bytes of all buffers, and of the arrays around them.
@@ -37,8 +46,9 @@ impl HeldBuffers {
 
     /// Counts a buffer.
     pub(super) fn add_buffer(&mut self, buffer: &Buffer) {
-        if self.seen.insert(buffer.data_ptr().as_ptr() as usize) {
-            self.bytes += buffer.capacity();
+        let bytes = buffer.capacity();
+        if self.seen.insert(buffer.data_ptr().as_ptr() as usize, bytes).is_none() {
+            self.bytes += bytes;
         }
     }
 }
@@ -49,6 +59,16 @@ pub(super) fn bytes_of_rows(batch: &RecordBatch) -> usize {
         .columns()
         .iter()
         .map(|column| column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size()));
+    bytes.sum()
+}
+
+/// Bytes of the texts and blobs of a batch that their views do not hold.
+pub(super) fn bytes_of_texts(batch: &RecordBatch) -> usize {
+    let bytes = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::Utf8View => column.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => column.as_binary_view().total_buffer_bytes_used(),
+        _ => 0,
+    });
     bytes.sum()
 }
 
@@ -69,8 +89,11 @@ mod tests {
         whole.add(&batch);
         let mut slices = HeldBuffers::default();
         (0..10).for_each(|slice| slices.add(&batch.slice(slice * 100, 100)));
+        assert_eq!(whole.more_with(&batch), size_of::<ArrayData>());
+        assert_eq!(HeldBuffers::default().more_with(&batch), whole.bytes());
         assert!(whole.bytes() > 1_000 * (16 + 29));
         assert_eq!(slices.bytes() - whole.bytes(), 9 * size_of::<ArrayData>());
         assert_eq!(bytes_of_rows(&batch.slice(0, 100)), 1_600);
+        assert_eq!(bytes_of_texts(&batch.slice(0, 10)), 10 * 30);
     }
 }

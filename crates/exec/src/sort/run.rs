@@ -7,15 +7,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch};
-use arrow::compute::interleave;
+use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch, UInt32Array};
+use arrow::compute::{interleave, take};
 use arrow::datatypes::{ByteViewType, DataType, SchemaRef};
 use arrow::error::ArrowError;
 use rowmill_base::{Broker, Error, Reservation, Result};
 
 use super::OWNER;
 use super::entry::{Entry, PART_ROWS_MAX, Place};
-use super::held::{HeldBuffers, bytes_of_rows};
+use super::held::{HeldBuffers, bytes_of_rows, bytes_of_texts};
 use super::key::KeyLayout;
 use super::long::LongKeys;
 use super::order::Order;
@@ -25,6 +25,9 @@ use crate::share::batch_of;
 pub(super) const RUN_ROWS: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
 /// Bytes of batches that are made a run even if there are fewer rows.
 const RUN_BYTES: usize = 1 << 26;
+
+/// Bytes that a batch may hold besides those of its rows, and those of others with it, before its rows are copied.
+const UNUSED_BYTES_MAX: usize = 1 << 24;
 
 const _: () = assert!(2 * RUN_ROWS <= PART_ROWS_MAX, "a row of a run has a place, whatever the last batch brings");
 
@@ -120,9 +123,14 @@ impl<'a, E: Entry> RunBuilder<'a, E> {
     }
 
     /// Adds the rows of a batch, [`RUN_ROWS`] at most, and to `runs` the run that is full with them.
-    pub(super) fn add(&mut self, batch: RecordBatch, runs: &mut Vec<Run<E>>) -> Result<()> {
+    pub(super) fn add(&mut self, mut batch: RecordBatch, runs: &mut Vec<Run<E>>) -> Result<()> {
+        let used = bytes_of_rows(&batch) + bytes_of_texts(&batch);
+        if self.held.more_with(&batch) > 4 * used + UNUSED_BYTES_MAX {
+            self.memory.grow(used as u64)?;
+            batch = copied(&batch)?;
+        }
         self.held.add(&batch);
-        self.memory.grow(self.held.bytes() as u64 - self.memory.bytes())?;
+        self.memory.grow((self.held.bytes() as u64).saturating_sub(self.memory.bytes()))?;
         self.rows += batch.num_rows();
         self.batches.push(batch);
         match self.rows >= RUN_ROWS || self.held.bytes() >= RUN_BYTES {
@@ -167,6 +175,17 @@ pub(super) fn gather<E: Entry>(parts: &[&RecordBatch], entries: &[E]) -> Result<
         interleave(&arrays, &indices).map_err(failed)
     };
     (0..parts[0].num_columns()).map(column).collect()
+}
+
+/// The same rows in buffers of their own.
+fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
+    let all = UInt32Array::from_iter_values(0..batch.num_rows() as u32);
+    let columns = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::Utf8View => Ok(Arc::new(column.as_string_view().gc()) as ArrayRef),
+        DataType::BinaryView => Ok(Arc::new(column.as_binary_view().gc()) as ArrayRef),
+        _ => take(column, &all, None).map_err(failed),
+    });
+    batch_of(OWNER, batch.schema_ref(), columns.collect::<Result<_>>()?, batch.num_rows())
 }
 
 /// The same values; texts are copied if less than half of what their buffers hold belongs to them.

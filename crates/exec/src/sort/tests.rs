@@ -390,3 +390,14 @@ fn texts_that_take_little_of_their_buffers_are_copied() {
     assert_eq!(texts.value(2), long[9_997]);
     assert!(texts.get_buffer_memory_size() < 1_000);
 }
+
+#[test]
+fn slices_of_large_buffers_do_not_hold_them() {
+    let large = number_batch((0..5_000_000).rev());
+    let slices = (0..100).map(|slice| large.slice(slice * 50_000, 100)).collect();
+    let keys = [SortKey { column: 0, descending: false, nulls_first: false }];
+    let limited = SortRequest { broker: Broker::new(5_000_000), ..request(&number_schema(), &keys) };
+    let sort: Arc<dyn BatchSource> = Sort::new(Values::new(number_schema(), slices), limited).expect("an order");
+    let found = numbers_of(&collect(&sort, 2).expect("ten thousand numbers fit"));
+    assert!(found.is_sorted() && found.len() == 10_000);
+}

@@ -27,7 +27,7 @@ impl Set {
         self.0 >> relation & 1 == 1
     }
 
-    pub(super) fn and(self, other: Set) -> Set {
+    pub(super) fn with(self, other: Set) -> Set {
         Set(self.0 | other.0)
     }
 
@@ -68,7 +68,7 @@ struct Equal {
 impl<'a> Cardinality<'a> {
     pub(super) fn new(graph: &'a JoinGraph) -> Cardinality<'a> {
         let classes = classes_of(graph);
-        let set = |relations: &Vec<usize>| relations.iter().fold(Set(0), |set, relation| set.and(Set::of(*relation)));
+        let set = |relations: &Vec<usize>| relations.iter().fold(Set(0), |set, relation| set.with(Set::of(*relation)));
         let needed = graph.predicates.iter().map(|predicate| set(&predicate.relations)).collect();
         Cardinality { links: links_of(graph, &classes), graph, classes, needed }
     }
@@ -128,7 +128,7 @@ impl<'a> Cardinality<'a> {
             }
             JoinTree::Join(join) => {
                 let (build, probe) = (self.place(&mut join.build), self.place(&mut join.probe));
-                let set = build.set.and(probe.set);
+                let set = build.set.with(probe.set);
                 let is_new = |needed: &Set| {
                     needed.is_within(set) && !needed.is_within(build.set) && !needed.is_within(probe.set)
                 };
@@ -231,7 +231,7 @@ fn unite(equal: &mut Vec<Equal>, relations: [usize; 2]) -> Option<f64> {
     let taken = equal.swap_remove(one.max(other));
     let kept = &mut equal[one.min(other)];
     let most = kept.distinct.max(taken.distinct);
-    kept.relations = kept.relations.and(taken.relations);
+    kept.relations = kept.relations.with(taken.relations);
     kept.distinct = kept.distinct.min(taken.distinct);
     Some(most.log2())
 }

@@ -18,7 +18,7 @@ impl Joined {
 
     /// A join of `rows` rows; the side with fewer rows is the build side.
     fn join(one: Joined, other: Joined, rows: f64) -> Joined {
-        let set = one.set.and(other.set);
+        let set = one.set.with(other.set);
         let (build, probe) =
             if one.tree.rows() <= other.tree.rows() { (one.tree, other.tree) } else { (other.tree, one.tree) };
         let join = Join { build, probe, on: Vec::new(), predicates: Vec::new(), rows };
@@ -52,7 +52,7 @@ fn components(cardinality: &Cardinality<'_>) -> Vec<Vec<usize>> {
         components.retain(|(other, others)| {
             let are_linked = cardinality.are_linked(*other, Set::of(relation));
             if are_linked {
-                set = set.and(*other);
+                set = set.with(*other);
                 relations.extend(others);
             }
             !are_linked
@@ -69,7 +69,7 @@ fn best(relations: &[usize], cardinality: &Cardinality<'_>) -> Joined {
     // A subset has one bit for each relation, so that the subsets of a set come before it.
     for subset in 0..1_usize << sets.len() {
         let members = (0..sets.len()).filter(|relation| subset >> relation & 1 == 1).map(|relation| sets[relation]);
-        let set = members.reduce(Set::and);
+        let set = members.reduce(Set::with);
         let found = set.and_then(|set| search.cheapest_of(subset, || cardinality.rows(set)));
         search.cheapest.push(found);
     }
@@ -184,7 +184,7 @@ fn add_pairs(joined: &[Option<Joined>], pairs: &mut Vec<Pair>, cardinality: &Car
     let Some((Some(last), before)) = joined.split_last() else { return };
     for (side, other) in before.iter().enumerate() {
         let Some(other) = other else { continue };
-        let rows = cardinality.rows(last.set.and(other.set));
+        let rows = cardinality.rows(last.set.with(other.set));
         pairs.push(Pair {
             sides: [side, before.len()],
             is_linked: cardinality.are_linked(last.set, other.set),

@@ -277,7 +277,8 @@ fn random_graph(relations: usize, random: &mut SmallRng) -> JoinGraph {
 
 /// All trees without cross products.
 fn all_trees(relations: &[usize], cardinality: &Cardinality<'_>) -> Vec<JoinTree> {
-    let set = |relations: &[usize]| relations.iter().map(|relation| Set::of(*relation)).reduce(Set::and).expect("some");
+    let set =
+        |relations: &[usize]| relations.iter().map(|relation| Set::of(*relation)).reduce(Set::with).expect("some");
     let rows = cardinality.rows(set(relations));
     if let [relation] = relations {
         return vec![JoinTree::Relation { relation: *relation, rows }];
@@ -358,7 +359,7 @@ fn what_follows_from_equalities_links_and_is_counted_once() {
         JoinGraph { relations: vec![relation; 3], edges: edges.collect(), predicates: Vec::new() }
     };
     let (open, closed) = (chain(&[(0, 1), (1, 2)]), chain(&[(0, 1), (1, 2), (2, 0)]));
-    let all = Set::of(0).and(Set::of(1)).and(Set::of(2));
+    let all = Set::of(0).with(Set::of(1)).with(Set::of(2));
     for graph in [open, closed] {
         let cardinality = Cardinality::new(&graph);
         assert!(cardinality.are_linked(Set::of(0), Set::of(2)));
@@ -378,7 +379,7 @@ fn several_columns_between_two_relations_are_not_taken_for_independent() {
             .equal(("l.a", 1e3), ("r.a", 1e3))
             .equal(("l.b", 1e2), ("r.b", 1e2))
     };
-    let rows = |named: Named| Cardinality::new(&named.graph).rows(Set::of(0).and(Set::of(1)));
+    let rows = |named: Named| Cardinality::new(&named.graph).rows(Set::of(0).with(Set::of(1)));
     assert!((rows(graph(&[])) - 1e6 * 5e3 / 1e3 / 1e1).abs() < 1.0);
     // A row of l meets one row of all of r.
     assert!((rows(graph(&[&["b", "a"]])) - 1e6 * 0.5).abs() < 1.0);

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! direct   few possible keys: an array with a place for each (direct.rs)
+//! ranked   more possible keys: a bit for each, and entries of those that there are (ranked.rs)
 //! hashed   open addressing; a slot holds the word, so that a key is found with one look into memory (hashed.rs)
 //! ```
 //!
@@ -14,6 +15,7 @@
 mod direct;
 mod hashed;
 mod lists;
+mod ranked;
 
 use rowmill_base::{Reservation, Result};
 
@@ -21,6 +23,7 @@ use self::direct::Direct;
 pub(super) use self::hashed::Hashing;
 use self::hashed::{HashTable, Hashed};
 use self::lists::{Keys, LIST};
+use self::ranked::{Ranked, RankedKeys};
 use super::packing::NO_KEY;
 
 /// The entry of a key that no row has.
@@ -34,16 +37,22 @@ const ROWS_PER_PARTITION: usize = if cfg!(test) { 1 << 3 } else { 1 << 15 };
 /// Partitions at most, so that rows can be put into all of them at a time.
 const PARTITIONS_MAX: usize = 1 << 10;
 
-/// Keys that there can be per row for which an array with a place for each takes no more memory than a hash table.
-const DIRECT_KEYS_PER_ROW: u64 = 8;
-/// Keys for which an array is small anyhow.
-const DIRECT_KEYS_ALWAYS: u64 = 1 << 12;
+/// Possible keys per row up to which there is an entry for each.
+const DIRECT_KEYS_PER_ROW: u64 = 4;
+/// Possible keys for which their entries are few anyhow.
+const DIRECT_KEYS_ALWAYS: u64 = if cfg!(test) { 1 << 3 } else { 1 << 12 };
+/// Possible keys per row up to which there is a bit for each.
+const RANKED_KEYS_PER_ROW: u64 = 64;
+/// Keys of a partition of bits: so many entries fit the second cache while it is made.
+const RANKED_KEYS_PER_PARTITION: u64 = if cfg!(test) { 1 << 4 } else { 1 << 17 };
 
 /// How words are cut into partitions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Partitioning {
     /// By ranges of `1 << shift` keys, of which there are `keys`.
     Direct { keys: u64, shift: u32 },
+    /// The same.
+    Ranked { keys: u64, shift: u32 },
     /// By the highest bits of their hashes.
     Hashed { bits: u32, hashing: Hashing },
 }
@@ -65,6 +74,7 @@ pub(super) struct Table {
 #[derive(Debug)]
 enum Slots {
     Direct(Vec<u32>),
+    Ranked(RankedKeys),
     Hashed(HashTable),
 }
 
@@ -73,19 +83,24 @@ impl Partitioning {
     pub(super) fn new(rows: usize, keys: Option<u64>, hashing: Hashing) -> Partitioning {
         let partitions = rows.div_ceil(ROWS_PER_PARTITION).clamp(1, PARTITIONS_MAX);
         let direct_max = DIRECT_KEYS_ALWAYS.max(rows as u64 * DIRECT_KEYS_PER_ROW);
-        match keys.filter(|keys| *keys <= direct_max) {
-            Some(keys) => {
-                let shift = keys.div_ceil(partitions as u64).max(1).next_power_of_two().ilog2();
-                Partitioning::Direct { keys, shift }
+        let ranked_max = rows as u64 * RANKED_KEYS_PER_ROW;
+        let shift = |keys: u64, partitions: u64| keys.div_ceil(partitions).max(1).next_power_of_two().ilog2();
+        match keys {
+            Some(keys) if keys <= direct_max => Partitioning::Direct { keys, shift: shift(keys, partitions as u64) },
+            Some(keys) if keys <= ranked_max => {
+                let partitions = keys.div_ceil(RANKED_KEYS_PER_PARTITION).min(PARTITIONS_MAX as u64);
+                Partitioning::Ranked { keys, shift: shift(keys, partitions) }
             }
-            None => Partitioning::Hashed { bits: partitions.next_power_of_two().ilog2(), hashing },
+            _ => Partitioning::Hashed { bits: partitions.next_power_of_two().ilog2(), hashing },
         }
     }
 
     /// Partitions.
     pub(super) fn count(&self) -> usize {
         match self {
-            Partitioning::Direct { keys, shift } => keys.div_ceil(1 << shift).max(1) as usize,
+            Partitioning::Direct { keys, shift } | Partitioning::Ranked { keys, shift } => {
+                keys.div_ceil(1 << shift).max(1) as usize
+            }
             Partitioning::Hashed { bits, .. } => 1 << bits,
         }
     }
@@ -94,7 +109,9 @@ impl Partitioning {
     pub(super) fn scatter(&self, words: &[u64], first_row: u32, parts: &mut [Part]) {
         match *self {
             _ if parts.len() == 1 => parts[0].extend_with_keys(words, first_row),
-            Partitioning::Direct { shift, .. } => scatter(words, first_row, parts, |word| (word >> shift) as usize),
+            Partitioning::Direct { shift, .. } | Partitioning::Ranked { shift, .. } => {
+                scatter(words, first_row, parts, |word| (word >> shift) as usize);
+            }
             Partitioning::Hashed { bits, hashing } => {
                 scatter(words, first_row, parts, |word| hashed::partition(hashing.of(word), bits));
             }
@@ -115,12 +132,18 @@ impl Partitioning {
         let before = memory.bytes();
         memory.grow((Keys::bytes_max(rows) + lists::bytes_max(rows)) as u64)?;
         let (slots, lists) = match *self {
-            Partitioning::Direct { keys, shift } => {
+            Partitioning::Direct { keys, shift } | Partitioning::Ranked { keys, shift } => {
                 let first_key = (partition as u64) << shift;
                 let keys = (keys - first_key).min(1 << shift) as usize;
                 memory.grow((keys * size_of::<u32>()) as u64)?;
                 let (entries, lists) = direct::build(parts, first_key, keys, lists_start);
-                (Slots::Direct(entries), lists)
+                match self {
+                    Partitioning::Ranked { .. } => {
+                        memory.grow(RankedKeys::bytes_max(keys, rows) as u64)?;
+                        (Slots::Ranked(RankedKeys::new(&entries)), lists)
+                    }
+                    _ => (Slots::Direct(entries), lists),
+                }
             }
             Partitioning::Hashed { hashing, .. } => {
                 let (table, lists) = hashed::build(parts, hashing, lists_start, is_same, memory)?;
@@ -202,6 +225,7 @@ impl Table {
     fn bytes(&self) -> u64 {
         let slots = match &self.slots {
             Slots::Direct(entries) => entries.len() * size_of::<u32>(),
+            Slots::Ranked(keys) => keys.bytes(),
             Slots::Hashed(table) => table.bytes(),
         };
         (slots + self.lists.capacity() * size_of::<u32>()) as u64
@@ -218,6 +242,7 @@ pub(super) struct Index {
 #[derive(Debug)]
 enum Tables {
     Direct(Direct),
+    Ranked(Ranked),
     Hashed(Hashed),
 }
 
@@ -253,6 +278,9 @@ impl Index {
             Partitioning::Direct { shift, .. } => {
                 Tables::Direct(Direct::new(slots.map(Slots::direct).collect(), shift))
             }
+            Partitioning::Ranked { shift, .. } => {
+                Tables::Ranked(Ranked::new(slots.map(Slots::ranked).collect(), shift))
+            }
             Partitioning::Hashed { bits, hashing } => {
                 Tables::Hashed(Hashed::new(slots.map(Slots::hashed).collect(), bits, hashing))
             }
@@ -271,6 +299,7 @@ impl Index {
         entries.reserve(words.len());
         match &self.tables {
             Tables::Direct(direct) => direct.find(words, entries),
+            Tables::Ranked(ranked) => ranked.find(words, entries),
             Tables::Hashed(hashed) => hashed.find(words, entries),
         }
     }
@@ -278,7 +307,7 @@ impl Index {
     /// The entry of the key with this word that has a row which `is_it`.
     pub(super) fn find_one(&self, word: u64, is_it: impl Fn(u32) -> bool) -> u32 {
         match &self.tables {
-            Tables::Direct(_) => unreachable!("places are found by whole keys"),
+            Tables::Direct(_) | Tables::Ranked(_) => unreachable!("places are found by whole keys"),
             Tables::Hashed(hashed) => hashed.find_one(word, |entry| is_it(self.first(entry))),
         }
     }
@@ -310,18 +339,85 @@ impl Index {
     }
 }
 
+/// Why a table is never of another form than it is asked for.
+const ONE_FORM: &str = "all partitions are of one form";
+
 impl Slots {
     fn direct(self) -> Vec<u32> {
         match self {
             Slots::Direct(entries) => entries,
-            Slots::Hashed(_) => unreachable!("all partitions are of one form"),
+            _ => unreachable!("{ONE_FORM}"),
+        }
+    }
+
+    fn ranked(self) -> RankedKeys {
+        match self {
+            Slots::Ranked(keys) => keys,
+            _ => unreachable!("{ONE_FORM}"),
         }
     }
 
     fn hashed(self) -> HashTable {
         match self {
             Slots::Hashed(table) => table,
-            Slots::Direct(_) => unreachable!("all partitions are of one form"),
+            _ => unreachable!("{ONE_FORM}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+    use rowmill_base::Broker;
+
+    use super::*;
+
+    /// The index of words in two parts, each word being a key.
+    fn index(partitioning: Partitioning, words: &[u64]) -> Index {
+        let mut memory = Broker::new(1 << 30).reservation("test");
+        let half = words.len() / 2;
+        let mut parts = vec![vec![Part::default(); partitioning.count()]; 2];
+        partitioning.scatter(&words[..half], 0, &mut parts[0]);
+        partitioning.scatter(&words[half..], half as u32, &mut parts[1]);
+        let of = |partition: usize| [&parts[0][partition], &parts[1][partition]];
+        let starts = list_starts((0..partitioning.count()).map(|partition| of(partition).map(Part::len).iter().sum()));
+        let table = |partition: usize| {
+            partitioning.table(partition, &of(partition), starts[partition], |_, _| true, &mut memory).expect("memory")
+        };
+        let tables = (0..partitioning.count()).map(table).collect();
+        Index::new(partitioning, tables, &starts, &mut memory).expect("memory")
+    }
+
+    #[test]
+    fn every_row_is_found_by_its_key() {
+        let random = &mut SmallRng::seed_from_u64(1);
+        for keys in [1, 5, 100, 3_000, u64::MAX] {
+            for rows in [0, 1, 10, 1_000] {
+                for all_equal in [false, true] {
+                    let mut word = |_| if random.random_bool(0.1) { NO_KEY } else { random.random_range(0..keys) };
+                    let words: Vec<u64> = (0..rows).map(&mut word).collect();
+                    let asked: Vec<u64> = words.iter().copied().chain((0..100).map(&mut word)).collect();
+                    let partitioning = Partitioning::new(rows, Some(keys), Hashing { all_equal });
+                    let index = index(partitioning, &words);
+                    let (mut entries, mut counts) = (Vec::new(), Vec::new());
+                    index.find(&asked, &mut entries);
+                    index.count(&entries, &mut counts);
+                    for ((word, entry), count) in asked.iter().zip(&entries).zip(counts) {
+                        let mut found = index.rows(entry, count).to_vec();
+                        found.sort_unstable();
+                        let is_it = |row: &u32| *word != NO_KEY && words[*row as usize] == *word;
+                        let expected: Vec<u32> = (0..rows as u32).filter(is_it).collect();
+                        assert_eq!(found, expected, "{word} of {rows} below {keys}, {partitioning:?}");
+                        assert!(*entry == NONE || found.contains(&index.first(*entry)));
+                    }
+                    let mut all: Vec<u64> = words.iter().copied().filter(|word| *word != NO_KEY).collect();
+                    let some = all.len();
+                    all.sort_unstable();
+                    all.dedup();
+                    assert_eq!(index.is_unique(), all.len() == some);
+                }
+            }
         }
     }
 }

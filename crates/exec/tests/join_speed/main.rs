@@ -1,6 +1,7 @@
 //! How fast joins are: `cargo test --release -p rowmill-exec --test join_speed -- --ignored --nocapture`. With
 //! `ROWMILL_JOIN` only those whose name holds its value are run.
 
+// What is measured is printed.
 #![allow(clippy::print_stdout)]
 
 mod stored;
@@ -118,7 +119,7 @@ fn measure(name: &str, build: &[i64], probe: &[i64], texts: bool, kind: JoinKind
     let (build_rows, probe_rows) = (build.len(), probe.len());
     let (build, probe) = (Memory::new(build, texts), Memory::new(probe, texts));
     let best = |batches: usize| {
-        (0..9).map(|_| run(build.again(usize::MAX), probe.again(batches), kind)).min().expect("nine runs")
+        (0..runs()).map(|_| run(build.again(usize::MAX), probe.again(batches), kind)).min().expect("a run")
     };
     let (built, ..) = best(0);
     let (all, rows, bytes) = best(usize::MAX);
@@ -180,8 +181,8 @@ fn measure_stored(name: &str, build: &[i64], table: &Arc<Stored>, rows: usize) {
     }
     let build = Memory::new(build, false);
     let best = |filters: bool| {
-        let runs = (0..9).map(|_| run(build.again(usize::MAX), table.scan(BATCH_ROWS, filters), JoinKind::Inner));
-        let (time, found, _) = runs.min().expect("nine runs");
+        let runs = (0..runs()).map(|_| run(build.again(usize::MAX), table.scan(BATCH_ROWS, filters), JoinKind::Inner));
+        let (time, found, _) = runs.min().expect("a run");
         (time.as_secs_f64() * 1e9 / rows as f64, found)
     };
     let ((with, found), (without, same)) = (best(true), best(false));
@@ -218,4 +219,9 @@ fn filters_are_worth_their_time() {
     let table = Stored::new(&[(0..4 * ORDERS).map(|row| key(row / 4)).collect(), numbers, others]);
     let near: Vec<i64> = (ORDERS / 2..ORDERS / 2 + ORDERS / 100).map(key).collect();
     measure_stored("near each other", &near, &table, 4 * ORDERS as usize);
+}
+
+/// Runs of which the best counts, `ROWMILL_RUNS` or nine.
+fn runs() -> usize {
+    std::env::var("ROWMILL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(9)
 }

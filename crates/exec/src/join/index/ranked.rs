@@ -1,0 +1,99 @@
+//! A bit for every possible key, and the entries of those that there are, in partitions.
+//!
+//! How many keys are before one is where its entry is. That number is kept beside every 64 bits, so that a key that is
+//! not there costs one look into little memory, and one that is there a second look.
+
+use super::NONE;
+
+/// Keys of a group of bits.
+const GROUP_KEYS: usize = u64::BITS as usize;
+
+/// Bits of keys one behind the other, and how many are set before them.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
+struct Group {
+    bits: u64,
+    before: u32,
+}
+
+/// One partition.
+#[derive(Debug)]
+pub(super) struct RankedKeys {
+    groups: Vec<Group>,
+    entries: Vec<u32>,
+}
+
+impl RankedKeys {
+    /// Of the entries of all possible keys of a partition.
+    pub(super) fn new(direct: &[u32]) -> RankedKeys {
+        let mut groups = Vec::with_capacity(direct.len().div_ceil(GROUP_KEYS));
+        let mut entries = Vec::with_capacity(direct.iter().filter(|entry| **entry != NONE).count() + 1);
+        for direct in direct.chunks(GROUP_KEYS) {
+            let before = entries.len() as u32;
+            let mut bits = 0;
+            for (place, entry) in direct.iter().enumerate().filter(|(_, entry)| **entry != NONE) {
+                bits |= 1 << place;
+                entries.push(*entry);
+            }
+            groups.push(Group { bits, before });
+        }
+        // Keys behind the last one have a place too.
+        entries.push(NONE);
+        RankedKeys { groups, entries }
+    }
+
+    /// Bytes for so many possible keys, of which there are so many at most.
+    pub(super) fn bytes_max(keys: usize, rows: usize) -> usize {
+        keys.div_ceil(GROUP_KEYS) * size_of::<Group>() + (rows.min(keys) + 1) * size_of::<u32>()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.groups.len() * size_of::<Group>() + self.entries.capacity() * size_of::<u32>()
+    }
+}
+
+/// The entries of all keys.
+#[derive(Debug)]
+pub(super) struct Ranked {
+    /// Of `1 << shift` keys each.
+    partitions: Vec<RankedKeys>,
+    shift: u32,
+}
+
+impl Ranked {
+    pub(super) fn new(partitions: Vec<RankedKeys>, shift: u32) -> Ranked {
+        Ranked { partitions, shift }
+    }
+
+    #[inline]
+    fn entry(&self, key: u64) -> u32 {
+        let Some(partition) = self.partitions.get((key >> self.shift) as usize) else { return NONE };
+        let place = (key & ((1 << self.shift) - 1)) as usize;
+        let Some(Group { bits, before }) = partition.groups.get(place / GROUP_KEYS).copied() else { return NONE };
+        let bit = (place % GROUP_KEYS) as u32;
+        let rank = before + (bits & !(u64::MAX << bit)).count_ones();
+        // Whether a key is there is as good as random, so that it must not be branched on: all bits if it is not.
+        let missing = ((bits >> bit & 1) as u32).wrapping_sub(1);
+        partition.entries[rank as usize] | missing
+    }
+
+    /// Appends the entries of keys.
+    pub(super) fn find(&self, keys: &[u64], entries: &mut Vec<u32>) {
+        entries.extend(keys.iter().map(|key| self.entry(*key)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_its_entry() {
+        let direct: Vec<u32> = (0..1_000).map(|key| if key % 7 == 3 || key > 990 { key * 2 } else { NONE }).collect();
+        let partitions = direct.chunks(256).map(RankedKeys::new).collect();
+        let mut entries = Vec::new();
+        Ranked::new(partitions, 8).find(&(0..1_100).chain([u64::MAX]).collect::<Vec<_>>(), &mut entries);
+        assert_eq!(entries[..1_000], direct);
+        assert!(entries[1_000..].iter().all(|entry| *entry == NONE));
+    }
+}

@@ -18,7 +18,7 @@ pub mod project;
 pub mod quotient;
 pub mod regexp;
 pub mod scan;
-mod share;
+pub mod share;
 pub mod sort;
 #[cfg(test)]
 mod test_input;

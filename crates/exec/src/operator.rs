@@ -3,6 +3,7 @@
 //! A plan is built from its root down, because an operator may take over what is below it: a grouping reads the blocks
 //! of the table that it stands on itself, and a sort that wants few rows tells the grouping or scan below.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -24,6 +25,7 @@ use crate::project::{Project, Projected};
 use crate::scan::{ScanMetrics, ScanRequest, TableScan, TopKey, TopRequest};
 use crate::share::with_nulls;
 use crate::sort::{Sort, SortRequest};
+use crate::union::Union;
 
 /// Above so many rows their keys are no small thing for a scan to keep.
 const TOP_ROWS_MAX: usize = 10_000;
@@ -34,6 +36,8 @@ pub struct Environment<'a> {
     pub tables: &'a [Arc<dyn TableSource>],
     /// The functions that it names by number.
     pub functions: &'a [Arc<dyn VectorFunction>],
+    /// The plans that others run, by number.
+    pub foreign: &'a BTreeMap<usize, Arc<dyn BatchSource>>,
     /// Rows of a batch at most.
     pub batch_rows: usize,
     /// Ends the work early.
@@ -201,6 +205,13 @@ impl Environment<'_> {
                 };
                 (Sort::new(input, request)?, None, vec![below])
             }
+            Node::Union { inputs, schema } => {
+                // What is wished for of all together is enough of each.
+                let built = inputs.iter().map(|input| self.build(input, wish));
+                let (sources, below) = built.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+                (Union::new(sources, Arc::clone(schema)), None, below)
+            }
+            Node::Foreign(foreign) => (Arc::clone(&self.foreign[&foreign.plan]), None, Vec::new()),
             Node::Limit { input, skip, rows } => {
                 let wish = rows.map_or(Wish::All, |rows| Wish::Any(skip + rows));
                 let (input, below) = self.build(input, wish)?;

@@ -10,7 +10,7 @@ use crate::batch::Batches;
 
 /// A share whose batches are those that `next` gives. After an error or the end it lets go of `next`, and with it of
 /// the shares that it reads.
-pub(crate) fn share(next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static) -> Batches {
+pub fn share(next: impl FnMut() -> Result<Option<RecordBatch>> + Send + 'static) -> Batches {
     Box::new(Share { next: Some(next) })
 }
 
@@ -31,7 +31,7 @@ impl<N: FnMut() -> Result<Option<RecordBatch>>> Iterator for Share<N> {
 }
 
 /// The same columns, any of which may be NULL: what is known of NULLs binds no batch.
-pub(crate) fn with_nulls(schema: &SchemaRef) -> SchemaRef {
+pub fn with_nulls(schema: &SchemaRef) -> SchemaRef {
     let fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }

@@ -53,6 +53,15 @@ pub enum Node {
         /// Rows behind those that are given at most.
         rows: Option<usize>,
     },
+    /// The rows of all inputs.
+    Union {
+        /// Inputs, whose columns have the types of `schema`.
+        inputs: Vec<Arc<Node>>,
+        /// The result.
+        schema: SchemaRef,
+    },
+    /// What a plan gives that the engine does not run.
+    Foreign(Foreign),
     /// Some of the rows, in the order in which they come.
     Limit {
         /// The rows.
@@ -73,6 +82,17 @@ pub struct Scan {
     pub columns: Vec<usize>,
     /// Conditions that all have to be true; their columns are positions in the table's definition.
     pub predicates: Vec<Predicate>,
+    /// The result.
+    pub schema: SchemaRef,
+}
+
+/// Rows of a plan that the engine does not run.
+#[derive(Clone, Debug)]
+pub struct Foreign {
+    /// The plan, by its number among those that travel beside this one.
+    pub plan: usize,
+    /// Rows that are expected.
+    pub rows: u64,
     /// The result.
     pub schema: SchemaRef,
 }
@@ -171,7 +191,11 @@ impl Node {
     pub fn schema(&self) -> &SchemaRef {
         match self {
             Node::Scan(scan) => &scan.schema,
-            Node::Project { schema, .. } | Node::Group { schema, .. } | Node::Join(Join { schema, .. }) => schema,
+            Node::Project { schema, .. }
+            | Node::Group { schema, .. }
+            | Node::Join(Join { schema, .. })
+            | Node::Union { schema, .. }
+            | Node::Foreign(Foreign { schema, .. }) => schema,
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => input.schema(),
         }
     }
@@ -190,22 +214,31 @@ impl Node {
                 Some(aggregate) => group.aggregates[aggregate].function != AggregateFunction::Count,
             },
             Node::Join(join) => join.is_nullable(join.output[column]),
+            Node::Union { inputs, .. } => inputs.iter().any(|input| input.is_nullable(column)),
+            Node::Foreign(_) => true,
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
                 input.is_nullable(column)
             }
         }
     }
 
+    /// Calls `each` with this operator and all below it, an operator before its inputs.
+    pub fn each<'a>(&'a self, each: &mut dyn FnMut(&'a Node)) {
+        each(self);
+        self.inputs().into_iter().for_each(|input| input.each(each));
+    }
+
     /// What the operator works on.
     pub fn inputs(&self) -> Vec<&Node> {
         match self {
-            Node::Scan(_) => Vec::new(),
+            Node::Scan(_) | Node::Foreign(_) => Vec::new(),
             Node::Filter { input, .. }
             | Node::Project { input, .. }
             | Node::Group { input, .. }
             | Node::Sort { input, .. }
             | Node::Limit { input, .. } => vec![input],
             Node::Join(join) => vec![&join.build, &join.probe],
+            Node::Union { inputs, .. } => inputs.iter().map(|input| &**input).collect(),
         }
     }
 }

@@ -39,6 +39,8 @@ impl Node {
                 let verb = if rows.is_some() { "Top rows" } else { "Sort" };
                 format!("{verb}: by [{}]{}", order.join(", "), bounds(*skip, *rows))
             }
+            Node::Union { inputs, .. } => format!("Union: of {}", inputs.len()),
+            Node::Foreign(_) => "Rows of another plan".to_owned(),
             Node::Limit { skip, rows, .. } => format!("Limit{}", bounds(*skip, *rows).replacen(',', ":", 1)),
         }
     }
@@ -60,6 +62,13 @@ impl Node {
                 let all = join_names(join, names);
                 join.output.iter().map(|column| all[*column].clone()).collect()
             }
+            Node::Foreign(foreign) => {
+                foreign.schema.fields().iter().map(|field| Cow::Borrowed(field.name().as_str())).collect()
+            }
+            Node::Union { inputs, schema } => match inputs.first() {
+                Some(first) => first.column_names(names),
+                None => schema.fields().iter().map(|field| Cow::Borrowed(field.name().as_str())).collect(),
+            },
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
                 input.column_names(names)
             }

@@ -95,7 +95,7 @@ fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
 }
 
 /// One line per operator, each below the one that it feeds.
-fn tree(plan: &Arc<dyn ExecutionPlan>, branch: &str, stem: &str, measured: bool, lines: &mut Vec<String>) {
+pub(crate) fn tree(plan: &Arc<dyn ExecutionPlan>, branch: &str, stem: &str, measured: bool, lines: &mut Vec<String>) {
     let plan = operator::telling(plan);
     if let Some(native) = (&**plan as &dyn std::any::Any).downcast_ref::<NativeExec>() {
         native.tree(branch, stem, measured, lines);

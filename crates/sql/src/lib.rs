@@ -23,6 +23,7 @@ mod logical;
 mod names;
 mod native;
 mod open_transaction;
+mod operators;
 mod outcome;
 mod parse;
 mod plan_cache;

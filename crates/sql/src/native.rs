@@ -5,6 +5,7 @@
 //! are the result ([`table`]).
 
 mod estimate;
+mod foreign;
 mod function;
 mod group;
 mod join;
@@ -14,6 +15,7 @@ mod regexp;
 mod rows;
 mod table;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -27,6 +29,7 @@ use rowmill_storage::TableSource;
 
 use self::lowering::{Lowered, Lowerer};
 use crate::catalog::StatementContext;
+use crate::operators;
 
 pub(crate) use table::NativeExec;
 
@@ -39,8 +42,8 @@ pub(crate) enum Lowering {
 }
 
 /// Lowers `plan` as far as the engine runs it.
-pub(crate) fn lower(plan: LogicalPlan, state: &SessionState) -> Result<Lowering> {
-    let mut lowerer = Lowerer::new(state);
+pub(crate) fn lower(plan: LogicalPlan, state: &SessionState, context: &Arc<StatementContext>) -> Result<Lowering> {
+    let mut lowerer = Lowerer::new(state, context);
     match lowerer.lower(plan.clone())? {
         Lowered::Native(rows) => Ok(match lowerer.whole(*rows, &plan)? {
             Some(native) => Lowering::Whole(native, Arc::clone(plan.schema().inner())),
@@ -65,6 +68,8 @@ pub(crate) struct PlanShape {
 pub(crate) struct NativePlan {
     shape: Arc<PlanShape>,
     tables: Vec<Arc<dyn TableSource>>,
+    /// What DataFusion runs below, by the numbers that the shape gives it.
+    foreign: BTreeMap<usize, LogicalPlan>,
     context: Arc<StatementContext>,
 }
 
@@ -73,7 +78,21 @@ impl NativePlan {
     pub(crate) fn over(shape: Arc<PlanShape>, context: &Arc<StatementContext>) -> Option<NativePlan> {
         let table = |id: &TableId| Some(context.snapshot.table(*id)? as Arc<dyn TableSource>);
         let tables = shape.tables.iter().map(table).collect::<Option<Vec<_>>>()?;
-        Some(NativePlan { shape, tables, context: Arc::clone(context) })
+        Some(NativePlan { shape, tables, foreign: BTreeMap::new(), context: Arc::clone(context) })
+    }
+
+    /// Whether the engine runs all of it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.foreign.is_empty()
+    }
+
+    /// The leaf that runs it and gives the columns of `schema`, with what is below planned too.
+    pub(crate) async fn exec(mut self, schema: SchemaRef, state: &SessionState) -> Result<Arc<NativeExec>> {
+        let mut foreign = BTreeMap::new();
+        for (number, plan) in std::mem::take(&mut self.foreign) {
+            foreign.insert(number, operators::plan(plan, state, &self.context).await?);
+        }
+        Ok(NativeExec::new(self, foreign, schema))
     }
 
     /// What does not depend on the snapshot.

@@ -32,9 +32,10 @@ use rowmill_txn::Snapshot;
 
 use crate::catalog::StatementContext;
 use crate::errors::to_datafusion;
-use crate::guards::{StatementLimits, check_growth, guard_joins, guard_plan, run_on_large_stack};
+use crate::guards::{StatementLimits, check_growth, run_on_large_stack};
 use crate::names::Spellings;
 use crate::native::{self, Lowering, NativeExec, NativePlan};
+use crate::operators;
 use crate::outcome::{ProgressFn, RowStream};
 use crate::plan_cache::{CachedPlan, is_timeless};
 use crate::planner::Planner;
@@ -121,19 +122,20 @@ impl Draft {
             let is_reusable = !has_params && is_timeless(&plan)?;
             let plan = state.optimize(&plan)?;
             let lowering = match self.context.settings.flag("native_operators") {
-                true => native::lower(plan, &state)?,
+                true => native::lower(plan, &state, &self.context)?,
                 false => Lowering::Mixed(plan),
             };
             Ok(match lowering {
                 Lowering::Whole(plan, schema) => {
                     let named = named_schema(&schema, &names);
+                    let is_reusable = is_reusable && plan.is_whole();
                     let cached = CachedPlan { shape: Arc::clone(plan.shape()), schema: Arc::clone(&named) };
-                    let native = NativeExec::new(plan, schema);
+                    let native = plan.exec(schema, &state).await?;
                     let plan = Arc::clone(&native) as Arc<dyn ExecutionPlan>;
                     (plan, named, Some(native), is_reusable.then_some(cached))
                 }
                 Lowering::Mixed(plan) => {
-                    let plan = mixed_plan(plan, &state, &self.context).await?;
+                    let plan = operators::plan(plan, &state, &self.context).await?;
                     let named = named_schema(&plan.schema(), &names);
                     (plan, named, None, None)
                 }
@@ -142,17 +144,6 @@ impl Draft {
         let (plan, schema, native, reusable) = planned.map_err(|error| self.planner.translate(error, &self.context))?;
         Ok(ReadyQuery { context: self.context, task: state.task_ctx(), plan, schema, native, reusable })
     }
-}
-
-/// The operators of a plan that DataFusion runs, with places where they look at the cancel flag.
-async fn mixed_plan(
-    plan: LogicalPlan,
-    state: &SessionState,
-    context: &StatementContext,
-) -> PlanResult<Arc<dyn ExecutionPlan>> {
-    let plan = guard_joins(plan, &context.cancel)?;
-    let plan = state.query_planner().create_physical_plan(&plan, state).await?;
-    guard_plan(plan, &context.cancel, context.settings.number("recursion_max"))
 }
 
 /// The plan of `statement`, and the names of its columns as spelled.
@@ -244,7 +235,7 @@ impl Work<'_> {
         let CachedPlan { shape, schema } = self.plans().lock().plan(self.statement.text(), self.settings(), version)?;
         let context = self.context(Arc::clone(snapshot));
         let plan = NativePlan::over(shape, &context)?;
-        let native = NativeExec::new(plan, Arc::clone(&schema));
+        let native = NativeExec::new(plan, Default::default(), Arc::clone(&schema));
         let plan = Arc::clone(&native) as Arc<dyn ExecutionPlan>;
         Some(ReadyQuery { context, task: self.planner().task(), plan, schema, native: Some(native), reusable: None })
     }

@@ -64,10 +64,6 @@ impl SnapshotTable {
     pub(crate) fn source(&self) -> &Arc<dyn TableSource> {
         &self.source
     }
-
-    pub(crate) fn context(&self) -> &Arc<StatementContext> {
-        &self.context
-    }
 }
 
 #[async_trait]

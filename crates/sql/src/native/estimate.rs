@@ -28,6 +28,8 @@ pub(super) fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
             of(input).min(rows.map_or(f64::INFINITY, |rows| rows as f64))
         }
         Node::Join(join) => join_count(join, tables),
+        Node::Union { inputs, .. } => inputs.iter().map(|input| of(input)).sum(),
+        Node::Foreign(foreign) => foreign.rows as f64,
     };
     rows.max(1.0)
 }
@@ -62,7 +64,8 @@ pub(super) fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Scan(scan) => tables[scan.table].row_count() as f64,
         Node::Filter { input, .. } | Node::Project { input, .. } => whole_count(input, tables),
         Node::Join(join) => whole_count(&join.build, tables).max(whole_count(&join.probe, tables)),
-        Node::Group { .. } | Node::Sort { .. } | Node::Limit { .. } => row_count(node, tables),
+        Node::Union { inputs, .. } => inputs.iter().map(|input| whole_count(input, tables)).sum(),
+        Node::Group { .. } | Node::Sort { .. } | Node::Limit { .. } | Node::Foreign(_) => row_count(node, tables),
     }
 }
 

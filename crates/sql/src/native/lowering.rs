@@ -3,22 +3,23 @@
 //! A plan is taken from its leaves up, as far as the engine runs it. What it does not run stays a node of the logical plan
 //! over leaves that are native.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef, SchemaRef};
 use datafusion::catalog::default_table_source::source_as_provider;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::Sort as SortExpr;
-use datafusion::logical_expr::logical_plan::{FetchType, Filter, Limit, Projection, SkipType, Sort, TableScan};
+use datafusion::logical_expr::logical_plan::{FetchType, Filter, Limit, Projection, SkipType, Sort, TableScan, Union};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan as plan;
 use rowmill_plan::{Names, Node, Predicate, SortKey};
 use rowmill_storage::TableSource;
 
+use super::foreign::is_worth_a_border;
 use super::function::ExprFunction;
 use super::join::narrowed;
 use super::rows::Rows;
@@ -40,36 +41,75 @@ pub(super) enum Lowered {
 /// Lowers one logical plan.
 pub(super) struct Lowerer<'a> {
     state: &'a SessionState,
-    /// Of the statement, once a table has been met.
-    context: Option<Arc<StatementContext>>,
+    context: &'a Arc<StatementContext>,
     tables: Vec<Arc<dyn TableSource>>,
     functions: Vec<Arc<dyn VectorFunction>>,
     /// The functions as EXPLAIN shows them.
     texts: Vec<String>,
+    /// What DataFusion runs below.
+    pub(super) foreign: Vec<LogicalPlan>,
+    /// Recursive queries around what is lowered: it runs once a round.
+    rounds: usize,
     /// Columns of operators that were named.
     named: usize,
 }
 
 impl<'a> Lowerer<'a> {
-    pub(super) fn new(state: &'a SessionState) -> Lowerer<'a> {
-        Lowerer { state, context: None, tables: Vec::new(), functions: Vec::new(), texts: Vec::new(), named: 0 }
+    pub(super) fn new(state: &'a SessionState, context: &'a Arc<StatementContext>) -> Lowerer<'a> {
+        Lowerer {
+            state,
+            context,
+            tables: Vec::new(),
+            functions: Vec::new(),
+            texts: Vec::new(),
+            foreign: Vec::new(),
+            rounds: 0,
+            named: 0,
+        }
     }
 
     /// Lowers what can be of `plan`.
     pub(super) fn lower(&mut self, plan: LogicalPlan) -> Result<Lowered> {
+        let is_recursive = usize::from(matches!(plan, LogicalPlan::RecursiveQuery(_)));
+        self.rounds += is_recursive;
         let inputs: Vec<LogicalPlan> = plan.inputs().into_iter().cloned().collect();
-        let mut lowered = Vec::with_capacity(inputs.len());
+        let inputs = inputs.into_iter().map(|input| self.lower(input)).collect::<Result<Vec<_>>>()?;
+        self.rounds -= is_recursive;
+        // What is lowered in vain is forgotten.
+        let marks = (self.functions.len(), self.tables.len(), self.foreign.len());
+        let lowered = match self.operands(&plan, &inputs)? {
+            Some(operands) => self.node(&plan, &operands)?,
+            None => None,
+        };
+        match lowered {
+            Some(rows) => Ok(Lowered::Native(Box::new(rows))),
+            None => {
+                self.functions.truncate(marks.0);
+                self.texts.truncate(marks.0);
+                self.tables.truncate(marks.1);
+                self.foreign.truncate(marks.2);
+                self.foreign(plan, inputs)
+            }
+        }
+    }
+
+    /// The inputs of `plan`, if the engine should run it over them.
+    fn operands(&mut self, plan: &LogicalPlan, inputs: &[Lowered]) -> Result<Option<Vec<Rows>>> {
+        let all_native = inputs.iter().all(|input| matches!(input, Lowered::Native(_)));
+        if !all_native && (self.rounds > 0 || !is_worth_a_border(plan, inputs)) {
+            return Ok(None);
+        }
+        let mut operands = Vec::with_capacity(inputs.len());
         for input in inputs {
-            lowered.push(self.lower(input)?);
+            match input {
+                Lowered::Native(rows) => operands.push(Rows::clone(rows)),
+                Lowered::Foreign(plan) => match self.over_border(plan)? {
+                    Some(rows) => operands.push(rows),
+                    None => return Ok(None),
+                },
+            }
         }
-        if lowered.iter().all(|input| matches!(input, Lowered::Native(_))) {
-            let natives = lowered.into_iter().map(|input| match input {
-                Lowered::Native(rows) => *rows,
-                Lowered::Foreign(_) => unreachable!("all inputs are native"),
-            });
-            return self.node(plan, natives.collect());
-        }
-        self.foreign(plan, lowered)
+        Ok(Some(operands))
     }
 
     /// `plan` as a node of DataFusion's over its inputs.
@@ -85,30 +125,19 @@ impl<'a> Lowerer<'a> {
         plan.data().map(Lowered::Foreign)
     }
 
-    /// `plan`, all of whose inputs are native.
-    fn node(&mut self, plan: LogicalPlan, inputs: Vec<Rows>) -> Result<Lowered> {
-        // What is lowered in vain is forgotten.
-        let marks = (self.functions.len(), self.tables.len());
-        let lowered = match (&plan, inputs.as_slice()) {
-            (LogicalPlan::TableScan(scan), []) => self.scan(scan)?,
-            (LogicalPlan::SubqueryAlias(_), [input]) => Some(input.clone()),
-            (LogicalPlan::Projection(projection), [input]) => projected(projection, input)?,
-            (LogicalPlan::Filter(filter), [input]) => self.filter(filter, input)?,
-            (LogicalPlan::Aggregate(aggregate), [input]) => self.group(aggregate, input)?,
-            (LogicalPlan::Sort(sort), [input]) => self.sort(sort, input)?,
-            (LogicalPlan::Limit(limit), [input]) => self.limit(limit, input)?,
-            (LogicalPlan::Join(join), [left, right]) => self.join(join, left.clone(), right.clone())?,
-            _ => None,
-        };
-        match lowered {
-            Some(rows) => Ok(Lowered::Native(Box::new(rows))),
-            None => {
-                self.functions.truncate(marks.0);
-                self.texts.truncate(marks.0);
-                self.tables.truncate(marks.1);
-                let inputs = inputs.into_iter().map(|rows| Lowered::Native(Box::new(rows))).collect();
-                self.foreign(plan, inputs)
-            }
+    /// `plan` as an operator of the engine's, if it has one.
+    fn node(&mut self, plan: &LogicalPlan, inputs: &[Rows]) -> Result<Option<Rows>> {
+        match (plan, inputs) {
+            (LogicalPlan::TableScan(scan), []) => self.scan(scan),
+            (LogicalPlan::SubqueryAlias(_), [input]) => Ok(Some(input.clone())),
+            (LogicalPlan::Projection(projection), [input]) => projected(projection, input),
+            (LogicalPlan::Filter(filter), [input]) => self.filter(filter, input),
+            (LogicalPlan::Aggregate(aggregate), [input]) => self.group(aggregate, input),
+            (LogicalPlan::Sort(sort), [input]) => self.sort(sort, input),
+            (LogicalPlan::Limit(limit), [input]) => self.limit(limit, input),
+            (LogicalPlan::Join(join), [left, right]) => self.join(join, left.clone(), right.clone()),
+            (LogicalPlan::Union(union), inputs) => self.union(union, inputs),
+            _ => Ok(None),
         }
     }
 
@@ -122,8 +151,7 @@ impl<'a> Lowerer<'a> {
 
     /// `rows` as a plan that gives the columns of `original`, which they were lowered from.
     pub(super) fn whole(&mut self, rows: Rows, original: &LogicalPlan) -> Result<Option<NativePlan>> {
-        let Some(root) = self.root(rows, original)? else { return Ok(None) };
-        let Some(context) = &self.context else { return Ok(None) };
+        let Some(root) = self.root(rows, original.schema().inner())? else { return Ok(None) };
         // Every leaf has lists of its own, with what other leaves need in them too: they are short.
         let shape = PlanShape {
             root,
@@ -131,14 +159,19 @@ impl<'a> Lowerer<'a> {
             functions: self.functions.clone(),
             texts: self.texts.clone(),
         };
-        let (shape, context) = (Arc::new(shape), Arc::clone(context));
-        Ok(Some(NativePlan { shape, tables: self.tables.clone(), context }))
+        let mut foreign = BTreeMap::new();
+        shape.root.each(&mut |node| {
+            if let Node::Foreign(of) = node {
+                foreign.insert(of.plan, self.foreign[of.plan].clone());
+            }
+        });
+        let tables = self.tables.clone();
+        Ok(Some(NativePlan { shape: Arc::new(shape), tables, foreign, context: Arc::clone(self.context) }))
     }
 
-    /// `rows` with exactly the columns of `original`, which they were lowered from.
-    fn root(&mut self, rows: Rows, original: &LogicalPlan) -> Result<Option<Arc<Node>>> {
+    /// `rows` with exactly the columns of `schema`.
+    fn root(&mut self, rows: Rows, schema: &SchemaRef) -> Result<Option<Arc<Node>>> {
         let Some(rows) = self.settled(rows, &[])? else { return Ok(None) };
-        let schema = original.schema().inner();
         if rows.is_plain() && rows.node().schema().fields() == schema.fields() {
             return Ok(Some(Arc::clone(rows.node())));
         }
@@ -164,7 +197,6 @@ impl<'a> Lowerer<'a> {
             (stored.columns[column].kind.arrow() == *field.data_type()).then_some(column)
         });
         let Some(columns) = columns.collect::<Option<Vec<usize>>>() else { return Ok(None) };
-        self.context = Some(Arc::clone(table.context()));
         self.tables.push(Arc::clone(source));
         let schema = Arc::clone(scan.projected_schema.inner());
         let node = Node::Scan(plan::Scan { table: self.tables.len() - 1, columns, predicates, schema });
@@ -250,6 +282,18 @@ impl<'a> Lowerer<'a> {
             (None, Arc::new(Field::new(format!("#{}", self.named), field.data_type().clone(), field.is_nullable())))
         });
         DFSchema::new_with_metadata(fields.collect(), Default::default()).map(Arc::new)
+    }
+
+    fn union(&mut self, union: &Union, inputs: &[Rows]) -> Result<Option<Rows>> {
+        let schema = union.schema.inner();
+        let mut nodes = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            let Some(node) = self.root(input.clone(), schema)? else { return Ok(None) };
+            nodes.push(node);
+        }
+        let names = self.named(schema.fields())?;
+        let node = Node::Union { inputs: nodes, schema: Arc::clone(names.inner()) };
+        Ok(Some(Rows::new(node, names, true)))
     }
 
     fn limit(&mut self, limit: &Limit, input: &Rows) -> Result<Option<Rows>> {

@@ -1,5 +1,6 @@
 //! A plan of the engine's as a table inside DataFusion's plans, and as the leaf that runs it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,21 +10,23 @@ use datafusion::catalog::default_table_source::provider_as_source;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchemaRef, Result as PlanResult, TableReference, internal_err};
 use datafusion::datasource::TableType;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::logical_plan::TableScan;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType, reset_plan_states};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use rowmill_base::Result;
+use rowmill_exec::batch::BatchSource;
 use rowmill_exec::operator::{Environment, Operator, Running};
 use rowmill_plan::Node;
 
 use super::NativePlan;
+use super::foreign::ForeignSource;
 use crate::errors::to_datafusion;
-use crate::explain::below;
+use crate::explain::{below, tree};
 use crate::leaf::{Passes, leaf_methods};
 use crate::table_scan::{ScanProgress, conform, in_words};
 
@@ -58,7 +61,7 @@ impl TableProvider for NativeTable {
 
     async fn scan(
         &self,
-        _: &dyn Session,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,
@@ -66,7 +69,10 @@ impl TableProvider for NativeTable {
         if projection.is_some() || !filters.is_empty() || limit.is_some() {
             return internal_err!("what is lowered is optimised no further");
         }
-        Ok(NativeExec::new(self.plan.clone(), Arc::clone(&self.schema)))
+        let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
+            return internal_err!("plans are made in a session of ours");
+        };
+        Ok(self.plan.clone().exec(Arc::clone(&self.schema), state).await?)
     }
 }
 
@@ -74,6 +80,8 @@ impl TableProvider for NativeTable {
 #[derive(Debug)]
 pub(crate) struct NativeExec {
     plan: NativePlan,
+    /// What DataFusion runs below.
+    foreign: BTreeMap<usize, Arc<dyn ExecutionPlan>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     passes: Passes<Arc<Running>>,
@@ -82,9 +90,15 @@ pub(crate) struct NativeExec {
 }
 
 impl NativeExec {
-    pub(crate) fn new(plan: NativePlan, schema: SchemaRef) -> Arc<NativeExec> {
+    /// `plan` over `foreign`, the plans that it names by number.
+    pub(crate) fn new(
+        plan: NativePlan,
+        foreign: BTreeMap<usize, Arc<dyn ExecutionPlan>>,
+        schema: SchemaRef,
+    ) -> Arc<NativeExec> {
         let parts: usize = plan.tables.iter().map(|table| table.blocks().len() + table.runs().len()).sum();
-        let threads = plan.context.settings.threads().clamp(1, parts.max(1));
+        let parts = if foreign.is_empty() { parts.max(1) } else { usize::MAX };
+        let threads = plan.context.settings.threads().clamp(1, parts);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(threads),
@@ -93,11 +107,14 @@ impl NativeExec {
         )
         .with_scheduling_type(SchedulingType::NonCooperative);
         let mut progress = Vec::new();
-        each_scan(&plan.shape.root, &mut |table| {
-            progress.push(Arc::new(ScanProgress::new(plan.tables[table].row_count())));
+        plan.shape.root.each(&mut |node| {
+            if let Node::Scan(scan) = node {
+                progress.push(Arc::new(ScanProgress::new(plan.tables[scan.table].row_count())));
+            }
         });
         Arc::new(NativeExec {
             plan,
+            foreign,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             passes: Passes::default(),
@@ -106,16 +123,23 @@ impl NativeExec {
     }
 
     /// Prepares the operators, for workers of the engine's own.
-    pub(crate) fn begin(&self) -> Result<Arc<Running>> {
-        self.running(0)
+    pub(crate) fn begin(&self, task: Arc<TaskContext>) -> Result<Arc<Running>> {
+        self.running(0, task)
     }
 
-    fn running(&self, partition: usize) -> Result<Arc<Running>> {
+    fn running(&self, partition: usize, task: Arc<TaskContext>) -> Result<Arc<Running>> {
         self.passes.enter(partition, || {
-            let NativePlan { shape, tables, context } = &self.plan;
+            let NativePlan { shape, tables, context, .. } = &self.plan;
+            let threads = context.settings.threads();
+            let foreign = self.foreign.iter().map(|(number, plan)| {
+                let source = ForeignSource::new(Arc::clone(plan), Arc::clone(&task), context.cancel.clone(), threads);
+                (*number, Arc::new(source) as Arc<dyn BatchSource>)
+            });
+            let foreign = foreign.collect();
             let environment = Environment {
                 tables,
                 functions: &shape.functions,
+                foreign: &foreign,
                 batch_rows: context.settings.number("batch_rows") as usize,
                 cancel: &context.cancel,
                 broker: &context.broker,
@@ -142,19 +166,16 @@ impl NativeExec {
     fn node_tree(&self, node: &Node, operator: Option<&Operator>, branch: &str, stem: &str, lines: &mut Vec<String>) {
         let measures = operator.map(measures).unwrap_or_default();
         lines.push(format!("{branch}{}{measures}  [native]", node.line(&self.plan)));
+        if let Node::Foreign(foreign) = node {
+            let (branch, stem) = below(stem, true);
+            tree(&self.foreign[&foreign.plan], &branch, &stem, operator.is_some(), lines);
+        }
         let inputs = node.inputs();
         for (place, input) in inputs.iter().enumerate() {
             let (branch, stem) = below(stem, place + 1 == inputs.len());
             self.node_tree(input, operator.map(|operator| &operator.inputs[place]), &branch, &stem, lines);
         }
     }
-}
-
-fn each_scan(node: &Node, each: &mut dyn FnMut(usize)) {
-    if let Node::Scan(scan) = node {
-        each(scan.table);
-    }
-    node.inputs().into_iter().for_each(|input| each_scan(input, each));
 }
 
 /// What was measured of an operator, in words.
@@ -178,11 +199,14 @@ impl ExecutionPlan for NativeExec {
     leaf_methods!("Native");
 
     fn reset_state(self: Arc<Self>) -> PlanResult<Arc<dyn ExecutionPlan>> {
-        Ok(NativeExec::new(self.plan.clone(), self.schema()))
+        let reset =
+            |(number, plan): (&usize, &Arc<dyn ExecutionPlan>)| Ok((*number, reset_plan_states(Arc::clone(plan))?));
+        let foreign = self.foreign.iter().map(reset).collect::<PlanResult<_>>()?;
+        Ok(NativeExec::new(self.plan.clone(), foreign, self.schema()))
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> PlanResult<SendableRecordBatchStream> {
-        let mut worker = self.running(partition).map_err(to_datafusion)?.worker();
+    fn execute(&self, partition: usize, task: Arc<TaskContext>) -> PlanResult<SendableRecordBatchStream> {
+        let mut worker = self.running(partition, task).map_err(to_datafusion)?.worker();
         let (metrics, schema) = (BaselineMetrics::new(&self.metrics, partition), self.schema());
         let batches = std::iter::from_fn(move || {
             let timer = metrics.elapsed_compute().timer();

@@ -11,33 +11,24 @@
 //! into its deadline, so both are noticed even when an operator does not give way. Dropping the consumer's side ends
 //! the work.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::TaskContext;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use futures::{FutureExt, StreamExt};
 use rowmill_base::{Cancel, Error, Result, Settings};
 use rowmill_exec::batch::Batches;
-use tokio::sync::Semaphore;
-use tokio::task::AbortHandle;
 
 use super::ReadyQuery;
 use crate::catalog::StatementContext;
-use crate::errors::{NoCandidates, from_datafusion, from_panic};
 use crate::guards::catch_panics;
 use crate::native::NativeExec;
+use crate::operators::{BATCHES_AHEAD, Operators, POLL};
 use crate::outcome::{Progress, ProgressFn};
 use crate::runtime;
 
-/// Batches that are worked out before the consumer asks for them.
-const BATCHES_AHEAD: usize = 4;
-/// How often a waiting consumer looks whether the statement has to end.
-const POLL: Duration = Duration::from_millis(20);
 /// The least time between two reports of progress.
 const REPORT: Duration = Duration::from_millis(100);
 
@@ -53,8 +44,7 @@ pub(crate) struct Running {
 
 /// Where batches come from.
 enum Producer {
-    /// DataFusion's operators; room is given back for every batch that is taken.
-    Operators { batches: Receiver<Result<RecordBatch>>, room: Arc<Semaphore>, task: AbortHandle },
+    Operators(Operators),
     /// The engine's threads.
     Workers(Receiver<Result<RecordBatch>>),
     /// The consumer's thread.
@@ -66,8 +56,8 @@ impl Running {
     pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
         let ReadyQuery { context, task, plan, schema, native, .. } = query;
         let work = match native {
-            Some(native) => Producer::native(&native, &context.settings),
-            None => Producer::operators(plan, task),
+            Some(native) => Producer::native(&native, task, &context.settings),
+            None => Producer::Operators(Operators::start(plan, task)),
         };
         let report = progress.map(|tell| Report { tell, started, last: started });
         Running { work, schema, context, report, finished: false }
@@ -87,15 +77,12 @@ impl Running {
                     return batch;
                 }
                 Producer::Workers(batches) => batches.recv_timeout(POLL),
-                Producer::Operators { batches, room, .. } => {
-                    batches.recv_timeout(POLL).inspect(|_| room.add_permits(1))
-                }
+                Producer::Operators(operators) => operators.receive(POLL),
             };
             match received {
                 Ok(batch) => return Some(batch),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Err(error) = self.cancel().check() {
-                        self.work.abort();
                         return Some(Err(error));
                     }
                 }
@@ -143,30 +130,16 @@ impl Drop for Running {
         if self.finished {
             return;
         }
-        self.work.abort();
-        // Work that the task handed to other threads of the pool ends at its next frame.
+        // Work on other threads ends at its next frame.
         self.cancel().cancel();
     }
 }
 
 impl Producer {
-    fn operators(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Producer {
-        let (sender, batches) = channel();
-        let room = Arc::new(Semaphore::new(BATCHES_AHEAD));
-        let work = produce(plan, task, sender.clone(), Arc::clone(&room));
-        let task = runtime::handle().spawn(async move {
-            if let Err(panic) = AssertUnwindSafe(work).catch_unwind().await {
-                // Nobody listens any more when this fails.
-                let _ = sender.send(Err(from_panic(&*panic)));
-            }
-        });
-        Producer::Operators { batches, room, task: task.abort_handle() }
-    }
-
-    fn native(native: &NativeExec, settings: &Settings) -> Producer {
+    fn native(native: &NativeExec, task: Arc<TaskContext>, settings: &Settings) -> Producer {
         let (threads, spin_us) = (settings.threads(), settings.number("exec.steal_spin_us"));
         let (sender, batches) = sync_channel(BATCHES_AHEAD);
-        let started = native.begin().and_then(|running| {
+        let started = native.begin(task).and_then(|running| {
             let workers = running.parallelism().min(threads);
             if workers == 0 {
                 return Ok(Some(catch_panics(|| Ok(running.worker()))?));
@@ -182,13 +155,6 @@ impl Producer {
             Ok(None) => Producer::Workers(batches),
             Ok(Some(here)) => Producer::Here(here),
             Err(error) => Producer::Here(Box::new(std::iter::once(Err(error)))),
-        }
-    }
-
-    /// Ends work that would go on by itself. The engine's ends when nobody takes its batches.
-    fn abort(&self) {
-        if let Producer::Operators { task, .. } = self {
-            task.abort();
         }
     }
 }
@@ -207,30 +173,6 @@ fn pass_on(running: &rowmill_exec::operator::Running, sender: &SyncSender<Result
     if let Err(error) = passed {
         // Nobody listens any more when this fails.
         let _ = sender.send(Err(error));
-    }
-}
-
-/// Runs the operators and queues their batches while there is room.
-async fn produce(
-    plan: Arc<dyn ExecutionPlan>,
-    task: Arc<TaskContext>,
-    sender: Sender<Result<RecordBatch>>,
-    room: Arc<Semaphore>,
-) {
-    let mut stream = match execute_stream(plan, task) {
-        Ok(stream) => stream,
-        Err(error) => {
-            let _ = sender.send(Err(from_datafusion(error, &NoCandidates)));
-            return;
-        }
-    };
-    loop {
-        room.acquire().await.expect("the semaphore is never closed").forget();
-        let Some(batch) = stream.next().await else { return };
-        let failed = batch.is_err();
-        if sender.send(batch.map_err(|error| from_datafusion(error, &NoCandidates))).is_err() || failed {
-            return;
-        }
     }
 }
 

@@ -55,6 +55,7 @@ use self::texts::TextStore;
 pub use self::top::GroupTop;
 use self::top::{Top, rows_at};
 use crate::batch::{BatchSource, Batches};
+use crate::forced::rows_per_partition;
 pub use crate::function::VectorFunction;
 use crate::scan::ScanMetrics;
 use crate::scan::filter::Filter;
@@ -141,7 +142,9 @@ impl GroupBy {
         let partitions = match keys.is_empty() {
             true => 1,
             // Each row may be a group.
-            false => (source.rows_max() / ROWS_PER_PARTITION).clamp(1, PARTITIONS_MAX).next_power_of_two(),
+            false => (source.rows_max() / rows_per_partition(ROWS_PER_PARTITION))
+                .clamp(1, PARTITIONS_MAX)
+                .next_power_of_two(),
         };
         let policy = policy.unwrap_or_else(|| Policy::new(&layout));
         let top = request.top.as_ref().and_then(|top| Top::new(top, &layout, &states));
@@ -300,7 +303,7 @@ impl Gathered {
 fn ranges(rows: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
     let (mut ranges, mut start, mut end, mut sum) = (Vec::new(), 0, 0, 0);
     for rows in rows {
-        if sum > 0 && sum + rows > ROWS_PER_PARTITION {
+        if sum > 0 && sum + rows > rows_per_partition(ROWS_PER_PARTITION) {
             ranges.push(start..end);
             (start, sum) = (end, 0);
         }

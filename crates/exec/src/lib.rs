@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod collect;
 pub mod filter;
+pub mod forced;
 pub mod function;
 pub mod group;
 mod hash;

@@ -24,6 +24,7 @@ use super::rows::{Rows, Values};
 use super::state::{Beside, Grouped, Groups, Inputs, States};
 use super::table::GroupTable;
 use super::texts::TextStore;
+use crate::forced::{GroupWay, forced};
 
 /// When the table is used.
 #[derive(Clone, Copy, Debug)]
@@ -45,11 +46,13 @@ impl Policy {
 
     pub(super) fn new(layout: &Layout) -> Policy {
         let bytes_per_group = (layout.stride + 1) * size_of::<u64>();
-        Policy {
-            groups_max: Policy::TABLE_BYTES_MAX / bytes_per_group,
-            rows_per_group_min: 2,
-            rows_past_table: 1 << 20,
-        }
+        let (groups_max, rows_per_group_min) = match forced().group {
+            None => (Policy::TABLE_BYTES_MAX / bytes_per_group, 2),
+            Some(GroupWay::Table) => (usize::MAX, 0),
+            Some(GroupWay::SmallTable) => (4, 0),
+            Some(GroupWay::PastTable) => (0, 2),
+        };
+        Policy { groups_max, rows_per_group_min, rows_past_table: 1 << 20 }
     }
 }
 

@@ -25,6 +25,7 @@ use self::hashed::{HashTable, Hashed};
 use self::lists::{Keys, LIST};
 use self::ranked::{Ranked, RankedKeys};
 use super::packing::NO_KEY;
+use crate::forced::{JoinWay, forced, rows_per_partition};
 
 /// The entry of a key that no row has.
 pub(super) const NONE: u32 = u32::MAX;
@@ -43,6 +44,8 @@ const DIRECT_KEYS_PER_ROW: u64 = 4;
 const DIRECT_KEYS_ALWAYS: u64 = if cfg!(test) { 1 << 3 } else { 1 << 12 };
 /// Possible keys per row up to which there is a bit for each.
 const RANKED_KEYS_PER_ROW: u64 = 64;
+/// Possible keys up to which there is an entry or a bit for each where that is forced.
+const KEYS_FORCED_MAX: u64 = 1 << 24;
 /// Keys of a partition of bits: so many entries fit the second cache while it is made.
 const RANKED_KEYS_PER_PARTITION: u64 = if cfg!(test) { 1 << 4 } else { 1 << 17 };
 
@@ -81,9 +84,13 @@ enum Slots {
 impl Partitioning {
     /// How the words of so many rows are cut. `keys` is the number of possible words; `None` if they are hashes.
     pub(super) fn new(rows: usize, keys: Option<u64>, hashing: Hashing) -> Partitioning {
-        let partitions = rows.div_ceil(ROWS_PER_PARTITION).clamp(1, PARTITIONS_MAX);
-        let direct_max = DIRECT_KEYS_ALWAYS.max(rows as u64 * DIRECT_KEYS_PER_ROW);
-        let ranked_max = rows as u64 * RANKED_KEYS_PER_ROW;
+        let partitions = rows.div_ceil(rows_per_partition(ROWS_PER_PARTITION)).clamp(1, PARTITIONS_MAX);
+        let (direct_max, ranked_max) = match forced().join {
+            None => (DIRECT_KEYS_ALWAYS.max(rows as u64 * DIRECT_KEYS_PER_ROW), rows as u64 * RANKED_KEYS_PER_ROW),
+            Some(JoinWay::Direct) => (KEYS_FORCED_MAX, 0),
+            Some(JoinWay::Ranked) => (0, KEYS_FORCED_MAX),
+            Some(JoinWay::Hashed) => (0, 0),
+        };
         let shift = |keys: u64, partitions: u64| keys.div_ceil(partitions).max(1).next_power_of_two().ilog2();
         match keys {
             Some(keys) if keys <= direct_max => Partitioning::Direct { keys, shift: shift(keys, partitions as u64) },

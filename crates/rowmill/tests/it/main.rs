@@ -5,6 +5,7 @@
 
 mod damage;
 mod differential;
+mod forced_ways;
 mod hostile_settings;
 mod hostile_statements;
 mod kill;

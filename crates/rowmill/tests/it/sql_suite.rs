@@ -140,7 +140,7 @@ fn output(connection: &mut Connection, sql: &str) -> Result<DBOutput<DefaultColu
 }
 
 /// Runs every file under `hostility` and gives what failed.
-fn run_all(hostility: &Hostility) -> Vec<String> {
+pub(crate) fn run_all(hostility: &Hostility) -> Vec<String> {
     let mut failures = Vec::new();
     for file in files() {
         let text = std::fs::read_to_string(&file).expect("a file of the SQL suite");

@@ -1,0 +1,49 @@
+//! The SQL suite with each way that a grouping or join can take forced in turn, and with hashes that are all equal. What is
+//! forced holds for a process, so each has one of its own.
+
+use std::process::Command;
+
+use rowmill_exec::forced::{Forced, GroupWay, JoinWay, force};
+
+use crate::hostile_settings::{Hostility, plain};
+use crate::sql_suite::run_all;
+
+/// The number of what is forced, for the process that is to do so.
+const WAY: &str = "ROWMILL_FORCED_WAY";
+
+fn ways() -> Vec<Forced> {
+    let plain = Forced::default();
+    let small = Forced { rows_per_partition: Some(2), ..plain };
+    vec![
+        Forced { equal_hashes: true, ..small },
+        Forced { group: Some(GroupWay::Table), join: Some(JoinWay::Direct), ..plain },
+        Forced { group: Some(GroupWay::SmallTable), join: Some(JoinWay::Ranked), ..small },
+        Forced { group: Some(GroupWay::PastTable), join: Some(JoinWay::Hashed), ..small },
+        Forced { equal_hashes: true, group: Some(GroupWay::PastTable), join: Some(JoinWay::Hashed), ..plain },
+    ]
+}
+
+#[test]
+fn the_suite_passes_in_every_way() {
+    let program = std::env::current_exe().expect("the test's own path");
+    for (number, forced) in ways().into_iter().enumerate() {
+        let output = Command::new(&program)
+            .args(["--exact", "forced_ways::child", "--nocapture"])
+            .env(WAY, number.to_string())
+            .output()
+            .expect("the test starts itself");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{forced:?}: {}\n{text}\n{errors}", output.status);
+    }
+}
+
+/// The process of its own. Does nothing in an ordinary run of the tests.
+#[test]
+fn child() {
+    let Some(number) = std::env::var(WAY).ok().and_then(|number| number.parse::<usize>().ok()) else { return };
+    force(ways()[number]);
+    let blocks = Hostility { rows_per_block: 512, small_batches: true, ..plain() };
+    let failures: Vec<String> = [plain(), blocks].iter().flat_map(run_all).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}

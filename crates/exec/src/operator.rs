@@ -319,9 +319,7 @@ impl Environment<'_> {
         };
         let mut group = group.clone();
         group.keys.iter_mut().for_each(|key| own(&mut key.expr));
-        let arguments = group.aggregates.iter_mut().filter_map(|aggregate| aggregate.argument.as_mut());
-        arguments.for_each(|(expr, _)| own(expr));
-        group.aggregates.iter_mut().filter_map(|aggregate| aggregate.filter.as_mut()).for_each(own);
+        group.aggregates.iter_mut().flat_map(plan::Aggregate::exprs_mut).for_each(own);
         (group, functions)
     }
 

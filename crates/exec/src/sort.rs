@@ -8,6 +8,7 @@
 //! top.rs      the same for the first rows only, with a bound (bound.rs) that the workers share
 //! ranges.rs   all runs cut at the same keys, and what lies between two cuts in order
 //! sorting.rs  who does what when
+//! places.rs   the order of rows that are in memory as a whole
 //! ```
 //!
 //! So keys are compared as numbers; each other column is moved twice, into a run and out of it, and both times from one
@@ -20,6 +21,7 @@ mod key;
 mod long;
 mod numbers;
 mod order;
+mod places;
 mod radix;
 mod ranges;
 mod run;
@@ -38,6 +40,7 @@ use rowmill_plan::SortKey;
 
 use self::entry::Wide;
 use self::key::KeyLayout;
+pub(crate) use self::places::places_in_order;
 use self::run::RunFormat;
 use self::sorting::Sorting;
 use crate::batch::{BatchSource, Batches};

@@ -57,10 +57,17 @@ pub enum AggregateFunction {
     /// The value below which the share of values in [`Aggregate::parameter`], a double from 0 to 1, lies, between
     /// neighbours in proportion.
     Quantile,
-    /// All values, NULLs among them, as a list in no order; NULL for no rows.
+    /// All values, NULLs among them, as a list in [`Aggregate::order`]; NULL for no rows.
     Array,
-    /// All texts one behind the other in no order, with the text in [`Aggregate::parameter`] between them.
+    /// All texts one behind the other in [`Aggregate::order`], with the text in [`Aggregate::parameter`] between them.
     Text,
+    /// The value, NULL or not, that comes first in [`Aggregate::order`].
+    First,
+    /// The value, NULL or not, that comes last in [`Aggregate::order`].
+    Last,
+    /// The value, NULL or not, whose place in [`Aggregate::order`] is [`Aggregate::parameter`], an integer: 1 is the
+    /// first one, -1 the last one. NULL if there are fewer values.
+    Nth,
 }
 
 impl AggregateFunction {
@@ -83,8 +90,30 @@ impl AggregateFunction {
             AggregateFunction::Quantile => "percentile_cont",
             AggregateFunction::Array => "array_agg",
             AggregateFunction::Text => "string_agg",
+            AggregateFunction::First => "first_value",
+            AggregateFunction::Last => "last_value",
+            AggregateFunction::Nth => "nth_value",
         }
     }
+
+    /// Whether NULL is a value for it like any other, unless it is told to skip NULLs.
+    pub fn takes_nulls(self) -> bool {
+        use AggregateFunction::{Array, First, Last, Nth};
+        matches!(self, Array | First | Last | Nth)
+    }
+}
+
+/// One of the values by which those of an aggregate are ordered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AggregateOrder {
+    /// The value.
+    pub expr: Expr,
+    /// Its type.
+    pub kind: DataType,
+    /// `DESC`
+    pub descending: bool,
+    /// `NULLS FIRST`
+    pub nulls_first: bool,
 }
 
 /// One aggregate.
@@ -98,6 +127,11 @@ pub struct Aggregate {
     pub parameter: Option<ArrayRef>,
     /// Whether each value counts once.
     pub distinct: bool,
+    /// In which order the values come, where that matters to the function; in any without. With `distinct` it is one of
+    /// the values themselves.
+    pub order: Vec<AggregateOrder>,
+    /// Whether NULLs are left out even if the function takes them: `IGNORE NULLS`.
+    pub skips_nulls: bool,
     /// The rows that count, where it is true; all without.
     pub filter: Option<Expr>,
     /// The type of the result.
@@ -110,7 +144,28 @@ impl Aggregate {
     /// `function` of the values of all rows, with a result of type `kind`.
     pub fn new(function: AggregateFunction, argument: Option<(Expr, DataType)>, kind: DataType) -> Aggregate {
         let total_error = format!("the total of {}", function.name());
-        Aggregate { function, argument, parameter: None, distinct: false, filter: None, kind, total_error }
+        Aggregate {
+            function,
+            argument,
+            parameter: None,
+            distinct: false,
+            order: Vec::new(),
+            skips_nulls: false,
+            filter: None,
+            kind,
+            total_error,
+        }
+    }
+
+    /// Whether NULLs are among the values.
+    pub fn takes_nulls(&self) -> bool {
+        self.function.takes_nulls() && !self.skips_nulls
+    }
+
+    /// What it reads of a row.
+    pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let argument = self.argument.iter_mut().map(|(expr, _)| expr);
+        argument.chain(self.order.iter_mut().map(|order| &mut order.expr)).chain(&mut self.filter)
     }
 }
 
@@ -140,7 +195,9 @@ pub fn is_aggregated(function: AggregateFunction, kind: &DataType) -> bool {
     match function {
         Function::Count => true,
         Function::Sum | Function::Average | Function::Median | Function::Quantile => is_number,
-        Function::Min | Function::Max | Function::Array => is_key_kind(kind),
+        Function::Min | Function::Max | Function::Array | Function::First | Function::Last | Function::Nth => {
+            is_key_kind(kind)
+        }
         Function::BitAnd | Function::BitOr | Function::BitXor => kind.is_integer(),
         Function::VariancePopulation
         | Function::VarianceSample

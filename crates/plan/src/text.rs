@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::{Expr, Group, Join, JoinKind, Node, Predicate, Scan, SortKey};
+use crate::{Aggregate, AggregateOrder, Expr, Group, Join, JoinKind, Node, Predicate, Scan, SortKey};
 
 /// The names that a plan's numbers stand for.
 pub trait Names {
@@ -113,9 +113,21 @@ fn aggregate_texts<'a>(group: &'a Group, input: &'a Node, names: &'a dyn Names) 
             None => "*".to_owned(),
         };
         let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
+        let nulls = if aggregate.skips_nulls { " IGNORE NULLS" } else { "" };
         let filter = aggregate.filter.map(|filter| format!(" FILTER (WHERE {})", shown(filter, input, names)));
-        format!("{}({distinct}{argument}){}", aggregate.function.name(), filter.unwrap_or_default())
+        let order = aggregate_order(aggregate, input, names);
+        format!("{}({distinct}{argument}{order}){nulls}{}", aggregate.function.name(), filter.unwrap_or_default())
     })
+}
+
+/// The order of an aggregate's values, as it stands behind its argument.
+fn aggregate_order(aggregate: &Aggregate, input: &Node, names: &dyn Names) -> String {
+    let key = |order: &AggregateOrder| {
+        let text = shown(order.expr, input, names);
+        text + order_text(order.descending, order.nulls_first)
+    };
+    let keys: Vec<String> = aggregate.order.iter().map(key).collect();
+    if keys.is_empty() { String::new() } else { format!(" ORDER BY {}", keys.join(", ")) }
 }
 
 /// The names of all columns that a join can give.
@@ -153,15 +165,17 @@ fn join_line(join: &Join, names: &dyn Names) -> String {
 }
 
 fn key_text(key: &SortKey, input: &Node, names: &dyn Names) -> String {
-    let mut text = shown(Expr::Column(key.column), input, names);
-    if key.descending {
-        text += " DESC";
+    shown(Expr::Column(key.column), input, names) + order_text(key.descending, key.nulls_first)
+}
+
+/// What stands behind what is ordered by. Of NULLs it says what differs from the default: they are the greatest values.
+fn order_text(descending: bool, nulls_first: bool) -> &'static str {
+    match (descending, nulls_first) {
+        (false, false) => "",
+        (false, true) => " NULLS FIRST",
+        (true, true) => " DESC",
+        (true, false) => " DESC NULLS LAST",
     }
-    // What is said is what differs from the default: NULLs are the greatest values.
-    if key.nulls_first != key.descending {
-        text += if key.nulls_first { " NULLS FIRST" } else { " NULLS LAST" };
-    }
-    text
 }
 
 fn bounds(skip: usize, rows: Option<usize>) -> String {

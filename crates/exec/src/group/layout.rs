@@ -237,11 +237,12 @@ impl Layout {
     }
 
     /// The layout of values behind one word that is not theirs.
-    pub(super) fn of_values(expr: Expr, kind: &DataType, nullable: bool) -> Result<Layout> {
-        let key = Key { expr, kind: kind.clone(), nullable };
-        let (columns, shape) = places(&[&key], 1)?;
+    pub(super) fn of_values(values: &[Key]) -> Result<Layout> {
+        let mut held: Vec<&Key> = Vec::new();
+        let outputs = values.iter().map(|value| KeyOutput::Held(held_at(&mut held, value))).collect();
+        let (columns, shape) = places(&held, 1)?;
         let key_words = 1 + shape.words();
-        Ok(Layout { columns, outputs: vec![KeyOutput::Held(0)], shape, key_words, stride: key_words })
+        Ok(Layout { columns, outputs, shape, key_words, stride: key_words })
     }
 
     /// Adds to the numbers of the buffers of all texts in the keys of rows.

@@ -21,6 +21,7 @@ use crate::scan::{cut, live_rows, positions_of, rows_of_run};
 const ROWS_PER_PIECE: usize = 1 << 13;
 
 /// Values of rows: one per row, or fewer and the place of each row's among them.
+#[derive(Clone)]
 pub(super) struct Values {
     pub(super) values: ArrayRef,
     pub(super) codes: Option<Arc<Vec<u32>>>,

@@ -19,6 +19,7 @@
 
 mod add;
 mod finish;
+mod first;
 mod fold;
 mod log;
 mod middle;
@@ -32,17 +33,17 @@ use arrow::array::{Array, AsArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr};
+use rowmill_plan::{Aggregate, AggregateFunction, Expr, Key};
 
 pub(super) use self::add::{Beside, Grouped, Groups};
 pub(super) use self::finish::Finished;
 use self::fold::{Fold, with_fold};
 pub(super) use self::log::Log;
+use self::log::{Logged, Reads, choice};
 pub(super) use self::numbers::{BitOrder, integers, wide_number};
 use self::numbers::{Form, Numbers};
 pub(super) use self::rank::ranks_of;
 use super::facts::{Bounds, Facts};
-use super::key_values::KeyValues;
 use super::rows::{Rows, Values};
 use super::texts::{TextStore, is_text};
 use crate::scan::block_state::selected;
@@ -169,7 +170,7 @@ pub(super) struct Inputs<'a> {
     /// By mask; none where all rows are in.
     masks: Vec<Option<BooleanBuffer>>,
     /// By log.
-    logged: Vec<Option<KeyValues<'a>>>,
+    logged: Vec<Option<Logged<'a>>>,
 }
 
 impl States {
@@ -203,14 +204,18 @@ impl States {
         is_nullable: impl Fn(Expr) -> bool,
     ) -> (Option<(usize, DataType)>, Option<usize>) {
         let filter = aggregate.filter.map(|expr| place_of(&mut self.arguments, Argument { expr, filter: None }));
-        let argument = aggregate.argument.as_ref().map(|(expr, kind)| {
-            let filter = filter.filter(|_| matches!(expr, Expr::Function(_)));
-            (place_of(&mut self.arguments, Argument { expr: *expr, filter }), kind.clone())
-        });
+        let argument =
+            aggregate.argument.as_ref().map(|(expr, kind)| (self.argument_place(*expr, filter), kind.clone()));
         let valid = argument.as_ref().filter(|(place, _)| is_nullable(self.arguments[*place].expr));
         let mask = Mask { valid: valid.map(|(place, _)| *place), filter };
         let takes_all = mask == Mask { valid: None, filter: None };
         (argument, (!takes_all).then(|| place_of(&mut self.masks, mask)))
+    }
+
+    /// The place of an argument of the rows where another one is true.
+    fn argument_place(&mut self, expr: Expr, filter: Option<usize>) -> usize {
+        let filter = filter.filter(|_| matches!(expr, Expr::Function(_)));
+        place_of(&mut self.arguments, Argument { expr, filter })
     }
 
     fn cell_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>, always_rows: bool) -> Result<CellOutput> {
@@ -244,17 +249,22 @@ impl States {
     }
 
     fn log_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>) -> Result<Output> {
-        let takes_nulls = aggregate.function == AggregateFunction::Array;
+        let takes_nulls = aggregate.takes_nulls();
         let (Some((argument, kind)), mask) = self.argument(aggregate, |expr| !takes_nulls && facts.is_nullable(expr))
         else {
             return Err(Error::internal("an aggregate of values without an argument"));
         };
-        let reads = (argument, mask, aggregate.distinct);
-        let known = self.logs.iter().position(|log| log.reads() == reads && log.takes_nulls() == takes_nulls);
-        let log = match known {
+        let (order, kept) = choice(aggregate);
+        let filter = mask.and_then(|mask| self.masks[mask].filter);
+        let order = order.into_iter().map(|(expr, direction)| (self.argument_place(expr, filter), direction));
+        let reads = Reads { argument, order: order.collect(), mask, kept, takes_nulls };
+        let log = match self.logs.iter().position(|log| *log.reads() == reads) {
             Some(log) => log,
             None => {
-                self.logs.push(Log::new(reads, self.arguments[argument].expr, &kind, takes_nulls)?);
+                let value = Key { expr: self.arguments[argument].expr, kind, nullable: takes_nulls };
+                let order = aggregate.order.iter().take(reads.order.len());
+                let order = order.map(|order| Key { expr: order.expr, kind: order.kind.clone(), nullable: true });
+                self.logs.push(Log::new(reads, &[value].into_iter().chain(order).collect::<Vec<_>>())?);
                 self.logs.len() - 1
             }
         };
@@ -296,19 +306,23 @@ impl States {
 
     /// What a part reads.
     pub(super) fn reads(&self, part: usize) -> Vec<Expr> {
-        let (argument, mask) = self.read_by(part);
+        let (arguments, mask) = self.read_by(part);
         let mask = mask.map(|mask| self.masks[mask]);
-        let arguments = [argument, mask.and_then(|mask| mask.valid), mask.and_then(|mask| mask.filter)];
-        arguments.into_iter().flatten().map(|argument| self.arguments[argument].expr).collect()
+        let of_mask = [mask.and_then(|mask| mask.valid), mask.and_then(|mask| mask.filter)];
+        let all = arguments.iter().copied().chain(of_mask.into_iter().flatten());
+        all.map(|argument| self.arguments[argument].expr).collect()
     }
 
-    /// The argument and the mask of a part.
-    fn read_by(&self, part: usize) -> (Option<usize>, Option<usize>) {
+    /// The arguments and the mask of a part.
+    fn read_by(&self, part: usize) -> (&[usize], Option<usize>) {
         match self.cells.get(part) {
-            Some(cell) => (cell.operand.map(|operand| self.operands[operand].argument), cell.mask),
+            Some(cell) => {
+                let operand = cell.operand.map(|operand| &self.operands[operand].argument);
+                (operand.map(std::slice::from_ref).unwrap_or_default(), cell.mask)
+            }
             None => {
-                let (argument, mask, _) = self.logs[part - self.cells.len()].reads();
-                (Some(argument), mask)
+                let log = &self.logs[part - self.cells.len()];
+                (log.held(), log.reads().mask)
             }
         }
     }
@@ -327,10 +341,13 @@ impl States {
             logged: self.logs.iter().map(|_| None).collect(),
         };
         for part in parts {
-            let (argument, mask) = self.read_by(part);
+            let (arguments, mask) = self.read_by(part);
             let mask = mask.map(|mask| (mask, self.masks[mask]));
-            for argument in [mask.and_then(|(_, mask)| mask.filter), argument, mask.and_then(|(_, mask)| mask.valid)] {
-                argument.map_or(Ok(()), |argument| self.read(argument, rows, &mut inputs))?;
+            let of_mask = |of: fn(&Mask) -> Option<usize>| mask.as_ref().and_then(|(_, mask)| of(mask));
+            // The filter comes first: it says of which rows the others are read.
+            let all = of_mask(|mask| mask.filter).into_iter().chain(arguments.iter().copied());
+            for argument in all.chain(of_mask(|mask| mask.valid)) {
+                self.read(argument, rows, &mut inputs)?;
             }
             if let Some((number, mask)) = mask
                 && inputs.masks[number].is_none()
@@ -342,7 +359,9 @@ impl States {
                     (valid, filter) => valid.or(filter),
                 };
             }
-            let Some(values) = argument.and_then(|argument| inputs.values[argument].as_ref()) else { continue };
+            let Some(values) = arguments.first().and_then(|argument| inputs.values[*argument].as_ref()) else {
+                continue;
+            };
             if let Some(Cell { operand: Some(operand), .. }) = self.cells.get(part)
                 && inputs.numbers[*operand].is_none()
             {
@@ -351,10 +370,8 @@ impl States {
             let takes_nulls = match part.checked_sub(self.cells.len()) {
                 None => mask.is_some_and(|(_, mask)| mask.valid.is_some()),
                 Some(log) => {
-                    let takes_nulls =
-                        self.logs[log].takes_nulls() || mask.is_some_and(|(_, mask)| mask.valid.is_some());
-                    inputs.logged[log] = Some(self.logs[log].values(values, rows.len())?);
-                    takes_nulls
+                    inputs.logged[log] = Some(self.logs[log].values(&inputs.values, rows.len())?);
+                    self.logs[log].reads().takes_nulls || mask.is_some_and(|(_, mask)| mask.valid.is_some())
                 }
             };
             if !takes_nulls && values.values.logical_null_count() > 0 {

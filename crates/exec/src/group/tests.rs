@@ -12,7 +12,9 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, Settings, SqlType};
-use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Expr, Group, Key, Predicate, SortKey, is_aggregated};
+use rowmill_plan::{
+    Aggregate, AggregateFunction, AggregateOrder, CompareOp, Expr, Group, Key, Predicate, SortKey, is_aggregated,
+};
 use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA};
 
 use super::gather::Policy;
@@ -41,9 +43,7 @@ impl Value {
             DataType::FixedSizeBinary(_) => Value::Bytes(array.as_fixed_size_binary().value(row).into()),
             DataType::List(_) => {
                 let list = array.as_list::<i32>().value(row);
-                let mut values: Vec<Value> = (0..list.len()).map(|place| Value::of(&list, place)).collect();
-                values.sort();
-                Value::List(values)
+                Value::List((0..list.len()).map(|place| Value::of(&list, place)).collect())
             }
             DataType::Boolean => Value::Number(array.as_boolean().value(row).into()),
             DataType::Float64 => Value::float(array.as_primitive::<Float64Type>().value(row)),
@@ -298,6 +298,7 @@ fn aggregate(function: AggregateFunction, argument: Option<(Expr, DataType)>) ->
             (kind.clone(), Some(Arc::new(arrow::array::Float64Array::from(vec![0.3]))))
         }
         (Function::Text, Some((_, kind))) => (kind.clone(), Some(Arc::new(StringViewArray::from_iter_values(["|"])))),
+        (Function::Nth, Some((_, kind))) => (kind.clone(), Some(Arc::new(arrow::array::Int64Array::from(vec![NTH])))),
         (
             Function::Average
             | Function::VariancePopulation
@@ -309,6 +310,23 @@ fn aggregate(function: AggregateFunction, argument: Option<(Expr, DataType)>) ->
         (_, Some((_, kind))) => (kind.clone(), None),
     };
     Aggregate { parameter, ..Aggregate::new(function, argument, kind) }
+}
+
+/// The place of [`AggregateFunction::Nth`].
+const NTH: i64 = -3;
+
+/// An order that says which value comes where, up to values that are the same.
+fn random_order(
+    data: &Data,
+    random: &mut StdRng,
+    (expr, kind): (Expr, &DataType),
+    distinct: bool,
+) -> Vec<AggregateOrder> {
+    let others = if distinct { 0 } else { random.random_range(0..3) };
+    let others: Vec<Expr> = (0..others).map(|_| Expr::Column(random.random_range(0..data.columns.len()))).collect();
+    let all = others.into_iter().map(|expr| (expr, data.kind(expr))).chain([(expr, kind.clone())]);
+    all.map(|(expr, kind)| AggregateOrder { expr, kind, descending: random.random(), nulls_first: random.random() })
+        .collect()
 }
 
 fn random_group(data: &Data, random: &mut StdRng) -> Group {
@@ -344,8 +362,11 @@ fn random_group(data: &Data, random: &mut StdRng) -> Group {
         Function::Quantile,
         Function::Array,
         Function::Text,
+        Function::First,
+        Function::Last,
+        Function::Nth,
     ];
-    let mut aggregates = Vec::new();
+    let mut aggregates: Vec<Aggregate> = Vec::new();
     for expr in arguments {
         let (function, kind) = (functions[random.random_range(0..functions.len())], data.kind(expr));
         aggregates.push(Aggregate {
@@ -353,13 +374,17 @@ fn random_group(data: &Data, random: &mut StdRng) -> Group {
             distinct: random.random_range(0..3) == 0,
             ..match function {
                 Function::Count if random.random() => aggregate(Function::Count, None),
-                function if !is_aggregated(function, &kind) => aggregate(Function::Max, Some((expr, kind))),
-                function => aggregate(function, Some((expr, kind))),
+                function if !is_aggregated(function, &kind) => aggregate(Function::Max, Some((expr, kind.clone()))),
+                function => aggregate(function, Some((expr, kind.clone()))),
             }
         });
-        if aggregates.last().is_some_and(|aggregate| aggregate.argument.is_none()) {
-            aggregates.last_mut().expect("it was just added").distinct = false;
+        let Some(aggregate) = aggregates.last_mut() else { continue };
+        aggregate.distinct &= aggregate.argument.is_some();
+        let always = matches!(aggregate.function, Function::First | Function::Last | Function::Nth);
+        if always || matches!(aggregate.function, Function::Array | Function::Text) && random.random() {
+            aggregate.order = random_order(data, random, (expr, &kind), aggregate.distinct);
         }
+        aggregate.skips_nulls = aggregate.function.takes_nulls() && random.random();
     }
     aggregates.truncate(random.random_range(0..5));
     Group { predicates: Vec::new(), keys, aggregates }
@@ -399,10 +424,20 @@ fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Gro
         };
         let rows: Vec<&Vec<Value>> = rows.iter().filter(is_in).copied().collect();
         let Some((expr, _)) = aggregate.argument else { return Value::Number(rows.len() as i128) };
-        let takes_nulls = aggregate.function == AggregateFunction::Array;
-        let values = rows.iter().map(|row| value(row, expr)).filter(|value| takes_nulls || *value != Value::Null);
-        let mut values: Vec<Value> = values.collect();
-        values.sort();
+        let takes_nulls = aggregate.function.takes_nulls() && !aggregate.skips_nulls;
+        let mut rows: Vec<&Vec<Value>> =
+            rows.into_iter().filter(|row| takes_nulls || value(row, expr) != Value::Null).collect();
+        rows.sort_by(|left, right| {
+            let by = |order: &AggregateOrder| {
+                let (left, right) = (value(left, order.expr), value(right, order.expr));
+                let nulls = (left == Value::Null).cmp(&(right == Value::Null));
+                let nulls = if order.nulls_first { nulls.reverse() } else { nulls };
+                nulls.then_with(|| if order.descending { right.cmp(&left) } else { left.cmp(&right) })
+            };
+            let order = aggregate.order.iter().map(by).find(|order| order.is_ne());
+            order.unwrap_or_else(|| value(left, expr).cmp(&value(right, expr)))
+        });
+        let mut values: Vec<Value> = rows.into_iter().map(|row| value(row, expr)).collect();
         if aggregate.distinct {
             values.dedup();
         }
@@ -415,7 +450,7 @@ fn model(rows: &[Vec<Value>], data: &Data, functions: &[Arc<Alike>], group: &Gro
     normal(all.collect(), group)
 }
 
-/// An aggregate of sorted values.
+/// An aggregate of values in order.
 fn computed(function: AggregateFunction, values: Vec<Value>, kind: &DataType) -> Value {
     use AggregateFunction as Function;
     let count = values.len();
@@ -471,6 +506,9 @@ fn computed(function: AggregateFunction, values: Vec<Value>, kind: &DataType) ->
                 values.iter().map(|value| if let Value::Bytes(bytes) = value { &**bytes } else { panic!("{value:?}") });
             Value::Bytes(texts.collect::<Vec<&[u8]>>().join(&b'|'))
         }
+        Function::First => values[0].clone(),
+        Function::Last => values[count - 1].clone(),
+        Function::Nth => count.checked_add_signed(NTH as isize).map_or(Value::Null, |place| values[place].clone()),
     }
 }
 
@@ -484,7 +522,8 @@ fn normal(mut rows: Vec<Vec<Value>>, group: &Group) -> Vec<Vec<Value>> {
     for row in &mut rows {
         for (value, aggregate) in row[group.keys.len()..].iter_mut().zip(&group.aggregates) {
             match (aggregate.function, &mut *value) {
-                (Function::Text, Value::Bytes(bytes)) => {
+                (Function::Array, Value::List(values)) if aggregate.order.is_empty() => values.sort(),
+                (Function::Text, Value::Bytes(bytes)) if aggregate.order.is_empty() => {
                     let mut parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'|').collect();
                     parts.sort();
                     *value = Value::Bytes(parts.join(&b'|'));

@@ -105,6 +105,23 @@ const AGGREGATES: &[&str] = &[
     "avg(DISTINCT amount)",
     "min(word)",
     "max(line)",
+    "array_agg(few ORDER BY many, line)",
+    "array_agg(word ORDER BY day DESC, many, line) FILTER (WHERE flag)",
+    "array_agg(DISTINCT tiny ORDER BY tiny DESC)",
+    "array_agg(amount ORDER BY line) IGNORE NULLS",
+    "string_agg(word, ', ' ORDER BY line DESC)",
+    "string_agg(DISTINCT word, '|' ORDER BY word)",
+    "string_agg(line, '' ORDER BY few NULLS FIRST, many DESC, line)",
+    "first_value(word ORDER BY at, line)",
+    "first_value(big ORDER BY amount DESC NULLS LAST, wide, line DESC) IGNORE NULLS",
+    "first_value(line ORDER BY line) FILTER (WHERE few > 0)",
+    "last_value(tiny ORDER BY many, line)",
+    "last_value(at ORDER BY word NULLS FIRST, length(line), line) IGNORE NULLS",
+    "nth_value(many, 3 ORDER BY few, line)",
+    "median(few)",
+    "median(DISTINCT tiny) FILTER (WHERE many > 0)",
+    "percentile_cont(0.3) WITHIN GROUP (ORDER BY CAST(many AS DOUBLE))",
+    "percentile_cont(0.9) WITHIN GROUP (ORDER BY CAST(tiny AS DOUBLE) DESC) FILTER (WHERE flag)",
 ];
 
 const CONDITIONS: &[&str] = &[

@@ -7,9 +7,12 @@
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Float64Array, Int64Array, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{
+    AggregateFunction as AggregateCall, AggregateFunctionParams, NullTreatment, Sort as SortExpr,
+};
 use datafusion::logical_expr::logical_plan::Aggregate as AggregateNode;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use rowmill_plan::{self as plan, AggregateFunction, Node, is_aggregated, is_key_kind};
@@ -24,7 +27,12 @@ struct Call {
     function: AggregateFunction,
     /// Over the columns of the rows below, and its type; of rows without.
     argument: Option<(Expr, DataType)>,
+    /// What the function needs to know besides.
+    parameter: Option<ArrayRef>,
     distinct: bool,
+    /// The values by which those of the argument are ordered, over the columns of the rows below, and their types.
+    order: Vec<(SortExpr, DataType)>,
+    skips_nulls: bool,
     /// Which rows count, over the columns of the rows below.
     filter: Option<Expr>,
     kind: DataType,
@@ -62,7 +70,7 @@ impl Lowerer<'_> {
         let Some(input) = self.settled(input.clone(), &asked)? else { return Ok(None) };
         let Some(keys) = self.keys(keys, &schema.fields()[..key_count], &input)? else { return Ok(None) };
         let is_table = matches!(&**input.node(), Node::Scan(scan) if scan.predicates.is_empty());
-        if is_table && calls.iter().any(|call| call.distinct) && calls.iter().all(|call| call.filter.is_none()) {
+        if is_table && calls.iter().any(Call::is_of_distinct_values) && calls.iter().all(|call| call.filter.is_none()) {
             return self.in_parts(&keys, &calls, &input);
         }
         let all: Vec<usize> = (0..calls.len()).collect();
@@ -124,24 +132,42 @@ impl Lowerer<'_> {
     fn grouping(&mut self, keys: &[plan::Key], chosen: &[usize], calls: &[Call], input: &Rows) -> Result<Option<Rows>> {
         let mut aggregates = Vec::with_capacity(chosen.len());
         for call in chosen.iter().map(|call| &calls[*call]) {
-            let argument = match &call.argument {
-                None => None,
-                Some((expr, of)) => {
-                    let Some(expr) = self.expr(expr.clone(), of, input)? else { return Ok(None) };
-                    Some((expr, of.clone()))
-                }
-            };
-            let filter = match &call.filter {
-                None => None,
-                Some(filter) => {
-                    let Some(filter) = self.expr(filter.clone(), &DataType::Boolean, input)? else { return Ok(None) };
-                    Some(filter)
-                }
-            };
-            let plain = aggregate(call.function, argument, call.kind.clone());
-            aggregates.push(plan::Aggregate { distinct: call.distinct, filter, ..plain });
+            let Some(aggregate) = self.aggregate(call, input)? else { return Ok(None) };
+            aggregates.push(aggregate);
         }
         self.grouped(keys.to_vec(), aggregates, input).map(Some)
+    }
+
+    /// An aggregate of a statement as one of the engine.
+    fn aggregate(&mut self, call: &Call, input: &Rows) -> Result<Option<plan::Aggregate>> {
+        let argument = match &call.argument {
+            None => None,
+            Some((expr, of)) => {
+                let Some(expr) = self.expr(expr.clone(), of, input)? else { return Ok(None) };
+                Some((expr, of.clone()))
+            }
+        };
+        let mut order = Vec::with_capacity(call.order.len());
+        for (SortExpr { expr, asc, nulls_first }, kind) in &call.order {
+            let Some(expr) = self.expr(expr.clone(), kind, input)? else { return Ok(None) };
+            let (kind, descending, nulls_first) = (kind.clone(), !asc, *nulls_first);
+            order.push(plan::AggregateOrder { expr, kind, descending, nulls_first });
+        }
+        let filter = match &call.filter {
+            None => None,
+            Some(filter) => {
+                let Some(filter) = self.expr(filter.clone(), &DataType::Boolean, input)? else { return Ok(None) };
+                Some(filter)
+            }
+        };
+        Ok(Some(plan::Aggregate {
+            parameter: call.parameter.clone(),
+            distinct: call.distinct,
+            order,
+            skips_nulls: call.skips_nulls,
+            filter,
+            ..aggregate(call.function, argument, call.kind.clone())
+        }))
     }
 
     /// The distinct values of an argument by keys.
@@ -185,7 +211,14 @@ impl Lowerer<'_> {
 impl Call {
     /// What it reads of a row.
     fn exprs(&self) -> impl Iterator<Item = &Expr> {
-        self.argument.iter().map(|(expr, _)| expr).chain(&self.filter)
+        let order = self.order.iter().map(|(order, _)| &order.expr);
+        self.argument.iter().map(|(expr, _)| expr).chain(order).chain(&self.filter)
+    }
+
+    /// Whether it is the same over a grouping by its argument, and thus needs no set of values.
+    fn is_of_distinct_values(&self) -> bool {
+        use AggregateFunction::{Average, Count, Sum};
+        self.distinct && matches!(self.function, Count | Sum | Average)
     }
 }
 
@@ -218,6 +251,12 @@ fn function_of(name: &str, kind: &DataType) -> Option<AggregateFunction> {
         "stddev" => Function::DeviationSample,
         "stddev_pop" => Function::DeviationPopulation,
         "median" => Function::Median,
+        "percentile_cont" => Function::Quantile,
+        "array_agg" => Function::Array,
+        "string_agg" => Function::Text,
+        "first_value" => Function::First,
+        "last_value" => Function::Last,
+        "nth_value" => Function::Nth,
         _ => return None,
     })
 }
@@ -225,34 +264,111 @@ fn function_of(name: &str, kind: &DataType) -> Option<AggregateFunction> {
 fn call_of(call: &AggregateCall, kind: &DataType, below: &DFSchema, input: &Rows) -> Result<Option<Call>> {
     use AggregateFunction as Function;
     let params = &call.params;
-    let is_plain = params.order_by.is_empty() && params.null_treatment.is_none();
-    let ([argument], true) = (params.args.as_slice(), is_plain) else { return Ok(None) };
+    let Some(argument) = params.args.first() else { return Ok(None) };
     let filter = params.filter.as_ref().map(|filter| input.resolve((**filter).clone(), below)).transpose()?;
     let (of, kind) = (argument.get_type(below)?, kind.clone());
     let Some(function) = function_of(call.func.name(), &of) else { return Ok(None) };
+    let Ok(parameter) = parameter_of(function, params) else { return Ok(None) };
+    let order = match function {
+        Function::Array | Function::Text | Function::First | Function::Last | Function::Nth => &*params.order_by,
+        // Its order has been turned into the share.
+        Function::Quantile => &[],
+        _ if params.order_by.is_empty() => &[],
+        _ => return Ok(None),
+    };
+    let skips_nulls = match params.null_treatment {
+        None | Some(NullTreatment::RespectNulls) => false,
+        Some(NullTreatment::IgnoreNulls) => true,
+    };
+    // Nobody says what other functions make of it.
+    if params.null_treatment.is_some() && (!function.takes_nulls() || function == Function::Nth) {
+        return Ok(None);
+    }
     // Of distinct values these are what they are of all.
     let is_same = matches!(function, Function::Min | Function::Max | Function::BitAnd | Function::BitOr);
     let distinct = params.distinct && !is_same;
-    if distinct && !matches!(function, Function::Count | Function::Sum | Function::Average) {
+    if distinct && !is_computed_of_distinct(function) {
         return Ok(None);
     }
     if let (Function::Count, false, Expr::Literal(value, _)) = (function, distinct, argument)
         && !value.is_null()
     {
-        return Ok(Some(Call { function, argument: None, distinct, filter, kind }));
+        let (parameter, order) = (None, Vec::new());
+        return Ok(Some(Call { function, argument: None, parameter, distinct, order, skips_nulls, filter, kind }));
     }
     let argument = input.resolve(argument.clone(), below)?;
+    // Texts come in several layouts, of which the engine has one.
+    let of = match function {
+        Function::Text if matches!(of, DataType::Utf8 | DataType::LargeUtf8) => DataType::Utf8View,
+        _ => of,
+    };
     if !is_aggregated(function, &of) || argument.column_refs().is_empty() {
         return Ok(None);
     }
-    Ok(Some(Call { function, argument: Some((argument, of)), distinct, filter, kind }))
+    let Some(order) = order_of(order, below, input)? else { return Ok(None) };
+    // Distinct values can be put in an order of their own only.
+    if distinct && order.iter().any(|(order, _)| order.expr != argument) {
+        return Ok(None);
+    }
+    Ok(Some(Call { function, argument: Some((argument, of)), parameter, distinct, order, skips_nulls, filter, kind }))
 }
+
+/// Whether an aggregate of distinct values is one of the engine's.
+fn is_computed_of_distinct(function: AggregateFunction) -> bool {
+    use AggregateFunction::{Array, Average, Count, Median, Quantile, Sum, Text};
+    matches!(function, Count | Sum | Average | Median | Quantile | Array | Text)
+}
+
+/// An order of values over the columns of the rows below; none if the engine has no such order. What is the same for all
+/// rows orders nothing.
+fn order_of(order: &[SortExpr], below: &DFSchema, input: &Rows) -> Result<Option<Vec<(SortExpr, DataType)>>> {
+    let mut resolved: Vec<(SortExpr, DataType)> = Vec::with_capacity(order.len());
+    for SortExpr { expr, asc, nulls_first } in order {
+        let kind = expr.get_type(below)?;
+        if !is_key_kind(&kind) {
+            return Ok(None);
+        }
+        let expr = input.resolve(expr.clone(), below)?;
+        let is_known = resolved.iter().any(|(known, _)| known.expr == expr);
+        if !is_known && !expr.column_refs().is_empty() {
+            resolved.push((SortExpr { expr, asc: *asc, nulls_first: *nulls_first }, kind));
+        }
+    }
+    Ok(Some(resolved))
+}
+
+/// What a function needs to know besides its first argument. Fails if that is nothing that the engine takes.
+fn parameter_of(function: AggregateFunction, params: &AggregateFunctionParams) -> Result<Option<ArrayRef>, NotTaken> {
+    use AggregateFunction as Function;
+    let values: Vec<&ScalarValue> = params.args[1..].iter().map_while(Expr::as_literal).collect();
+    let is_descending = params.order_by.first().is_some_and(|order| !order.asc);
+    let is_own_order = params.order_by.iter().all(|order| order.expr == params.args[0]);
+    Ok(match (function, &*values) {
+        (Function::Text, [value]) if value.is_null() => Some(Arc::new(StringViewArray::from_iter_values([""]))),
+        (Function::Text, [value]) => {
+            let between = value.try_as_str().flatten().ok_or(NotTaken)?;
+            Some(Arc::new(StringViewArray::from_iter_values([between])))
+        }
+        (Function::Nth, [ScalarValue::Int64(Some(place))]) if *place != 0 => {
+            Some(Arc::new(Int64Array::from(vec![*place])))
+        }
+        (Function::Quantile, [ScalarValue::Float64(Some(share))]) if is_own_order && (0.0..=1.0).contains(share) => {
+            Some(Arc::new(Float64Array::from(vec![if is_descending { 1.0 - share } else { *share }])))
+        }
+        (Function::Text | Function::Nth | Function::Quantile, _) => return Err(NotTaken),
+        _ if params.args.len() == 1 => None,
+        _ => return Err(NotTaken),
+    })
+}
+
+/// Something that the engine does not take.
+struct NotTaken;
 
 /// The groupings that give all of `calls`; there is one at least.
 fn parts(calls: &[Call]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for (place, call) in calls.iter().enumerate() {
-        let distinct = call.argument.as_ref().filter(|_| call.distinct).map(|(expr, _)| expr.clone());
+        let distinct = call.argument.as_ref().filter(|_| call.is_of_distinct_values()).map(|(expr, _)| expr.clone());
         match parts.iter_mut().find(|part| part.distinct == distinct) {
             Some(part) => part.calls.push(place),
             None => parts.push(Part { distinct, calls: vec![place] }),

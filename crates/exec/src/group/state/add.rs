@@ -37,6 +37,11 @@ pub(in crate::group) struct Groups<'a> {
 }
 
 impl Groups<'_> {
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.words.len() / self.stride
+    }
+
     /// The words of a cell of one group from `offset` on.
     #[inline(always)]
     pub(super) fn cell(&mut self, group: u32, offset: usize) -> &mut [u64] {
@@ -78,11 +83,11 @@ impl States {
             let Some(cell) = self.cells.get(part) else {
                 let number = part - self.cells.len();
                 let log = &self.logs[number];
-                let mask = log.reads().1.and_then(|mask| inputs.masks[mask].as_ref());
+                let mask = log.reads().mask.and_then(|mask| inputs.masks[mask].as_ref());
                 let Some(values) = &inputs.logged[number] else {
                     return Err(Error::internal("a log reads what was not prepared"));
                 };
-                logs[number].add(log, values, mask, rows, texts)?;
+                logs[number].add(log, values, mask, rows, groups.count(), texts)?;
                 continue;
             };
             match cell.operation.is_of_texts() {

@@ -1,37 +1,42 @@
-//! Aggregates that need the values themselves: distinct ones, lists, quantiles.
+//! Aggregates that need the values themselves: distinct ones, lists, quantiles, and those of values in an order.
 //!
 //! A log has a row for each value that counts, behind the number of its group. The rows go into partitions with their
 //! groups, in storage of their own. There, those of all workers are put together: each value once per group, or all of
 //! them in the order of the groups; and the aggregates are computed of slices of that.
 //!
 //! ```text
-//!   ┌─────────────────┬────────────────────────────────────┐
-//!   │ number of group │ the value, laid out as a key is    │
-//!   └─────────────────┴────────────────────────────────────┘
+//!   ┌─────────────────┬────────────────────────────────────────────────────────────────┐
+//!   │ number of group │ the value, and those by which it is ordered, laid out as a key │
+//!   └─────────────────┴────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Distinct values that come again soon are left out at once, as far as a small table remembers them.
+//! Distinct values that come again soon are left out at once, as far as a small table remembers them. Where only the
+//! first value of an order is asked for, only the first of each group of a block or batch becomes a row.
 
 use std::mem::size_of;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, StringViewBuilder, new_empty_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, StringViewBuilder, UInt32Array, new_empty_array,
+};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
-use arrow::datatypes::{DataType, Field, Float64Type, Schema};
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::error::ArrowError;
 use rowmill_base::{Error, ErrorKind, Reservation, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr};
+use rowmill_plan::{Aggregate, AggregateFunction, Expr, Key, SortKey};
 
 use super::add::{Grouped, Groups};
+use super::first::{Direction, Firsts, OrderColumn};
 use super::middle::{median, quantile};
 use super::{Finished, States};
 use crate::group::facts::Facts;
 use crate::group::index::Index;
 use crate::group::key_values::KeyValues;
 use crate::group::layout::{KeyShape, Layout, with_shape};
-use crate::group::rows::{Rows, Values};
-use crate::group::texts::{TextStore, is_long};
+use crate::group::rows::{Rows, Values, take};
+use crate::group::texts::{TextStore, is_long, len_of};
 use crate::hash::mix;
+use crate::sort::places_in_order;
 
 /// Rows that are written at once.
 const ROWS_AT_ONCE: usize = 1 << 10;
@@ -41,6 +46,9 @@ const ROWS_REMEMBERED: usize = 1 << 14;
 
 /// Rows that are not looked up after those that were remembered were hardly met again.
 const ROWS_PAST_TABLE: usize = 1 << 18;
+
+/// Bytes of a joined text at most: Arrow counts them with 31 bits.
+const TEXT_BYTES_MAX: usize = i32::MAX as usize;
 
 /// What is computed of a log.
 #[derive(Debug)]
@@ -53,15 +61,40 @@ enum LogOutput {
     Quantile(f64, DataType),
     Array(DataType),
     Text(String, DataType),
+    /// The value that is at a place of the order; the last one is at -1.
+    At(i64, DataType),
+}
+
+/// Which values stay in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    All,
+    /// Each once.
+    Distinct,
+    /// The first of each group in the log's order, and of several the one that comes first.
+    First,
+    /// As [`Kept::First`], and of several the one that comes last.
+    LastOfFirst,
+}
+
+/// What a log reads of rows: the same is one log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reads {
+    pub(super) argument: usize,
+    /// The arguments by which the values are ordered.
+    pub(super) order: Vec<(usize, Direction)>,
+    pub(super) mask: Option<usize>,
+    pub(super) kept: Kept,
+    /// Whether NULLs are values.
+    pub(super) takes_nulls: bool,
 }
 
 /// One log of a query.
 #[derive(Debug)]
 pub(in crate::group) struct Log {
-    argument: usize,
-    mask: Option<usize>,
-    distinct: bool,
-    takes_nulls: bool,
+    reads: Reads,
+    /// The arguments of the columns, each once.
+    held: Vec<usize>,
     pub(in crate::group) layout: Layout,
     kind: DataType,
     outputs: Vec<LogOutput>,
@@ -72,44 +105,77 @@ pub(in crate::group) struct Log {
 
 /// Whether an aggregate needs the values themselves.
 pub(super) fn needs_values(aggregate: &Aggregate) -> bool {
-    use AggregateFunction::{Array, BitAnd, BitOr, Max, Median, Min, Quantile, Text};
+    use AggregateFunction::{Array, BitAnd, BitOr, First, Last, Max, Median, Min, Nth, Quantile, Text};
     match aggregate.function {
-        Median | Quantile | Array | Text => true,
+        Median | Quantile | Array | Text | First | Last | Nth => true,
         // A value that counts twice changes nothing.
         Min | Max | BitAnd | BitOr => false,
         _ => aggregate.distinct,
     }
 }
 
+/// The order and the choice of an aggregate's values: the last one of an order is the first one of its reverse.
+pub(super) fn choice(aggregate: &Aggregate) -> (Vec<(Expr, Direction)>, Kept) {
+    use AggregateFunction::{Array, First, Last, Nth, Text};
+    let function = aggregate.function;
+    let order = aggregate.order.iter().map(|order| {
+        let direction = Direction { descending: order.descending, nulls_first: order.nulls_first };
+        (order.expr, if function == Last { direction.reversed() } else { direction })
+    });
+    let order = if matches!(function, Array | Text | First | Last | Nth) { order.collect() } else { Vec::new() };
+    let kept = match function {
+        First => Kept::First,
+        Last => Kept::LastOfFirst,
+        _ if aggregate.distinct => Kept::Distinct,
+        _ => Kept::All,
+    };
+    (order, kept)
+}
+
+/// The values of a block or batch as a log takes them.
+pub(in crate::group) struct Logged<'a> {
+    values: KeyValues<'a>,
+    /// What tells which are first, if only those are kept.
+    order: Vec<OrderColumn>,
+}
+
 impl Log {
-    /// A log of an argument's values of the rows in a mask, each once or as often as they come.
-    pub(super) fn new(
-        (argument, mask, distinct): (usize, Option<usize>, bool),
-        expr: Expr,
-        kind: &DataType,
-        takes_nulls: bool,
-    ) -> Result<Log> {
+    /// A log of what `reads` says, of `columns`: the value, and those by which it is ordered.
+    pub(super) fn new(reads: Reads, columns: &[Key]) -> Result<Log> {
+        let mut held = vec![reads.argument];
+        for (argument, _) in &reads.order {
+            if !held.contains(argument) {
+                held.push(*argument);
+            }
+        }
         Ok(Log {
-            argument,
-            mask,
-            distinct,
-            takes_nulls,
-            layout: Layout::of_values(expr, kind, takes_nulls)?,
-            kind: kind.clone(),
+            held,
+            layout: Layout::of_values(columns)?,
+            kind: columns[0].kind.clone(),
+            reads,
             outputs: Vec::new(),
             distinct_aggregates: Vec::new(),
             states: None,
         })
     }
 
-    /// The argument, the mask and whether each value counts once.
-    pub(super) fn reads(&self) -> (usize, Option<usize>, bool) {
-        (self.argument, self.mask, self.distinct)
+    /// What is read of rows.
+    pub(super) fn reads(&self) -> &Reads {
+        &self.reads
     }
 
-    /// Whether NULLs are values.
-    pub(super) fn takes_nulls(&self) -> bool {
-        self.takes_nulls
+    /// The arguments that are read, each once.
+    pub(super) fn held(&self) -> &[usize] {
+        &self.held
+    }
+
+    /// Whether one value of each group stays.
+    fn keeps_first(&self) -> bool {
+        matches!(self.reads.kept, Kept::First | Kept::LastOfFirst)
+    }
+
+    fn is_distinct(&self) -> bool {
+        self.reads.kept == Kept::Distinct
     }
 
     /// Adds an aggregate to what is computed; its number.
@@ -129,6 +195,11 @@ impl Log {
                 let between = parameter.and_then(|text| text.as_string_view_opt()).ok_or_else(lacking)?;
                 LogOutput::Text(between.value(0).to_owned(), kind)
             }
+            AggregateFunction::First | AggregateFunction::Last => LogOutput::At(1, kind),
+            AggregateFunction::Nth => {
+                let place = parameter.and_then(|place| place.as_primitive_opt::<Int64Type>()).ok_or_else(lacking)?;
+                LogOutput::At(place.value(0), kind)
+            }
             _ => {
                 let argument = Some((Expr::Column(0), self.kind.clone()));
                 let of_values = Aggregate { argument, distinct: false, filter: None, ..aggregate.clone() };
@@ -147,7 +218,8 @@ impl Log {
             LogOutput::Median(kind)
             | LogOutput::Quantile(_, kind)
             | LogOutput::Array(kind)
-            | LogOutput::Text(_, kind) => kind,
+            | LogOutput::Text(_, kind)
+            | LogOutput::At(_, kind) => kind,
         }
     }
 
@@ -160,9 +232,15 @@ impl Log {
         Ok(())
     }
 
-    /// The values of a block or batch.
-    pub(super) fn values(&self, values: &Values, rows: usize) -> Result<KeyValues<'_>> {
-        KeyValues::of_some(&self.layout, std::slice::from_ref(values), rows)
+    /// The values of a block or batch, given by their arguments.
+    pub(super) fn values(&self, arguments: &[Option<Values>], rows: usize) -> Result<Logged<'_>> {
+        let of = |argument: usize| {
+            arguments[argument].as_ref().ok_or_else(|| Error::internal("a log reads what was not prepared"))
+        };
+        let held: Vec<Values> = self.held.iter().map(|argument| of(*argument).cloned()).collect::<Result<_>>()?;
+        let order = self.reads.order.iter().filter(|_| self.keeps_first());
+        let order = order.map(|(argument, direction)| OrderColumn::new(of(*argument)?, *direction));
+        Ok(Logged { values: KeyValues::of_some(&self.layout, &held, rows)?, order: order.collect::<Result<_>>()? })
     }
 
     /// Whether two rows have the same group and value.
@@ -193,13 +271,17 @@ impl Log {
         let words: usize = pages.iter().map(Vec::len).sum();
         let rows = words / self.layout.stride;
         memory.grow((words * size_of::<u64>()) as u64)?;
-        let rows = match self.distinct {
+        let rows = match self.is_distinct() {
             true => {
                 memory.grow(Index::bytes_for(rows))?;
                 with_shape!(self.layout.shape, shape => self.each_once(shape, pages, texts))
             }
             false => pages.concat(),
         };
+        if self.keeps_first() {
+            let column = self.first(&rows, groups, texts, memory)?;
+            return Ok(self.outputs.iter().map(|_| Arc::clone(&column)).collect());
+        }
         let starts = self.starts(&rows, groups);
         let is_of = |is: fn(&LogOutput) -> bool| self.outputs.iter().any(is);
         let rows = match is_of(|output| !matches!(output, LogOutput::Count | LogOutput::Cells(_))) {
@@ -207,7 +289,7 @@ impl Log {
             false => rows,
         };
         let column = match is_of(|output| !matches!(output, LogOutput::Count)) {
-            true => self.layout.keys(&rows, texts, &[])?.swap_remove(0),
+            true => self.column(&rows, &starts, texts, memory)?,
             false => new_empty_array(&self.kind),
         };
         let cells = match &self.states {
@@ -223,9 +305,47 @@ impl Log {
             LogOutput::Median(kind) => median(&column, &starts, kind),
             LogOutput::Quantile(share, kind) => quantile(&column, &starts, *share, kind),
             LogOutput::Array(kind) => list(&column, &starts, kind),
-            LogOutput::Text(between, kind) => joined(&column, &starts, between, kind),
+            LogOutput::Text(between, kind) => joined(&column, &starts, between, kind, memory),
+            LogOutput::At(place, _) => at(&column, &starts, *place),
         };
         self.outputs.iter().map(of).collect()
+    }
+
+    /// The values of rows in the order of their groups, within those in the log's order.
+    fn column(&self, rows: &[u64], starts: &[usize], texts: &TextStore, memory: &mut Reservation) -> Result<ArrayRef> {
+        let mut columns = self.layout.keys(rows, texts, &[])?;
+        if self.reads.order.is_empty() {
+            return Ok(columns.swap_remove(0));
+        }
+        let sort_key = |(column, (_, direction)): (usize, &(usize, Direction))| SortKey {
+            column: column + 1,
+            descending: direction.descending,
+            nulls_first: direction.nulls_first,
+        };
+        let mut keys: Vec<SortKey> = self.reads.order.iter().enumerate().map(sort_key).collect();
+        if starts.len() > 2 {
+            let groups = rows.chunks_exact(self.layout.stride).map(|row| row[0] as u32);
+            keys.insert(0, SortKey { column: columns.len(), descending: false, nulls_first: false });
+            columns.push(Arc::new(UInt32Array::from_iter_values(groups)));
+        }
+        let places = places_in_order(&columns, &keys, memory)?;
+        take(&columns[0], &places)
+    }
+
+    /// The value of each group that is the first of the log's order.
+    fn first(&self, rows: &[u64], groups: usize, texts: &TextStore, memory: &mut Reservation) -> Result<ArrayRef> {
+        let columns = self.layout.keys(rows, texts, &[])?;
+        let of = |((_, direction), values): (&(usize, Direction), &ArrayRef)| {
+            OrderColumn::new(&Values { values: Arc::clone(values), codes: None, is_list: false }, *direction)
+        };
+        let order = self.reads.order.iter().zip(&columns[1..]).map(of).collect::<Result<Vec<_>>>()?;
+        let rows = rows.chunks_exact(self.layout.stride).enumerate().map(|(place, row)| (place as u32, row[0] as u32));
+        memory.grow(Firsts::bytes_for(rows.len(), groups))?;
+        let mut places = vec![None; groups];
+        for (place, group) in Firsts::default().find(&order, self.reads.kept == Kept::LastOfFirst, rows, groups) {
+            places[group as usize] = Some(place);
+        }
+        arrow::compute::take(&columns[0], &UInt32Array::from(places), None).map_err(failed)
     }
 
     /// The rows of which none is like one before.
@@ -309,13 +429,39 @@ fn list(column: &ArrayRef, starts: &[usize], kind: &DataType) -> Result<ArrayRef
     Ok(Arc::new(list.map_err(failed)?))
 }
 
+/// The value of each group that is at a place of its order.
+fn at(column: &ArrayRef, starts: &[usize], place: i64) -> Result<ArrayRef> {
+    let of = |ends: &[usize]| {
+        let (start, end) = (ends[0] as i64, ends[1] as i64);
+        let at = if place > 0 { start.checked_add(place - 1) } else { end.checked_add(place) };
+        at.filter(|at| (start..end).contains(at)).map(|at| at as u32)
+    };
+    let places = UInt32Array::from_iter(starts.windows(2).map(of));
+    arrow::compute::take(column, &places, None).map_err(failed)
+}
+
 /// The texts of each group, one behind the other.
-fn joined(column: &ArrayRef, starts: &[usize], between: &str, kind: &DataType) -> Result<ArrayRef> {
+fn joined(
+    column: &ArrayRef,
+    starts: &[usize],
+    between: &str,
+    kind: &DataType,
+    memory: &mut Reservation,
+) -> Result<ArrayRef> {
     let Some(texts) = column.as_string_view_opt() else {
         return Err(Error::internal(format!("texts of {}", column.data_type())));
     };
+    let (mut all, mut longest) = (0, 0);
+    for ends in starts.windows(2) {
+        let bytes: usize = (ends[0]..ends[1]).map(|place| len_of(texts.views()[place]) + between.len()).sum();
+        (all, longest) = (all + bytes, longest.max(bytes));
+    }
+    if longest > TEXT_BYTES_MAX {
+        return Err(Error::new(ErrorKind::ResultTooLarge, format!("string_agg: a text has {longest} bytes")));
+    }
+    memory.grow((all + longest) as u64)?;
     let mut joined = StringViewBuilder::with_capacity(starts.len() - 1);
-    let mut text = String::new();
+    let mut text = String::with_capacity(longest);
     for ends in starts.windows(2) {
         if ends[0] == ends[1] {
             joined.append_null();
@@ -345,6 +491,7 @@ pub(in crate::group) struct LogRows {
     /// Rows that are not to be looked up.
     past_table: usize,
     chunk: Vec<u64>,
+    firsts: Firsts,
     memory: Reservation,
 }
 
@@ -357,6 +504,7 @@ impl LogRows {
             looked_up: 0,
             past_table: 0,
             chunk: Vec::new(),
+            firsts: Firsts::default(),
             memory,
         }
     }
@@ -377,13 +525,14 @@ impl LogRows {
         (self.first_remembered, self.looked_up) = (self.rows.len(), 0);
     }
 
-    /// Adds the values of the rows that are in the mask.
+    /// Adds the values of the rows that are in the mask, which go into `groups` groups.
     pub(super) fn add(
         &mut self,
         log: &Log,
-        values: &KeyValues<'_>,
+        Logged { values, order }: &Logged<'_>,
         mask: Option<&BooleanBuffer>,
         rows: &Grouped<'_>,
+        groups: usize,
         texts: &mut TextStore,
     ) -> Result<()> {
         let start = rows.rows.start;
@@ -391,8 +540,15 @@ impl LogRows {
             None => rows.rows.clone().collect(),
             Some(mask) => mask.slice(start, rows.rows.len()).set_indices().map(|row| start + row).collect(),
         };
-        if let Some(weights) = rows.weights
-            && !log.distinct
+        if log.keeps_first() {
+            let more = Firsts::bytes_for(places.len(), groups).saturating_sub(self.firsts.bytes());
+            self.memory.grow(more)?;
+            let group_of = |place: usize| rows.groups.map_or(0, |groups| groups[place - start]);
+            let all = places.iter().map(|place| (*place as u32, group_of(*place)));
+            let firsts = self.firsts.find(order, log.reads.kept == Kept::LastOfFirst, all, groups);
+            places = firsts.map(|(place, _)| place as usize).collect();
+        } else if let Some(weights) = rows.weights
+            && !log.is_distinct()
         {
             let each = |place: usize| std::iter::repeat_n(place, weights[place] as usize);
             places = places.into_iter().flat_map(each).collect();
@@ -422,7 +578,7 @@ impl LogRows {
             self.memory.grow(((room - self.rows.capacity()) * size_of::<u64>()) as u64)?;
             self.rows.reserve_exact(room - self.rows.len());
         }
-        if !log.distinct || self.past_table > 0 {
+        if !log.is_distinct() || self.past_table > 0 {
             self.past_table = self.past_table.saturating_sub(rows);
             values.settle(chunk, texts)?;
             self.rows.extend_from_slice(chunk);

@@ -46,7 +46,7 @@ impl Cell {
         BestTexts { best, touched }: &mut BestTexts,
     ) -> Result<()> {
         let Numbers::Text(array) = numbers else { return Err(Error::internal("an extreme of no texts")) };
-        let count = groups.words.len() / groups.stride;
+        let count = groups.count();
         if best.len() < count {
             best.resize(count, NONE);
         }

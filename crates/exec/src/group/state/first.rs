@@ -1,0 +1,267 @@
+//! The first row of each group in an order.
+//!
+//! Rows are compared with the best of their group so far, by one column after the other: after each but the last, only
+//! the rows remain that are as good as the best. Where a column is a list of values its places are compared, which are in
+//! the order of the values.
+
+use std::cmp::Ordering;
+use std::mem::size_of;
+use std::sync::Arc;
+
+use arrow::array::{Array, BinaryViewArray};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use rowmill_base::{Error, Result};
+
+use super::numbers::{Form, Numbers};
+use crate::group::bits::width_of;
+use crate::group::rows::Values;
+use crate::group::texts::order_of_views;
+
+/// No row yet.
+const NONE: u32 = u32::MAX;
+
+/// How the values of a column are put in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Direction {
+    pub(super) descending: bool,
+    pub(super) nulls_first: bool,
+}
+
+impl Direction {
+    /// The other way round.
+    pub(super) fn reversed(self) -> Direction {
+        Direction { descending: !self.descending, nulls_first: !self.nulls_first }
+    }
+}
+
+/// Values that are compared.
+enum Ranks {
+    /// They ascend.
+    Places,
+    Signed(ScalarBuffer<i64>),
+    Wide(ScalarBuffer<i128>),
+    Text(BinaryViewArray),
+}
+
+/// One of the columns by which rows are ordered.
+pub(super) struct OrderColumn {
+    ranks: Ranks,
+    codes: Option<Arc<Vec<u32>>>,
+    nulls: Option<NullBuffer>,
+    direction: Direction,
+}
+
+impl OrderColumn {
+    pub(super) fn new(Values { values, codes, is_list }: &Values, direction: Direction) -> Result<OrderColumn> {
+        let form = match width_of(values.data_type()) {
+            None => Form::Text,
+            Some(128) => Form::Wide,
+            Some(_) => Form::Signed,
+        };
+        let ranks = match is_list {
+            true => Ranks::Places,
+            false => match Numbers::new(values, form)? {
+                Numbers::Signed(numbers) => Ranks::Signed(numbers),
+                Numbers::Wide(numbers) => Ranks::Wide(numbers),
+                Numbers::Text(texts) => Ranks::Text(texts),
+                Numbers::Unsigned(_) | Numbers::Float(_) => {
+                    return Err(Error::internal("numbers that are not in the order of their values"));
+                }
+            },
+        };
+        let nulls = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        Ok(OrderColumn { ranks, codes: codes.clone(), nulls, direction })
+    }
+
+    /// The order of two rows, `compare` that of places of values.
+    #[inline]
+    fn compare(&self, left: u32, right: u32, compare: impl Fn(usize, usize) -> Ordering) -> Ordering {
+        let place = |row: u32| self.codes.as_ref().map_or(row, |codes| codes[row as usize]) as usize;
+        let (left, right) = (place(left), place(right));
+        if let Some(nulls) = &self.nulls
+            && (nulls.is_null(left) || nulls.is_null(right))
+        {
+            let order = nulls.is_valid(left).cmp(&nulls.is_valid(right));
+            return if self.direction.nulls_first { order } else { order.reverse() };
+        }
+        let order = compare(left, right);
+        if self.direction.descending { order.reverse() } else { order }
+    }
+
+    /// Finds the best row of each group among those that remain in `firsts`.
+    fn find(&self, firsts: &mut Firsts, step: Step) {
+        match &self.ranks {
+            Ranks::Places => {
+                firsts.find_by(step, |left, right| self.compare(left, right, |left, right| left.cmp(&right)))
+            }
+            Ranks::Signed(numbers) => firsts.find_by(step, |left, right| {
+                self.compare(left, right, |left, right| numbers[left].cmp(&numbers[right]))
+            }),
+            Ranks::Wide(numbers) => firsts.find_by(step, |left, right| {
+                self.compare(left, right, |left, right| numbers[left].cmp(&numbers[right]))
+            }),
+            Ranks::Text(texts) => firsts.find_by(step, |left, right| {
+                self.compare(left, right, |left, right| {
+                    order_of_views(texts.views()[left], texts.views()[right])
+                        .then_with(|| texts.value(left).cmp(texts.value(right)))
+                })
+            }),
+        }
+    }
+}
+
+/// What becomes of rows that are as good as the best of their group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// They remain, for the next column.
+    Tell,
+    /// The first one stays.
+    TakeFirst,
+    /// The last one is taken.
+    TakeLast,
+}
+
+/// Finds the first rows of groups; its room is kept between uses.
+#[derive(Debug, Default)]
+pub(super) struct Firsts {
+    /// By group.
+    best: Vec<u32>,
+    /// Groups that have one.
+    touched: Vec<u32>,
+    /// The rows that may be first, and their groups.
+    rows: Vec<(u32, u32)>,
+}
+
+impl Firsts {
+    /// Bytes of memory for so many rows and groups at most.
+    pub(super) fn bytes_for(rows: usize, groups: usize) -> u64 {
+        (rows * size_of::<(u32, u32)>() + groups * 2 * size_of::<u32>()) as u64
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> u64 {
+        Firsts::bytes_for(self.rows.capacity(), self.best.capacity())
+    }
+
+    /// Of rows and their groups, of which there are `groups`, the first row of each group that has one, and the group.
+    /// Of several the last one that comes is taken if `latest`.
+    pub(super) fn find(
+        &mut self,
+        columns: &[OrderColumn],
+        latest: bool,
+        rows: impl ExactSizeIterator<Item = (u32, u32)>,
+        groups: usize,
+    ) -> impl ExactSizeIterator<Item = (u32, u32)> {
+        self.rows.clear();
+        self.rows.reserve_exact(rows.len());
+        self.rows.extend(rows);
+        if self.best.len() < groups {
+            self.best.reserve_exact(groups - self.best.len());
+            self.best.resize(groups, NONE);
+        }
+        self.touched.drain(..).for_each(|group| self.best[group as usize] = NONE);
+        self.touched.reserve_exact(groups);
+        let last = if latest { Step::TakeLast } else { Step::TakeFirst };
+        match columns.split_last() {
+            None => self.find_by(last, |_, _| Ordering::Equal),
+            Some((column, before)) => {
+                before.iter().for_each(|column| column.find(self, Step::Tell));
+                column.find(self, last);
+            }
+        }
+        self.touched.iter().map(|group| (self.best[*group as usize], *group))
+    }
+
+    fn find_by(&mut self, step: Step, compare: impl Fn(u32, u32) -> Ordering) {
+        for (row, group) in &self.rows {
+            let best = &mut self.best[*group as usize];
+            if *best == NONE {
+                self.touched.push(*group);
+                *best = *row;
+                continue;
+            }
+            match compare(*row, *best) {
+                Ordering::Less => *best = *row,
+                Ordering::Equal if step == Step::TakeLast => *best = *row,
+                _ => {}
+            }
+        }
+        if step == Step::Tell {
+            let best = &self.best;
+            self.rows.retain(|(row, group)| compare(*row, best[*group as usize]) == Ordering::Equal);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{ArrayRef, Float64Array, Int32Array, StringViewArray};
+
+    #[test]
+    fn each_group_has_the_row_that_a_sort_puts_first() {
+        let rows = 2_000_u32;
+        let numbers: Vec<Option<i32>> = (0..rows as i32).map(|row| (row % 7 != 0).then_some(row * 31 % 5)).collect();
+        let floats: Vec<Option<f64>> = (0..rows)
+            .map(|row| (row % 5 != 0).then(|| if row % 11 == 0 { f64::NAN } else { (row % 3).into() }))
+            .collect();
+        let texts: Vec<Option<String>> =
+            (0..rows).map(|row| (row % 3 != 0).then(|| format!("a longer text {}", row * 17 % 4))).collect();
+        let values = |values: ArrayRef| Values { values, codes: None, is_list: false };
+        let columns = [
+            values(Arc::new(Int32Array::from(numbers.clone()))),
+            values(Arc::new(Float64Array::from(floats.clone()))),
+            values(Arc::new(StringViewArray::from(texts.clone()))),
+        ];
+        // Numbers as codes into an ascending list, NULL last.
+        let list = Values {
+            values: Arc::new(Int32Array::from(vec![Some(0), Some(1), Some(2), Some(3), Some(4), None])),
+            codes: Some(Arc::new(numbers.iter().map(|number| number.map_or(5, |number| number as u32)).collect())),
+            is_list: true,
+        };
+        let mut firsts = Firsts::default();
+        for bits in 0..32 {
+            let directions: Vec<Direction> = (0..3)
+                .map(|column| Direction {
+                    descending: bits >> column & 1 == 1,
+                    nulls_first: bits >> (column + 1) & 1 == 1,
+                })
+                .collect();
+            let latest = bits >> 4 & 1 == 1;
+            let first = if bits % 3 == 0 { &list } else { &columns[0] };
+            let order: Vec<OrderColumn> = [first, &columns[1], &columns[2]]
+                .into_iter()
+                .zip(&directions)
+                .map(|(values, direction)| OrderColumn::new(values, *direction).expect("ordered"))
+                .collect();
+            fn by<T>(
+                direction: Direction,
+                left: Option<T>,
+                right: Option<T>,
+                compare: fn(&T, &T) -> Ordering,
+            ) -> Ordering {
+                match (left, right) {
+                    (Some(left), Some(right)) if direction.descending => compare(&right, &left),
+                    (Some(left), Some(right)) => compare(&left, &right),
+                    (left, right) if direction.nulls_first => left.is_some().cmp(&right.is_some()),
+                    (left, right) => right.is_some().cmp(&left.is_some()),
+                }
+            }
+            let compare = |left: &u32, right: &u32| {
+                let (l, r) = (*left as usize, *right as usize);
+                by(directions[0], numbers[l], numbers[r], i32::cmp)
+                    .then_with(|| by(directions[1], floats[l], floats[r], f64::total_cmp))
+                    .then_with(|| by(directions[2], texts[l].as_ref(), texts[r].as_ref(), |l, r| l.cmp(r)))
+                    .then_with(|| if latest { right.cmp(left) } else { left.cmp(right) })
+            };
+            let group_of = |row: u32| row * 13 % 10;
+            let found = firsts.find(&order, latest, (0..rows).map(|row| (row, group_of(row))), 12);
+            let mut found: Vec<(u32, u32)> = found.collect();
+            found.sort_by_key(|(_, group)| *group);
+            let wanted: Vec<(u32, u32)> = (0..10)
+                .map(|group| ((0..rows).filter(|row| group_of(*row) == group).min_by(compare).expect("a row"), group))
+                .collect();
+            assert_eq!(found, wanted, "{directions:?}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The places of rows in their order, of columns that are in memory as a whole.
+
+use std::mem::size_of;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{Field, Schema};
+use rowmill_base::{Reservation, Result};
+
+use super::SortKey;
+use super::entry::{Entry, PART_ROWS_MAX, Wide};
+use super::key::KeyLayout;
+use super::long::LongKeys;
+use super::order::Order;
+
+/// The places of the rows of `columns` in the order of `keys`, of which there is one at least. Rows with equal keys stay
+/// as they are. What it takes until it returns comes from `memory`.
+pub(crate) fn places_in_order(columns: &[ArrayRef], keys: &[SortKey], memory: &mut Reservation) -> Result<Vec<u32>> {
+    let fields = columns.iter().map(|column| Field::new("", column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let layout = KeyLayout::new(keys.to_vec(), &schema)?;
+    let before = memory.bytes();
+    let places = match layout.is_narrow() {
+        true => places::<u128>(&layout, columns, memory),
+        false => places::<Wide>(&layout, columns, memory),
+    };
+    memory.recount(before);
+    places
+}
+
+fn places<E: Entry>(layout: &KeyLayout, columns: &[ArrayRef], memory: &mut Reservation) -> Result<Vec<u32>> {
+    let rows = columns[0].len();
+    // Entries twice: they are moved to be sorted.
+    memory.grow((rows * (2 * size_of::<E>() + size_of::<u32>())) as u64)?;
+    let (mut entries, mut long): (Vec<E>, Vec<LongKeys>) = (Vec::with_capacity(rows), Vec::new());
+    for (part, start) in (0..rows).step_by(PART_ROWS_MAX).enumerate() {
+        let keys = layout.keys.iter().map(|key| columns[key.column].slice(start, PART_ROWS_MAX.min(rows - start)));
+        let keys = layout.add_entries(&keys.collect::<Vec<_>>(), part, &mut entries)?;
+        memory.grow(keys.as_ref().map_or(0, LongKeys::bytes) as u64)?;
+        long.extend(keys);
+    }
+    let order = match layout.long() {
+        None => Order::of_entries(),
+        Some(layout) => Order::of_long(long.iter().collect(), layout.is_descending()),
+    };
+    order.sort(&mut entries, &mut Vec::new());
+    let place = |entry: &E| {
+        let place = entry.place();
+        (place.part * PART_ROWS_MAX + place.row) as u32
+    };
+    Ok(entries.iter().map(place).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int64Array, StringViewArray, UInt32Array};
+    use arrow::compute::{SortColumn, lexsort_to_indices};
+    use rowmill_base::{Broker, ErrorKind};
+
+    #[test]
+    fn places_are_those_of_a_stable_sort() {
+        let rows = PART_ROWS_MAX as i64 + 5_000;
+        let numbers = (0..rows).map(|row| (row % 5 != 0).then_some(row * 7_919 % 1_003));
+        let texts = (0..rows).map(|row| (row % 3 != 0).then(|| format!("{} and something", row * 31 % 97)));
+        let columns: [ArrayRef; 3] = [
+            Arc::new(UInt32Array::from_iter_values((0..rows).map(|row| (row % 4) as u32))),
+            Arc::new(Int64Array::from_iter(numbers)),
+            Arc::new(StringViewArray::from_iter(texts)),
+        ];
+        let key = |column, descending, nulls_first| SortKey { column, descending, nulls_first };
+        let orders = [
+            vec![key(0, false, false), key(1, true, true)],
+            vec![key(2, true, false)],
+            vec![key(0, false, false), key(2, false, true), key(1, true, false)],
+        ];
+        let mut memory = Broker::new(1 << 30).reservation("test");
+        for keys in orders {
+            let found = places_in_order(&columns, &keys, &mut memory).expect("in order");
+            let place: ArrayRef = Arc::new(UInt32Array::from_iter_values(0..rows as u32));
+            let of = |key: &SortKey| SortColumn {
+                values: Arc::clone(&columns[key.column]),
+                options: Some(super::super::options(key)),
+            };
+            let by: Vec<SortColumn> =
+                keys.iter().map(of).chain([SortColumn { values: place, options: None }]).collect();
+            assert_eq!(found, lexsort_to_indices(&by, None).expect("sorted").values().to_vec(), "{keys:?}");
+            assert_eq!(memory.bytes(), 0);
+        }
+        let mut little = Broker::new(1 << 20).reservation("test");
+        let failed = places_in_order(&columns, &[key(1, false, false)], &mut little).expect_err("too little");
+        assert_eq!(failed.kind(), ErrorKind::MemoryLimit);
+    }
+}

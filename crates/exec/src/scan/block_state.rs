@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
 use arrow::buffer::BooleanBuffer;
+use parking_lot::Mutex;
 use rowmill_base::Result;
 use rowmill_storage::chunk::{Chunk, CodeSet, Encoding, Verdict};
 use rowmill_storage::strings::StringWindow;
@@ -55,6 +56,8 @@ pub(crate) struct BlockState {
     row_numbers: OnceLock<RowNumbers>,
     /// One for each condition on a column of the filter.
     settled: Vec<OnceLock<Settled>>,
+    /// Held while a condition is settled: whoever else needs it waits, which is cheaper than doing the same.
+    settling: Mutex<()>,
     /// The places of the filter's conjuncts in the order in which they are asked.
     order: OnceLock<Vec<usize>>,
 }
@@ -67,6 +70,7 @@ impl BlockState {
             columns: table.columns.iter().map(|_| OnceLock::new()).collect(),
             row_numbers: OnceLock::new(),
             settled: (0..filter.tests()).map(|_| OnceLock::new()).collect(),
+            settling: Mutex::new(()),
             order: OnceLock::new(),
         }
     }
@@ -193,14 +197,19 @@ impl BlockState {
     }
 
     fn settled(&self, table: &TableDef, condition: &ColumnCondition) -> Result<&Settled> {
-        if let Some(settled) = self.settled[condition.id].get() {
+        let slot = &self.settled[condition.id];
+        if let Some(settled) = slot.get() {
+            return Ok(settled);
+        }
+        let _settling = self.settling.lock();
+        if let Some(settled) = slot.get() {
             return Ok(settled);
         }
         let settled = match self.column(table, condition.column)? {
             Column::Missing => Settled::All(is_true_of_missing(table, condition)?),
             Column::Stored(chunk) => settle(chunk, condition)?,
         };
-        Ok(self.settled[condition.id].get_or_init(|| settled))
+        Ok(slot.get_or_init(|| settled))
     }
 
     /// The order in which the conjuncts cost least.

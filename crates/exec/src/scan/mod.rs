@@ -1,13 +1,15 @@
 //! Scans of one table: page frames, filters that skip, and columns that are read only for the rows that pass.
 //!
-//! A scan cuts the table into page frames, slices of a block's rows or of an open run, and any number of cursors take
-//! frames from one shared counter. For each frame, in this order: zone maps settle the whole block; value lists settle a
-//! conjunct once per distinct value; codes or rows select positions; and only then are the wanted columns read, for the
-//! selected positions alone.
+//! A scan cuts the table into page frames, slices of a block's rows or of an open run, that any number of cursors share. A
+//! cursor takes all frames of one block before it goes on to the next, so that no two of them wait for the same value list;
+//! when no block is left that nobody has begun it helps with the others. For each frame, in this order: zone maps settle
+//! the whole block; value lists settle a conjunct once per distinct value; codes or rows select positions; and only then
+//! are the wanted columns read, for the selected positions alone.
 
 pub(crate) mod block_state;
 pub(crate) mod filter;
 mod offered;
+mod part;
 #[cfg(test)]
 mod tests;
 mod top;
@@ -19,7 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_plan::Predicate;
@@ -29,6 +31,7 @@ use rowmill_storage::{Block, OpenRun, RowMask, RowNumbers, TableDef, TableSource
 use self::block_state::{BlockState, selected, verdict};
 use self::filter::Filter;
 use self::offered::{BlockFilters, Offered};
+use self::part::{Origin, Part, SharedBlock};
 use self::top::Top;
 pub use self::top::{TopKey, TopRequest};
 use crate::batch::{BatchSource, Batches};
@@ -73,26 +76,6 @@ pub struct ScanMetrics {
     pub rows_selected: AtomicU64,
 }
 
-/// A slice of the table.
-#[derive(Clone, Debug)]
-enum Frame {
-    Block { block: usize, rows: Range<usize> },
-    Run { run: usize, rows: Range<usize> },
-}
-
-/// A block's shared state and the frames that still need it.
-#[derive(Default)]
-struct Slot {
-    state: Option<Arc<SharedBlock>>,
-    frames_left: usize,
-}
-
-/// What the frames of a block share.
-struct SharedBlock {
-    state: BlockState,
-    filters: BlockFilters,
-}
-
 /// One scan of one table, shared by its cursors.
 pub struct TableScan {
     source: Arc<dyn TableSource>,
@@ -101,9 +84,9 @@ pub struct TableScan {
     top: Option<Top>,
     offered: RwLock<Vec<Arc<Offered>>>,
     schema: SchemaRef,
-    frames: Vec<Frame>,
-    next_frame: AtomicUsize,
-    slots: Vec<Mutex<Slot>>,
+    parts: Vec<Part>,
+    /// The first part that no cursor has begun.
+    next_part: AtomicUsize,
     /// Rows that may still be produced.
     rows_left: AtomicUsize,
     metrics: Arc<ScanMetrics>,
@@ -111,7 +94,7 @@ pub struct TableScan {
 
 impl fmt::Debug for TableScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TableScan").field("request", &self.request).field("frames", &self.frames.len()).finish()
+        f.debug_struct("TableScan").field("request", &self.request).field("frames", &self.frames()).finish()
     }
 }
 
@@ -121,8 +104,7 @@ impl TableScan {
         let metrics = ScanMetrics::default();
         let table = Arc::clone(source.table());
         let filter = Filter::new(&table, request.predicates.clone());
-        let mut frames = Vec::new();
-        let mut slots: Vec<Mutex<Slot>> = source.blocks().iter().map(|_| Mutex::default()).collect();
+        let mut parts = Vec::new();
         let mut blocks: Vec<(usize, &Block)> = source.blocks().iter().map(|block| &**block).enumerate().collect();
         let top = request.top.clone().map(|top| Top::new(top, &table)).transpose()?;
         if let Some(top) = &top {
@@ -130,17 +112,15 @@ impl TableScan {
         }
         for (index, block) in blocks {
             request.cancel.check()?;
-            let before = frames.len();
-            match block.live_rows() > 0 && verdict(block, &table, &filter)? != Verdict::Nothing {
-                true => frames.extend(cut(block.rows()).map(|rows| Frame::Block { block: index, rows })),
-                false => add(&metrics.blocks_skipped, 1),
+            if block.live_rows() > 0 && verdict(block, &table, &filter)? != Verdict::Nothing {
+                parts.push(Part::new(Origin::Block(index), block.rows()));
             }
-            slots[index].get_mut().frames_left = frames.len() - before;
         }
+        add(&metrics.blocks_read, parts.len() as u64);
+        add(&metrics.blocks_skipped, (source.blocks().len() - parts.len()) as u64);
         for (index, run) in source.runs().iter().enumerate() {
-            frames.extend(cut(run.rows()).map(|rows| Frame::Run { run: index, rows }));
+            parts.push(Part::new(Origin::Run(index), run.rows()));
         }
-        add(&metrics.blocks_read, slots.len() as u64 - metrics.blocks_skipped.load(Ordering::Relaxed));
         let schema = output_schema(&table, &request);
         let rows_left = AtomicUsize::new(request.limit.unwrap_or(usize::MAX));
         Ok(Arc::new(TableScan {
@@ -150,9 +130,8 @@ impl TableScan {
             top,
             offered: RwLock::default(),
             schema,
-            frames,
-            next_frame: AtomicUsize::new(0),
-            slots,
+            parts,
+            next_part: AtomicUsize::new(0),
             rows_left,
             metrics: Arc::new(metrics),
         }))
@@ -170,33 +149,43 @@ impl TableScan {
 
     /// Frames to be read; more cursors than that have nothing to do.
     pub fn frames(&self) -> usize {
-        self.frames.len()
+        self.parts.iter().map(Part::frames).sum()
     }
 
     /// A worker's view of the scan. Every batch goes to exactly one cursor.
     pub fn cursor(self: &Arc<Self>) -> ScanCursor {
-        ScanCursor { scan: Arc::clone(self), batch: None, offset: 0 }
+        ScanCursor { scan: Arc::clone(self), part: None, batch: None, offset: 0 }
     }
 
     fn table(&self) -> &TableDef {
         self.source.table()
     }
 
-    fn read_frame(&self, frame: &Frame) -> Result<Option<RecordBatch>> {
+    /// A part for a cursor that has none: one that nobody has begun, or else one that has frames left.
+    fn part(&self) -> Option<usize> {
+        let begun = self.next_part.fetch_add(1, Ordering::Relaxed);
+        // What was begun last has most left.
+        (begun < self.parts.len()).then_some(begun).or_else(|| self.parts.iter().rposition(Part::has_frames))
+    }
+
+    fn read_frame(&self, part: &Part, rows: Range<usize>) -> Result<Option<RecordBatch>> {
         self.request.cancel.check()?;
-        match frame {
-            Frame::Block { block, rows } => {
-                let state = self.enter(*block);
-                let batch = match self.may_hold(*block, &state, rows.len()) {
-                    Ok(true) => self.read_block(&self.source.blocks()[*block], &state, rows.clone()),
+        match part.origin {
+            Origin::Block(block) => {
+                let shared = part.enter(|| SharedBlock {
+                    state: BlockState::new(&self.source.blocks()[block], self.table(), &self.filter),
+                    filters: BlockFilters::new(&self.offered.read()),
+                });
+                let batch = match self.may_hold(block, &shared, rows.len()) {
+                    Ok(true) => self.read_block(&self.source.blocks()[block], &shared, rows),
                     Ok(false) => Ok(None),
                     Err(error) => Err(error),
                 };
-                drop(state);
-                self.leave(*block);
+                drop(shared);
+                part.leave();
                 batch
             }
-            Frame::Run { run, rows } => self.read_run(&self.source.runs()[*run], rows.clone()),
+            Origin::Run(run) => self.read_run(&self.source.runs()[run], rows),
         }
     }
 
@@ -205,27 +194,6 @@ impl TableScan {
         match &self.top {
             Some(top) => top.may_hold(&self.source.blocks()[block], self.table()),
             None => shared.filters.may_hold(self.table(), &shared.state, rows),
-        }
-    }
-
-    fn enter(&self, block: usize) -> Arc<SharedBlock> {
-        let mut slot = self.slots[block].lock();
-        let state = slot.state.get_or_insert_with(|| {
-            let blocks = self.source.blocks();
-            Arc::new(SharedBlock {
-                state: BlockState::new(&blocks[block], self.table(), &self.filter),
-                filters: BlockFilters::new(&self.offered.read()),
-            })
-        });
-        Arc::clone(state)
-    }
-
-    /// Lets go of what the block decoded, with the last of its frames.
-    fn leave(&self, block: usize) {
-        let mut slot = self.slots[block].lock();
-        slot.frames_left -= 1;
-        if slot.frames_left == 0 {
-            slot.state = None;
         }
     }
 
@@ -324,7 +292,7 @@ impl BatchSource for TableScan {
     }
 
     fn parallelism(&self) -> usize {
-        self.frames.len()
+        self.frames()
     }
 
     fn worker(self: Arc<Self>) -> Batches {
@@ -404,6 +372,8 @@ pub(crate) fn positions_of(mask: &RowMask) -> Option<Vec<u32>> {
 #[derive(Debug)]
 pub struct ScanCursor {
     scan: Arc<TableScan>,
+    /// The part that frames are taken of.
+    part: Option<usize>,
     /// A frame's rows that do not fit one batch.
     batch: Option<RecordBatch>,
     offset: usize,
@@ -424,9 +394,13 @@ impl ScanCursor {
             if self.scan.rows_left.load(Ordering::Relaxed) == 0 {
                 return Ok(None);
             }
-            let index = self.scan.next_frame.fetch_add(1, Ordering::Relaxed);
-            let Some(frame) = self.scan.frames.get(index) else { return Ok(None) };
-            if let Some(batch) = self.scan.read_frame(frame)? {
+            let Some(part) = self.part.or_else(|| self.scan.part()) else { return Ok(None) };
+            let Some(rows) = self.scan.parts[part].take() else {
+                self.part = None;
+                continue;
+            };
+            self.part = Some(part);
+            if let Some(batch) = self.scan.read_frame(&self.scan.parts[part], rows)? {
                 let granted = self.scan.grant(batch.num_rows());
                 self.batch = (granted > 0).then(|| batch.slice(0, granted));
                 self.offset = 0;

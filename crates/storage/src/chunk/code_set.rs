@@ -24,8 +24,8 @@ enum Members {
 impl CodeSet {
     /// The codes whose truth is set. There is one for each of the chunk's values and, where rows are NULL, one for NULL.
     pub fn of_truth(truth: Vec<bool>) -> CodeSet {
-        let borders = truth.iter().zip(std::iter::once(&false).chain(&truth)).filter(|(is_in, before)| is_in != before);
-        if borders.count() > 2 * RANGES_MAX {
+        let changes = truth.iter().zip(truth.iter().skip(1)).filter(|(before, next)| before != next).count();
+        if changes + usize::from(truth.first() == Some(&true)) > 2 * RANGES_MAX {
             return CodeSet { codes: truth.len() as u32, members: Members::Table(truth) };
         }
         let mut ranges = Borders::none();

@@ -54,6 +54,8 @@ pub struct Chunk {
     /// Values of the list that could have been decoded in the time that picking single strings took.
     pub(super) picked: AtomicUsize,
     inner: OnceLock<Vec<Chunk>>,
+    /// Held while the value list is decoded, so that it is decoded once.
+    decoding: Mutex<()>,
     /// For the value list. `None` where nobody counts.
     memory: Option<Mutex<Scratch>>,
 }
@@ -75,6 +77,7 @@ impl Chunk {
             strings: OnceLock::new(),
             picked: AtomicUsize::new(0),
             inner: OnceLock::new(),
+            decoding: Mutex::new(()),
             memory: None,
         })
     }
@@ -276,6 +279,10 @@ impl Chunk {
         if let Some(list) = self.fixed.get() {
             return Ok(list);
         }
+        let _decoding = self.decoding.lock();
+        if let Some(list) = self.fixed.get() {
+            return Ok(list);
+        }
         self.verify()?;
         let list = with_kind!(
             self.head.facts.physical,
@@ -290,6 +297,10 @@ impl Chunk {
     }
 
     pub(super) fn string_list(&self) -> Result<&DecodedList> {
+        if let Some(list) = self.strings.get() {
+            return Ok(list);
+        }
+        let _decoding = self.decoding.lock();
         if let Some(list) = self.strings.get() {
             return Ok(list);
         }

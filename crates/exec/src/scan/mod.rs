@@ -23,7 +23,7 @@ use parking_lot::{Mutex, RwLock};
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_plan::Predicate;
-use rowmill_storage::chunk::Verdict;
+use rowmill_storage::chunk::{ReadMeter, Verdict};
 use rowmill_storage::{Block, OpenRun, RowMask, RowNumbers, TableDef, TableSource};
 
 use self::block_state::{BlockState, selected, verdict};
@@ -71,6 +71,10 @@ pub struct ScanMetrics {
     pub rows_read: AtomicU64,
     /// Rows that passed.
     pub rows_selected: AtomicU64,
+    /// Workers that read at least one frame or block.
+    pub workers: AtomicU64,
+    /// What was read of blocks, and the memory of their value lists.
+    pub reads: Arc<ReadMeter>,
 }
 
 /// A slice of the table.
@@ -175,7 +179,7 @@ impl TableScan {
 
     /// A worker's view of the scan. Every batch goes to exactly one cursor.
     pub fn cursor(self: &Arc<Self>) -> ScanCursor {
-        ScanCursor { scan: Arc::clone(self), batch: None, offset: 0 }
+        ScanCursor { scan: Arc::clone(self), batch: None, offset: 0, has_read: false }
     }
 
     fn table(&self) -> &TableDef {
@@ -213,7 +217,7 @@ impl TableScan {
         let state = slot.state.get_or_insert_with(|| {
             let blocks = self.source.blocks();
             Arc::new(SharedBlock {
-                state: BlockState::new(&blocks[block], self.table(), &self.filter),
+                state: BlockState::new(&blocks[block], self.table(), &self.filter, &self.metrics.reads),
                 filters: BlockFilters::new(&self.offered.read()),
             })
         });
@@ -407,6 +411,8 @@ pub struct ScanCursor {
     /// A frame's rows that do not fit one batch.
     batch: Option<RecordBatch>,
     offset: usize,
+    /// Whether it has taken a frame.
+    has_read: bool,
 }
 
 impl ScanCursor {
@@ -426,6 +432,9 @@ impl ScanCursor {
             }
             let index = self.scan.next_frame.fetch_add(1, Ordering::Relaxed);
             let Some(frame) = self.scan.frames.get(index) else { return Ok(None) };
+            if !std::mem::replace(&mut self.has_read, true) {
+                add(&self.scan.metrics.workers, 1);
+            }
             if let Some(batch) = self.scan.read_frame(frame)? {
                 let granted = self.scan.grant(batch.num_rows());
                 self.batch = (granted > 0).then(|| batch.slice(0, granted));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -20,6 +21,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use rowmill_base::Result;
 use rowmill_exec::batch::BatchSource;
+use rowmill_exec::join::JoinMetrics;
 use rowmill_exec::operator::{Environment, Operator, Running};
 use rowmill_plan::Node;
 
@@ -185,8 +187,26 @@ fn measures(operator: &Operator) -> String {
         parts.push(format!("{} rows", measured.rows()));
         parts.push(format!("{:.1} ms", measured.seconds() * 1e3));
     }
+    let workers = operator.workers();
+    parts.push(format!("{workers} thread{}", if workers == 1 { "" } else { "s" }));
+    let granted = Some(operator.memory.peak_bytes()).filter(|bytes| *bytes > 0);
+    parts.extend(granted.map(|bytes| format!("{bytes} bytes granted")));
+    let allocations = operator.measured.as_ref().and_then(|measured| measured.allocations());
+    parts.extend(allocations.map(|allocations| format!("{allocations} allocations")));
     parts.extend(operator.scan.as_ref().map(|scan| in_words(scan)));
-    if parts.is_empty() { String::new() } else { format!("  ({})", parts.join(", ")) }
+    parts.extend(operator.join.as_ref().map(|join| join_in_words(join)));
+    format!("  ({})", parts.join(", "))
+}
+
+/// What a join did, in words.
+fn join_in_words(metrics: &JoinMetrics) -> String {
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (seen, kept) = (count(&metrics.filters.seen), count(&metrics.filters.kept));
+    let mut words = format!("{} build rows, {} probe rows", count(&metrics.build_rows), count(&metrics.probe_rows));
+    if seen > 0 {
+        words += &format!(", its filters left out {} of {seen} rows", seen - kept);
+    }
+    words
 }
 
 impl DisplayAs for NativeExec {

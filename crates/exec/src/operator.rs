@@ -14,7 +14,7 @@ use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
-use self::measured::Watched;
+use self::measured::watched;
 pub use self::measured::{Measured, Operator};
 use crate::batch::{BatchSource, Batches};
 use crate::filter::Filter;
@@ -155,7 +155,7 @@ impl Environment<'_> {
                 Limit::new(self.build_below(input, wish, &mut operator)?, *skip, *rows)
             }
         };
-        let (source, measured) = Watched::new(source);
+        let (source, measured) = watched(source);
         operator.measured = Some(measured);
         Ok((source, operator))
     }

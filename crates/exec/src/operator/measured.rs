@@ -92,17 +92,15 @@ impl Measured {
 
 /// A source that is measured.
 #[derive(Debug)]
-pub(super) struct Watched {
+struct Watched {
     source: Arc<dyn BatchSource>,
     measured: Arc<Measured>,
 }
 
-impl Watched {
-    /// `source`, measured, and where.
-    pub(super) fn new(source: Arc<dyn BatchSource>) -> (Arc<dyn BatchSource>, Arc<Measured>) {
-        let measured = Arc::new(Measured::default());
-        (Arc::new(Watched { source, measured: Arc::clone(&measured) }), measured)
-    }
+/// `source`, measured, and where.
+pub(super) fn watched(source: Arc<dyn BatchSource>) -> (Arc<dyn BatchSource>, Arc<Measured>) {
+    let measured = Arc::new(Measured::default());
+    (Arc::new(Watched { source, measured: Arc::clone(&measured) }), measured)
 }
 
 impl BatchSource for Watched {
@@ -168,7 +166,7 @@ mod tests {
                 read.get()
             })
         });
-        let (source, measured) = Watched::new(numbers(0..100, 10));
+        let (source, measured) = watched(numbers(0..100, 10));
         assert_eq!(Arc::clone(&source).worker().count(), 10);
         assert_eq!(Arc::clone(&source).worker().count(), 0);
         assert_eq!((measured.rows(), measured.workers()), (100, 1));

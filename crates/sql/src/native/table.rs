@@ -26,6 +26,7 @@ use rowmill_exec::operator::{Environment, Operator, Running};
 use rowmill_plan::Node;
 
 use super::NativePlan;
+use super::estimate::row_count;
 use super::foreign::ForeignSource;
 use crate::errors::to_datafusion;
 use crate::explain::{below, tree};
@@ -166,8 +167,12 @@ impl NativeExec {
     }
 
     fn node_tree(&self, node: &Node, operator: Option<&Operator>, branch: &str, stem: &str, lines: &mut Vec<String>) {
-        let measures = operator.map(measures).unwrap_or_default();
-        lines.push(format!("{branch}{}{measures}  [native]", node.line(&self.plan)));
+        let estimate = row_count(node, &self.plan.tables);
+        let facts = match operator {
+            Some(operator) => measures(operator, estimate),
+            None => estimated(estimate),
+        };
+        lines.push(format!("{branch}{}  ({facts})  [native]", node.line(&self.plan)));
         if let Node::Foreign(foreign) = node {
             let (branch, stem) = below(stem, true);
             tree(&self.foreign[&foreign.plan], &branch, &stem, operator.is_some(), lines);
@@ -180,12 +185,20 @@ impl NativeExec {
     }
 }
 
-/// What was measured of an operator, in words.
-fn measures(operator: &Operator) -> String {
+/// Rows that were estimated, in words.
+fn estimated(rows: f64) -> String {
+    format!("~{rows:.0} rows")
+}
+
+/// What was measured of an operator that was to give `estimate` rows, in words.
+fn measures(operator: &Operator, estimate: f64) -> String {
     let mut parts = Vec::new();
-    if let Some(measured) = &operator.measured {
-        parts.push(format!("{} rows", measured.rows()));
-        parts.push(format!("{:.1} ms", measured.seconds() * 1e3));
+    match &operator.measured {
+        Some(measured) => {
+            parts.push(format!("{} of {}", measured.rows(), estimated(estimate)));
+            parts.push(format!("{:.1} ms", measured.seconds() * 1e3));
+        }
+        None => parts.push(estimated(estimate)),
     }
     let workers = operator.workers();
     parts.push(format!("{workers} thread{}", if workers == 1 { "" } else { "s" }));
@@ -195,7 +208,7 @@ fn measures(operator: &Operator) -> String {
     parts.extend(allocations.map(|allocations| format!("{allocations} allocations")));
     parts.extend(operator.scan.as_ref().map(|scan| in_words(scan)));
     parts.extend(operator.join.as_ref().map(|join| join_in_words(join)));
-    format!("  ({})", parts.join(", "))
+    parts.join(", ")
 }
 
 /// What a join did, in words.

@@ -4,7 +4,6 @@
 //! [`parquet_file`]. [`load`] and [`run`] measure Rowmill on such data and report in the form of the Python program in
 //! `peers`, which measures other engines and compares. The binary `rowmill-bench` is the way to all of it.
 
-pub mod counting_allocator;
 pub mod hits;
 pub mod load;
 pub mod parquet_file;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use rowmill::ProgressFn;
+use rowmill_allocator::CountingAllocator;
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_bench::counting_allocator::CountingAllocator;
 use rowmill_bench::hits::World;
 use rowmill_bench::{load, parquet_file, run, tpch};
 use serde_json::Value;
@@ -126,6 +126,7 @@ struct RunArgs {
 }
 
 fn main() -> ExitCode {
+    CountingAllocator::announce();
     let done = match Bench::parse() {
         Bench::Hits(args) => hits(&args),
         Bench::Tpch(args) => tpch(&args),

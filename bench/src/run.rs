@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use rowmill::{Connection, Database};
+use rowmill_allocator::allocations;
 use rowmill_base::Result;
 use serde_json::{Map, Value, json};
 
-use crate::counting_allocator::allocations;
 use crate::load::megabytes;
 use crate::process::{disk_bytes, peak_rss_mb};
 

@@ -18,7 +18,11 @@ const RAISE_IT: &str = "raise it with SET memory_limit = '...'";
 
 /// Hands out memory. Clones share one account.
 #[derive(Clone, Debug)]
-pub struct Broker(Arc<Account>);
+pub struct Broker {
+    account: Arc<Account>,
+    /// Counts what is taken through this clone.
+    meter: Option<Arc<Meter>>,
+}
 
 #[derive(Debug)]
 struct Account {
@@ -29,35 +33,65 @@ struct Account {
     peak_bytes: AtomicU64,
 }
 
+/// What was granted of an account to one holder, such as an operator.
+#[derive(Debug, Default)]
+pub struct Meter {
+    used_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+}
+
+impl Meter {
+    /// The most bytes that the holder had at once.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) {
+        let used = self.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak_bytes.fetch_max(used, Ordering::Relaxed);
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
 impl Broker {
     /// A broker over `limit_bytes` of memory.
     pub fn new(limit_bytes: u64) -> Self {
-        Broker(Arc::new(Account {
+        let account = Account {
             limit_bytes: AtomicU64::new(limit_bytes),
             used_bytes: AtomicU64::new(0),
             scratch_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
-        }))
+        };
+        Broker { account: Arc::new(account), meter: None }
+    }
+
+    /// The same account; what is taken through the result and its clones is counted in `meter`, and in no other one.
+    #[must_use]
+    pub fn metered(&self, meter: &Arc<Meter>) -> Broker {
+        Broker { account: Arc::clone(&self.account), meter: Some(Arc::clone(meter)) }
     }
 
     /// The limit, in bytes.
     pub fn limit_bytes(&self) -> u64 {
-        self.0.limit_bytes.load(Ordering::Relaxed)
+        self.account.limit_bytes.load(Ordering::Relaxed)
     }
 
     /// Changes the limit. What is granted already stays granted.
     pub fn set_limit_bytes(&self, bytes: u64) {
-        self.0.limit_bytes.store(bytes, Ordering::Relaxed);
+        self.account.limit_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes granted now.
     pub fn used_bytes(&self) -> u64 {
-        self.0.used_bytes.load(Ordering::Relaxed)
+        self.account.used_bytes.load(Ordering::Relaxed)
     }
 
     /// The most bytes that were granted at once.
     pub fn peak_bytes(&self) -> u64 {
-        self.0.peak_bytes.load(Ordering::Relaxed)
+        self.account.peak_bytes.load(Ordering::Relaxed)
     }
 
     /// An empty reservation for `owner`, the operator or the part of the engine that errors name.
@@ -73,11 +107,11 @@ impl Broker {
     /// Takes `bytes` for `owner`, who gives them back with [`Broker::give_back`]. For accounts that a reservation does
     /// not fit, such as those of another library's operators.
     pub fn take(&self, owner: &str, bytes: u64) -> Result<()> {
-        let used = self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let lasting = used.saturating_sub(self.0.scratch_bytes.load(Ordering::Relaxed));
+        let used = self.account.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let lasting = used.saturating_sub(self.account.scratch_bytes.load(Ordering::Relaxed));
         let limit = self.limit_bytes();
         if lasting > limit {
-            self.0.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.account.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Error::new(
                 ErrorKind::MemoryLimit,
                 format!(
@@ -87,20 +121,31 @@ impl Broker {
             )
             .hint(RAISE_IT));
         }
-        self.0.peak_bytes.fetch_max(used, Ordering::Relaxed);
+        self.taken(bytes, used);
         Ok(())
     }
 
     /// Takes `bytes` that exist already, past the limit if need be.
     pub fn take_always(&self, bytes: u64) {
-        let used = self.0.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.0.peak_bytes.fetch_max(used, Ordering::Relaxed);
+        let used = self.account.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.taken(bytes, used);
+    }
+
+    /// Counts `bytes` that were taken, with which `used` are.
+    fn taken(&self, bytes: u64, used: u64) {
+        self.account.peak_bytes.fetch_max(used, Ordering::Relaxed);
+        if let Some(meter) = &self.meter {
+            meter.take(bytes);
+        }
     }
 
     /// Gives back `bytes` of what was taken.
     pub fn give_back(&self, bytes: u64) {
-        let before = self.0.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.account.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "a reservation gives back no more than it was granted");
+        if let Some(meter) = &self.meter {
+            meter.give_back(bytes);
+        }
     }
 }
 
@@ -158,7 +203,7 @@ impl Scratch {
             return Err(Error::new(ErrorKind::MemoryLimit, message).hint(RAISE_IT));
         }
         // In this order, here and below: who looks in between sees less of what lasts, and is not refused by mistake.
-        self.broker.0.scratch_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.broker.account.scratch_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.broker.take_always(bytes);
         self.bytes += bytes;
         Ok(())
@@ -168,7 +213,13 @@ impl Scratch {
     pub fn clear(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         self.broker.give_back(bytes);
-        self.broker.0.scratch_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.broker.account.scratch_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Empty scratch of the same owner, whose bytes are counted in `meter` as well.
+    #[must_use]
+    pub fn metered(&self, meter: &Arc<Meter>) -> Scratch {
+        self.broker.metered(meter).scratch(self.owner)
     }
 
     /// Empty scratch of the same owner.
@@ -212,6 +263,26 @@ mod tests {
         assert_eq!((a.bytes(), broker.used_bytes()), (170, 170));
         a.recount(20);
         assert_eq!((a.bytes(), broker.used_bytes()), (20, 20));
+    }
+
+    #[test]
+    fn a_meter_counts_its_holder_alone() {
+        let broker = Broker::new(100);
+        let meter = Arc::new(Meter::default());
+        let mut other = broker.reservation("table");
+        other.grow(40).expect("under the limit");
+        let metered = broker.metered(&meter);
+        let mut held = metered.reservation("sort");
+        held.grow(20).expect("under the limit");
+        held.grow(50).expect_err("above the limit");
+        held.recount(5);
+        let mut scratch = broker.scratch("scan").metered(&meter);
+        scratch.grow(10).expect("needed");
+        drop(scratch);
+        held.grow(1).expect("under the limit");
+        assert_eq!((meter.peak_bytes(), broker.used_bytes()), (20, 46));
+        drop(held);
+        assert_eq!((meter.used_bytes.load(Ordering::Relaxed), broker.used_bytes()), (0, 40));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What every other crate stands on: errors that a caller can act on, ids as types, the SQL types, the one table of
-//! settings, the broker that hands out memory and temporary disk, and the flag that cancels a statement.
+//! settings, the broker that hands out memory and temporary disk, the flag that cancels a statement, and the count of
+//! allocations, where there is one.
 
+pub mod allocations;
 mod broker;
 mod cancel;
 mod error;
@@ -9,7 +11,7 @@ mod settings;
 mod sql_type;
 mod suggest;
 
-pub use broker::{Broker, Reservation, Scratch};
+pub use broker::{Broker, Meter, Reservation, Scratch};
 pub use cancel::Cancel;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{BlockId, ColumnId, CommitId, RowNumber, SchemaId, TableId, ViewId};

@@ -21,15 +21,17 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use rowmill::{Database, Error, ErrorKind, Options, Result};
+use rowmill_allocator::CountingAllocator;
 
 use crate::args::{Args, Input};
 use crate::output::Format;
 use crate::runner::Runner;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn main() -> ExitCode {
+    CountingAllocator::announce();
     let args = Args::parse();
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,

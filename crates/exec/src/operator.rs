@@ -3,10 +3,10 @@
 //! A plan is built from its root down, because an operator may take over what is below it: a grouping reads the blocks
 //! of the table that it stands on itself, and a sort that wants few rows tells the grouping or scan below.
 
+mod measured;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
@@ -14,15 +14,16 @@ use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
+use self::measured::watched;
+pub use self::measured::{Measured, Operator};
 use crate::batch::{BatchSource, Batches};
 use crate::filter::Filter;
 use crate::function::VectorFunction;
 use crate::group::{GroupBy, GroupRequest, GroupTop};
 use crate::join::{Join, JoinRequest};
-use crate::key_filter::KeyFilter;
 use crate::limit::Limit;
 use crate::project::{Project, Projected};
-use crate::scan::{ScanMetrics, ScanRequest, TableScan, TopKey, TopRequest};
+use crate::scan::{ScanRequest, TableScan, TopKey, TopRequest};
 use crate::share::with_nulls;
 use crate::sort::{Sort, SortRequest};
 use crate::union::Union;
@@ -72,82 +73,6 @@ impl Running {
     }
 }
 
-/// What is measured of an operator and of those below it; the shape is the plan's.
-#[derive(Debug)]
-pub struct Operator {
-    /// Rows and time; of an operator that another one took over, nothing.
-    pub measured: Option<Arc<Measured>>,
-    /// What was read of a table.
-    pub scan: Option<Arc<ScanMetrics>>,
-    /// The operators that it works on.
-    pub inputs: Vec<Operator>,
-}
-
-impl Operator {
-    /// Calls `each` with what is measured of the scans, in the order in which they stand in the plan.
-    pub fn each_scan(&self, each: &mut dyn FnMut(&Arc<ScanMetrics>)) {
-        self.scan.iter().for_each(&mut *each);
-        self.inputs.iter().for_each(|input| input.each_scan(each));
-    }
-}
-
-/// The rows that an operator gave, and the time that its workers spent in it and below.
-#[derive(Debug, Default)]
-pub struct Measured {
-    rows: AtomicU64,
-    nanoseconds: AtomicU64,
-}
-
-impl Measured {
-    /// Rows given.
-    pub fn rows(&self) -> u64 {
-        self.rows.load(Ordering::Relaxed)
-    }
-
-    /// Seconds, added up over workers.
-    pub fn seconds(&self) -> f64 {
-        self.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9
-    }
-}
-
-/// A source that is measured.
-#[derive(Debug)]
-struct Watched {
-    source: Arc<dyn BatchSource>,
-    measured: Arc<Measured>,
-}
-
-impl BatchSource for Watched {
-    fn schema(&self) -> &SchemaRef {
-        self.source.schema()
-    }
-
-    fn parallelism(&self) -> usize {
-        self.source.parallelism()
-    }
-
-    fn worker(self: Arc<Self>) -> Batches {
-        let mut worker = Arc::clone(&self.source).worker();
-        Box::new(std::iter::from_fn(move || {
-            let started = Instant::now();
-            let batch = worker.next();
-            self.measured.nanoseconds.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
-            if let Some(Ok(batch)) = &batch {
-                self.measured.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-            }
-            batch
-        }))
-    }
-
-    fn accepts(&self, column: usize) -> bool {
-        self.source.accepts(column)
-    }
-
-    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
-        self.source.offer(column, filter);
-    }
-}
-
 /// Which rows of an operator are needed.
 #[derive(Clone, Copy)]
 enum Wish<'a> {
@@ -163,37 +88,51 @@ enum Wish<'a> {
 
 impl Environment<'_> {
     fn build(&self, node: &Node, wish: Wish<'_>) -> Result<(Arc<dyn BatchSource>, Operator)> {
-        let (source, scan, inputs): (Arc<dyn BatchSource>, _, _) = match node {
+        let mut operator = Operator::default();
+        let broker = self.broker.metered(&operator.memory);
+        let source: Arc<dyn BatchSource> = match node {
             Node::Scan(scan) => {
                 let scan = TableScan::new(Arc::clone(&self.tables[scan.table]), self.scan_request(scan, wish))?;
-                let metrics = Arc::clone(scan.metrics());
-                (scan, Some(metrics), Vec::new())
+                operator = Operator::of_scan(scan.metrics());
+                scan
             }
             Node::Filter { input, condition } => {
-                let (input, below) = self.build(input, Wish::All)?;
-                let condition = self.function(*condition);
-                (Filter::new(input, condition, self.batch_rows, self.cancel.clone()), None, vec![below])
+                let input = self.build_below(input, Wish::All, &mut operator)?;
+                Filter::new(input, self.function(*condition), self.batch_rows, self.cancel.clone())
             }
             Node::Project { input, exprs, schema } => {
-                let (input, below) = self.build(input, Wish::All)?;
+                let input = self.build_below(input, Wish::All, &mut operator)?;
                 let exprs = exprs.iter().map(|expr| match expr {
                     Expr::Column(column) => Projected::Column(*column),
                     Expr::Function(function) => Projected::Function(Arc::clone(&self.functions[*function])),
                 });
-                (Project::new(input, exprs.collect(), schema, self.cancel.clone()), None, vec![below])
+                Project::new(input, exprs.collect(), schema, self.cancel.clone())
             }
-            Node::Group { input, group, schema } => return self.build_group(input, group, schema, wish),
+            Node::Group { input, group, schema } => {
+                let request = self.group_request(input, group, schema, wish, broker);
+                match &**input {
+                    // The grouping reads the blocks of the table itself.
+                    Node::Scan(scan) => {
+                        let group_by = GroupBy::new(Arc::clone(&self.tables[scan.table]), request)?;
+                        operator.inputs.push(Operator::of_scan(group_by.metrics()));
+                        group_by
+                    }
+                    input => GroupBy::new(self.build_below(input, Wish::All, &mut operator)?, request)?,
+                }
+            }
             Node::Join(join) => {
-                let (build, of_build) = self.build(&join.build, Wish::All)?;
-                let (probe, of_probe) = self.build(&join.probe, Wish::All)?;
-                (Join::new(build, probe, self.join_request(join))?, None, vec![of_build, of_probe])
+                let build = self.build_below(&join.build, Wish::All, &mut operator)?;
+                let probe = self.build_below(&join.probe, Wish::All, &mut operator)?;
+                let join = Join::new(build, probe, self.join_request(join, broker))?;
+                operator.join = Some(Arc::clone(join.metrics()));
+                join
             }
             Node::Sort { input, keys, skip, rows } => {
                 let wish = match rows {
                     Some(rows) => Wish::Top { keys, rows: skip + rows },
                     None => Wish::All,
                 };
-                let (input, below) = self.build(input, wish)?;
+                let input = self.build_below(input, wish, &mut operator)?;
                 let request = SortRequest {
                     keys: keys.clone(),
                     skip: *skip,
@@ -201,27 +140,34 @@ impl Environment<'_> {
                     schema: Arc::clone(input.schema()),
                     batch_rows: self.batch_rows,
                     cancel: self.cancel.clone(),
-                    broker: self.broker.clone(),
+                    broker,
                 };
-                (Sort::new(input, request)?, None, vec![below])
+                Sort::new(input, request)?
             }
             Node::Union { inputs, schema } => {
                 // What is wished for of all together is enough of each.
-                let built = inputs.iter().map(|input| self.build(input, wish));
-                let (sources, below) = built.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-                (Union::new(sources, Arc::clone(schema)), None, below)
+                let sources = inputs.iter().map(|input| self.build_below(input, wish, &mut operator));
+                Union::new(sources.collect::<Result<_>>()?, Arc::clone(schema))
             }
-            Node::Foreign(foreign) => (Arc::clone(&self.foreign[&foreign.plan]), None, Vec::new()),
+            Node::Foreign(foreign) => Arc::clone(&self.foreign[&foreign.plan]),
             Node::Limit { input, skip, rows } => {
                 let wish = rows.map_or(Wish::All, |rows| Wish::Any(skip + rows));
-                let (input, below) = self.build(input, wish)?;
-                (Limit::new(input, *skip, *rows), None, vec![below])
+                Limit::new(self.build_below(input, wish, &mut operator)?, *skip, *rows)
             }
         };
-        Ok(watched(source, scan, inputs))
+        let (source, measured) = watched(source);
+        operator.measured = Some(measured);
+        Ok((source, operator))
     }
 
-    fn join_request(&self, join: &plan::Join) -> JoinRequest {
+    /// Builds `node` as an input of `operator`.
+    fn build_below(&self, node: &Node, wish: Wish<'_>, operator: &mut Operator) -> Result<Arc<dyn BatchSource>> {
+        let (source, input) = self.build(node, wish)?;
+        operator.inputs.push(input);
+        Ok(source)
+    }
+
+    fn join_request(&self, join: &plan::Join, broker: Broker) -> JoinRequest {
         JoinRequest {
             kind: join.kind,
             on: join.on.clone(),
@@ -231,7 +177,7 @@ impl Environment<'_> {
             schema: with_nulls(&join.schema),
             batch_rows: self.batch_rows,
             cancel: self.cancel.clone(),
-            broker: self.broker.clone(),
+            broker,
             null_aware: join.null_aware,
         }
     }
@@ -261,13 +207,14 @@ impl Environment<'_> {
         }
     }
 
-    fn build_group(
+    fn group_request(
         &self,
         input: &Node,
         group: &Group,
         schema: &SchemaRef,
         wish: Wish<'_>,
-    ) -> Result<(Arc<dyn BatchSource>, Operator)> {
+        broker: Broker,
+    ) -> GroupRequest {
         let places = match input {
             Node::Scan(scan) => Some(&*scan.columns),
             _ => None,
@@ -276,7 +223,7 @@ impl Environment<'_> {
         if let Node::Scan(scan) = input {
             group.predicates = scan.predicates.clone();
         }
-        let request = GroupRequest {
+        GroupRequest {
             group,
             functions,
             schema: Arc::clone(schema),
@@ -290,16 +237,8 @@ impl Environment<'_> {
             },
             batch_rows: self.batch_rows,
             cancel: self.cancel.clone(),
-            broker: self.broker.clone(),
-        };
-        let Node::Scan(scan) = input else {
-            let (input, below) = self.build(input, Wish::All)?;
-            return Ok(watched(GroupBy::new(input, request)?, None, vec![below]));
-        };
-        // The grouping reads the blocks of the table itself.
-        let group_by = GroupBy::new(Arc::clone(&self.tables[scan.table]), request)?;
-        let below = Operator { measured: None, scan: Some(Arc::clone(group_by.metrics())), inputs: Vec::new() };
-        Ok(watched(group_by, None, vec![below]))
+            broker,
+        }
     }
 
     /// `group` with the functions that it names, where what it calls column `i` is column `places[i]`.
@@ -330,16 +269,6 @@ impl Environment<'_> {
             Expr::Function(function) => Arc::clone(&self.functions[function]),
         }
     }
-}
-
-fn watched(
-    source: Arc<dyn BatchSource>,
-    scan: Option<Arc<ScanMetrics>>,
-    inputs: Vec<Operator>,
-) -> (Arc<dyn BatchSource>, Operator) {
-    let measured = Arc::new(Measured::default());
-    let operator = Operator { measured: Some(Arc::clone(&measured)), scan, inputs };
-    (Arc::new(Watched { source, measured }), operator)
 }
 
 /// A column as a function of itself.

@@ -116,6 +116,8 @@ pub struct Join {
     pub condition: Option<Expr>,
     /// The result's columns, among those of `build` and, behind them, of `probe`.
     pub output: Vec<usize>,
+    /// Rows of the result, about, where an order of joins was chosen by it.
+    pub rows: Option<f64>,
     /// The result.
     pub schema: SchemaRef,
 }

@@ -39,6 +39,8 @@ pub use statement::Statement;
 pub use value::Value;
 
 pub use arrow;
+/// For hosts whose allocator counts: `EXPLAIN ANALYZE` shows what they tell here.
+pub use rowmill_base::allocations;
 pub use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, Settings};
 /// Values as SQL text, for whoever prints results.
 pub mod text {

@@ -255,10 +255,12 @@ impl ScanExec {
 pub(crate) fn in_words(metrics: &ScanMetrics) -> String {
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     format!(
-        "{} rows read, {} blocks read, {} skipped",
+        "{} rows read, {} blocks read, {} skipped, {} bytes read, {} values skipped",
         count(&metrics.rows_read),
         count(&metrics.blocks_read),
-        count(&metrics.blocks_skipped)
+        count(&metrics.blocks_skipped),
+        metrics.reads.bytes(),
+        metrics.reads.values_skipped()
     )
 }
 

@@ -9,7 +9,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use rowmill_base::{Error, Result};
 use rowmill_plan::Expr;
-use rowmill_storage::chunk::Chunk;
+use rowmill_storage::chunk::{Chunk, ReadMeter};
 use rowmill_storage::{Block, OpenRun, TableDef};
 
 use crate::function::VectorFunction;
@@ -54,20 +54,23 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a block that are not deleted and pass `filter`. `columns` are all that will be asked for.
+    /// The rows of a block that are not deleted and pass `filter`. `columns` are all that will be asked for; what is read
+    /// is counted in `reads`.
     pub(super) fn of_block(
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
         block: &Arc<Block>,
         filter: &Filter,
         columns: &[usize],
+        reads: &Arc<ReadMeter>,
     ) -> Result<Rows<'a>> {
         if let [column] = columns
-            && let Some(rows) = Rows::of_list(table, functions, block, filter, *column)?
+            && let Some(chunk) = block.chunk(table, *column)?.filter(Chunk::has_values)
+            && let Some(rows) = Rows::of_list(functions, block, filter, *column, chunk.metered(reads))?
         {
             return Ok(rows);
         }
-        let state = BlockState::new(block, table, filter);
+        let state = BlockState::new(block, table, filter, reads);
         let mut positions = Vec::new();
         if filter.is_empty() && block.live_rows() == block.rows() {
             let origin = Origin::Block(state, table);
@@ -83,15 +86,14 @@ impl<'a> Rows<'a> {
         Ok(Rows { functions, origin, total: block.rows(), positions, weights: None })
     }
 
-    /// The values of the one column that is read, if its chunk has a list of them.
+    /// The values of the one column that is read, which `chunk` has a list of; `None` if the filter is not on these alone.
     fn of_list(
-        table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
         block: &Arc<Block>,
         filter: &Filter,
         column: usize,
+        chunk: Chunk,
     ) -> Result<Option<Rows<'a>>> {
-        let Some(chunk) = block.chunk(table, column)?.filter(Chunk::has_values) else { return Ok(None) };
         let codes = match filter.is_empty() {
             true => None,
             false => match codes_that_pass(&chunk, filter)? {

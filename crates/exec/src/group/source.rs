@@ -89,12 +89,16 @@ impl GroupBy {
         let (blocks, runs) = (source.blocks(), source.runs());
         let functions = &self.request.functions;
         let columns = self.columns_read();
+        let mut has_read = false;
         loop {
             self.request.cancel.check()?;
             if self.has_enough(gatherer) {
                 return Ok(());
             }
             let part = self.next_part.fetch_add(1, Ordering::AcqRel);
+            if part < blocks.len() + runs.len() && !std::mem::replace(&mut has_read, true) {
+                add(&self.metrics.workers, 1);
+            }
             if let Some(block) = blocks.get(part) {
                 self.read_block(source, block, &columns, gatherer)?;
             } else if let Some(run) = runs.get(part - blocks.len()) {
@@ -141,7 +145,7 @@ impl GroupBy {
             add(&self.metrics.rows_selected, block.live_rows());
             return self.read_column_by_column(source, block, gatherer);
         }
-        let rows = Rows::of_block(table, &self.request.functions, block, filter, columns)?;
+        let rows = Rows::of_block(table, &self.request.functions, block, filter, columns, &self.metrics.reads)?;
         add(&self.metrics.rows_selected, rows.len());
         gatherer.add(&rows)
     }
@@ -163,7 +167,8 @@ impl GroupBy {
             }
         }
         for columns in read {
-            let rows = Rows::of_block(source.table(), &self.request.functions, block, &Filter::default(), &columns)?;
+            let (functions, reads) = (&self.request.functions, &self.metrics.reads);
+            let rows = Rows::of_block(source.table(), functions, block, &Filter::default(), &columns, reads)?;
             for part in (0..states.parts()).filter(|part| columns_of(*part) == columns) {
                 let inputs = states.inputs(&rows, part..part + 1)?;
                 gatherer.add_to_one(&rows, &inputs, part..part + 1)?;

@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use parking_lot::Mutex;
 use rowmill_base::Result;
-use rowmill_storage::chunk::{Chunk, CodeSet, Encoding, Verdict};
+use rowmill_storage::chunk::{Chunk, CodeSet, Encoding, ReadMeter, Verdict};
 use rowmill_storage::strings::StringWindow;
 use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
 
@@ -60,13 +60,16 @@ pub(crate) struct BlockState {
     settling: Mutex<()>,
     /// The places of the filter's conjuncts in the order in which they are asked.
     order: OnceLock<Vec<usize>>,
+    reads: Arc<ReadMeter>,
 }
 
 impl BlockState {
-    /// The block before anything of it was read. All questions are to be about the same filter.
-    pub(crate) fn new(block: &Arc<Block>, table: &TableDef, filter: &Filter) -> Self {
+    /// The block before anything of it was read. All questions are to be about the same filter; what they read is
+    /// counted in `reads`.
+    pub(crate) fn new(block: &Arc<Block>, table: &TableDef, filter: &Filter, reads: &Arc<ReadMeter>) -> Self {
         BlockState {
             block: Arc::clone(block),
+            reads: Arc::clone(reads),
             columns: table.columns.iter().map(|_| OnceLock::new()).collect(),
             row_numbers: OnceLock::new(),
             settled: (0..filter.tests()).map(|_| OnceLock::new()).collect(),
@@ -80,7 +83,7 @@ impl BlockState {
             return Ok(column);
         }
         let column = match self.block.chunk(table, index)? {
-            Some(chunk) => Column::Stored(Box::new(chunk)),
+            Some(chunk) => Column::Stored(Box::new(chunk.metered(&self.reads))),
             None => Column::Missing,
         };
         Ok(self.columns[index].get_or_init(|| column))

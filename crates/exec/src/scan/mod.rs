@@ -25,7 +25,7 @@ use parking_lot::RwLock;
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_plan::Predicate;
-use rowmill_storage::chunk::Verdict;
+use rowmill_storage::chunk::{ReadMeter, Verdict};
 use rowmill_storage::{Block, OpenRun, RowMask, RowNumbers, TableDef, TableSource};
 
 use self::block_state::{BlockState, selected, verdict};
@@ -74,6 +74,10 @@ pub struct ScanMetrics {
     pub rows_read: AtomicU64,
     /// Rows that passed.
     pub rows_selected: AtomicU64,
+    /// Workers that read at least one frame or block.
+    pub workers: AtomicU64,
+    /// What was read of blocks, and the memory of their value lists.
+    pub reads: Arc<ReadMeter>,
 }
 
 /// One scan of one table, shared by its cursors.
@@ -154,7 +158,7 @@ impl TableScan {
 
     /// A worker's view of the scan. Every batch goes to exactly one cursor.
     pub fn cursor(self: &Arc<Self>) -> ScanCursor {
-        ScanCursor { scan: Arc::clone(self), part: None, batch: None, offset: 0 }
+        ScanCursor { scan: Arc::clone(self), part: None, batch: None, offset: 0, has_read: false }
     }
 
     fn table(&self) -> &TableDef {
@@ -173,7 +177,7 @@ impl TableScan {
         match part.origin {
             Origin::Block(block) => {
                 let shared = part.enter(|| SharedBlock {
-                    state: BlockState::new(&self.source.blocks()[block], self.table(), &self.filter),
+                    state: BlockState::new(&self.source.blocks()[block], self.table(), &self.filter, &self.metrics.reads),
                     filters: BlockFilters::new(&self.offered.read()),
                 });
                 let batch = match self.may_hold(block, &shared, rows.len()) {
@@ -377,6 +381,8 @@ pub struct ScanCursor {
     /// A frame's rows that do not fit one batch.
     batch: Option<RecordBatch>,
     offset: usize,
+    /// Whether it has taken a frame.
+    has_read: bool,
 }
 
 impl ScanCursor {
@@ -400,6 +406,9 @@ impl ScanCursor {
                 continue;
             };
             self.part = Some(part);
+            if !std::mem::replace(&mut self.has_read, true) {
+                add(&self.scan.metrics.workers, 1);
+            }
             if let Some(batch) = self.scan.read_frame(&self.scan.parts[part], rows)? {
                 let granted = self.scan.grant(batch.num_rows());
                 self.batch = (granted > 0).then(|| batch.slice(0, granted));

@@ -27,7 +27,7 @@ pub(super) fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Sort { input, rows, .. } | Node::Limit { input, rows, .. } => {
             of(input).min(rows.map_or(f64::INFINITY, |rows| rows as f64))
         }
-        Node::Join(join) => join_count(join, tables),
+        Node::Join(join) => join.rows.unwrap_or_else(|| join_count(join, tables)),
         Node::Union { inputs, .. } => inputs.iter().map(|input| of(input)).sum(),
         Node::Foreign(foreign) => foreign.rows as f64,
     };

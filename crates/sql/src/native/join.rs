@@ -26,6 +26,8 @@ pub(super) struct JoinSpec {
     /// What has to be true besides.
     pub(super) conditions: Vec<Expr>,
     pub(super) kept: Kept,
+    /// Rows of the result, about, where its place in an order of joins was chosen by it.
+    pub(super) rows: Option<f64>,
 }
 
 /// The columns that are asked of a join.
@@ -37,8 +39,15 @@ pub(super) enum Kept {
 
 impl JoinSpec {
     pub(super) fn inner() -> JoinSpec {
-        let (on, conditions) = (Vec::new(), Vec::new());
-        JoinSpec { kind: JoinKind::Inner, on, nulls_equal: false, null_aware: false, conditions, kept: Kept::All }
+        JoinSpec {
+            kind: JoinKind::Inner,
+            on: Vec::new(),
+            nulls_equal: false,
+            null_aware: false,
+            conditions: Vec::new(),
+            kept: Kept::All,
+            rows: None,
+        }
     }
 }
 
@@ -128,7 +137,7 @@ impl Lowerer<'_> {
                 (right, left)
             }
         };
-        let spec = JoinSpec { kind, on, nulls_equal, null_aware: join.null_aware, conditions, kept: Kept::All };
+        let spec = JoinSpec { kind, on, nulls_equal, null_aware: join.null_aware, conditions, ..JoinSpec::inner() };
         let Some(rows) = self.join_rows(spec, build, probe)? else { return Ok(None) };
         if kind == JoinKind::ProbeMark {
             exprs.extend(rows.exprs.last().cloned());
@@ -198,6 +207,7 @@ impl Lowerer<'_> {
             null_aware: spec.null_aware,
             condition,
             output,
+            rows: spec.rows,
             schema: Arc::clone(schema.inner()),
         };
         Ok(Some(Rows::new(Node::Join(node), schema, true)))

@@ -204,6 +204,7 @@ impl Lowerer<'_> {
             .collect();
         let Some(build) = self.in_order(&join.build, graph, &below)? else { return Ok(None) };
         let Some(probe) = self.in_order(&join.probe, graph, &below)? else { return Ok(None) };
-        self.join_rows(JoinSpec { on, conditions, kept: Kept::Only(kept), ..JoinSpec::inner() }, build, probe)
+        let (kept, rows) = (Kept::Only(kept), Some(join.rows));
+        self.join_rows(JoinSpec { on, conditions, kept, rows, ..JoinSpec::inner() }, build, probe)
     }
 }

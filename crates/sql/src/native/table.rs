@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
@@ -20,10 +21,12 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use rowmill_base::Result;
 use rowmill_exec::batch::BatchSource;
+use rowmill_exec::join::JoinMetrics;
 use rowmill_exec::operator::{Environment, Operator, Running};
 use rowmill_plan::Node;
 
 use super::NativePlan;
+use super::estimate::row_count;
 use super::foreign::ForeignSource;
 use crate::errors::to_datafusion;
 use crate::explain::{below, tree};
@@ -164,8 +167,12 @@ impl NativeExec {
     }
 
     fn node_tree(&self, node: &Node, operator: Option<&Operator>, branch: &str, stem: &str, lines: &mut Vec<String>) {
-        let measures = operator.map(measures).unwrap_or_default();
-        lines.push(format!("{branch}{}{measures}  [native]", node.line(&self.plan)));
+        let estimate = row_count(node, &self.plan.tables);
+        let facts = match operator {
+            Some(operator) => measures(operator, estimate),
+            None => estimated(estimate),
+        };
+        lines.push(format!("{branch}{}  ({facts})  [native]", node.line(&self.plan)));
         if let Node::Foreign(foreign) = node {
             let (branch, stem) = below(stem, true);
             tree(&self.foreign[&foreign.plan], &branch, &stem, operator.is_some(), lines);
@@ -178,15 +185,41 @@ impl NativeExec {
     }
 }
 
-/// What was measured of an operator, in words.
-fn measures(operator: &Operator) -> String {
+/// Rows that were estimated, in words.
+fn estimated(rows: f64) -> String {
+    format!("~{rows:.0} rows")
+}
+
+/// What was measured of an operator that was to give `estimate` rows, in words.
+fn measures(operator: &Operator, estimate: f64) -> String {
     let mut parts = Vec::new();
-    if let Some(measured) = &operator.measured {
-        parts.push(format!("{} rows", measured.rows()));
-        parts.push(format!("{:.1} ms", measured.seconds() * 1e3));
+    match &operator.measured {
+        Some(measured) => {
+            parts.push(format!("{} of {}", measured.rows(), estimated(estimate)));
+            parts.push(format!("{:.1} ms", measured.seconds() * 1e3));
+        }
+        None => parts.push(estimated(estimate)),
     }
+    let workers = operator.workers();
+    parts.push(format!("{workers} thread{}", if workers == 1 { "" } else { "s" }));
+    let granted = Some(operator.memory.peak_bytes()).filter(|bytes| *bytes > 0);
+    parts.extend(granted.map(|bytes| format!("{bytes} bytes granted")));
+    let allocations = operator.measured.as_ref().and_then(|measured| measured.allocations());
+    parts.extend(allocations.map(|allocations| format!("{allocations} allocations")));
     parts.extend(operator.scan.as_ref().map(|scan| in_words(scan)));
-    if parts.is_empty() { String::new() } else { format!("  ({})", parts.join(", ")) }
+    parts.extend(operator.join.as_ref().map(|join| join_in_words(join)));
+    parts.join(", ")
+}
+
+/// What a join did, in words.
+fn join_in_words(metrics: &JoinMetrics) -> String {
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (seen, kept) = (count(&metrics.filters.seen), count(&metrics.filters.kept));
+    let mut words = format!("{} build rows, {} probe rows", count(&metrics.build_rows), count(&metrics.probe_rows));
+    if seen > 0 {
+        words += &format!(", its filters left out {} of {seen} rows", seen - kept);
+    }
+    words
 }
 
 impl DisplayAs for NativeExec {

@@ -12,7 +12,7 @@ fn a_plan_is_a_tree_that_says_who_runs_what() {
     let at = |word: &str| plan.iter().position(|line| line.contains(word)).unwrap();
     assert!(at("Sort: by [count(*) DESC]") < at("Group: by [A], count(*)"), "{plan:#?}");
     assert!(at("Group: by [A], count(*)") < at("Scan: T, columns [A], where A > 1"), "{plan:#?}");
-    assert!(plan[1..].iter().all(|line| line.contains("[native]")), "{plan:#?}");
+    assert!(plan[1..].iter().all(|line| line.contains(" rows)  [native]") && line.contains("(~")), "{plan:#?}");
     let mixed =
         rows(&mut session, "EXPLAIN SELECT a + 1, sum(a * 2), approx_distinct(\"b b\") FROM t WHERE a > 1 GROUP BY 1");
     let scan = mixed.iter().find(|line| line.contains("Scan: T")).unwrap();
@@ -29,7 +29,11 @@ fn an_analysed_plan_counts_rows() {
     let (_, mut session) = small();
     let plan = rows(&mut session, "EXPLAIN ANALYZE SELECT * FROM t WHERE a > 1");
     assert!(plan[1].starts_with("3 rows, planned in "), "{plan:#?}");
-    assert!(plan.iter().any(|line| line.contains("Scan: T") && line.contains("(3 rows,")), "{plan:#?}");
+    let scan = plan.iter().find(|line| line.contains("Scan: T")).unwrap();
+    assert!(scan.contains("(3 of ~") && scan.contains(" 1 thread,") && scan.contains(" rows read,"), "{plan:#?}");
+    let grouped = rows(&mut session, "EXPLAIN ANALYZE SELECT a, count(*) FROM t GROUP BY a");
+    let group = grouped.iter().find(|line| line.contains("Group:")).unwrap();
+    assert!(group.contains(" bytes granted") && !group.contains("allocations"), "nobody counts here: {grouped:#?}");
     assert_eq!(rows(&mut session, "EXPLAIN (ANALYZE) SELECT 1")[0], "plan");
 }
 

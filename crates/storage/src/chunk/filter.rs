@@ -72,6 +72,7 @@ impl Chunk {
         let list = self.stored_strings()?;
         let codes = list.len() + usize::from(self.null_count() > 0);
         self.need_memory(codes)?;
+        self.count_decoded(list.len());
         let mut truth = vec![false; codes];
         let read = list.for_each_window(0..list.len(), |window| {
             let first = window.first();
@@ -102,6 +103,7 @@ impl Chunk {
         let used = UsedCodes::of(&codes, list.len() as u32);
         // NULL's code is the last and stays false.
         let wanted: Vec<u32> = used.ascending().into_iter().filter(|code| (*code as usize) < list.len()).collect();
+        self.count_decoded(wanted.len());
         let mut truth = vec![false; wanted.len() + 1];
         let read = list.for_each_wanted(&wanted, |window| {
             let first = window.first();

@@ -75,7 +75,7 @@ pub(super) fn open_inner(chunk: &Chunk) -> Result<Vec<Chunk>> {
                 .map_err(|error| error.context(format_args!("byte {} of the chunk", section.offset)))?;
             // Its bytes are under the checksums of the outer chunk.
             inner.assume_verified();
-            Ok(chunk.share_memory(inner))
+            Ok(chunk.share_accounts(inner))
         })
         .collect::<Result<_>>()?;
     let fits = match chunk.kind() {

@@ -1,8 +1,8 @@
 //! An opened chunk: the questions that a scan asks of a stored column.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef};
 use arrow::buffer::NullBuffer;
@@ -14,6 +14,7 @@ use super::fixed_decode::{FixedList, Rows};
 use super::head::{Head, SectionKind};
 use super::kinds::{Physical, with_kind};
 use super::nulls::Nulls;
+use super::read_meter::{ChunkReads, ReadMeter};
 use super::zone::{self, Zone};
 use super::{ChunkBytes, Encoding, fixed_decode, kinds, nested, text};
 use crate::encoding::Ints;
@@ -58,6 +59,8 @@ pub struct Chunk {
     decoding: Mutex<()>,
     /// For the value list. `None` where nobody counts.
     memory: Option<Mutex<Scratch>>,
+    /// `None` where nobody counts.
+    reads: Option<ChunkReads>,
 }
 
 impl Chunk {
@@ -79,6 +82,7 @@ impl Chunk {
             inner: OnceLock::new(),
             decoding: Mutex::new(()),
             memory: None,
+            reads: None,
         })
     }
 
@@ -88,11 +92,30 @@ impl Chunk {
         Chunk { memory: Some(Mutex::new(memory)), ..self }
     }
 
-    /// `inner`, a chunk within this one, with memory from the same account.
-    pub(super) fn share_memory(&self, inner: Chunk) -> Chunk {
-        match &self.memory {
-            Some(memory) => inner.with_memory(memory.lock().another()),
+    /// The same chunk, before anything of it was read, which counts what is read of it and the memory of what it keeps in
+    /// `meter`.
+    #[must_use]
+    pub fn metered(self, meter: &Arc<ReadMeter>) -> Chunk {
+        let values = if self.has_values() { self.distinct().unwrap_or_default() } else { 0 };
+        let memory = self.memory.as_ref().map(|memory| Mutex::new(memory.lock().metered(meter.memory())));
+        Chunk { memory, reads: Some(ChunkReads::new(Arc::clone(meter), values)), ..self }
+    }
+
+    /// `inner`, a chunk within this one, counted where this one is.
+    pub(super) fn share_accounts(&self, mut inner: Chunk) -> Chunk {
+        if let Some(memory) = &self.memory {
+            inner = inner.with_memory(memory.lock().another());
+        }
+        match &self.reads {
+            Some(reads) => inner.metered(reads.meter()),
             None => inner,
+        }
+    }
+
+    /// So many values of the list are decoded.
+    pub(super) fn count_decoded(&self, values: usize) {
+        if let Some(reads) = &self.reads {
+            reads.decoded(values);
         }
     }
 
@@ -293,6 +316,7 @@ impl Chunk {
             else return Err(self.unsuited())
         );
         self.check_list(list.array.len())?;
+        self.count_decoded(list.array.len());
         Ok(self.fixed.get_or_init(|| list))
     }
 
@@ -306,6 +330,7 @@ impl Chunk {
         }
         let stored = self.stored_strings()?;
         self.need_memory(stored.memory_bytes())?;
+        self.count_decoded(stored.len());
         let list = stored.decode(text::kind_of(self.head.facts.physical));
         let list = list.map_err(|error| self.in_section(SectionKind::Values, error))?;
         Ok(self.strings.get_or_init(|| list))
@@ -398,6 +423,9 @@ impl Chunk {
     pub(super) fn section_bytes(&self, kind: SectionKind) -> Result<(&[u8], usize)> {
         self.verify()?;
         let section = self.head.section(kind)?;
+        if let Some(reads) = &self.reads {
+            reads.section(section);
+        }
         Ok((self.bytes.get(section.offset..section.offset + section.len)?, section.offset))
     }
 

@@ -103,6 +103,7 @@ impl Chunk {
             return take(&values, &UInt32Array::from(codes.to_vec()), None)
                 .map_err(|error| Error::internal(error.to_string()));
         }
+        self.count_decoded(codes.len());
         match self.head.facts.physical {
             Physical::Text | Physical::Blob => {
                 let list = self.stored_strings()?.decode_wanted(codes, text::kind_of(self.head.facts.physical));

@@ -32,6 +32,7 @@ mod nested;
 mod nulls;
 mod open;
 mod pick;
+mod slice;
 mod text;
 mod value_set;
 mod zone;

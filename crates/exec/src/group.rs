@@ -11,7 +11,9 @@
 //! one column, no row is touched at all: its value list says how many rows have each value (rows.rs).
 
 mod bits;
+mod borders;
 mod facts;
+mod few;
 mod gather;
 mod index;
 mod key_values;
@@ -20,6 +22,7 @@ mod local;
 mod merge;
 mod partition;
 mod progress;
+mod ranges;
 mod rank;
 mod rows;
 mod source;
@@ -29,6 +32,7 @@ mod table;
 mod tests;
 mod texts;
 mod top;
+mod value_list;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -41,15 +45,19 @@ use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::Group;
+use rowmill_storage::TableSource;
 
 use self::facts::Facts;
+use self::few::{Few, Found, request_of_few};
 use self::gather::{Gatherer, Policy, Recipe};
 use self::layout::Layout;
 use self::merge::{Merged, Merger};
 use self::partition::Partition;
 use self::progress::Progress;
-use self::rows::take;
+use self::ranges::{ColumnParts, RangeValues, Ranges};
+use self::rows::{Rows, take};
 pub use self::source::GroupSource;
+use self::source::add;
 use self::state::{Finished, States};
 use self::texts::TextStore;
 pub use self::top::GroupTop;
@@ -96,16 +104,29 @@ pub struct GroupBy {
     request: GroupRequest,
     /// The predicates.
     filter: Filter,
+    /// None of them.
+    no_filter: Filter,
     recipe: Recipe,
     next_part: AtomicUsize,
     /// Whether some worker has gathered enough for all.
     has_enough: AtomicBool,
-    progress: Progress,
+    progress: Progress<gather::Gathered, Gathered>,
+    /// Is tried before all rows are.
+    few: Option<Few>,
+    /// Where ranges of values are grouped.
+    lists: Option<Lists>,
     next_merge: AtomicUsize,
     top: Option<Top>,
     /// Groups that may still be given.
     groups_left: AtomicUsize,
     metrics: Arc<ScanMetrics>,
+}
+
+/// The lists of the values of one column.
+struct Lists {
+    source: Arc<dyn TableSource>,
+    column: usize,
+    progress: Progress<ColumnParts, Ranges>,
 }
 
 /// What all workers gathered.
@@ -132,6 +153,19 @@ impl GroupBy {
     }
 
     fn with_policy(source: GroupSource, request: GroupRequest, policy: Option<Policy>) -> Result<Arc<GroupBy>> {
+        let mut group_by = GroupBy::of_all(source, request, policy)?;
+        if let (GroupSource::Table(table), None) = (&group_by.source, group_by.recipe.enough)
+            && let Some(request) = request_of_few(&**table, &group_by.request, &group_by.recipe.layout)?
+        {
+            let mut few = GroupBy::of_all(group_by.source.clone(), request, policy)?;
+            few.metrics = Arc::clone(&group_by.metrics);
+            group_by.few = Some(Few::new(Arc::new(few)));
+        }
+        Ok(Arc::new(group_by))
+    }
+
+    /// The grouping that looks at all rows.
+    fn of_all(source: GroupSource, request: GroupRequest, policy: Option<Policy>) -> Result<GroupBy> {
         let Group { keys, aggregates, predicates } = &request.group;
         if !predicates.is_empty() && matches!(source, GroupSource::Batches(_)) {
             return Err(Error::internal("a grouping of batches has no predicates"));
@@ -155,19 +189,24 @@ impl GroupBy {
             GroupSource::Table(table) => Filter::new(table.table(), predicates.clone()),
             GroupSource::Batches(_) => Filter::default(),
         };
-        Ok(Arc::new(GroupBy {
+        let mut group_by = GroupBy {
             filter,
+            no_filter: Filter::default(),
+            lists: None,
             groups_left: AtomicUsize::new(request.limit.unwrap_or(usize::MAX)),
             top,
             recipe: Recipe { layout, states, partitions, policy, enough },
             next_part: AtomicUsize::new(0),
             has_enough: AtomicBool::new(false),
-            progress: Progress::default(),
+            progress: Progress::new(),
+            few: None,
             next_merge: AtomicUsize::new(0),
             metrics: Arc::default(),
             source,
             request,
-        }))
+        };
+        group_by.lists = group_by.lists()?;
+        Ok(group_by)
     }
 
     /// What was read so far.
@@ -182,7 +221,34 @@ impl GroupBy {
 
     /// A worker's share of the result. All workers together give every group once.
     pub fn worker(self: &Arc<Self>) -> GroupWorker {
-        GroupWorker { group_by: Arc::clone(self), gathered: None, batches: VecDeque::new() }
+        GroupWorker { group_by: Arc::clone(self), prepared: None, batches: VecDeque::new() }
+    }
+
+    /// What this worker takes groups from, once all workers are done with what comes before. `None` if one of those fails,
+    /// which says why itself.
+    fn prepare(&self) -> Result<Option<Prepared>> {
+        if let Some(few) = &self.few {
+            let enough = self.request.limit.unwrap_or(usize::MAX);
+            let Some(found) = few.groups(enough, &self.request.cancel)? else { return Ok(None) };
+            if found.is_enough {
+                return Ok(Some(Prepared::Few(found)));
+            }
+        }
+        match &self.lists {
+            Some(lists) => Ok(self.ranges(lists)?.map(Prepared::Ranges)),
+            None => Ok(self.gather()?.map(Prepared::Partitions)),
+        }
+    }
+
+    /// Some groups; `None` when there are no more.
+    fn next_of(&self, prepared: &Prepared) -> Result<Option<RecordBatch>> {
+        self.request.cancel.check()?;
+        match prepared {
+            Prepared::Few(found) => Ok(found.batches.lock().pop()),
+            _ if self.groups_left.load(Ordering::Relaxed) == 0 => Ok(None),
+            Prepared::Ranges(ranges) => self.group_range(ranges),
+            Prepared::Partitions(gathered) => self.merge_next(gathered),
+        }
     }
 
     /// Gathers as long as there is something to take, and waits for the other workers. Nothing comes of it if one of
@@ -193,7 +259,32 @@ impl GroupBy {
             self.read(&mut gatherer)?;
             turn.end(gatherer.finish()?);
         }
-        self.progress.wait(&self.request.cancel, |gathered| self.join(gathered))
+        self.progress.wait(&self.request.cancel, |gathered| Ok(self.join(gathered)))
+    }
+
+    /// The values of a column in ranges.
+    fn ranges(&self, lists: &Lists) -> Result<Option<Arc<Ranges>>> {
+        if let Some(turn) = lists.progress.begin() {
+            turn.end(self.read_lists(lists)?);
+        }
+        lists.progress.wait(&self.request.cancel, |parts| {
+            let Recipe { layout, policy, .. } = &self.recipe;
+            let row_bytes = (layout.stride + 1) * size_of::<u64>();
+            let range_bytes = policy.range_bytes.unwrap_or(usize::MAX);
+            let column = (lists.column, &lists.source.table().columns[lists.column].kind);
+            Ranges::new(parts, column, row_bytes, range_bytes, &self.request.broker)
+        })
+    }
+
+    /// The groups of the next range of values; `None` when there are no more.
+    fn group_range(&self, ranges: &Ranges) -> Result<Option<RecordBatch>> {
+        let mut memory = self.request.broker.reservation(OWNER);
+        let Some(RangeValues { values, weights }) = ranges.next(&mut memory)? else { return Ok(None) };
+        add(&self.metrics.rows_selected, weights.iter().sum::<u64>() as usize);
+        let rows = Rows::of_values(&self.request.functions, ranges.column, values, weights);
+        let (table, texts) = Gatherer::new(&self.recipe, &self.request.broker).group(&rows)?;
+        let (rows, _memory) = table.into_rows();
+        self.give(Merged { rows, logged: Vec::new() }, &texts).map(Some)
     }
 
     /// Puts what workers gathered side by side.
@@ -222,10 +313,6 @@ impl GroupBy {
 
     /// The groups of the next partitions; `None` when there are no more.
     fn merge_next(&self, gathered: &Gathered) -> Result<Option<RecordBatch>> {
-        self.request.cancel.check()?;
-        if self.groups_left.load(Ordering::Relaxed) == 0 {
-            return Ok(None);
-        }
         let number = self.next_merge.fetch_add(1, Ordering::Relaxed);
         let Some(partitions) = gathered.merges.get(number) else { return Ok(None) };
         let parts = gathered.partitions[partitions.clone()].iter().flat_map(|part| std::mem::take(&mut *part.lock()));
@@ -242,7 +329,13 @@ impl GroupBy {
             merger.add(part, base)?;
             gathered.give_back(bytes);
         }
-        let mut groups = merger.finish(self.request.group.keys.is_empty(), &mut memory)?;
+        let groups = merger.finish(self.request.group.keys.is_empty(), &mut memory)?;
+        self.give(groups, texts).map(Some)
+    }
+
+    /// Those of complete groups that may be asked for, as columns.
+    fn give(&self, mut groups: Merged, texts: &TextStore) -> Result<RecordBatch> {
+        let Recipe { layout, states, .. } = &self.recipe;
         if let Some(top) = &self.top {
             // What is left out is no error less.
             states.check_totals(Finished { rows: &groups.rows, stride: layout.stride, at: layout.key_words })?;
@@ -255,7 +348,7 @@ impl GroupBy {
                 *column = take(column, &kept)?;
             }
         }
-        self.batch(&groups, texts).map(Some)
+        self.batch(&groups, texts)
     }
 
     /// How many of `groups` may still be given.
@@ -314,34 +407,38 @@ fn ranges(rows: impl Iterator<Item = usize>) -> Vec<Range<usize>> {
     ranges
 }
 
-/// Gathers, merges, and gives the groups of its partitions in batches.
-#[derive(Debug)]
+/// What workers take groups from.
+#[derive(Clone)]
+enum Prepared {
+    Few(Arc<Found>),
+    Ranges(Arc<Ranges>),
+    Partitions(Arc<Gathered>),
+}
+
+/// Takes its share of what is prepared, and gives the groups in batches.
 pub struct GroupWorker {
     group_by: Arc<GroupBy>,
-    gathered: Option<Arc<Gathered>>,
+    prepared: Option<Prepared>,
     batches: VecDeque<RecordBatch>,
 }
 
-impl fmt::Debug for Gathered {
+impl fmt::Debug for GroupWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gathered").finish_non_exhaustive()
+        f.debug_struct("GroupWorker").field("group_by", &self.group_by).finish_non_exhaustive()
     }
 }
 
 impl GroupWorker {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let gathered = match &self.gathered {
-            Some(gathered) => Arc::clone(gathered),
-            None => {
-                let Some(gathered) = self.group_by.gather()? else { return Ok(None) };
-                Arc::clone(self.gathered.insert(gathered))
-            }
-        };
+        if self.prepared.is_none() {
+            self.prepared = self.group_by.prepare()?;
+        }
+        let Some(prepared) = &self.prepared else { return Ok(None) };
         loop {
             if let Some(batch) = self.batches.pop_front() {
                 return Ok(Some(batch));
             }
-            let Some(groups) = self.group_by.merge_next(&gathered)? else { return Ok(None) };
+            let Some(groups) = self.group_by.next_of(prepared)? else { return Ok(None) };
             let batch_rows = self.group_by.request.batch_rows.max(1);
             self.batches.extend(
                 (0..groups.num_rows())

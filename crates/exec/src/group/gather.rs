@@ -35,24 +35,32 @@ pub(super) struct Policy {
     pub(super) rows_per_group_min: usize,
     /// Rows that pass it by when they are fewer.
     pub(super) rows_past_table: usize,
+    /// Bytes of a range of values of which the groups are found by themselves; without, ranges are not grouped.
+    pub(super) range_bytes: Option<usize>,
 }
 
 impl Policy {
     /// Half of a core's second cache, going by common ones.
     const TABLE_BYTES_MAX: usize = 1 << 19;
 
+    /// A core's second cache.
+    const RANGE_BYTES: usize = 1 << 20;
+
+    /// So few that little data has several ranges.
+    const RANGE_BYTES_FORCED: usize = 1 << 7;
+
     /// Words of a log that is put into partitions, with the groups of the table.
     const LOG_WORDS_MAX: usize = 1 << 20;
 
     pub(super) fn new(layout: &Layout) -> Policy {
         let bytes_per_group = (layout.stride + 1) * size_of::<u64>();
-        let (groups_max, rows_per_group_min) = match forced().group {
-            None => (Policy::TABLE_BYTES_MAX / bytes_per_group, 2),
-            Some(GroupWay::Table) => (usize::MAX, 0),
-            Some(GroupWay::SmallTable) => (4, 0),
-            Some(GroupWay::PastTable) => (0, 2),
+        let (groups_max, rows_per_group_min, range_bytes) = match forced().group {
+            None => (Policy::TABLE_BYTES_MAX / bytes_per_group, 2, Some(Policy::RANGE_BYTES)),
+            Some(GroupWay::Table) => (usize::MAX, 0, None),
+            Some(GroupWay::SmallTable) => (4, 0, Some(Policy::RANGE_BYTES_FORCED)),
+            Some(GroupWay::PastTable) => (0, 2, None),
         };
-        Policy { groups_max, rows_per_group_min, rows_past_table: 1 << 20 }
+        Policy { groups_max, rows_per_group_min, rows_past_table: 1 << 20, range_bytes }
     }
 }
 
@@ -141,6 +149,24 @@ impl<'a> Gatherer<'a> {
                 }
             }
         }
+    }
+
+    /// The groups of rows that have none in common with any others.
+    pub(super) fn group(mut self, rows: &Rows<'_>) -> Result<(GroupTable, TextStore)> {
+        let Recipe { layout, states, .. } = self.recipe;
+        let inputs = states.inputs(rows, 0..states.parts())?;
+        let keys: Vec<Values> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
+        let mut keys = KeyValues::new(layout, &keys, rows.len())?;
+        keys.adopt(0..rows.len(), &mut self.beside.texts)?;
+        self.table.make_room(layout, rows.len())?;
+        let mut groups = Vec::with_capacity(rows.len());
+        for start in (0..rows.len()).step_by(ROWS_PER_CHUNK) {
+            let range = start..(start + ROWS_PER_CHUNK).min(rows.len());
+            self.fill_chunk(range.len(), |chunk| keys.write(range, chunk))?;
+            self.table.find(layout, &self.chunk, &keys, &mut self.beside.texts, &mut groups)?;
+        }
+        self.add_to_table(0..rows.len(), &groups, &inputs, rows.weights())?;
+        Ok((self.table, self.beside.texts))
     }
 
     /// Adds rows to some parts of the one group that there is without keys.

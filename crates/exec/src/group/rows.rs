@@ -12,8 +12,9 @@ use rowmill_plan::Expr;
 use rowmill_storage::chunk::{Chunk, ReadMeter};
 use rowmill_storage::{Block, OpenRun, TableDef};
 
+use super::value_list::ValueList;
 use crate::function::VectorFunction;
-use crate::scan::block_state::{BlockState, codes_that_pass};
+use crate::scan::block_state::BlockState;
 use crate::scan::filter::Filter;
 use crate::scan::{cut, live_rows, positions_of, rows_of_run};
 
@@ -35,7 +36,12 @@ enum Origin<'a> {
     /// The distinct values of a column stand for the rows.
     List {
         column: usize,
-        chunk: Box<Chunk>,
+        list: Box<ValueList>,
+    },
+    /// The same of several lists, one behind the other.
+    Values {
+        column: usize,
+        values: ArrayRef,
     },
     Run(&'a OpenRun, &'a TableDef),
     Batch(&'a RecordBatch),
@@ -65,8 +71,7 @@ impl<'a> Rows<'a> {
         reads: &Arc<ReadMeter>,
     ) -> Result<Rows<'a>> {
         if let [column] = columns
-            && let Some(chunk) = block.chunk(table, *column)?.filter(Chunk::has_values)
-            && let Some(rows) = Rows::of_list(functions, block, filter, *column, chunk.metered(reads))?
+            && let Some(rows) = Rows::of_list(table, functions, block, filter, *column, reads)?
         {
             return Ok(rows);
         }
@@ -86,50 +91,39 @@ impl<'a> Rows<'a> {
         Ok(Rows { functions, origin, total: block.rows(), positions, weights: None })
     }
 
-    /// The values of the one column that is read, which `chunk` has a list of; `None` if the filter is not on these alone.
+    /// The values of the one column that is read, if its chunk has a list of them and the filter is on these alone.
     fn of_list(
+        table: &TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
         block: &Arc<Block>,
         filter: &Filter,
         column: usize,
-        chunk: Chunk,
+        reads: &Arc<ReadMeter>,
     ) -> Result<Option<Rows<'a>>> {
-        let codes = match filter.is_empty() {
-            true => None,
-            false => match codes_that_pass(&chunk, filter)? {
-                Some(codes) => Some(codes.to_codes()),
-                None => return Ok(None),
-            },
-        };
-        let values = chunk.distinct().unwrap_or_default();
-        let total = values + usize::from(chunk.null_count() > 0);
-        let mut codes = codes.filter(|codes| codes.len() < total);
-        let counts = match &codes {
-            Some(codes) => chunk.take_counts(codes)?,
-            None => chunk.take_counts(&(0..total as u32).collect::<Vec<u32>>())?,
-        };
-        let mut weights: Vec<u64> = counts.into_iter().map(u64::from).collect();
-        if codes.is_none() && weights.iter().sum::<u64>() != block.rows() as u64 {
-            let (found, rows) = (weights.iter().sum::<u64>(), block.rows());
+        let Some(list) = ValueList::of_block(table, block, filter, column, reads)? else { return Ok(None) };
+        let mut weights = Vec::with_capacity(list.len());
+        list.weights(0..list.len(), &mut weights)?;
+        if let Some(rows) = list.rows()
+            && weights.iter().sum::<u64>() != rows
+        {
+            let found = weights.iter().sum::<u64>();
             return Err(Error::corrupt(format!("the values of a column are those of {found} rows, not of {rows}")));
         }
-        if let Some(deleted) = block.deleted() {
-            let deleted: Vec<u32> = deleted.iter().collect();
-            let mut deleted_codes = Vec::new();
-            chunk.take_codes(&deleted, &mut deleted_codes)?;
-            let codes = codes.get_or_insert_with(|| (0..total as u32).collect());
-            for code in deleted_codes {
-                let Ok(place) = codes.binary_search(&code) else { continue };
-                let weight = &mut weights[place];
-                *weight =
-                    weight.checked_sub(1).ok_or_else(|| Error::corrupt("more rows have a value than the list says"))?;
-            }
-            let mut left = weights.iter().map(|weight| *weight > 0);
-            codes.retain(|_| left.next().unwrap_or(false));
-            weights.retain(|weight| *weight > 0);
-        }
-        let origin = Origin::List { column, chunk: Box::new(chunk) };
-        Ok(Some(Rows { functions, origin, total, positions: codes, weights: Some(weights) }))
+        let total = list.len();
+        let origin = Origin::List { column, list: Box::new(list) };
+        Ok(Some(Rows { functions, origin, total, positions: None, weights: Some(weights) }))
+    }
+
+    /// The values of the one column that is read, each of which stands for so many rows.
+    pub(super) fn of_values(
+        functions: &'a [Arc<dyn VectorFunction>],
+        column: usize,
+        values: ArrayRef,
+        weights: Vec<u64>,
+    ) -> Rows<'a> {
+        let total = values.len();
+        let origin = Origin::Values { column, values };
+        Rows { functions, origin, total, positions: None, weights: Some(weights) }
     }
 
     /// The rows of an open run that are not deleted and pass `filter`.
@@ -175,13 +169,13 @@ impl<'a> Rows<'a> {
 
     fn column(&self, column: usize) -> Result<Values> {
         match &self.origin {
-            Origin::List { column: of_list, chunk } => {
+            Origin::List { column: of_list, list } => {
                 assert_eq!(*of_list, column, "only the column of the list is asked for");
-                let values = match &self.positions {
-                    Some(codes) => chunk.values_at(codes)?,
-                    None => listed(chunk)?.ok_or_else(|| Error::internal("a list of values that is none"))?,
-                };
-                Ok(Values { values, codes: None, is_list: true })
+                Ok(Values { values: list.all_values()?, codes: None, is_list: true })
+            }
+            Origin::Values { column: of_values, values } => {
+                assert_eq!(*of_values, column, "only the column of the values is asked for");
+                Ok(Values { values: Arc::clone(values), codes: None, is_list: false })
             }
             Origin::Batch(batch) => match batch.columns().get(column) {
                 Some(values) => Ok(Values { values: Arc::clone(values), codes: None, is_list: false }),
@@ -268,7 +262,7 @@ impl<'a> Rows<'a> {
 }
 
 /// The value list of a chunk, with NULL behind it where rows are NULL, so that every code has a value.
-fn listed(chunk: &Chunk) -> Result<Option<ArrayRef>> {
+pub(super) fn listed(chunk: &Chunk) -> Result<Option<ArrayRef>> {
     let Some(values) = chunk.values()? else { return Ok(None) };
     if chunk.null_count() == 0 {
         return Ok(Some(values));
@@ -312,7 +306,7 @@ pub(super) fn by_row(Values { values, codes, .. }: Values) -> Result<ArrayRef> {
 }
 
 /// The values of arrays one behind the other. The bytes of texts are not copied.
-fn concat(parts: &[ArrayRef]) -> Result<ArrayRef> {
+pub(super) fn concat(parts: &[ArrayRef]) -> Result<ArrayRef> {
     let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
     arrow::compute::concat(&parts).map_err(|error| Error::internal(error.to_string()))
 }

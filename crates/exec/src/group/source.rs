@@ -6,14 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rowmill_base::Result;
 use rowmill_plan::Expr;
 use rowmill_storage::chunk::Verdict;
-use rowmill_storage::{Block, TableSource};
+use rowmill_storage::{Block, TableDef, TableSource};
 
-use super::GroupBy;
 use super::gather::Gatherer;
-use super::rows::Rows;
+use super::layout::KeyColumn;
+use super::progress::Progress;
+use super::ranges::ColumnParts;
+use super::rows::{Rows, by_row};
+use super::value_list::ValueList;
+use super::{GroupBy, Lists};
 use crate::batch::BatchSource;
 use crate::scan::block_state::verdict;
 use crate::scan::filter::Filter;
+
+/// Of the rows of a column that is grouped range by range, one of so many at most is in no list.
+const LOOSE_SHARE: usize = 16;
 
 /// The rows of a grouping.
 #[derive(Clone, Debug)]
@@ -120,6 +127,76 @@ impl GroupBy {
         self.has_enough.load(Ordering::Relaxed)
     }
 
+    /// The lists of the one column that is read, if its values are the keys, and nearly all rows are in blocks with lists.
+    pub(super) fn lists(&self) -> Result<Option<Lists>> {
+        let GroupSource::Table(source) = &self.source else { return Ok(None) };
+        let [KeyColumn { expr: Expr::Column(column), .. }] = &*self.recipe.layout.columns else { return Ok(None) };
+        let table = source.table();
+        let is_alone = self.columns_read() == [*column] && table.columns[*column].kind.is_ordered();
+        let keeps_nothing = self.recipe.enough.is_none() && self.recipe.states.logs().is_empty();
+        if !is_alone || !keeps_nothing || self.recipe.policy.range_bytes.is_none() {
+            return Ok(None);
+        }
+        let mut loose: usize = source.runs().iter().map(|run| run.live_rows()).sum();
+        let mut listed = 0;
+        for block in source.blocks().iter().filter(|block| block.live_rows() > 0) {
+            match block.chunk_head(table, *column)?.is_some_and(|chunk| chunk.has_values()) {
+                true => listed += block.live_rows(),
+                false => loose += block.live_rows(),
+            }
+        }
+        let progress = Progress::new();
+        let lists = Lists { source: Arc::clone(source), column: *column, progress };
+        Ok((loose * LOOSE_SHARE <= listed).then_some(lists))
+    }
+
+    /// The values in blocks and open runs that no other worker takes.
+    pub(super) fn read_lists(&self, Lists { source, column, .. }: &Lists) -> Result<ColumnParts> {
+        let table = &**source.table();
+        let (functions, reads) = (&self.request.functions, &self.metrics.reads);
+        let mut parts = ColumnParts::default();
+        let mut has_read = false;
+        loop {
+            self.request.cancel.check()?;
+            let part = self.next_part.fetch_add(1, Ordering::AcqRel);
+            if part < source.blocks().len() + source.runs().len() && !std::mem::replace(&mut has_read, true) {
+                add(&self.metrics.workers, 1);
+            }
+            if let Some(block) = source.blocks().get(part) {
+                let Some(filter) = self.filter_of(table, block)? else { continue };
+                match ValueList::of_block(table, block, filter, *column, reads)? {
+                    Some(list) => parts.lists.push(list),
+                    None => {
+                        let rows = Rows::of_block(table, functions, block, filter, &[*column], reads)?;
+                        parts.loose.push(by_row(rows.values(Expr::Column(*column))?)?);
+                    }
+                }
+            } else if let Some(run) = source.runs().get(part - source.blocks().len()) {
+                add(&self.metrics.rows_read, run.live_rows());
+                let rows = Rows::of_run(table, functions, run, &self.filter)?;
+                parts.loose.push(by_row(rows.values(Expr::Column(*column))?)?);
+            } else {
+                return Ok(parts);
+            }
+        }
+    }
+
+    /// What of the filter has to be asked of a block's rows; `None` if none of them passes.
+    fn filter_of(&self, table: &TableDef, block: &Block) -> Result<Option<&Filter>> {
+        add(&self.metrics.rows_read, block.live_rows());
+        let verdict = match block.live_rows() {
+            0 => Verdict::Nothing,
+            _ => verdict(block, table, &self.filter)?,
+        };
+        if verdict == Verdict::Nothing {
+            add(&self.metrics.blocks_skipped, 1);
+            return Ok(None);
+        }
+        add(&self.metrics.blocks_read, 1);
+        // What is true of every row need not be asked of any.
+        Ok(Some(if verdict == Verdict::Everything { &self.no_filter } else { &self.filter }))
+    }
+
     fn read_block(
         &self,
         source: &dyn TableSource,
@@ -128,19 +205,7 @@ impl GroupBy {
         gatherer: &mut Gatherer<'_>,
     ) -> Result<()> {
         let table = &**source.table();
-        add(&self.metrics.rows_read, block.live_rows());
-        let verdict = match block.live_rows() {
-            0 => Verdict::Nothing,
-            _ => verdict(block, table, &self.filter)?,
-        };
-        if verdict == Verdict::Nothing {
-            add(&self.metrics.blocks_skipped, 1);
-            return Ok(());
-        }
-        add(&self.metrics.blocks_read, 1);
-        // What is true of every row need not be asked of any.
-        let no_filter = Filter::default();
-        let filter = if verdict == Verdict::Everything { &no_filter } else { &self.filter };
+        let Some(filter) = self.filter_of(table, block)? else { return Ok(()) };
         if self.request.group.keys.is_empty() && filter.is_empty() {
             add(&self.metrics.rows_selected, block.live_rows());
             return self.read_column_by_column(source, block, gatherer);
@@ -203,6 +268,6 @@ impl GroupBy {
     }
 }
 
-fn add(counter: &AtomicU64, count: usize) {
+pub(super) fn add(counter: &AtomicU64, count: usize) {
     counter.fetch_add(count as u64, Ordering::Relaxed);
 }

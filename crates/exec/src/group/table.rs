@@ -42,6 +42,11 @@ impl GroupTable {
         &mut self.rows
     }
 
+    /// The rows of the groups, and the memory that they hold.
+    pub(super) fn into_rows(self) -> (Vec<u64>, Reservation) {
+        (self.rows, self.memory)
+    }
+
     /// Appends the number of the group of each of `rows`, which are rows of groups without anything in them and with
     /// the keys in `keys`. Those that are new become groups.
     pub(super) fn find(
@@ -89,7 +94,7 @@ impl GroupTable {
     }
 
     /// Makes room for so many groups more.
-    fn make_room(&mut self, layout: &Layout, more: usize) -> Result<()> {
+    pub(super) fn make_room(&mut self, layout: &Layout, more: usize) -> Result<()> {
         let (stride, groups) = (layout.stride, self.len + more);
         if groups * stride > self.rows.capacity() {
             let room = (groups.next_power_of_two().max(GROUPS_MIN)) * stride;

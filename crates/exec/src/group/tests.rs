@@ -587,9 +587,10 @@ fn run(group_by: &Arc<GroupBy>, workers: usize, hashes_meet: bool) -> Result<Vec
 
 /// Tables of no use, of little, and of great use.
 fn policies() -> [Option<Policy>; 4] {
-    let policy =
-        |groups_max, rows_per_group_min| Some(Policy { groups_max, rows_per_group_min, rows_past_table: 5_000 });
-    [None, policy(0, 2), policy(100, 2), policy(usize::MAX, 0)]
+    let policy = |groups_max, rows_per_group_min, range_bytes| {
+        Some(Policy { groups_max, rows_per_group_min, rows_past_table: 5_000, range_bytes })
+    };
+    [None, policy(0, 2, Some(100)), policy(100, 2, Some(5_000)), policy(usize::MAX, 0, None)]
 }
 
 /// The number of the function that says which rows count.
@@ -760,6 +761,24 @@ fn no_more_groups_are_given_than_are_enough() {
     }
 }
 
+#[test]
+fn few_groups_are_found_without_a_look_at_the_rows_of_others() {
+    let (data, mut group) = many();
+    group.aggregates.push(aggregate(AggregateFunction::Count, None));
+    let rows = data.rows().len() as u64;
+    for (least, selected_max) in [("", 100), ("xxx", rows), ("y", rows)] {
+        let value = Arc::new(StringViewArray::from_iter_values([least]));
+        let op = CompareOp::GreaterOrEqual;
+        group.predicates = vec![Predicate::Compare { column: 0, op, value }];
+        let request = GroupRequest { limit: Some(7), ..request(group.clone(), Vec::new()) };
+        let group_by = GroupBy::new(data.as_table(20_000, &[]), request).expect("a grouping");
+        let found = run(&group_by, 2, false).expect("groups").len();
+        assert_eq!(found, if least == "y" { 0 } else { 7 }, "from {least:?} on");
+        let selected = group_by.metrics().rows_selected.load(std::sync::atomic::Ordering::Relaxed);
+        assert!(selected <= selected_max, "{selected} rows for {least:?}");
+    }
+}
+
 /// Many groups of long texts.
 fn many() -> (Data, Group) {
     let column = Column { kind: SqlType::TEXT, values: 1 << 40, nullable: false };
@@ -776,8 +795,10 @@ fn many() -> (Data, Group) {
 #[test]
 fn too_many_groups_are_an_error_that_names_the_operator() {
     let (data, group) = many();
-    for limit in [10_000, 100_000, 1_000_000, 5_000_000] {
-        for source in [data.as_batches(), data.as_table(20_000, &[])] {
+    // What blocks list is grouped range by range, which takes little.
+    for (limits, is_table) in [(&[10_000, 100_000, 1_000_000, 5_000_000][..], false), (&[10_000, 100_000], true)] {
+        for limit in limits.iter().copied() {
+            let source = if is_table { data.as_table(20_000, &[]) } else { data.as_batches() };
             let request = GroupRequest { broker: Broker::new(limit), ..request(group.clone(), Vec::new()) };
             let broker = request.broker.clone();
             let group_by = GroupBy::new(source, request).expect("a grouping");
@@ -788,6 +809,22 @@ fn too_many_groups_are_an_error_that_names_the_operator() {
             assert_eq!(broker.used_bytes(), 0);
         }
     }
+}
+
+#[test]
+fn values_that_blocks_list_are_grouped_in_the_memory_of_a_range() {
+    let (data, mut group) = many();
+    group.aggregates.push(aggregate(AggregateFunction::Count, None));
+    let request = GroupRequest { broker: Broker::new(1_000_000), ..request(group, Vec::new()) };
+    let (broker, policy) =
+        (request.broker.clone(), Policy { range_bytes: Some(100_000), ..policies()[1].expect("a policy") });
+    let group_by = GroupBy::with_policy(data.as_table(20_000, &[]), request, Some(policy)).expect("a grouping");
+    let mut expected = data.rows();
+    expected.iter_mut().for_each(|row| row.push(Value::Number(1)));
+    expected.sort();
+    assert!(run(&group_by, 2, false).expect("groups") == expected, "other groups");
+    drop(group_by);
+    assert_eq!(broker.used_bytes(), 0);
 }
 
 #[test]

@@ -177,7 +177,12 @@ impl TableScan {
         match part.origin {
             Origin::Block(block) => {
                 let shared = part.enter(|| SharedBlock {
-                    state: BlockState::new(&self.source.blocks()[block], self.table(), &self.filter, &self.metrics.reads),
+                    state: BlockState::new(
+                        &self.source.blocks()[block],
+                        self.table(),
+                        &self.filter,
+                        &self.metrics.reads,
+                    ),
                     filters: BlockFilters::new(&self.offered.read()),
                 });
                 let batch = match self.may_hold(block, &shared, rows.len()) {

@@ -333,6 +333,14 @@ fn check_picks(chunk: &Chunk, column: &ArrayRef, values: &ArrayRef, counts: &[u3
             picked.iter().map(|code| counts.get(*code as usize).copied().unwrap_or(column.null_count() as u32));
         assert!(chunk.take_counts(&picked).unwrap().into_iter().eq(expected), "{name}");
     }
+    let codes = values.len() + nulls as usize;
+    for slice in [0..codes, 0..0, codes / 3..codes, codes / 5..codes / 2, codes..codes] {
+        let picked: Vec<u32> = (slice.start as u32..slice.end as u32).collect();
+        let found = chunk.values_in(slice.clone()).unwrap();
+        assert_eq!(&found, &chunk.values_at(&picked).unwrap(), "{name}: values {slice:?}");
+        assert_eq!(chunk.counts_in(slice.clone()).unwrap(), chunk.take_counts(&picked).unwrap(), "{name}: {slice:?}");
+    }
+    assert!(chunk.values_in(0..codes + 1).is_err() && chunk.counts_in(codes..codes + 1).is_err(), "{name}");
     for step in [300, 5] {
         let rows: Vec<u32> = (0..chunk.rows() as u32).step_by(step).collect();
         let (values, codes) = chunk.take_listed(&rows).unwrap().unwrap();
@@ -577,6 +585,10 @@ fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
     let some_codes: Vec<u32> = (0..chunk.distinct().unwrap_or_default() as u32 + 1).step_by(40).collect();
     let _ = chunk.values_at(&some_codes);
     let _ = chunk.take_counts(&some_codes);
+    let distinct = chunk.distinct().unwrap_or_default();
+    let _ = chunk.value_bytes(distinct);
+    let _ = chunk.values_in(distinct / 3..distinct);
+    let _ = chunk.counts_in(distinct / 3..distinct);
     let mask = || RowMask::all(rows / 3..rows);
     for step in [2, 500] {
         let set =

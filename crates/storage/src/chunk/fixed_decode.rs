@@ -209,6 +209,16 @@ pub(super) fn list<K: Kind>(chunk: &Chunk) -> Result<FixedList> {
     Ok(FixedList { natives, array })
 }
 
+/// The values of some codes.
+pub(super) fn list_slice<K: Kind>(chunk: &Chunk, codes: Range<usize>) -> Result<ArrayRef> {
+    let values = chunk.ints(SectionKind::Values)?;
+    chunk.check_list(values.len())?;
+    let scale = Scale::of(chunk);
+    let mut natives = Vec::with_capacity(codes.len());
+    values.for_each(codes, |keys| scale.apply(keys, &mut natives, K::native))?;
+    K::array(Buffer::from_vec(natives), None, &chunk.kind.arrow())
+}
+
 /// The values of `codes`, which ascend.
 pub(super) fn picked_list<K: Kind>(chunk: &Chunk, codes: &[u32]) -> Result<ArrayRef> {
     let values = chunk.ints(SectionKind::Values)?;

@@ -33,6 +33,7 @@ mod nulls;
 mod open;
 mod pick;
 mod read_meter;
+mod slice;
 mod text;
 mod value_set;
 mod zone;

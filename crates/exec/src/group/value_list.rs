@@ -1,0 +1,143 @@
+//! The distinct values of a column in one block, as rows: each stands for as many rows of the block as have it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use rowmill_base::{Error, Result};
+use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet};
+use rowmill_storage::{Block, TableDef};
+
+use super::rows::{listed, take};
+use crate::scan::block_state::codes_that_pass;
+use crate::scan::filter::Filter;
+
+/// Values that are picked out of a range cost as much as so many that are decoded one behind the other.
+const PICK_COST: usize = 32;
+
+/// The values that rows have that are in.
+pub(super) struct ValueList {
+    chunk: Chunk,
+    /// The codes of the values, ascending, where not all are in.
+    codes: Option<Vec<u32>>,
+    /// How many rows each stands for, where the list's own counts are not the answer.
+    weights: Option<Vec<u64>>,
+    /// Rows that all values stand for together, where no row was left out.
+    rows: Option<u64>,
+}
+
+impl ValueList {
+    /// The values of the one column that is read, in the rows that are not deleted and pass `filter`. `None` if its chunk
+    /// has no list of values that answers this. What is read is counted in `reads`.
+    pub(super) fn of_block(
+        table: &TableDef,
+        block: &Block,
+        filter: &Filter,
+        column: usize,
+        reads: &Arc<ReadMeter>,
+    ) -> Result<Option<ValueList>> {
+        let Some(chunk) = block.chunk(table, column)?.filter(Chunk::has_values) else { return Ok(None) };
+        let chunk = chunk.metered(reads);
+        let mut codes = match filter.is_empty() {
+            true => None,
+            false => match codes_that_pass(&chunk, filter)? {
+                Some(codes) => Some(codes).filter(|codes| !codes.is_full()).map(|codes| codes.to_codes()),
+                None => return Ok(None),
+            },
+        };
+        let Some(deleted) = block.deleted() else {
+            let rows = codes.is_none().then_some(block.rows() as u64);
+            return Ok(Some(ValueList { chunk, codes, weights: None, rows }));
+        };
+        let codes_known = chunk.distinct().unwrap_or_default() + usize::from(chunk.null_count() > 0);
+        let codes = codes.get_or_insert_with(|| (0..codes_known as u32).collect());
+        let mut weights: Vec<u64> = chunk.take_counts(codes)?.into_iter().map(u64::from).collect();
+        let deleted: Vec<u32> = deleted.iter().collect();
+        let mut deleted_codes = Vec::new();
+        chunk.take_codes(&deleted, &mut deleted_codes)?;
+        for code in deleted_codes {
+            let Ok(place) = codes.binary_search(&code) else { continue };
+            let weight = &mut weights[place];
+            *weight =
+                weight.checked_sub(1).ok_or_else(|| Error::corrupt("more rows have a value than the list says"))?;
+        }
+        let mut left = weights.iter().map(|weight| *weight > 0);
+        codes.retain(|_| left.next().unwrap_or(false));
+        weights.retain(|weight| *weight > 0);
+        Ok(Some(ValueList { codes: Some(std::mem::take(codes)), weights: Some(weights), chunk, rows: None }))
+    }
+
+    /// Values that are in, NULL among them.
+    pub(super) fn len(&self) -> usize {
+        let all = self.chunk.distinct().unwrap_or_default() + usize::from(self.chunk.null_count() > 0);
+        self.codes.as_ref().map_or(all, Vec::len)
+    }
+
+    /// Rows that all values stand for together, where no row was left out.
+    pub(super) fn rows(&self) -> Option<u64> {
+        self.rows
+    }
+
+    /// Bytes of memory that the list itself holds.
+    pub(super) fn bytes(&self) -> u64 {
+        let codes = self.codes.as_ref().map_or(0, |codes| codes.capacity() * size_of::<u32>());
+        let weights = self.weights.as_ref().map_or(0, |weights| weights.capacity() * size_of::<u64>());
+        (codes + weights) as u64
+    }
+
+    /// Bytes of memory that so many of the values take in an array, about.
+    pub(super) fn value_bytes(&self, values: usize) -> Result<usize> {
+        self.chunk.value_bytes(values)
+    }
+
+    /// How many of the values are less than what `set` ends before.
+    pub(super) fn places_below(&self, set: &ValueSet) -> Result<usize> {
+        let below = self.chunk.codes_of(set)?.as_ref().map_or(0, CodeSet::count);
+        Ok(self.codes.as_ref().map_or(below, |codes| codes.partition_point(|code| (*code as usize) < below)))
+    }
+
+    /// The values at some places that ascend.
+    pub(super) fn values_at(&self, places: &[u32]) -> Result<ArrayRef> {
+        match &self.codes {
+            Some(codes) => self.chunk.values_at(&places.iter().map(|place| codes[*place as usize]).collect::<Vec<_>>()),
+            None => self.chunk.values_at(places),
+        }
+    }
+
+    /// All values. The decoded list is kept for the next time.
+    pub(super) fn all_values(&self) -> Result<ArrayRef> {
+        match &self.codes {
+            Some(codes) => self.chunk.values_at(codes),
+            None => listed(&self.chunk)?.ok_or_else(|| Error::internal("a list of values that is none")),
+        }
+    }
+
+    /// Some of the values, of which nothing is kept. NULL is the last of all.
+    pub(super) fn values(&self, places: Range<usize>) -> Result<ArrayRef> {
+        let Some(codes) = &self.codes else { return self.chunk.values_in(places) };
+        let ([first, .., last] | [first @ last]) = &codes[places.clone()] else { return self.chunk.values_in(0..0) };
+        let (codes, span) = (&codes[places], (last - first) as usize + 1);
+        if codes.len() * PICK_COST < span {
+            return self.chunk.values_at(codes);
+        }
+        let values = self.chunk.values_in(*first as usize..*last as usize + 1)?;
+        match codes.len() == span {
+            true => Ok(values),
+            false => take(&values, &codes.iter().map(|code| code - first).collect::<Vec<_>>()),
+        }
+    }
+
+    /// How many rows some of the values stand for.
+    pub(super) fn weights(&self, places: Range<usize>, weights: &mut Vec<u64>) -> Result<()> {
+        let counts = match (&self.weights, &self.codes) {
+            (Some(of_all), _) => {
+                weights.extend_from_slice(&of_all[places]);
+                return Ok(());
+            }
+            (None, Some(codes)) => self.chunk.take_counts(&codes[places])?,
+            (None, None) => self.chunk.counts_in(places)?,
+        };
+        weights.extend(counts.into_iter().map(u64::from));
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! Some neighbours of a value list, without the rest of it: for work that goes through the lists of many blocks at once,
+//! from the least value to the greatest. Nothing is kept, so that memory is needed for what is asked for alone.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::compute::concat;
+use rowmill_base::{Error, Result};
+
+use super::head::SectionKind;
+use super::kinds::{Physical, with_kind};
+use super::{Chunk, Encoding, fixed_decode, text};
+
+impl Chunk {
+    /// The values of some codes, ascending. The last may be that of NULL, which is the number of values. An error if the
+    /// encoding has no value list.
+    pub fn values_in(&self, codes: Range<usize>) -> Result<ArrayRef> {
+        let values = self.check_codes(&codes)?;
+        self.count_decoded(codes.len());
+        let found = self.listed_in(codes.start.min(values)..codes.end.min(values))?;
+        if codes.end <= values {
+            return Ok(found);
+        }
+        let null = new_null_array(found.data_type(), 1);
+        concat(&[&found as &dyn Array, &null]).map_err(|error| Error::internal(error.to_string()))
+    }
+
+    /// Rows of each of some codes, as in [`Chunk::values_in`].
+    pub fn counts_in(&self, codes: Range<usize>) -> Result<Vec<u32>> {
+        let values = self.check_codes(&codes)?;
+        let listed = codes.start.min(values)..codes.end.min(values);
+        let mut counts = match self.encoding() {
+            Encoding::Constant => vec![(self.rows() - self.null_count()) as u32; listed.len()],
+            _ => {
+                let counts = self.ints(SectionKind::Counts)?;
+                self.check_list(counts.len())?;
+                counts.read(listed)?
+            }
+        };
+        if codes.end > values {
+            counts.push(self.null_count() as u32);
+        }
+        Ok(counts)
+    }
+
+    /// Bytes of memory that so many values of the list take in an array, about.
+    pub fn value_bytes(&self, values: usize) -> Result<usize> {
+        if self.encoding() == Encoding::Constant || !self.is_string() {
+            return Ok(values * size_of::<u128>());
+        }
+        let list = self.stored_strings()?;
+        Ok((list.memory_bytes() as u64 * values as u64 / list.len().max(1) as u64) as usize)
+    }
+
+    /// The values of the list, of which there are enough for `codes`.
+    fn check_codes(&self, codes: &Range<usize>) -> Result<usize> {
+        let values = self.distinct().filter(|_| self.has_values()).ok_or_else(|| self.unsuited())?;
+        let known = values + usize::from(self.null_count() > 0);
+        match codes.start <= codes.end && codes.end <= known {
+            true => Ok(values),
+            false => Err(Error::internal(format!("codes {codes:?} of a chunk with {known}"))),
+        }
+    }
+
+    fn listed_in(&self, codes: Range<usize>) -> Result<ArrayRef> {
+        if self.encoding() == Encoding::Constant || self.is_list_decoded() {
+            let values = self.values()?.ok_or_else(|| self.unsuited())?;
+            return Ok(values.slice(codes.start, codes.len()));
+        }
+        match self.head.facts.physical {
+            Physical::Text | Physical::Blob => {
+                let list = self.stored_strings()?.decode_range(codes, text::kind_of(self.head.facts.physical));
+                list.map(|list| list.array().clone()).map_err(|error| self.in_section(SectionKind::Values, error))
+            }
+            physical => with_kind!(
+                physical,
+                K => fixed_decode::list_slice::<K>(self, codes),
+                else Err(self.unsuited())
+            ),
+        }
+    }
+}

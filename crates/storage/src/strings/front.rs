@@ -95,9 +95,9 @@ fn repeat(out: &mut [u8], from: usize, to: usize, len: usize) {
     }
 }
 
-/// Copies `len` bytes from `from` in `source` to the front of `out`.
+/// Copies `len` bytes from `from` in `source` to the front of `out`, which is [`SLACK`] longer.
 #[inline]
-fn copy(source: &[u8], from: usize, out: &mut [u8], len: usize) {
+pub(super) fn copy(source: &[u8], from: usize, out: &mut [u8], len: usize) {
     if let (true, Some(block)) = (len <= COPY_BYTES, source.get(from..from + COPY_BYTES)) {
         out[..COPY_BYTES].copy_from_slice(block);
     } else {

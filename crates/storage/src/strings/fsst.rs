@@ -96,9 +96,22 @@ impl SymbolTable {
     /// something else than that.
     pub(super) fn decode(&self, codes: &[u8], out: &mut [u8]) -> Option<()> {
         let end = out.len().checked_sub(SLACK)?;
+        (self.fill(codes, out)? == (codes.len(), end)).then_some(())
+    }
+
+    /// Decodes from the front of `codes` until `out` is full but for [`SLACK`] bytes. `None` if there are too few codes.
+    pub(super) fn decode_front(&self, codes: &[u8], out: &mut [u8]) -> Option<()> {
+        let end = out.len().checked_sub(SLACK)?;
+        (self.fill(codes, out)?.1 >= end).then_some(())
+    }
+
+    /// Decodes until `out` is full but for [`SLACK`] bytes, or no codes are left. Says how many codes that took and how many
+    /// bytes they gave, which may be some more. `None` if the last code is half of an escape.
+    fn fill(&self, codes: &[u8], out: &mut [u8]) -> Option<(usize, usize)> {
+        let end = out.len().checked_sub(SLACK)?;
         let (mut at, mut position) = (0, 0);
         // Eight codes without an escape, the common case, need one look at the input and one at the room left.
-        while let (Some(eight), true) = (codes.get(at..at + 8), position <= end) {
+        while let (Some(eight), true) = (codes.get(at..at + 8), position < end) {
             let eight: [u8; 8] = eight.try_into().expect("the slice is eight bytes long");
             let window: &mut [u8; SLACK] = (&mut out[position..position + SLACK]).try_into().expect("it is that long");
             let escape = first_escape(u64::from_le_bytes(eight));
@@ -116,10 +129,7 @@ impl SymbolTable {
             position += 1;
             at += escape + 2;
         }
-        while at < codes.len() {
-            if position > end {
-                return None;
-            }
+        while at < codes.len() && position < end {
             if codes[at] == ESCAPE {
                 out[position] = *codes.get(at + 1)?;
                 position += 1;
@@ -129,7 +139,7 @@ impl SymbolTable {
                 at += 1;
             }
         }
-        (position == end).then_some(())
+        Some((at, position))
     }
 
     /// Eight symbols, none an escape. At most 56 bytes lie before the last one, so the mask never changes anything but

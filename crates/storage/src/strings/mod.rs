@@ -22,6 +22,7 @@ mod layout_choice;
 mod list;
 mod list_writer;
 mod packed;
+mod picked;
 mod reader;
 mod rows;
 #[cfg(test)]

@@ -79,6 +79,12 @@ impl<'a> PackedInts<'a> {
 
     /// Appends a range of the numbers to `out`. The range lies within what was read.
     pub(super) fn unpack(&self, range: Range<usize>, out: &mut Vec<u32>) {
+        self.unpack_behind(range, &mut 0, out);
+    }
+
+    /// As [`PackedInts::unpack`], of one range after another, each behind the one before: `patch` is where the patches of
+    /// the last one ended, at first 0.
+    pub(super) fn unpack_behind(&self, range: Range<usize>, patch: &mut usize, out: &mut Vec<u32>) {
         let start = out.len();
         let mut bit = range.start * self.width as usize;
         let mask = (1u64 << self.width) - 1;
@@ -87,26 +93,36 @@ impl<'a> PackedInts<'a> {
             bit += self.width as usize;
             self.base.wrapping_add(low as u32)
         }));
-        self.patch(range, &mut out[start..]);
+        *patch = self.patch(range, *patch, &mut out[start..]);
     }
 
-    /// Replaces what did not fit. Positions may be in any order in hostile bytes: then some patches are missed.
-    fn patch(&self, range: Range<usize>, out: &mut [u32]) {
-        let (mut low, mut high) = (0, self.positions.len() / 4);
+    /// Replaces what did not fit, by the patches from number `patch` on, and says at which it stopped. Positions may be in
+    /// any order in hostile bytes: then some patches are missed.
+    fn patch(&self, range: Range<usize>, patch: usize, out: &mut [u32]) -> usize {
+        let patches = self.positions.len() / 4;
+        let position = |patch: usize| u32_at(self.positions, patch) as usize;
+        // The next patch is near where ranges are.
+        let (mut low, mut step) = (patch, 1);
+        while low + step <= patches && position(low + step - 1) < range.start {
+            low += step;
+            step *= 2;
+        }
+        let mut high = (low + step - 1).min(patches);
         while low < high {
             let middle = low + (high - low) / 2;
-            match (u32_at(self.positions, middle) as usize) < range.start {
+            match position(middle) < range.start {
                 true => low = middle + 1,
                 false => high = middle,
             }
         }
-        for patch in low..self.positions.len() / 4 {
-            let position = (u32_at(self.positions, patch) as usize).wrapping_sub(range.start);
-            match out.get_mut(position) {
-                Some(number) => *number = u32_at(self.patches, patch),
-                None => return,
+        while low < patches {
+            match out.get_mut(position(low).wrapping_sub(range.start)) {
+                Some(number) => *number = u32_at(self.patches, low),
+                None => break,
             }
+            low += 1;
         }
+        low
     }
 }
 
@@ -152,11 +168,33 @@ mod tests {
         }
 
         #[test]
+        fn ranges_behind_one_another_come_back(
+            numbers in prop::collection::vec(prop_oneof![4 => 0u32..40, 1 => any::<u32>()], 0..300),
+            steps in prop::collection::vec((0usize..40, 0usize..20), 0..20),
+        ) {
+            let bytes = stored(&numbers);
+            let packed = PackedInts::read(&mut Reader::new(&bytes), numbers.len()).unwrap();
+            let (mut at, mut patch) = (0, 0);
+            for (gap, len) in steps {
+                let from = (at + gap).min(numbers.len());
+                let to = (from + len).min(numbers.len());
+                let mut out = Vec::new();
+                packed.unpack_behind(from..to, &mut patch, &mut out);
+                prop_assert_eq!(&out, &numbers[from..to]);
+                at = to;
+            }
+        }
+
+        #[test]
         fn hostile_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..100), len in 0usize..50) {
             if let Ok(packed) = PackedInts::read(&mut Reader::new(&bytes), len) {
                 let mut out = Vec::new();
                 packed.unpack(len / 2..len, &mut out);
                 prop_assert_eq!(out.len(), len - len / 2);
+                let mut patch = 0;
+                for start in (0..len).step_by(7) {
+                    packed.unpack_behind(start..(start + 3).min(len), &mut patch, &mut out);
+                }
             }
         }
     }

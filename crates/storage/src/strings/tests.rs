@@ -54,7 +54,7 @@ fn reads_back(stored: &[u8], values: &[&[u8]]) {
     let (from, to) = (values.len() / 3, values.len() - values.len() / 4);
     let range = list.decode_range(from..to, StringKind::Binary).unwrap();
     assert_eq!((0..range.len()).map(|index| range.value(index)).collect::<Vec<_>>(), &values[from..to]);
-    for (numerator, denominator) in [(0, 1), (1, 1), (1, 2), (1, 40), (39, 40)] {
+    for (numerator, denominator) in [(0, 1), (1, 1), (1, 2), (1, 9), (1, 40), (39, 40)] {
         let wanted: Vec<u32> = (0..values.len() as u32).filter(|value| value * 7 % denominator < numerator).collect();
         let picked = list.decode_wanted(&wanted, StringKind::Binary).unwrap();
         let expected: Vec<&[u8]> = wanted.iter().map(|&value| values[value as usize]).collect();
@@ -176,7 +176,10 @@ fn survives_list(bytes: &[u8], values: usize) {
     let _ = list.decode(StringKind::Text);
     let _ = list.decode(StringKind::Binary).map(|decoded| decoded.array().len());
     let _ = list.decode_range(values / 2..values, StringKind::Text);
-    let _ = list.decode_wanted(&(0..values as u32).step_by(3).collect::<Vec<_>>(), StringKind::Text);
+    for step in [2, 3, 11, 50] {
+        let wanted: Vec<u32> = (0..values as u32).step_by(step).collect();
+        let _ = list.decode_wanted(&wanted, StringKind::Text);
+    }
     let _ = list.lower_bound(b"abc");
     for index in 0..values.min(70) {
         let _ = list.get(index, &mut Vec::new());
@@ -274,6 +277,35 @@ fn whole_slabs_read_back() {
 }
 
 /// What symbol tables might stumble over: zeros within and behind symbols, the escape code, nothing that repeats.
+#[test]
+fn groups_of_which_few_or_many_values_are_wanted_take_turns() {
+    let values = bytes_of(samples::urls(20_000));
+    let values = sorted(values);
+    let values = slices(&values);
+    let wanted = (0..values.len() as u32).filter(|value| match value / 500 % 3 {
+        0 => value % 41 == 0,
+        1 => value % 3 != 0,
+        _ => value % 700 < 9,
+    });
+    let wanted: Vec<u32> = wanted.collect();
+    for layout in ListLayout::ALL {
+        let stored = encode_list_as(&values, layout).unwrap();
+        let list = StringList::open(&stored, values.len()).unwrap();
+        let (mut seen, mut windows) = (0, 0);
+        list.for_each_wanted(&wanted, |window| {
+            assert_eq!(window.first(), seen);
+            for index in 0..window.len() {
+                assert_eq!(window.value(index), values[wanted[seen + index] as usize]);
+            }
+            seen += window.len();
+            windows += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert!(seen == wanted.len() && windows < 1000, "{seen} values in {windows} windows");
+    }
+}
+
 #[test]
 fn binary_values_read_back() {
     let orders: [fn(u32) -> u32; 2] = [|number| number, |number| number.wrapping_mul(0x9e37_79b9) >> 8];

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use rowmill_base::{Error, Result};
 
+use super::picked::Picked;
 use super::{StringList, front, fsst};
 
 /// Values of a slab at most, and stored bytes: one group at least.
@@ -23,6 +24,11 @@ pub struct StringWindow<'w> {
 }
 
 impl<'w> StringWindow<'w> {
+    /// Values from number `first` on.
+    pub(super) fn new(first: usize, bytes: &'w [u8], offsets: &'w [u32]) -> StringWindow<'w> {
+        StringWindow { first, bytes, offsets }
+    }
+
     /// The number of the first value among those that were asked for.
     pub fn first(&self) -> usize {
         self.first
@@ -72,13 +78,6 @@ struct Scratch {
     values: Vec<u8>,
 }
 
-/// Values that were picked out of a slab.
-#[derive(Default)]
-struct Picked {
-    bytes: Vec<u8>,
-    offsets: Vec<u32>,
-}
-
 impl StringList<'_> {
     /// Calls `each` with a range of the values, in their order. Panics if the list is shorter.
     pub fn for_each_window(
@@ -104,36 +103,57 @@ impl StringList<'_> {
         Ok(())
     }
 
-    /// Calls `each` with the values of the numbers `wanted`, which ascend, each once. Only groups that hold one are decoded.
-    /// Panics if there is no such value.
+    /// Calls `each` with the values of the numbers `wanted`, which ascend, each once. Only groups that hold one are decoded,
+    /// and only as far as they have to be. Panics if there is no such value.
     pub fn for_each_wanted(&self, wanted: &[u32], mut each: impl FnMut(StringWindow<'_>) -> Result<()>) -> Result<()> {
         debug_assert!(wanted.is_sorted_by(|a, b| a < b), "values are asked for in ascending order, each once");
         let (mut scratch, mut picked) = (Scratch::default(), Picked::default());
         let mut room = self.decoded_bytes();
-        let group_of = |value: u32| value as usize / self.group_values();
-        let mut first = 0;
+        // The values from `given` to `first` are gathered.
+        let (mut given, mut first) = (0, 0);
         while let Some(&value) = wanted.get(first) {
             assert!((value as usize) < self.len(), "value {value} of {}", self.len());
-            // As many groups as hold a value each without a gap.
-            let group = group_of(value);
-            let steps = wanted[first..].windows(2).take_while(|pair| group_of(pair[1]) <= group_of(pair[0]) + 1);
-            let last = steps.last().map_or(group, |pair| group_of(pair[1]).min(self.groups() - 1));
-            let slab = self.slab(group..last + 1);
-            let held = self.values_of(slab.clone());
-            let here = wanted[first..].partition_point(|value| (*value as usize) < held.end);
-            let (bytes, offsets) = self.decode_slab(slab, &mut scratch, room)?;
-            room -= offsets[offsets.len() - 1] as usize;
-            let window = match here == held.len() {
-                true => StringWindow { first, bytes, offsets },
-                false => {
-                    picked.pick(bytes, offsets, held.start as u32, &wanted[first..first + here]);
-                    StringWindow { first, bytes: &picked.bytes, offsets: &picked.offsets }
-                }
-            };
-            each(window)?;
-            first += here;
+            let group = value as usize / self.group_values();
+            let here = self.wanted_of(group, &wanted[first..]);
+            if self.is_picked(here) {
+                self.pick(group, &wanted[first..first + here], &mut picked)?;
+                first += here;
+            } else {
+                let slab = self.slab(group..self.dense_end(group, here, &wanted[first..]));
+                let held = self.values_of(slab.clone());
+                let here = wanted[first..].partition_point(|value| (*value as usize) < held.end);
+                let (bytes, offsets) = self.decode_slab(slab, &mut scratch, room)?;
+                room -= offsets[offsets.len() - 1] as usize;
+                picked.copy(bytes, offsets, held.start as u32, &wanted[first..first + here]);
+                first += here;
+            }
+            if picked.is_full() || first == wanted.len() {
+                each(picked.window(given))?;
+                picked.clear();
+                given = first;
+            }
         }
         Ok(())
+    }
+
+    /// How many of `wanted`, which ascend from a value of `group`, that group has.
+    fn wanted_of(&self, group: usize, wanted: &[u32]) -> usize {
+        let end = self.values_of(group..group + 1).end;
+        wanted.iter().take_while(|value| (**value as usize) < end).count()
+    }
+
+    /// The end of the groups from `group` on that hold too many of `wanted` for these to be picked; the first one has `here`.
+    fn dense_end(&self, group: usize, here: usize, wanted: &[u32]) -> usize {
+        let (mut end, mut behind) = (group + 1, here);
+        while end < self.groups() && (end - group) * self.group_values() < SLAB_VALUES_MAX {
+            let here = self.wanted_of(end, &wanted[behind..]);
+            if here == 0 || self.is_picked(here) {
+                break;
+            }
+            behind += here;
+            end += 1;
+        }
+        end
     }
 
     /// As many of `groups`, from the first on, as make a slab.
@@ -191,23 +211,8 @@ impl StringList<'_> {
     }
 }
 
-impl Picked {
-    /// Takes the values `wanted` of a slab whose first value is number `first`.
-    fn pick(&mut self, bytes: &[u8], offsets: &[u32], first: u32, wanted: &[u32]) {
-        self.bytes.clear();
-        self.offsets.clear();
-        self.offsets.push(0);
-        for run in wanted.chunk_by(|before, next| before + 1 == *next) {
-            let (from, to) = ((run[0] - first) as usize, (run[0] - first) as usize + run.len());
-            let (start, base) = (offsets[from], self.bytes.len() as u32);
-            self.offsets.extend(offsets[from + 1..=to].iter().map(|end| end - start + base));
-            self.bytes.extend_from_slice(&bytes[start as usize..offsets[to] as usize]);
-        }
-    }
-}
-
 /// Makes `bytes` at least `len` long; what is in it does not matter.
-fn grow(bytes: &mut Vec<u8>, len: usize) {
+pub(super) fn grow(bytes: &mut Vec<u8>, len: usize) {
     if bytes.len() < len {
         bytes.clear();
         bytes.resize(len, 0);

@@ -11,6 +11,7 @@
 //! one column, no row is touched at all: its value list says how many rows have each value (rows.rs).
 
 mod bits;
+mod distinct;
 mod facts;
 mod gather;
 mod index;
@@ -24,6 +25,7 @@ mod rank;
 mod rows;
 mod source;
 mod state;
+mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -42,6 +44,8 @@ use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::Group;
 
+pub use self::distinct::DistinctCounts;
+pub(crate) use self::distinct::has_many_groups;
 use self::facts::Facts;
 use self::gather::{Gatherer, Policy, Recipe};
 use self::layout::Layout;
@@ -51,6 +55,7 @@ use self::progress::Progress;
 use self::rows::take;
 pub use self::source::GroupSource;
 use self::state::{Finished, States};
+pub(crate) use self::steps::in_two_steps;
 use self::texts::TextStore;
 pub use self::top::GroupTop;
 use self::top::{Top, rows_at};

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
@@ -16,7 +16,7 @@ use rowmill_storage::TableSource;
 use crate::batch::{BatchSource, Batches};
 use crate::filter::Filter;
 use crate::function::VectorFunction;
-use crate::group::{GroupBy, GroupRequest, GroupTop};
+use crate::group::{DistinctCounts, GroupBy, GroupRequest, GroupTop, has_many_groups, in_two_steps};
 use crate::join::{Join, JoinRequest};
 use crate::key_filter::KeyFilter;
 use crate::limit::Limit;
@@ -257,6 +257,37 @@ impl Environment<'_> {
         schema: &SchemaRef,
         wish: Wish<'_>,
     ) -> Result<(Arc<dyn BatchSource>, Operator)> {
+        let request = self.group_request(input, group, schema, wish);
+        let reading = |scan| Operator { measured: None, scan: Some(scan), inputs: Vec::new() };
+        if let Node::Scan(scan) = input
+            && let Some(counts) = DistinctCounts::new(&self.tables[scan.table], &request)?
+        {
+            let below = reading(Arc::clone(counts.metrics()));
+            return Ok(watched(counts, None, vec![below]));
+        }
+        // Many groups have few values each, which are best kept with the group.
+        let keeps_values = match input {
+            Node::Scan(scan) => has_many_groups(&*self.tables[scan.table], &request)?,
+            _ => false,
+        };
+        if !keeps_values && let Some((first, second)) = in_two_steps(group, |column| input.is_nullable(column)) {
+            let fields = first.keys.iter().map(|key| Field::new("", key.kind.clone(), key.nullable));
+            let of_first = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+            let (source, below) = self.build_group(input, &first, &of_first, Wish::All)?;
+            let request = GroupRequest { group: second, functions: Vec::new(), ..request };
+            return Ok(watched(GroupBy::new(source, request)?, None, below.inputs));
+        }
+        let Node::Scan(scan) = input else {
+            let (input, below) = self.build(input, Wish::All)?;
+            return Ok(watched(GroupBy::new(input, request)?, None, vec![below]));
+        };
+        // The grouping reads the blocks of the table itself.
+        let group_by = GroupBy::new(Arc::clone(&self.tables[scan.table]), request)?;
+        let below = reading(Arc::clone(group_by.metrics()));
+        Ok(watched(group_by, None, vec![below]))
+    }
+
+    fn group_request(&self, input: &Node, group: &Group, schema: &SchemaRef, wish: Wish<'_>) -> GroupRequest {
         let places = match input {
             Node::Scan(scan) => Some(&*scan.columns),
             _ => None,
@@ -265,7 +296,7 @@ impl Environment<'_> {
         if let Node::Scan(scan) = input {
             group.predicates = scan.predicates.clone();
         }
-        let request = GroupRequest {
+        GroupRequest {
             group,
             functions,
             schema: Arc::clone(schema),
@@ -280,15 +311,7 @@ impl Environment<'_> {
             batch_rows: self.batch_rows,
             cancel: self.cancel.clone(),
             broker: self.broker.clone(),
-        };
-        let Node::Scan(scan) = input else {
-            let (input, below) = self.build(input, Wish::All)?;
-            return Ok(watched(GroupBy::new(input, request)?, None, vec![below]));
-        };
-        // The grouping reads the blocks of the table itself.
-        let group_by = GroupBy::new(Arc::clone(&self.tables[scan.table]), request)?;
-        let below = Operator { measured: None, scan: Some(Arc::clone(group_by.metrics())), inputs: Vec::new() };
-        Ok(watched(group_by, None, vec![below]))
+        }
     }
 
     /// `group` with the functions that it names, where what it calls column `i` is column `places[i]`.

@@ -12,6 +12,7 @@
 
 mod bits;
 mod borders;
+mod distinct;
 mod facts;
 mod few;
 mod gather;
@@ -27,6 +28,7 @@ mod rank;
 mod rows;
 mod source;
 mod state;
+mod steps;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -47,6 +49,8 @@ use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::Group;
 use rowmill_storage::TableSource;
 
+pub use self::distinct::DistinctCounts;
+pub(crate) use self::distinct::has_many_groups;
 use self::facts::Facts;
 use self::few::{Few, Found, request_of_few};
 use self::gather::{Gatherer, Policy, Recipe};
@@ -59,6 +63,7 @@ use self::rows::{Rows, take};
 pub use self::source::GroupSource;
 use self::source::add;
 use self::state::{Finished, States};
+pub(crate) use self::steps::in_two_steps;
 use self::texts::TextStore;
 pub use self::top::GroupTop;
 use self::top::{Top, rows_at};

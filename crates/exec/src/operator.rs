@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
@@ -19,7 +19,7 @@ pub use self::measured::{Measured, Operator};
 use crate::batch::{BatchSource, Batches};
 use crate::filter::Filter;
 use crate::function::VectorFunction;
-use crate::group::{GroupBy, GroupRequest, GroupTop};
+use crate::group::{DistinctCounts, GroupBy, GroupRequest, GroupTop, has_many_groups, in_two_steps};
 use crate::join::{Join, JoinRequest};
 use crate::limit::Limit;
 use crate::project::{Project, Projected};
@@ -110,15 +110,7 @@ impl Environment<'_> {
             }
             Node::Group { input, group, schema } => {
                 let request = self.group_request(input, group, schema, wish, broker);
-                match &**input {
-                    // The grouping reads the blocks of the table itself.
-                    Node::Scan(scan) => {
-                        let group_by = GroupBy::new(Arc::clone(&self.tables[scan.table]), request)?;
-                        operator.inputs.push(Operator::of_scan(group_by.metrics()));
-                        group_by
-                    }
-                    input => GroupBy::new(self.build_below(input, Wish::All, &mut operator)?, request)?,
-                }
+                self.group(input, group, request, &mut operator)?
             }
             Node::Join(join) => {
                 let build = self.build_below(&join.build, Wish::All, &mut operator)?;
@@ -205,6 +197,42 @@ impl Environment<'_> {
             row_numbers: false,
             cancel: self.cancel.clone(),
         }
+    }
+
+    /// A grouping by `request`, as `group` is called over the columns of `input`.
+    fn group(
+        &self,
+        input: &Node,
+        group: &Group,
+        request: GroupRequest,
+        operator: &mut Operator,
+    ) -> Result<Arc<dyn BatchSource>> {
+        if let Node::Scan(scan) = input
+            && let Some(counts) = DistinctCounts::new(&self.tables[scan.table], &request)?
+        {
+            operator.inputs.push(Operator::of_scan(counts.metrics()));
+            return Ok(counts);
+        }
+        // Many groups have few values each, which are best kept with the group.
+        let keeps_values = match input {
+            Node::Scan(scan) => has_many_groups(&*self.tables[scan.table], &request)?,
+            _ => false,
+        };
+        if !keeps_values && let Some((first, second)) = in_two_steps(group, |column| input.is_nullable(column)) {
+            let fields = first.keys.iter().map(|key| Field::new("", key.kind.clone(), key.nullable));
+            let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+            let of_first = self.group_request(input, &first, &schema, Wish::All, request.broker.clone());
+            let source = self.group(input, &first, of_first, operator)?;
+            let request = GroupRequest { group: second, functions: Vec::new(), ..request };
+            return Ok(GroupBy::new(source, request)?);
+        }
+        let Node::Scan(scan) = input else {
+            return Ok(GroupBy::new(self.build_below(input, Wish::All, operator)?, request)?);
+        };
+        // The grouping reads the blocks of the table itself.
+        let group_by = GroupBy::new(Arc::clone(&self.tables[scan.table]), request)?;
+        operator.inputs.push(Operator::of_scan(group_by.metrics()));
+        Ok(group_by)
     }
 
     fn group_request(

@@ -61,6 +61,11 @@ pub(super) fn group(keys: &[Values], rows: usize) -> Result<Option<LocalGroups>>
     Ok(places(&packed))
 }
 
+/// Where each of `numbers` is met first.
+pub(super) fn first_of_each(numbers: &[u64]) -> Vec<u32> {
+    places_of(numbers, |number| mix(*number)).first_rows
+}
+
 /// The numbers of two keys as one.
 fn packed(left: &mut Numbers, right: &mut Numbers) -> Numbers {
     for wide in [&mut *left, &mut *right] {

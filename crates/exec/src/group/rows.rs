@@ -154,6 +154,24 @@ impl<'a> Rows<'a> {
         self.positions.as_ref().map_or(self.total, Vec::len)
     }
 
+    /// Whether none of the rows of a block was left out, so that each value of its lists has a row.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_block() && self.positions.is_none()
+    }
+
+    /// The code of each row of a block of which none was left out, if the column has a value list, which is not read.
+    pub(super) fn codes(&self, column: usize) -> Result<Option<Vec<u32>>> {
+        let Origin::Block(state, table) = &self.origin else { return Ok(None) };
+        match state.chunk(table, column)?.filter(|chunk| chunk.has_values() && self.is_whole()) {
+            Some(chunk) => {
+                let mut codes = Vec::with_capacity(self.total);
+                chunk.codes(0..self.total, &mut codes)?;
+                Ok(Some(codes))
+            }
+            None => Ok(None),
+        }
+    }
+
     /// How many rows of the table each row stands for.
     pub(super) fn weights(&self) -> Option<&[u64]> {
         self.weights.as_deref()

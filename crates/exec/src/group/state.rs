@@ -40,7 +40,7 @@ pub(super) use self::finish::Finished;
 use self::fold::{Fold, with_fold};
 pub(super) use self::log::Log;
 use self::log::{Logged, Reads, choice};
-pub(super) use self::numbers::{BitOrder, integers, wide_number};
+pub(super) use self::numbers::{BitOrder, integers, signed_array, wide_number};
 use self::numbers::{Form, Numbers};
 pub(super) use self::rank::ranks_of;
 use super::facts::{Bounds, Facts};

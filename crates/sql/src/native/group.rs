@@ -1,9 +1,9 @@
 //! GROUP BY.
 //!
-//! Over a whole table aggregates of distinct values are groupings of groupings: by the keys and the value first, then by
-//! the keys. Where a statement asks for several arguments, or for other aggregates beside them, each of these is a
-//! grouping of its own over the same rows, and their results are joined by the keys: reading a table's value lists several
-//! times costs less than to keep sets of values. Over other rows the grouping keeps the sets.
+//! Where a statement asks for the distinct values of several arguments of a whole table, or for other aggregates beside
+//! them, each of these is a grouping of its own over the same rows, and their results are joined by the keys: the engine
+//! has better ways to put one argument's distinct values together than several at a time, and reading a table's value
+//! lists several times costs less than what those save. Over other rows one grouping keeps the sets of values.
 
 use std::sync::Arc;
 
@@ -100,11 +100,7 @@ impl Lowerer<'_> {
         let mut whole: Option<Rows> = None;
         let mut places: Vec<Option<Expr>> = vec![None; calls.len()];
         for part in parts(calls) {
-            let of_part = match &part.distinct {
-                None => self.grouping(keys, &part.calls, calls, input)?,
-                Some(distinct) => self.distinct_grouping(keys, distinct, &part.calls, calls, input)?,
-            };
-            let Some(rows) = of_part else { return Ok(None) };
+            let Some(rows) = self.grouping(keys, &part.calls, calls, input)? else { return Ok(None) };
             for (column, call) in part.calls.iter().enumerate() {
                 places[*call] = Some(rows.exprs[keys.len() + column].clone());
             }
@@ -168,30 +164,6 @@ impl Lowerer<'_> {
             filter,
             ..aggregate(call.function, argument, call.kind.clone())
         }))
-    }
-
-    /// The distinct values of an argument by keys.
-    fn distinct_grouping(
-        &mut self,
-        keys: &[plan::Key],
-        distinct: &Expr,
-        chosen: &[usize],
-        calls: &[Call],
-        input: &Rows,
-    ) -> Result<Option<Rows>> {
-        let kind = distinct.get_type(&*input.schema)?;
-        let Some(value) = self.key(distinct.clone(), kind.clone(), input)? else { return Ok(None) };
-        let inner = self.grouped(keys.iter().cloned().chain([value]).collect(), Vec::new(), input)?;
-        let column = |place: usize| plan::Expr::Column(place);
-        let keys = keys.iter().enumerate().map(|(place, key)| plan::Key { expr: column(place), ..key.clone() });
-        let keys: Vec<plan::Key> = keys.collect();
-        let value = column(keys.len());
-        let aggregates = chosen.iter().map(|call| {
-            let Call { function, kind: of_result, .. } = &calls[*call];
-            aggregate(*function, Some((value, kind.clone())), of_result.clone())
-        });
-        let aggregates = aggregates.collect();
-        self.grouped(keys, aggregates, &inner).map(Some)
     }
 
     fn grouped(&mut self, keys: Vec<plan::Key>, aggregates: Vec<plan::Aggregate>, input: &Rows) -> Result<Rows> {
@@ -302,7 +274,7 @@ fn call_of(call: &AggregateCall, kind: &DataType, below: &DFSchema, input: &Rows
         Function::Text if matches!(of, DataType::Utf8 | DataType::LargeUtf8) => DataType::Utf8View,
         _ => of,
     };
-    if !is_aggregated(function, &of) || argument.column_refs().is_empty() {
+    if !is_aggregated(function, &of) || distinct && !is_key_kind(&of) || argument.column_refs().is_empty() {
         return Ok(None);
     }
     let Some(order) = order_of(order, below, input)? else { return Ok(None) };

@@ -226,18 +226,25 @@ fn corrupt(at: usize, what: impl std::fmt::Display) -> Error {
     Error::corrupt(format!("byte {at} of the chunk: a sequence of integers {what}"))
 }
 
+/// Values that are compared at once on the way to the next target.
+const STEP: usize = 16;
+/// Steps after which the rest is searched by halves.
+const STEPS_MAX: usize = 4;
+
 /// Searches an ascending sequence for ascending targets, keeping the vector it unpacked last.
 pub(crate) struct SortedCursor<'a> {
     ints: Ints<'a>,
     buffer: [u32; VECTOR],
     /// The vector in the buffer, and how many values it has.
     loaded: Option<(usize, usize)>,
+    /// How many of those are at most the last target.
+    inside: usize,
 }
 
 impl<'a> SortedCursor<'a> {
     /// A cursor over `ints`, which ascends. If it does not, answers are wrong but nothing worse happens.
     pub(crate) fn new(ints: Ints<'a>) -> SortedCursor<'a> {
-        SortedCursor { ints, buffer: [0; VECTOR], loaded: None }
+        SortedCursor { ints, buffer: [0; VECTOR], loaded: None, inside: 0 }
     }
 
     /// What is searched.
@@ -254,14 +261,33 @@ impl<'a> SortedCursor<'a> {
                 let Some(vector) = self.vector_before(target) else { return Ok((0, None)) };
                 match self.loaded {
                     Some((loaded, count)) if loaded == vector => (vector, count),
-                    _ => (vector, self.ints.vector(vector, &mut self.buffer)?),
+                    _ => {
+                        self.inside = 0;
+                        (vector, self.ints.vector(vector, &mut self.buffer)?)
+                    }
                 }
             }
         };
         self.loaded = Some((vector, count));
-        let inside = self.buffer[..count].partition_point(|value| *value <= target);
-        let last = inside.checked_sub(1).map(|last| self.buffer[last]);
-        Ok((vector * VECTOR + inside, last))
+        self.inside = self.advance(count, target);
+        let last = self.inside.checked_sub(1).map(|last| self.buffer[last]);
+        Ok((vector * VECTOR + self.inside, last))
+    }
+
+    /// How many of the `count` values in the buffer are at most `target`. The next target is rarely far from the last one,
+    /// so that a few comparisons that do not wait for each other beat halving.
+    fn advance(&self, count: usize, target: u32) -> usize {
+        let is_behind = self.inside > 0 && self.buffer[self.inside - 1] > target;
+        let mut inside = if is_behind { 0 } else { self.inside };
+        for _ in 0..STEPS_MAX {
+            let step = &self.buffer[inside..count.min(inside + STEP)];
+            let at_most = step.iter().map(|value| usize::from(*value <= target)).sum::<usize>();
+            inside += at_most;
+            if at_most < STEP {
+                return inside;
+            }
+        }
+        inside + self.buffer[inside..count].partition_point(|value| *value <= target)
     }
 
     /// The last vector that starts at or below `target`.

@@ -149,8 +149,8 @@ fn flip_negative(bits: i64) -> i64 {
     bits ^ (bits >> 63 & i64::MAX)
 }
 
-/// What [`signed`] made of values, as those again.
-pub(super) fn signed_array(
+/// What [`BitOrder::number`] made of values, as those again.
+pub(in crate::group) fn signed_array(
     numbers: impl Iterator<Item = i64>,
     nulls: Option<NullBuffer>,
     kind: &DataType,

@@ -1,0 +1,382 @@
+//! COUNT(DISTINCT) of one column over a table whose blocks list its values, for so many groups that a cache holds them.
+//!
+//! ```text
+//!   pairs    a worker takes a block and notes for each value of its list in which groups it occurs (pairs.rs); groups
+//!            have numbers (groups.rs)
+//!   ranges   lists are sorted, so that any range of values is a slice of each: ranges of about as many values are chosen
+//!            by a sample (ranges.rs)
+//!   count    a worker takes a range and counts for each group the different values of all slices (counter.rs)
+//! ```
+//!
+//! So a value is hashed once per block and not per row, into a table that fits a cache, and nothing is moved into
+//! partitions. Without keys there is nothing to note, and no row is touched. A general grouping would hash each row's
+//! value within the block, write what it found to partitions, and read it again.
+
+mod counter;
+mod groups;
+mod pairs;
+mod ranges;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, SchemaRef};
+use rowmill_base::{Error, Reservation, Result};
+use rowmill_plan::{Aggregate, AggregateFunction, Expr};
+use rowmill_storage::chunk::{Chunk, ReadMeter, Verdict};
+use rowmill_storage::{Block, TableDef, TableSource};
+
+use self::counter::Counter;
+use self::groups::{AllGroups, Numbering};
+use self::pairs::{Pairs, Ranks};
+use self::ranges::Ranges;
+use super::bits::width_of;
+use super::layout::Layout;
+use super::rows::Rows;
+use super::{GroupRequest, OWNER};
+use crate::batch::{BatchSource, Batches};
+use crate::phase::Phase;
+use crate::scan::ScanMetrics;
+use crate::scan::block_state::verdict;
+use crate::scan::filter::Filter;
+
+/// Groups of one block at most, as far as value lists tell: more of them would be numbered in memory that no cache holds.
+const GROUPS_PER_BLOCK_MAX: usize = 1 << 15;
+
+/// One count, shared by its workers.
+pub struct DistinctCounts {
+    source: Arc<dyn TableSource>,
+    request: GroupRequest,
+    filter: Filter,
+    layout: Layout,
+    /// The column whose values are counted.
+    column: usize,
+    /// All columns that are read.
+    columns: Vec<usize>,
+    next_part: AtomicUsize,
+    gathering: Arc<Phase<Noted, Gathered>>,
+    next_range: AtomicUsize,
+    counting: Arc<Phase<Counted, Counted>>,
+    next_group: AtomicUsize,
+    metrics: Arc<ScanMetrics>,
+}
+
+/// What one worker noted of its blocks.
+struct Noted {
+    pairs: Vec<Pairs>,
+    groups: groups::Numbered,
+    memory: Reservation,
+}
+
+/// What all workers noted.
+struct Gathered {
+    /// By worker.
+    pairs: Vec<Vec<Pairs>>,
+    groups: AllGroups,
+    ranges: Ranges,
+    _memory: Vec<Reservation>,
+}
+
+/// The values of each group.
+struct Counted {
+    counts: Vec<u64>,
+    _memory: Reservation,
+}
+
+impl fmt::Debug for DistinctCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DistinctCounts").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+impl DistinctCounts {
+    /// Prepares the count that `request` asks for; reads heads of chunks, but no rows. `None` where a [`super::GroupBy`]
+    /// has to do it.
+    pub fn new(source: &Arc<dyn TableSource>, request: &GroupRequest) -> Result<Option<Arc<DistinctCounts>>> {
+        let group = &request.group;
+        let [aggregate] = &*group.aggregates else { return Ok(None) };
+        let Some(column) = counted(aggregate, source.table()) else { return Ok(None) };
+        if has_many_groups(&**source, request)? || !has_lists(&**source, column)? {
+            return Ok(None);
+        }
+        let mut columns = key_columns(request);
+        columns.push(column);
+        group.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
+        columns.sort_unstable();
+        columns.dedup();
+        let layout = Layout::new(&group.keys, |function| request.functions[function].columns(), 0)?;
+        Ok(Some(Arc::new(DistinctCounts {
+            filter: Filter::new(source.table(), group.predicates.clone()),
+            source: Arc::clone(source),
+            request: request.clone(),
+            layout,
+            column,
+            columns,
+            next_part: AtomicUsize::new(0),
+            gathering: Arc::default(),
+            next_range: AtomicUsize::new(0),
+            counting: Arc::default(),
+            next_group: AtomicUsize::new(0),
+            metrics: Arc::default(),
+        })))
+    }
+
+    /// What was read so far.
+    pub fn metrics(&self) -> &Arc<ScanMetrics> {
+        &self.metrics
+    }
+
+    fn memory(&self) -> Reservation {
+        self.request.broker.reservation(OWNER)
+    }
+
+    /// Notes the pairs of blocks and runs until there are no more.
+    fn note(&self) -> Result<Noted> {
+        let (blocks, runs) = (self.source.blocks(), self.source.runs());
+        let table = self.source.table();
+        let mut noted = Notes {
+            counts: self,
+            numbering: Numbering::new(&self.layout, || self.memory()),
+            pairs: Vec::new(),
+            memory: self.memory(),
+        };
+        loop {
+            self.request.cancel.check()?;
+            let part = self.next_part.fetch_add(1, Ordering::AcqRel);
+            if let Some(block) = blocks.get(part) {
+                noted.add_block(table, block)?;
+            } else if let Some(run) = runs.get(part - blocks.len()) {
+                add(&self.metrics.rows_read, run.live_rows());
+                noted.add_rows(&Rows::of_run(table, &self.request.functions, run, &self.filter)?)?;
+            } else {
+                return Ok(noted.finish());
+            }
+        }
+    }
+
+    /// Puts what workers noted side by side, and cuts it into ranges of values.
+    fn join(&self, workers: Vec<Noted>) -> Result<Gathered> {
+        let (mut pairs, mut memory, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+        for worker in workers {
+            pairs.push(worker.pairs);
+            memory.push(worker.memory);
+            groups.push(worker.groups);
+        }
+        let groups = AllGroups::new(&self.layout, groups, self.memory())?;
+        let kind = &self.source.table().columns[self.column].kind;
+        let ranges = Ranges::new(pairs.iter().flatten(), kind)?;
+        Ok(Gathered { pairs, groups, ranges, _memory: memory })
+    }
+
+    /// Counts the values of ranges until there are no more.
+    fn count(&self, gathered: &Gathered) -> Result<Counted> {
+        let mut counter = Counter::new(gathered.groups.len(), self.memory())?;
+        let mut ranks = Vec::new();
+        loop {
+            self.request.cancel.check()?;
+            let Some(range) = gathered.ranges.get(self.next_range.fetch_add(1, Ordering::Relaxed)) else {
+                let (counts, memory) = counter.finish();
+                return Ok(Counted { counts, _memory: memory });
+            };
+            counter.begin();
+            for (pairs, numbers) in gathered.pairs.iter().zip(gathered.groups.of_workers()) {
+                for pairs in pairs {
+                    let places = pairs.places(range, &mut ranks)?;
+                    counter.make_room(pairs.len_of(&places))?;
+                    pairs.each(places, &ranks, |rank, group| counter.add(rank, numbers[group as usize]));
+                }
+            }
+        }
+    }
+
+    /// The next groups and their counts; `None` when there are no more.
+    fn next_batch(&self, gathered: &Gathered, counted: &Counted) -> Result<Option<RecordBatch>> {
+        let batch_rows = self.request.batch_rows.max(1);
+        let start = self.next_group.fetch_add(batch_rows, Ordering::Relaxed);
+        let end = counted.counts.len().min(start.saturating_add(batch_rows));
+        if start >= end {
+            return Ok(None);
+        }
+        let mut columns = gathered.groups.keys(&self.layout, start..end, &self.request.functions)?;
+        let counts = counted.counts[start..end].iter().map(|count| *count as i64);
+        columns.push(Arc::new(Int64Array::from_iter_values(counts)) as ArrayRef);
+        let options = RecordBatchOptions::new().with_row_count(Some(end - start));
+        RecordBatch::try_new_with_options(Arc::clone(&self.request.schema), columns, &options)
+            .map(Some)
+            .map_err(|error| Error::internal(format!("the groups of table {}: {error}", self.source.table().name)))
+    }
+
+    /// Does a worker's share of the phases; what came of all shares, unless another worker failed.
+    fn share(&self) -> Result<Option<(Arc<Gathered>, Arc<Counted>)>> {
+        let cancel = &self.request.cancel;
+        let Some(gathered) = self.gathering.run(cancel, || self.note(), |workers| self.join(workers))? else {
+            return Ok(None);
+        };
+        let sum = |workers: Vec<Counted>| {
+            let mut workers = workers.into_iter();
+            let mut all = workers.next().ok_or_else(|| Error::internal("a count that nobody made"))?;
+            for worker in workers {
+                all.counts.iter_mut().zip(&worker.counts).for_each(|(all, count)| *all += count);
+            }
+            Ok(all)
+        };
+        let counted = self.counting.run(cancel, || self.count(&gathered), sum)?;
+        Ok(counted.map(|counted| (gathered, counted)))
+    }
+}
+
+/// What a worker notes.
+struct Notes<'a> {
+    counts: &'a DistinctCounts,
+    numbering: Numbering<'a>,
+    pairs: Vec<Pairs>,
+    memory: Reservation,
+}
+
+impl Notes<'_> {
+    fn add_block(&mut self, table: &TableDef, block: &Arc<Block>) -> Result<()> {
+        let DistinctCounts { metrics, filter, columns, column, request, .. } = self.counts;
+        add(&metrics.rows_read, block.live_rows());
+        let verdict = match block.live_rows() {
+            0 => Verdict::Nothing,
+            _ => verdict(block, table, filter)?,
+        };
+        if verdict == Verdict::Nothing {
+            add(&metrics.blocks_skipped, 1);
+            return Ok(());
+        }
+        add(&metrics.blocks_read, 1);
+        // What is true of every row need not be asked of any.
+        let no_filter = Filter::default();
+        let filter = if verdict == Verdict::Everything { &no_filter } else { filter };
+        let is_whole = filter.is_empty() && block.live_rows() == block.rows();
+        if is_whole && self.counts.layout.columns.is_empty() {
+            add(&metrics.rows_selected, block.rows());
+            self.pairs.push(Pairs::of_list(list_of(block, table, *column, &metrics.reads)?));
+            return Ok(());
+        }
+        let rows = Rows::of_block(table, &request.functions, block, filter, columns, &metrics.reads)?;
+        if is_whole && let Some(codes) = rows.codes(*column)? {
+            add(&metrics.rows_selected, block.rows());
+            return self.add_pairs(&rows, Ranks::List(list_of(block, table, *column, &metrics.reads)?), &codes);
+        }
+        self.add_rows(&rows)
+    }
+
+    fn add_rows(&mut self, rows: &Rows<'_>) -> Result<()> {
+        add(&self.counts.metrics.rows_selected, rows.len());
+        if rows.len() == 0 {
+            return Ok(());
+        }
+        let (ranks, codes) = pairs::ranked(rows.values(Expr::Column(self.counts.column))?, rows.len())?;
+        self.add_pairs(rows, ranks, &codes)
+    }
+
+    fn add_pairs(&mut self, rows: &Rows<'_>, ranks: Ranks, codes: &[u32]) -> Result<()> {
+        let groups = self.numbering.number(rows)?;
+        self.pairs.push(Pairs::new(ranks, codes, groups, &mut self.memory)?);
+        Ok(())
+    }
+
+    fn finish(self) -> Noted {
+        Noted { pairs: self.pairs, groups: self.numbering.finish(), memory: self.memory }
+    }
+}
+
+/// The column whose distinct values an aggregate counts, of a type whose values fit 64 bits.
+fn counted(aggregate: &Aggregate, table: &TableDef) -> Option<usize> {
+    let is_count = aggregate.function == AggregateFunction::Count && aggregate.distinct && aggregate.filter.is_none();
+    let Some((Expr::Column(column), kind)) = aggregate.argument.as_ref().filter(|_| is_count) else { return None };
+    let is_narrow = width_of(kind).is_some_and(|width| width <= 64);
+    let is_ordered = table.columns[*column].kind.is_ordered() && !matches!(kind, DataType::Interval(_));
+    (is_narrow && is_ordered).then_some(*column)
+}
+
+/// The columns that the keys read.
+fn key_columns(request: &GroupRequest) -> Vec<usize> {
+    let columns_of = |expr: &Expr| match *expr {
+        Expr::Column(column) => vec![column],
+        Expr::Function(function) => request.functions[function].columns().to_vec(),
+    };
+    request.group.keys.iter().flat_map(|key| columns_of(&key.expr)).collect()
+}
+
+/// Whether all blocks list the values of `column`.
+fn has_lists(source: &dyn TableSource, column: usize) -> Result<bool> {
+    for block in source.blocks() {
+        if !block.chunk_head(source.table(), column)?.is_some_and(|head| head.has_values()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether some block may have more groups than caches hold, going by how many values the keys' columns have in it.
+pub(crate) fn has_many_groups(source: &dyn TableSource, request: &GroupRequest) -> Result<bool> {
+    let columns = key_columns(request);
+    for block in source.blocks() {
+        let mut groups = 1_usize;
+        for column in &columns {
+            let head = block.chunk_head(source.table(), *column)?;
+            let values = head.and_then(|head| Some(head.distinct()? + usize::from(head.null_count() > 0)));
+            groups = groups.saturating_mul(values.unwrap_or(block.rows()));
+        }
+        if groups.min(block.rows()) > GROUPS_PER_BLOCK_MAX {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn list_of(block: &Block, table: &TableDef, column: usize, reads: &Arc<ReadMeter>) -> Result<Box<Chunk>> {
+    block
+        .chunk(table, column)?
+        .map(|chunk| Box::new(chunk.metered(reads)))
+        .ok_or_else(|| Error::internal("a list of values that is none"))
+}
+
+fn add(counter: &AtomicU64, count: usize) {
+    counter.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+/// Does its share of the work, then gives groups.
+struct Worker {
+    counts: Arc<DistinctCounts>,
+    done: Option<(Arc<Gathered>, Arc<Counted>)>,
+}
+
+impl Worker {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if self.done.is_none() {
+            self.done = self.counts.share()?;
+        }
+        match &self.done {
+            Some((gathered, counted)) => self.counts.next_batch(gathered, counted),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Iterator for Worker {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_batch().transpose()
+    }
+}
+
+impl BatchSource for DistinctCounts {
+    fn schema(&self) -> &SchemaRef {
+        &self.request.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        (self.source.blocks().len() + self.source.runs().len()).max(1)
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        Box::new(Worker { counts: self, done: None })
+    }
+}

@@ -1,0 +1,87 @@
+//! Counts the different values of groups, a range of values at a time.
+
+use std::mem::size_of;
+
+use rowmill_base::{Reservation, Result};
+
+use crate::group::bits::mix;
+
+/// Slots at first, a power of two.
+const SLOTS_MIN: usize = 1 << 10;
+
+/// A value, and the group in which it was met below the number of the round.
+type Slot = [u64; 2];
+
+/// A set of pairs of values and groups, and how many each group has in all rounds.
+pub(super) struct Counter {
+    /// A power of two of them, at most half in use. Those of earlier rounds are free.
+    slots: Vec<Slot>,
+    /// Slots in use.
+    used: usize,
+    round: u32,
+    counts: Vec<u64>,
+    memory: Reservation,
+}
+
+impl Counter {
+    /// Counts for so many groups. Memory is taken from `memory`.
+    pub(super) fn new(groups: usize, mut memory: Reservation) -> Result<Counter> {
+        memory.grow((groups * size_of::<u64>() + SLOTS_MIN * size_of::<Slot>()) as u64)?;
+        Ok(Counter { slots: vec![[0; 2]; SLOTS_MIN], used: 0, round: 0, counts: vec![0; groups], memory })
+    }
+
+    /// Begins a round, of values that no other round has.
+    pub(super) fn begin(&mut self) {
+        (self.used, self.round) = (0, self.round + 1);
+    }
+
+    /// Makes room for so many pairs more.
+    pub(super) fn make_room(&mut self, more: usize) -> Result<()> {
+        let slots = ((self.used + more) * 2).next_power_of_two();
+        if slots <= self.slots.len() {
+            return Ok(());
+        }
+        self.memory.grow((slots * size_of::<Slot>()) as u64)?;
+        let before = std::mem::replace(&mut self.slots, vec![[0; 2]; slots]);
+        for slot in before.iter().filter(|slot| slot[1] >> 32 == u64::from(self.round)) {
+            let mut at = hash(slot[0], slot[1] as u32) as usize & (slots - 1);
+            while self.slots[at] != [0; 2] {
+                at = (at + 1) & (slots - 1);
+            }
+            self.slots[at] = *slot;
+        }
+        self.memory.recount(self.memory.bytes() - (before.len() * size_of::<Slot>()) as u64);
+        Ok(())
+    }
+
+    /// Counts a value of a group unless this round met it before. There has to be room.
+    #[inline]
+    pub(super) fn add(&mut self, value: u64, group: u32) {
+        let wanted = [value, u64::from(self.round) << 32 | u64::from(group)];
+        let mask = self.slots.len() - 1;
+        let mut at = hash(value, group) as usize & mask;
+        loop {
+            // Whether a value is new cannot be foretold, so that nothing branches by it.
+            let slot = self.slots[at];
+            let is_free = slot[1] >> 32 != u64::from(self.round);
+            self.slots[at] = if is_free { wanted } else { slot };
+            self.used += usize::from(is_free);
+            self.counts[group as usize] += u64::from(is_free);
+            if is_free | (slot == wanted) {
+                return;
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// The counts of all rounds, and the memory that they hold.
+    pub(super) fn finish(mut self) -> (Vec<u64>, Reservation) {
+        self.memory.recount((self.counts.len() * size_of::<u64>()) as u64);
+        (self.counts, self.memory)
+    }
+}
+
+#[inline]
+fn hash(value: u64, group: u32) -> u64 {
+    mix(value ^ u64::from(group).rotate_left(40))
+}

@@ -1,0 +1,185 @@
+//! Numbers for groups: those of a worker while it notes pairs, then those of all.
+
+use std::mem::size_of;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use rowmill_base::{Reservation, Result};
+
+use crate::function::VectorFunction;
+use crate::group::index::Index;
+use crate::group::key_values::KeyValues;
+use crate::group::layout::{KeyShape, Layout, with_shape};
+use crate::group::local;
+use crate::group::rows::{Rows, Values};
+use crate::group::table::GroupTable;
+use crate::group::texts::TextStore;
+
+/// Groups whose keys are written at once.
+const GROUPS_AT_ONCE: usize = 1 << 12;
+
+/// The groups of rows.
+pub(super) struct RowGroups {
+    /// The group of each row, by its place in `numbers`.
+    pub(super) places: Arc<Vec<u32>>,
+    /// The numbers of the groups.
+    pub(super) numbers: Vec<u32>,
+}
+
+/// The groups that one worker met.
+pub(super) struct Numbering<'a> {
+    layout: &'a Layout,
+    table: GroupTable,
+    texts: TextStore,
+    chunk: Vec<u64>,
+}
+
+/// What came of a [`Numbering`].
+pub(super) struct Numbered {
+    table: GroupTable,
+    texts: TextStore,
+}
+
+impl<'a> Numbering<'a> {
+    /// No groups yet; memory is taken from reservations that `memory` makes.
+    pub(super) fn new(layout: &'a Layout, memory: impl Fn() -> Reservation) -> Numbering<'a> {
+        Numbering { layout, table: GroupTable::new(memory()), texts: TextStore::new(memory()), chunk: Vec::new() }
+    }
+
+    /// The groups of rows, of which there is one at least; `None` if there are no keys.
+    pub(super) fn number(&mut self, rows: &Rows<'_>) -> Result<Option<RowGroups>> {
+        if self.layout.columns.is_empty() {
+            return Ok(None);
+        }
+        let mut keys: Vec<Values> =
+            self.layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
+        if let [key @ Values { codes: Some(_), is_list: true, .. }] = &mut *keys
+            && rows.is_whole()
+        {
+            // The list of the only key is its groups already.
+            let places = key.codes.take().unwrap_or_default();
+            let listed = key.values.len();
+            let numbers = self.find(&keys, 0..listed, listed)?;
+            return Ok(Some(RowGroups { places, numbers }));
+        }
+        let groups = match local::group(&keys, rows.len())? {
+            Some(local) => {
+                let first_rows = local.first_rows.iter().map(|row| *row as usize);
+                let numbers = self.find(&keys, first_rows, local.first_rows.len())?;
+                RowGroups { places: Arc::new(local.groups), numbers }
+            }
+            None => {
+                let numbers = self.find(&keys, 0..rows.len(), rows.len())?;
+                RowGroups { places: Arc::new((0..rows.len() as u32).collect()), numbers }
+            }
+        };
+        Ok(Some(groups))
+    }
+
+    /// The numbers of the groups with the keys at `places`, of which there are `count`.
+    fn find(
+        &mut self,
+        keys: &[Values],
+        mut places: impl Iterator<Item = usize> + Clone,
+        count: usize,
+    ) -> Result<Vec<u32>> {
+        let keys = KeyValues::new(self.layout, keys, count)?;
+        let mut numbers = Vec::with_capacity(count);
+        for start in (0..count).step_by(GROUPS_AT_ONCE) {
+            let len = GROUPS_AT_ONCE.min(count - start);
+            self.chunk.clear();
+            self.chunk.resize(len * self.layout.stride, 0);
+            keys.write(places.clone().take(len), &mut self.chunk);
+            places.nth(len - 1);
+            self.table.find(self.layout, &self.chunk, &keys, &mut self.texts, &mut numbers)?;
+        }
+        Ok(numbers)
+    }
+
+    pub(super) fn finish(self) -> Numbered {
+        Numbered { table: self.table, texts: self.texts }
+    }
+}
+
+/// The groups of all workers.
+pub(super) struct AllGroups {
+    rows: Vec<u64>,
+    len: usize,
+    texts: TextStore,
+    /// By worker, the number of each of its groups among all.
+    of_workers: Vec<Vec<u32>>,
+    _memory: Reservation,
+}
+
+impl AllGroups {
+    /// Puts the groups of workers together. There is one without keys, whatever they met.
+    pub(super) fn new(layout: &Layout, workers: Vec<Numbered>, mut memory: Reservation) -> Result<AllGroups> {
+        let groups: usize = workers.iter().map(|worker| worker.table.len()).sum();
+        let bytes = groups * (layout.stride * size_of::<u64>() + size_of::<u32>());
+        memory.grow(bytes as u64 + Index::bytes_for(groups))?;
+        let mut tables = Vec::with_capacity(workers.len());
+        let mut stores = Vec::with_capacity(workers.len());
+        for worker in workers {
+            tables.push(worker.table);
+            stores.push(worker.texts);
+        }
+        let (texts, bases) = TextStore::join(stores);
+        let mut all = AllGroups { rows: Vec::new(), len: 0, texts, of_workers: Vec::new(), _memory: memory };
+        if layout.columns.is_empty() {
+            (all.len, all.of_workers) = (1, vec![vec![0]; tables.len()]);
+            return Ok(all);
+        }
+        let mut index = Index::with_room_for(groups);
+        for (mut table, base) in tables.into_iter().zip(bases) {
+            if base > 0 {
+                layout.move_texts(table.rows_mut(), base);
+            }
+            with_shape!(layout.shape, shape => all.add(shape, layout.stride, table.rows(), &mut index));
+        }
+        Ok(all)
+    }
+
+    fn add<S: KeyShape>(&mut self, shape: S, stride: usize, rows: &[u64], index: &mut Index) {
+        let mut numbers = Vec::with_capacity(rows.len() / stride);
+        for row in rows.chunks_exact(stride) {
+            let found = index.find(shape.hash(row), |number| {
+                let held = &self.rows[number as usize * stride..];
+                shape.is_same(held, row, |_, held, view| self.texts.is_same(held, view))
+            });
+            numbers.push(found.unwrap_or_else(|| {
+                self.rows.extend_from_slice(row);
+                self.len += 1;
+                self.len as u32 - 1
+            }));
+        }
+        self.of_workers.push(numbers);
+    }
+
+    /// Groups.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// By worker, the number of each of its groups among all.
+    pub(super) fn of_workers(&self) -> &[Vec<u32>] {
+        &self.of_workers
+    }
+
+    /// The keys of some groups.
+    pub(super) fn keys(
+        &self,
+        layout: &Layout,
+        groups: Range<usize>,
+        functions: &[Arc<dyn VectorFunction>],
+    ) -> Result<Vec<ArrayRef>> {
+        match layout.columns.is_empty() {
+            true => Ok(Vec::new()),
+            false => layout.keys(
+                &self.rows[groups.start * layout.stride..groups.end * layout.stride],
+                &self.texts,
+                functions,
+            ),
+        }
+    }
+}

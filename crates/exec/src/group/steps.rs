@@ -1,0 +1,41 @@
+//! Aggregates of the distinct values of one argument as two groupings: by the keys and the value, then by the keys.
+//!
+//! Sets of values are kept either way, here in the tables that groupings have. Logs (state/log.rs) write all values down
+//! and look for those that are alike later, which pays only where other aggregates read the same rows.
+
+use arrow::datatypes::DataType;
+use rowmill_plan::{Aggregate, Expr, Group, Key, is_key_kind};
+
+/// The groupings that give what `group` does, the second one of the rows of the first; none if there is another
+/// aggregate than those of the distinct values of one argument. `is_nullable` tells of columns that `group` reads.
+pub(crate) fn in_two_steps(group: &Group, is_nullable: impl Fn(usize) -> bool) -> Option<(Group, Group)> {
+    let (value, kind) = only_distinct(&group.aggregates)?;
+    let nullable = match value {
+        Expr::Column(column) => is_nullable(column),
+        Expr::Function(_) => true,
+    };
+    let value = Key { expr: value, kind: kind.clone(), nullable };
+    let place_of_value = Expr::Column(group.keys.len());
+    let keys = group.keys.iter().enumerate().map(|(place, key)| Key { expr: Expr::Column(place), ..key.clone() });
+    let aggregates = group.aggregates.iter().map(|aggregate| Aggregate {
+        argument: Some((place_of_value, kind.clone())),
+        distinct: false,
+        ..aggregate.clone()
+    });
+    let second = Group { predicates: Vec::new(), keys: keys.collect(), aggregates: aggregates.collect() };
+    let keys = group.keys.iter().cloned().chain([value]).collect();
+    let first = Group { predicates: group.predicates.clone(), keys, aggregates: Vec::new() };
+    Some((first, second))
+}
+
+/// The argument whose distinct values are all that is aggregated.
+fn only_distinct(aggregates: &[Aggregate]) -> Option<(Expr, DataType)> {
+    let argument = aggregates.first()?.argument.clone()?;
+    let is_of_it = |aggregate: &Aggregate| {
+        aggregate.distinct
+            && aggregate.filter.is_none()
+            && aggregate.order.is_empty()
+            && aggregate.argument.as_ref() == Some(&argument)
+    };
+    (aggregates.iter().all(is_of_it) && is_key_kind(&argument.1)).then_some(argument)
+}

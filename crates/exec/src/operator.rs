@@ -14,6 +14,7 @@ use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use crate::batch::{BatchSource, Batches};
+use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::function::VectorFunction;
 use crate::group::{GroupBy, GroupRequest, GroupTop};
@@ -177,6 +178,10 @@ impl Environment<'_> {
                     Expr::Function(function) => Projected::Function(Arc::clone(&self.functions[*function])),
                 });
                 (Project::new(input, exprs.collect(), schema, self.cancel.clone()), None, vec![below])
+            }
+            Node::Expand(expand) => {
+                let (input, below) = self.build(&expand.input, Wish::All)?;
+                (Expand::new(input, expand.sets.clone(), &expand.schema, self.cancel.clone()), None, vec![below])
             }
             Node::Group { input, group, schema } => return self.build_group(input, group, schema, wish),
             Node::Join(join) => {

@@ -134,6 +134,9 @@ pub struct Aggregate {
     pub skips_nulls: bool,
     /// The rows that count, where it is true; all without.
     pub filter: Option<Expr>,
+    /// Where the argument is what the same aggregate, or [`AggregateFunction::Sum`] for an average, gave of parts of the
+    /// rows: of how many values each part was. A count has no argument then.
+    pub of_parts: Option<Expr>,
     /// The type of the result.
     pub kind: DataType,
     /// What the error says of a total that leaves its type.
@@ -152,6 +155,7 @@ impl Aggregate {
             order: Vec::new(),
             skips_nulls: false,
             filter: None,
+            of_parts: None,
             kind,
             total_error,
         }
@@ -165,7 +169,8 @@ impl Aggregate {
     /// What it reads of a row.
     pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let argument = self.argument.iter_mut().map(|(expr, _)| expr);
-        argument.chain(self.order.iter_mut().map(|order| &mut order.expr)).chain(&mut self.filter)
+        let order = self.order.iter_mut().map(|order| &mut order.expr);
+        argument.chain(order).chain(&mut self.filter).chain(&mut self.of_parts)
     }
 }
 
@@ -180,6 +185,9 @@ pub struct Group {
     pub keys: Vec<Key>,
     /// What is computed of each group.
     pub aggregates: Vec<Aggregate>,
+    /// The keys of groups that are there even if no row is in them, as a column for each key; no columns for no such
+    /// groups.
+    pub always: Vec<ArrayRef>,
 }
 
 /// Whether the engine groups by values of `kind`.

@@ -7,6 +7,7 @@
 mod estimate;
 mod function;
 mod group;
+mod grouping_sets;
 mod join;
 mod join_graph;
 mod lowering;

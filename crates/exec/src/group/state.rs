@@ -221,8 +221,9 @@ impl States {
     fn cell_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>, always_rows: bool) -> Result<CellOutput> {
         let (aggregate, shift) = without_shift(aggregate, facts)?;
         let (argument, mask) = self.argument(&aggregate, |expr| facts.is_nullable(expr));
+        let parts = aggregate.of_parts.map(|parts| self.total_of_counts(parts, &aggregate));
         let Some((argument, kind)) = argument else {
-            let count = Some(self.cell(Operation::Count, None, mask, &aggregate));
+            let count = parts.or_else(|| Some(self.cell(Operation::Count, None, mask, &aggregate)));
             return Ok(CellOutput { aggregate, count, value: None, shift });
         };
         let operation = match (operation(aggregate.function, &kind)?, self.arguments[argument].expr) {
@@ -244,8 +245,15 @@ impl States {
             operation if operation.is_of_texts() || operation == Operation::Spread => false,
             _ => mask.is_some() || !always_rows,
         };
-        let count = counts.then(|| self.cell(Operation::Count, None, mask, &aggregate));
+        let count = parts.or_else(|| counts.then(|| self.cell(Operation::Count, None, mask, &aggregate)));
         Ok(CellOutput { aggregate, count, value, shift })
+    }
+
+    /// The cell that adds up the counts of parts.
+    fn total_of_counts(&mut self, counts: Expr, aggregate: &Aggregate) -> usize {
+        let argument = self.argument_place(counts, None);
+        let operand = place_of(&mut self.operands, Operand { argument, form: Form::Signed });
+        self.cell(Operation::SumNarrow, Some(operand), None, aggregate)
     }
 
     fn log_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>) -> Result<Output> {

@@ -1,5 +1,7 @@
 //! Groupings of random rows against a model that knows nothing but maps.
 
+mod parts;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -387,7 +389,7 @@ fn random_group(data: &Data, random: &mut StdRng) -> Group {
         aggregate.skips_nulls = aggregate.function.takes_nulls() && random.random();
     }
     aggregates.truncate(random.random_range(0..5));
-    Group { predicates: Vec::new(), keys, aggregates }
+    Group { predicates: Vec::new(), keys, aggregates, always: Vec::new() }
 }
 
 fn expr_count(expr: &mut impl FnMut() -> Expr) -> usize {
@@ -769,7 +771,7 @@ fn many() -> (Data, Group) {
         |_| RecordBatch::try_new(Arc::clone(&schema), vec![column.array(&mut random, 8_000)]).expect("a column");
     let batches = (0..10).map(batch).collect();
     let key = Key { expr: Expr::Column(0), kind: DataType::Utf8View, nullable: false };
-    let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: Vec::new() };
+    let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: Vec::new(), always: Vec::new() };
     (Data { columns: vec![column], schema, batches }, group)
 }
 
@@ -820,7 +822,7 @@ fn a_grouping_is_a_source_of_another() {
         GroupBy::new(data.as_batches(), request(group.clone(), Vec::new())).expect("a grouping");
     let key = Key { expr: Expr::Column(1), kind: DataType::Int64, nullable: true };
     let texts = aggregate(AggregateFunction::Count, Some((Expr::Column(0), DataType::Utf8View)));
-    let outer = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![texts] };
+    let outer = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![texts], always: Vec::new() };
     let outer = GroupBy::new(inner, request(outer, Vec::new())).expect("a grouping");
     let mut expected: BTreeMap<usize, i128> = BTreeMap::new();
     let mut rows: BTreeMap<Vec<Value>, usize> = BTreeMap::new();
@@ -841,7 +843,7 @@ fn a_total_never_wraps() {
         let batches = Mutex::new(VecDeque::from([Ok(batch.clone())]));
         let source: Arc<dyn BatchSource> = Arc::new(Given { schema: Arc::clone(&schema), batches });
         let sum = aggregate(function, Some((Expr::Column(0), DataType::Decimal128(38, 0))));
-        let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum] };
+        let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum], always: Vec::new() };
         let group_by = GroupBy::new(source, request(group, Vec::new())).expect("a grouping");
         assert_eq!(run(&group_by, 1, false).expect_err("too large").kind(), ErrorKind::NumericOutOfRange);
     }
@@ -882,7 +884,7 @@ fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_ty
         let of = |by| aggregate(function, Some((Expr::Function(by), DataType::Int16)));
         let count = aggregate(AggregateFunction::Count, Some((Expr::Column(0), DataType::Int16)));
         let aggregates = (0..shifts.len()).map(of).chain([count]).collect();
-        Group { predicates: Vec::new(), keys: Vec::new(), aggregates }
+        Group { predicates: Vec::new(), keys: Vec::new(), aggregates, always: Vec::new() }
     };
     let numbers: Vec<i128> =
         data.rows().iter().filter_map(|row| if let Value::Number(n) = row[0] { Some(n) } else { None }).collect();
@@ -904,7 +906,7 @@ fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_ty
     }
     for (by, fits) in [(21_867, true), (21_868, false), (-23_868, true), (-23_869, false)] {
         let sum = aggregate(AggregateFunction::Sum, Some((Expr::Function(0), DataType::Int16)));
-        let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum] };
+        let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum], always: Vec::new() };
         for source in [data.as_table(50, &[]), data.as_batches()] {
             let group_by = GroupBy::new(source, request(group.clone(), vec![Arc::new(Plus(by))])).expect("a grouping");
             let found = run(&group_by, 1, false);
@@ -926,7 +928,7 @@ fn a_total_that_cannot_leave_64_bits_takes_no_more() {
         let data = Data { columns: vec![column], schema, batches };
         let key = Key { expr: Expr::Column(0), kind: DataType::Int64, nullable: false };
         let sum = aggregate(AggregateFunction::Sum, Some((Expr::Column(0), DataType::Int64)));
-        let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![sum] };
+        let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![sum], always: Vec::new() };
         let group_by = GroupBy::new(data.as_table(60, &[]), request(group, Vec::new())).expect("a grouping");
         let total = i128::from(number) * rows as i128;
         let expected = vec![Value::Number(number.into()), Value::Number(total)];
@@ -966,7 +968,7 @@ fn rows_without_columns_are_counted() {
     let batches = Mutex::new(VecDeque::from([Ok(batch.clone()), Ok(batch)]));
     let source: Arc<dyn BatchSource> = Arc::new(Given { schema, batches });
     let count = aggregate(AggregateFunction::Count, None);
-    let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![count] };
+    let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![count], always: Vec::new() };
     let group_by = GroupBy::new(source, request(group, Vec::new())).expect("a grouping");
     assert_eq!(run(&group_by, 2, false).expect("a count"), [[Value::Number(14)]]);
 }

@@ -68,6 +68,9 @@ pub enum AggregateFunction {
     /// The value, NULL or not, whose place in [`Aggregate::order`] is [`Aggregate::parameter`], an integer: 1 is the
     /// first one, -1 the last one. NULL if there are fewer values.
     Nth,
+    /// About how many distinct values there are: with a standard error of less than 1 %, and the same for the same
+    /// values.
+    ApproximateCount,
 }
 
 impl AggregateFunction {
@@ -93,6 +96,7 @@ impl AggregateFunction {
             AggregateFunction::First => "first_value",
             AggregateFunction::Last => "last_value",
             AggregateFunction::Nth => "nth_value",
+            AggregateFunction::ApproximateCount => "approx_distinct",
         }
     }
 
@@ -203,9 +207,13 @@ pub fn is_aggregated(function: AggregateFunction, kind: &DataType) -> bool {
     match function {
         Function::Count => true,
         Function::Sum | Function::Average | Function::Median | Function::Quantile => is_number,
-        Function::Min | Function::Max | Function::Array | Function::First | Function::Last | Function::Nth => {
-            is_key_kind(kind)
-        }
+        Function::Min
+        | Function::Max
+        | Function::Array
+        | Function::First
+        | Function::Last
+        | Function::Nth
+        | Function::ApproximateCount => is_key_kind(kind),
         Function::BitAnd | Function::BitOr | Function::BitXor => kind.is_integer(),
         Function::VariancePopulation
         | Function::VarianceSample

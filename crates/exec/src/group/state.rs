@@ -25,6 +25,7 @@ mod log;
 mod middle;
 mod numbers;
 mod rank;
+mod registers;
 mod text;
 
 use std::ops::{Range, RangeInclusive};

@@ -508,6 +508,7 @@ fn computed(function: AggregateFunction, values: Vec<Value>, kind: &DataType) ->
                 values.iter().map(|value| if let Value::Bytes(bytes) = value { &**bytes } else { panic!("{value:?}") });
             Value::Bytes(texts.collect::<Vec<&[u8]>>().join(&b'|'))
         }
+        Function::ApproximateCount => panic!("an estimate has a test of its own"),
         Function::First => values[0].clone(),
         Function::Last => values[count - 1].clone(),
         Function::Nth => count.checked_add_signed(NTH as isize).map_or(Value::Null, |place| values[place].clone()),
@@ -971,4 +972,38 @@ fn rows_without_columns_are_counted() {
     let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![count], always: Vec::new() };
     let group_by = GroupBy::new(source, request(group, Vec::new())).expect("a grouping");
     assert_eq!(run(&group_by, 2, false).expect("a count"), [[Value::Number(14)]]);
+}
+
+#[test]
+fn an_estimate_is_near_the_count_however_rows_are_gathered() {
+    for seed in 0..20 {
+        let mut random = StdRng::seed_from_u64(seed + 9_000);
+        let data = Data::random(&mut random);
+        let functions = functions_of(&data, &mut random);
+        let column = |column: usize| (Expr::Column(column), data.kind(Expr::Column(column)));
+        let places = 0..data.columns.len();
+        let key = (random.random_range(0..4) > 0).then(|| column(random.random_range(places.clone())));
+        let keys: Vec<Key> = key.into_iter().map(|(expr, kind)| Key { expr, kind, nullable: true }).collect();
+        let mut aggregates = Vec::new();
+        for argument in places.map(column) {
+            let filter = random.random::<bool>().then_some(Expr::Function(FILTER));
+            let count = Aggregate { distinct: true, ..aggregate(AggregateFunction::Count, Some(argument.clone())) };
+            let estimate = Aggregate::new(AggregateFunction::ApproximateCount, Some(argument), DataType::UInt64);
+            aggregates.extend([Aggregate { filter, ..count }, Aggregate { filter, ..estimate }]);
+        }
+        let group = Group { predicates: Vec::new(), keys, aggregates, always: Vec::new() };
+        let mut first: Option<Vec<Vec<Value>>> = None;
+        for (number, policy) in policies().into_iter().enumerate() {
+            let source = if number % 2 == 0 { data.as_batches() } else { data.as_table(700, &[]) };
+            let group_by = GroupBy::with_policy(source, request(group.clone(), as_dyn(&functions)), policy);
+            let found = run(&group_by.expect("a grouping"), random.random_range(1..4), false).expect("groups");
+            for row in &found {
+                for pair in row[group.keys.len()..].as_chunks::<2>().0 {
+                    let [Value::Number(count), Value::Number(estimate)] = pair else { panic!("{pair:?}") };
+                    assert!((count - estimate).abs() <= 1 + count / 20, "seed {seed}: {estimate} of {count}");
+                }
+            }
+            assert_eq!(*first.get_or_insert_with(|| found.clone()), found, "seed {seed}, {policy:?}");
+        }
+    }
 }

@@ -295,6 +295,7 @@ fn function_of(name: &str, kind: &DataType) -> Option<AggregateFunction> {
         "first_value" => Function::First,
         "last_value" => Function::Last,
         "nth_value" => Function::Nth,
+        "approx_distinct" => Function::ApproximateCount,
         _ => return None,
     })
 }
@@ -323,7 +324,10 @@ fn call_of(call: &AggregateCall, kind: &DataType, below: &DFSchema, input: &Rows
         return Ok(None);
     }
     // Of distinct values these are what they are of all.
-    let is_same = matches!(function, Function::Min | Function::Max | Function::BitAnd | Function::BitOr);
+    let is_same = matches!(
+        function,
+        Function::Min | Function::Max | Function::BitAnd | Function::BitOr | Function::ApproximateCount
+    );
     let distinct = params.distinct && !is_same;
     if distinct && !is_computed_of_distinct(function) {
         return Ok(None);

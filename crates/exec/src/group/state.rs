@@ -132,7 +132,7 @@ struct Mask {
 /// One aggregate of the result.
 #[derive(Debug)]
 enum Output {
-    Cells(CellOutput),
+    Cells(Box<CellOutput>),
     /// By the number of the log and that of the aggregate among those of the log.
     Log(usize, usize),
 }
@@ -190,7 +190,7 @@ impl States {
         for aggregate in aggregates {
             let output = match log::needs_values(aggregate) {
                 true => states.log_output(aggregate, facts)?,
-                false => Output::Cells(states.cell_output(aggregate, facts, always_rows)?),
+                false => Output::Cells(Box::new(states.cell_output(aggregate, facts, always_rows)?)),
             };
             states.outputs.push(output);
         }

@@ -65,7 +65,7 @@ fn sets_of_keys_have_the_groups_of_each() {
         let data = Data::random(&mut random);
         let functions = functions_of(&data, &mut random);
         let keys: Vec<Key> = (0..data.columns.len().min(3))
-            .map(|column| Expr::Column(column))
+            .map(Expr::Column)
             .map(|expr| Key { expr, kind: data.kind(expr), nullable: true })
             .collect();
         let wholes: Vec<Aggregate> =

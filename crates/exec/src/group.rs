@@ -46,7 +46,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
-use rowmill_plan::Group;
+use rowmill_plan::{Expr, Group};
 use rowmill_storage::TableSource;
 
 pub use self::distinct::DistinctCounts;
@@ -59,7 +59,7 @@ use self::merge::{Merged, Merger};
 use self::partition::Partition;
 use self::progress::Progress;
 use self::ranges::{ColumnParts, RangeValues, Ranges};
-use self::rows::{Rows, take};
+use self::rows::{Rows, Values, take};
 pub use self::source::GroupSource;
 use self::source::add;
 use self::state::{Finished, States};
@@ -115,6 +115,8 @@ pub struct GroupBy {
     next_part: AtomicUsize,
     /// Whether some worker has gathered enough for all.
     has_enough: AtomicBool,
+    /// Whether some worker has added the groups that are there without rows.
+    has_empty: AtomicBool,
     progress: Progress<gather::Gathered, Gathered>,
     /// Is tried before all rows are.
     few: Option<Few>,
@@ -171,12 +173,12 @@ impl GroupBy {
 
     /// The grouping that looks at all rows.
     fn of_all(source: GroupSource, request: GroupRequest, policy: Option<Policy>) -> Result<GroupBy> {
-        let Group { keys, aggregates, predicates } = &request.group;
+        let Group { keys, aggregates, predicates, always } = &request.group;
         if !predicates.is_empty() && matches!(source, GroupSource::Batches(_)) {
             return Err(Error::internal("a grouping of batches has no predicates"));
         }
         let facts = Facts { source: Some(&source), functions: &request.functions };
-        let states = States::new(aggregates, facts, !keys.is_empty())?;
+        let states = States::new(aggregates, facts, !keys.is_empty() && always.is_empty())?;
         let layout = Layout::new(keys, |function| request.functions[function].columns(), states.initial().len())?;
         let partitions = match keys.is_empty() {
             true => 1,
@@ -203,6 +205,7 @@ impl GroupBy {
             recipe: Recipe { layout, states, partitions, policy, enough },
             next_part: AtomicUsize::new(0),
             has_enough: AtomicBool::new(false),
+            has_empty: AtomicBool::new(false),
             progress: Progress::new(),
             few: None,
             next_merge: AtomicUsize::new(0),
@@ -261,6 +264,7 @@ impl GroupBy {
     fn gather(&self) -> Result<Option<Arc<Gathered>>> {
         if let Some(turn) = self.progress.begin() {
             let mut gatherer = Gatherer::new(&self.recipe, &self.request.broker);
+            self.add_empty(&mut gatherer)?;
             self.read(&mut gatherer)?;
             turn.end(gatherer.finish()?);
         }
@@ -290,6 +294,22 @@ impl GroupBy {
         let (table, texts) = Gatherer::new(&self.recipe, &self.request.broker).group(&rows)?;
         let (rows, _memory) = table.into_rows();
         self.give(Merged { rows, logged: Vec::new() }, &texts).map(Some)
+    }
+
+    /// Has the first gatherer that comes take the groups that are there without rows.
+    fn add_empty(&self, gatherer: &mut Gatherer<'_>) -> Result<()> {
+        let Group { keys, always, .. } = &self.request.group;
+        let Some(groups) = always.first().map(|column| column.len()) else { return Ok(()) };
+        if self.has_empty.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let of = |expr: Expr| {
+            let column = keys.iter().zip(always).find(|(key, _)| key.expr == expr).map(|(_, column)| column);
+            let values = Arc::clone(column.ok_or_else(|| Error::internal("a group without rows lacks a key"))?);
+            Ok(Values { values, codes: None, is_list: false })
+        };
+        let values = self.recipe.layout.columns.iter().map(|column| of(column.expr)).collect::<Result<Vec<_>>>()?;
+        gatherer.add_empty(&values, groups)
     }
 
     /// Puts what workers gathered side by side.

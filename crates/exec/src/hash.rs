@@ -21,7 +21,17 @@ pub(crate) fn hash_of_bytes(bytes: &[u8], of_rest: u64) -> u64 {
         return 0;
     }
     static SECRET: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0_u8) | 1);
-    let secret = *SECRET;
+    hash_with(*SECRET, bytes, of_rest)
+}
+
+/// A hash of bytes that is the same in every process: not for tables, whose keys others could have meet.
+#[inline]
+pub(crate) fn stable_hash_of_bytes(bytes: &[u8]) -> u64 {
+    hash_with(0xa076_1d64_78bd_642f, bytes, 0)
+}
+
+#[inline]
+fn hash_with(secret: u64, bytes: &[u8], of_rest: u64) -> u64 {
     let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     let short = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from(u32::from_le_bytes(*word)));
     let len = bytes.len();

@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod collect;
+pub mod expand;
 pub mod filter;
 pub mod forced;
 pub mod function;

@@ -17,6 +17,7 @@ use rowmill_storage::TableSource;
 use self::measured::watched;
 pub use self::measured::{Measured, Operator};
 use crate::batch::{BatchSource, Batches};
+use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::function::VectorFunction;
 use crate::group::{DistinctCounts, GroupBy, GroupRequest, GroupTop, has_many_groups, in_two_steps};
@@ -111,6 +112,10 @@ impl Environment<'_> {
             Node::Group { input, group, schema } => {
                 let request = self.group_request(input, group, schema, wish, broker);
                 self.group(input, group, request, &mut operator)?
+            }
+            Node::Expand(expand) => {
+                let input = self.build_below(&expand.input, Wish::All, &mut operator)?;
+                Expand::new(input, expand.sets.clone(), &expand.schema, self.cancel.clone())
             }
             Node::Join(join) => {
                 let build = self.build_below(&join.build, Wish::All, &mut operator)?;

@@ -68,6 +68,9 @@ pub enum AggregateFunction {
     /// The value, NULL or not, whose place in [`Aggregate::order`] is [`Aggregate::parameter`], an integer: 1 is the
     /// first one, -1 the last one. NULL if there are fewer values.
     Nth,
+    /// About how many distinct values there are: with a standard error of less than 1 %, and the same for the same
+    /// values.
+    ApproximateCount,
 }
 
 impl AggregateFunction {
@@ -93,6 +96,7 @@ impl AggregateFunction {
             AggregateFunction::First => "first_value",
             AggregateFunction::Last => "last_value",
             AggregateFunction::Nth => "nth_value",
+            AggregateFunction::ApproximateCount => "approx_distinct",
         }
     }
 
@@ -134,6 +138,9 @@ pub struct Aggregate {
     pub skips_nulls: bool,
     /// The rows that count, where it is true; all without.
     pub filter: Option<Expr>,
+    /// Where the argument is what the same aggregate, or [`AggregateFunction::Sum`] for an average, gave of parts of the
+    /// rows: of how many values each part was. A count has no argument then.
+    pub of_parts: Option<Expr>,
     /// The type of the result.
     pub kind: DataType,
     /// What the error says of a total that leaves its type.
@@ -152,6 +159,7 @@ impl Aggregate {
             order: Vec::new(),
             skips_nulls: false,
             filter: None,
+            of_parts: None,
             kind,
             total_error,
         }
@@ -165,7 +173,8 @@ impl Aggregate {
     /// What it reads of a row.
     pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let argument = self.argument.iter_mut().map(|(expr, _)| expr);
-        argument.chain(self.order.iter_mut().map(|order| &mut order.expr)).chain(&mut self.filter)
+        let order = self.order.iter_mut().map(|order| &mut order.expr);
+        argument.chain(order).chain(&mut self.filter).chain(&mut self.of_parts)
     }
 }
 
@@ -180,6 +189,9 @@ pub struct Group {
     pub keys: Vec<Key>,
     /// What is computed of each group.
     pub aggregates: Vec<Aggregate>,
+    /// The keys of groups that are there even if no row is in them, as a column for each key; no columns for no such
+    /// groups.
+    pub always: Vec<ArrayRef>,
 }
 
 /// Whether the engine groups by values of `kind`.
@@ -195,9 +207,13 @@ pub fn is_aggregated(function: AggregateFunction, kind: &DataType) -> bool {
     match function {
         Function::Count => true,
         Function::Sum | Function::Average | Function::Median | Function::Quantile => is_number,
-        Function::Min | Function::Max | Function::Array | Function::First | Function::Last | Function::Nth => {
-            is_key_kind(kind)
-        }
+        Function::Min
+        | Function::Max
+        | Function::Array
+        | Function::First
+        | Function::Last
+        | Function::Nth
+        | Function::ApproximateCount => is_key_kind(kind),
         Function::BitAnd | Function::BitOr | Function::BitXor => kind.is_integer(),
         Function::VariancePopulation
         | Function::VarianceSample

@@ -7,6 +7,6 @@ mod predicate;
 mod text;
 
 pub use group::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, is_aggregated, is_key_kind};
-pub use node::{Foreign, Join, JoinKind, Node, Scan, SortKey};
+pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Scan, SortKey};
 pub use predicate::{CompareOp, Predicate};
 pub use text::{Names, where_clause};

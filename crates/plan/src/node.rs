@@ -31,6 +31,8 @@ pub enum Node {
         /// The result.
         schema: SchemaRef,
     },
+    /// Rows as often as there are sets of keys, to be grouped by all of them at once.
+    Expand(Expand),
     /// Rows put together by keys: the keys, then the aggregates.
     Group {
         /// The rows.
@@ -95,6 +97,29 @@ pub struct Foreign {
     pub rows: u64,
     /// The result.
     pub schema: SchemaRef,
+}
+
+/// Rows as often as there are sets of keys, each time with NULL in place of the keys that are not in the set.
+///
+/// The result has the columns of the input and behind them the number of the set, which tells the NULLs of sets from
+/// those of keys.
+#[derive(Clone, Debug)]
+pub struct Expand {
+    /// The rows; their first columns are the keys.
+    pub input: Arc<Node>,
+    /// The sets.
+    pub sets: Vec<KeySet>,
+    /// The result. The last column is of integers without a sign.
+    pub schema: SchemaRef,
+}
+
+/// Some of the first columns of rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySet {
+    /// By column whether it is in the set.
+    pub columns: Vec<bool>,
+    /// The number of the set, which no other one has.
+    pub number: u64,
 }
 
 /// Rows of two inputs side by side, where keys are equal.
@@ -193,10 +218,9 @@ impl Node {
     pub fn schema(&self) -> &SchemaRef {
         match self {
             Node::Scan(scan) => &scan.schema,
-            Node::Project { schema, .. }
-            | Node::Group { schema, .. }
+            Node::Project { schema, .. } | Node::Group { schema, .. } | Node::Union { schema, .. } => schema,
+            Node::Expand(Expand { schema, .. })
             | Node::Join(Join { schema, .. })
-            | Node::Union { schema, .. }
             | Node::Foreign(Foreign { schema, .. }) => schema,
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => input.schema(),
         }
@@ -215,6 +239,7 @@ impl Node {
                 None => group.keys[column].nullable,
                 Some(aggregate) => group.aggregates[aggregate].function != AggregateFunction::Count,
             },
+            Node::Expand(expand) => expand.is_nullable(column),
             Node::Join(join) => join.is_nullable(join.output[column]),
             Node::Union { inputs, .. } => inputs.iter().any(|input| input.is_nullable(column)),
             Node::Foreign(_) => true,
@@ -239,9 +264,18 @@ impl Node {
             | Node::Group { input, .. }
             | Node::Sort { input, .. }
             | Node::Limit { input, .. } => vec![input],
+            Node::Expand(expand) => vec![&expand.input],
             Node::Join(join) => vec![&join.build, &join.probe],
             Node::Union { inputs, .. } => inputs.iter().map(|input| &**input).collect(),
         }
+    }
+}
+
+impl Expand {
+    fn is_nullable(&self, column: usize) -> bool {
+        let is_set = column + 1 == self.schema.fields().len();
+        let is_left_out = self.sets.iter().any(|set| set.columns.get(column) == Some(&false));
+        is_left_out || !is_set && self.input.is_nullable(column)
     }
 }
 

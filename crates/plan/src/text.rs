@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::{Aggregate, AggregateOrder, Expr, Group, Join, JoinKind, Node, Predicate, Scan, SortKey};
+use crate::{
+    Aggregate, AggregateFunction, AggregateOrder, Expand, Expr, Group, Join, JoinKind, KeySet, Node, Predicate, Scan,
+    SortKey,
+};
 
 /// The names that a plan's numbers stand for.
 pub trait Names {
@@ -33,6 +36,7 @@ impl Node {
                 many => format!("Project: {many} columns"),
             },
             Node::Group { input, group, .. } => group_line(group, input, names),
+            Node::Expand(expand) => expand_line(expand, names),
             Node::Join(join) => join_line(join, names),
             Node::Sort { input, keys, skip, rows } => {
                 let order: Vec<String> = keys.iter().map(|key| key_text(key, input, names)).collect();
@@ -57,6 +61,11 @@ impl Node {
             Node::Group { input, group, .. } => {
                 let keys = group.keys.iter().map(|key| shown(key.expr, input, names));
                 keys.chain(aggregate_texts(group, input, names)).map(Cow::Owned).collect()
+            }
+            Node::Expand(expand) => {
+                let mut columns = expand.input.column_names(names);
+                columns.push(Cow::Borrowed("set"));
+                columns
             }
             Node::Join(join) => {
                 let all = join_names(join, names);
@@ -106,12 +115,32 @@ fn group_line(group: &Group, input: &Node, names: &dyn Names) -> String {
     format!("Group: {}", parts.join(", "))
 }
 
+fn expand_line(expand: &Expand, names: &dyn Names) -> String {
+    let columns = expand.input.column_names(names);
+    let set = |set: &KeySet| {
+        let of_set = columns.iter().zip(&set.columns).filter(|(_, is_in)| **is_in);
+        format!("[{}]", of_set.map(|(name, _)| &**name).collect::<Vec<_>>().join(", "))
+    };
+    let sets = match expand.sets.len() {
+        few if few <= COLUMNS_SHOWN_MAX => expand.sets.iter().map(set).collect::<Vec<_>>().join(", "),
+        many => many.to_string(),
+    };
+    format!("Expand: sets {sets}")
+}
+
 fn aggregate_texts<'a>(group: &'a Group, input: &'a Node, names: &'a dyn Names) -> impl Iterator<Item = String> + 'a {
     group.aggregates.iter().map(|aggregate| {
         let argument = match &aggregate.argument {
             Some((expr, _)) => shown(*expr, input, names),
             None => "*".to_owned(),
         };
+        if let Some(count) = aggregate.of_parts {
+            let count = shown(count, input, names);
+            return match aggregate.function {
+                AggregateFunction::Count => format!("sum({count})"),
+                function => format!("{}({argument} / {count})", function.name()),
+            };
+        }
         let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
         let nulls = if aggregate.skips_nulls { " IGNORE NULLS" } else { "" };
         let filter = aggregate.filter.map(|filter| format!(" FILTER (WHERE {})", shown(filter, input, names)));

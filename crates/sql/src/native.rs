@@ -8,6 +8,7 @@ mod estimate;
 mod foreign;
 mod function;
 mod group;
+mod grouping_sets;
 mod join;
 mod join_graph;
 mod lowering;

@@ -70,7 +70,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     functions::register(scalars);
     bound_scalars(scalars);
     let aggregates = builder.aggregate_functions().get_or_insert_default();
-    aggregates.retain(|function| !["sum", "avg"].contains(&function.name()));
+    aggregates.retain(|function| !["sum", "avg", "approx_distinct"].contains(&function.name()));
     aggregates.extend(aggregates::functions());
     bound_aggregates(aggregates);
     let builder = builder.with_analyzer_rules(rules).with_optimizer_rules(bounded_rules(logical::optimizer_rules()));

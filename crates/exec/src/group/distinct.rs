@@ -97,6 +97,9 @@ impl DistinctCounts {
     pub fn new(source: &Arc<dyn TableSource>, request: &GroupRequest) -> Result<Option<Arc<DistinctCounts>>> {
         let group = &request.group;
         let [aggregate] = &*group.aggregates else { return Ok(None) };
+        if !group.always.is_empty() {
+            return Ok(None);
+        }
         let Some(column) = counted(aggregate, source.table()) else { return Ok(None) };
         if has_many_groups(&**source, request)? || !has_lists(&**source, column)? {
             return Ok(None);

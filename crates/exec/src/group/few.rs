@@ -60,7 +60,9 @@ pub(super) fn request_of_few(
     request: &GroupRequest,
     layout: &Layout,
 ) -> Result<Option<GroupRequest>> {
-    let Some(enough) = request.limit.filter(|limit| *limit > 0) else { return Ok(None) };
+    let Some(enough) = request.limit.filter(|limit| *limit > 0 && request.group.always.is_empty()) else {
+        return Ok(None);
+    };
     let table = source.table();
     let Some(block) = source.blocks().iter().find(|block| block.live_rows() > 0) else { return Ok(None) };
     let mut most: Option<(usize, Chunk)> = None;

@@ -169,6 +169,15 @@ impl<'a> Gatherer<'a> {
         Ok((self.table, self.beside.texts))
     }
 
+    /// Adds groups without rows, given by the values of the layout's columns.
+    pub(super) fn add_empty(&mut self, keys: &[Values], groups: usize) -> Result<()> {
+        let layout = &self.recipe.layout;
+        let keys = KeyValues::new(layout, keys, groups)?;
+        self.fill_chunk(groups, |chunk| keys.write(0..groups, chunk))?;
+        keys.settle(&mut self.chunk, &mut self.beside.texts)?;
+        self.partitions.scatter(layout, &self.chunk, None)
+    }
+
     /// Adds rows to some parts of the one group that there is without keys.
     pub(super) fn add_to_one(&mut self, rows: &Rows<'_>, inputs: &Inputs<'_>, parts: Range<usize>) -> Result<()> {
         let Recipe { layout, states, .. } = self.recipe;

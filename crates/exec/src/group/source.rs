@@ -134,7 +134,8 @@ impl GroupBy {
         let table = source.table();
         let is_alone = self.columns_read() == [*column] && table.columns[*column].kind.is_ordered();
         let keeps_nothing = self.recipe.enough.is_none() && self.recipe.states.logs().is_empty();
-        if !is_alone || !keeps_nothing || self.recipe.policy.range_bytes.is_none() {
+        let needs_rows = self.request.group.always.is_empty();
+        if !is_alone || !keeps_nothing || !needs_rows || self.recipe.policy.range_bytes.is_none() {
             return Ok(None);
         }
         let mut loose: usize = source.runs().iter().map(|run| run.live_rows()).sum();

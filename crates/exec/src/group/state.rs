@@ -25,6 +25,7 @@ mod log;
 mod middle;
 mod numbers;
 mod rank;
+mod registers;
 mod text;
 
 use std::ops::{Range, RangeInclusive};
@@ -131,7 +132,7 @@ struct Mask {
 /// One aggregate of the result.
 #[derive(Debug)]
 enum Output {
-    Cells(CellOutput),
+    Cells(Box<CellOutput>),
     /// By the number of the log and that of the aggregate among those of the log.
     Log(usize, usize),
 }
@@ -189,7 +190,7 @@ impl States {
         for aggregate in aggregates {
             let output = match log::needs_values(aggregate) {
                 true => states.log_output(aggregate, facts)?,
-                false => Output::Cells(states.cell_output(aggregate, facts, always_rows)?),
+                false => Output::Cells(Box::new(states.cell_output(aggregate, facts, always_rows)?)),
             };
             states.outputs.push(output);
         }
@@ -221,8 +222,9 @@ impl States {
     fn cell_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>, always_rows: bool) -> Result<CellOutput> {
         let (aggregate, shift) = without_shift(aggregate, facts)?;
         let (argument, mask) = self.argument(&aggregate, |expr| facts.is_nullable(expr));
+        let parts = aggregate.of_parts.map(|parts| self.total_of_counts(parts, &aggregate));
         let Some((argument, kind)) = argument else {
-            let count = Some(self.cell(Operation::Count, None, mask, &aggregate));
+            let count = parts.or_else(|| Some(self.cell(Operation::Count, None, mask, &aggregate)));
             return Ok(CellOutput { aggregate, count, value: None, shift });
         };
         let operation = match (operation(aggregate.function, &kind)?, self.arguments[argument].expr) {
@@ -244,8 +246,15 @@ impl States {
             operation if operation.is_of_texts() || operation == Operation::Spread => false,
             _ => mask.is_some() || !always_rows,
         };
-        let count = counts.then(|| self.cell(Operation::Count, None, mask, &aggregate));
+        let count = parts.or_else(|| counts.then(|| self.cell(Operation::Count, None, mask, &aggregate)));
         Ok(CellOutput { aggregate, count, value, shift })
+    }
+
+    /// The cell that adds up the counts of parts.
+    fn total_of_counts(&mut self, counts: Expr, aggregate: &Aggregate) -> usize {
+        let argument = self.argument_place(counts, None);
+        let operand = place_of(&mut self.operands, Operand { argument, form: Form::Signed });
+        self.cell(Operation::SumNarrow, Some(operand), None, aggregate)
     }
 
     fn log_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>) -> Result<Output> {

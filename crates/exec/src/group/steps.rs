@@ -22,9 +22,10 @@ pub(crate) fn in_two_steps(group: &Group, is_nullable: impl Fn(usize) -> bool) -
         distinct: false,
         ..aggregate.clone()
     });
-    let second = Group { predicates: Vec::new(), keys: keys.collect(), aggregates: aggregates.collect() };
+    let (keys_of_second, always) = (keys.collect(), group.always.clone());
+    let second = Group { predicates: Vec::new(), keys: keys_of_second, aggregates: aggregates.collect(), always };
     let keys = group.keys.iter().cloned().chain([value]).collect();
-    let first = Group { predicates: group.predicates.clone(), keys, aggregates: Vec::new() };
+    let first = Group { predicates: group.predicates.clone(), keys, aggregates: Vec::new(), always: Vec::new() };
     Some((first, second))
 }
 

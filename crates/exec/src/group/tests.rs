@@ -1,5 +1,7 @@
 //! Groupings of random rows against a model that knows nothing but maps.
 
+mod parts;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -387,7 +389,7 @@ fn random_group(data: &Data, random: &mut StdRng) -> Group {
         aggregate.skips_nulls = aggregate.function.takes_nulls() && random.random();
     }
     aggregates.truncate(random.random_range(0..5));
-    Group { predicates: Vec::new(), keys, aggregates }
+    Group { predicates: Vec::new(), keys, aggregates, always: Vec::new() }
 }
 
 fn expr_count(expr: &mut impl FnMut() -> Expr) -> usize {
@@ -506,6 +508,7 @@ fn computed(function: AggregateFunction, values: Vec<Value>, kind: &DataType) ->
                 values.iter().map(|value| if let Value::Bytes(bytes) = value { &**bytes } else { panic!("{value:?}") });
             Value::Bytes(texts.collect::<Vec<&[u8]>>().join(&b'|'))
         }
+        Function::ApproximateCount => panic!("an estimate has a test of its own"),
         Function::First => values[0].clone(),
         Function::Last => values[count - 1].clone(),
         Function::Nth => count.checked_add_signed(NTH as isize).map_or(Value::Null, |place| values[place].clone()),
@@ -723,7 +726,7 @@ fn random_distinct(random: &mut StdRng) -> (Data, Group) {
     });
     let argument = Some((Expr::Column(2), data.columns[2].kind.arrow()));
     let count = Aggregate { distinct: true, ..aggregate(AggregateFunction::Count, argument) };
-    let group = Group { predicates: Vec::new(), keys: keys.collect(), aggregates: vec![count] };
+    let group = Group { predicates: Vec::new(), keys: keys.collect(), aggregates: vec![count], always: Vec::new() };
     (data, group)
 }
 
@@ -783,7 +786,7 @@ fn distinct_values_are_counted_range_by_range() {
     for (keys, column) in [(vec![], 1), (vec![0], 1), (vec![1], 0)] {
         let key = |column| Key { expr: Expr::Column(column), kind: DataType::Int64, nullable: true };
         let keys = keys.into_iter().map(key).collect();
-        let group = Group { predicates: Vec::new(), keys, aggregates: vec![count(column)] };
+        let group = Group { predicates: Vec::new(), keys, aggregates: vec![count(column)], always: Vec::new() };
         let expected = model(&rows, &data, &[], &group);
         let request = request(group, Vec::new());
         let source: Arc<dyn BatchSource> = DistinctCounts::new(&table, &request).expect("heads").expect("lists");
@@ -914,7 +917,7 @@ fn many() -> (Data, Group) {
         |_| RecordBatch::try_new(Arc::clone(&schema), vec![column.array(&mut random, 8_000)]).expect("a column");
     let batches = (0..10).map(batch).collect();
     let key = Key { expr: Expr::Column(0), kind: DataType::Utf8View, nullable: false };
-    let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: Vec::new() };
+    let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: Vec::new(), always: Vec::new() };
     (Data { columns: vec![column], schema, batches }, group)
 }
 
@@ -983,7 +986,7 @@ fn a_grouping_is_a_source_of_another() {
         GroupBy::new(data.as_batches(), request(group.clone(), Vec::new())).expect("a grouping");
     let key = Key { expr: Expr::Column(1), kind: DataType::Int64, nullable: true };
     let texts = aggregate(AggregateFunction::Count, Some((Expr::Column(0), DataType::Utf8View)));
-    let outer = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![texts] };
+    let outer = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![texts], always: Vec::new() };
     let outer = GroupBy::new(inner, request(outer, Vec::new())).expect("a grouping");
     let mut expected: BTreeMap<usize, i128> = BTreeMap::new();
     let mut rows: BTreeMap<Vec<Value>, usize> = BTreeMap::new();
@@ -1004,7 +1007,7 @@ fn a_total_never_wraps() {
         let batches = Mutex::new(VecDeque::from([Ok(batch.clone())]));
         let source: Arc<dyn BatchSource> = Arc::new(Given { schema: Arc::clone(&schema), batches });
         let sum = aggregate(function, Some((Expr::Column(0), DataType::Decimal128(38, 0))));
-        let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum] };
+        let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum], always: Vec::new() };
         let group_by = GroupBy::new(source, request(group, Vec::new())).expect("a grouping");
         assert_eq!(run(&group_by, 1, false).expect_err("too large").kind(), ErrorKind::NumericOutOfRange);
     }
@@ -1045,7 +1048,7 @@ fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_ty
         let of = |by| aggregate(function, Some((Expr::Function(by), DataType::Int16)));
         let count = aggregate(AggregateFunction::Count, Some((Expr::Column(0), DataType::Int16)));
         let aggregates = (0..shifts.len()).map(of).chain([count]).collect();
-        Group { predicates: Vec::new(), keys: Vec::new(), aggregates }
+        Group { predicates: Vec::new(), keys: Vec::new(), aggregates, always: Vec::new() }
     };
     let numbers: Vec<i128> =
         data.rows().iter().filter_map(|row| if let Value::Number(n) = row[0] { Some(n) } else { None }).collect();
@@ -1067,7 +1070,7 @@ fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_ty
     }
     for (by, fits) in [(21_867, true), (21_868, false), (-23_868, true), (-23_869, false)] {
         let sum = aggregate(AggregateFunction::Sum, Some((Expr::Function(0), DataType::Int16)));
-        let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum] };
+        let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum], always: Vec::new() };
         for source in [data.as_table(50, &[]), data.as_batches()] {
             let group_by = GroupBy::new(source, request(group.clone(), vec![Arc::new(Plus(by))])).expect("a grouping");
             let found = run(&group_by, 1, false);
@@ -1089,7 +1092,7 @@ fn a_total_that_cannot_leave_64_bits_takes_no_more() {
         let data = Data { columns: vec![column], schema, batches };
         let key = Key { expr: Expr::Column(0), kind: DataType::Int64, nullable: false };
         let sum = aggregate(AggregateFunction::Sum, Some((Expr::Column(0), DataType::Int64)));
-        let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![sum] };
+        let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![sum], always: Vec::new() };
         let group_by = GroupBy::new(data.as_table(60, &[]), request(group, Vec::new())).expect("a grouping");
         let total = i128::from(number) * rows as i128;
         let expected = vec![Value::Number(number.into()), Value::Number(total)];
@@ -1129,7 +1132,41 @@ fn rows_without_columns_are_counted() {
     let batches = Mutex::new(VecDeque::from([Ok(batch.clone()), Ok(batch)]));
     let source: Arc<dyn BatchSource> = Arc::new(Given { schema, batches });
     let count = aggregate(AggregateFunction::Count, None);
-    let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![count] };
+    let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![count], always: Vec::new() };
     let group_by = GroupBy::new(source, request(group, Vec::new())).expect("a grouping");
     assert_eq!(run(&group_by, 2, false).expect("a count"), [[Value::Number(14)]]);
+}
+
+#[test]
+fn an_estimate_is_near_the_count_however_rows_are_gathered() {
+    for seed in 0..20 {
+        let mut random = StdRng::seed_from_u64(seed + 9_000);
+        let data = Data::random(&mut random);
+        let functions = functions_of(&data, &mut random);
+        let column = |column: usize| (Expr::Column(column), data.kind(Expr::Column(column)));
+        let places = 0..data.columns.len();
+        let key = (random.random_range(0..4) > 0).then(|| column(random.random_range(places.clone())));
+        let keys: Vec<Key> = key.into_iter().map(|(expr, kind)| Key { expr, kind, nullable: true }).collect();
+        let mut aggregates = Vec::new();
+        for argument in places.map(column) {
+            let filter = random.random::<bool>().then_some(Expr::Function(FILTER));
+            let count = Aggregate { distinct: true, ..aggregate(AggregateFunction::Count, Some(argument.clone())) };
+            let estimate = Aggregate::new(AggregateFunction::ApproximateCount, Some(argument), DataType::UInt64);
+            aggregates.extend([Aggregate { filter, ..count }, Aggregate { filter, ..estimate }]);
+        }
+        let group = Group { predicates: Vec::new(), keys, aggregates, always: Vec::new() };
+        let mut first: Option<Vec<Vec<Value>>> = None;
+        for (number, policy) in policies().into_iter().enumerate() {
+            let source = if number % 2 == 0 { data.as_batches() } else { data.as_table(700, &[]) };
+            let group_by = GroupBy::with_policy(source, request(group.clone(), as_dyn(&functions)), policy);
+            let found = run(&group_by.expect("a grouping"), random.random_range(1..4), false).expect("groups");
+            for row in &found {
+                for pair in row[group.keys.len()..].as_chunks::<2>().0 {
+                    let [Value::Number(count), Value::Number(estimate)] = pair else { panic!("{pair:?}") };
+                    assert!((count - estimate).abs() <= 1 + count / 20, "seed {seed}: {estimate} of {count}");
+                }
+            }
+            assert_eq!(*first.get_or_insert_with(|| found.clone()), found, "seed {seed}, {policy:?}");
+        }
+    }
 }

@@ -176,7 +176,7 @@ fn check_columns(table: &Table, rows: &[u64], columns: &[ArrayRef]) {
 fn count(table: &Arc<Table>, predicates: Vec<Predicate>) -> i64 {
     let aggregates = vec![Aggregate::new(AggregateFunction::Count, None, DataType::Int64)];
     let request = GroupRequest {
-        group: Group { predicates, keys: vec![], aggregates },
+        group: Group { predicates, keys: vec![], aggregates, always: vec![] },
         functions: vec![],
         schema: Arc::new(Schema::new(vec![Field::new("count", DataType::Int64, false)])),
         top: None,

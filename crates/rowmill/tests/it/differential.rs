@@ -225,6 +225,21 @@ fn random_join(random: &mut Random) -> String {
     }
 }
 
+/// Sets of keys; all keys are in one of them.
+fn random_sets(random: &mut Random, keys: &[&str]) -> String {
+    let all = keys.join(", ");
+    match random.below(3) {
+        0 => format!("ROLLUP ({all})"),
+        1 => format!("CUBE ({all})"),
+        _ => {
+            let some =
+                (0..1 + random.below(3)).map(|_| format!("({})", random.some_of(keys, 0, keys.len()).join(", ")));
+            let some: Vec<String> = some.collect();
+            format!("GROUPING SETS (({all}), {})", some.join(", "))
+        }
+    }
+}
+
 fn random_query(random: &mut Random) -> String {
     if random.below(4) == 0 {
         return random_join(random);
@@ -245,9 +260,12 @@ fn random_query(random: &mut Random) -> String {
     }
     let keys = random.some_of(KEYS, 0, 3);
     let aggregates = random.some_of(AGGREGATES, usize::from(keys.is_empty()), 3);
-    let items: Vec<&str> = keys.iter().chain(&aggregates).copied().collect();
+    let has_sets = !keys.is_empty() && random.below(4) == 0;
+    let numbers = keys.iter().filter(|_| has_sets).map(|key| format!("grouping({key})")).collect::<Vec<_>>();
+    let items: Vec<&str> = keys.iter().chain(&aggregates).copied().chain(numbers.iter().map(|key| &**key)).collect();
     let group = match keys.is_empty() {
         true => String::new(),
+        false if has_sets => format!(" GROUP BY {}", random_sets(random, &keys)),
         false => format!(" GROUP BY {}", keys.join(", ")),
     };
     let having = match random.below(6) {

@@ -22,6 +22,7 @@ pub(super) fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         }
         Node::Filter { input, .. } => of(input) * FILTER,
         Node::Project { input, .. } => of(input),
+        Node::Expand(expand) => of(&expand.input) * expand.sets.len() as f64,
         Node::Group { group, .. } if group.keys.is_empty() => 1.0,
         Node::Group { input, .. } => of(input) * GROUP,
         Node::Sort { input, rows, .. } | Node::Limit { input, rows, .. } => {
@@ -65,6 +66,7 @@ pub(super) fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Filter { input, .. } | Node::Project { input, .. } => whole_count(input, tables),
         Node::Join(join) => whole_count(&join.build, tables).max(whole_count(&join.probe, tables)),
         Node::Union { inputs, .. } => inputs.iter().map(|input| whole_count(input, tables)).sum(),
+        Node::Expand(expand) => whole_count(&expand.input, tables) * expand.sets.len() as f64,
         Node::Group { .. } | Node::Sort { .. } | Node::Limit { .. } | Node::Foreign(_) => row_count(node, tables),
     }
 }

@@ -17,19 +17,21 @@ use datafusion::logical_expr::logical_plan::Aggregate as AggregateNode;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use rowmill_plan::{self as plan, AggregateFunction, Node, is_aggregated, is_key_kind};
 
+use super::grouping_sets::key_sets;
 use super::join::JoinSpec;
 use super::lowering::Lowerer;
 use super::rows::Rows;
 use crate::semantics::total_error;
 
 /// One aggregate of a statement.
-struct Call {
-    function: AggregateFunction,
+#[derive(Clone)]
+pub(super) struct Call {
+    pub(super) function: AggregateFunction,
     /// Over the columns of the rows below, and its type; of rows without.
     argument: Option<(Expr, DataType)>,
     /// What the function needs to know besides.
     parameter: Option<ArrayRef>,
-    distinct: bool,
+    pub(super) distinct: bool,
     /// The values by which those of the argument are ordered, over the columns of the rows below, and their types.
     order: Vec<(SortExpr, DataType)>,
     skips_nulls: bool,
@@ -47,20 +49,25 @@ struct Part {
 
 impl Lowerer<'_> {
     pub(super) fn group(&mut self, aggregate: &AggregateNode, input: &Rows) -> Result<Option<Rows>> {
-        let (schema, key_count) = (aggregate.schema.inner(), aggregate.group_expr.len());
-        if schema.fields().len() != key_count + aggregate.aggr_expr.len() {
+        let (exprs, sets) = match aggregate.group_expr.as_slice() {
+            [Expr::GroupingSet(set)] => match key_sets(set) {
+                Some((exprs, sets)) => (exprs, Some(sets)),
+                None => return Ok(None),
+            },
+            exprs if exprs.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) => return Ok(None),
+            exprs => (exprs.to_vec(), None),
+        };
+        let (fields, first_call) = (aggregate.schema.fields(), exprs.len() + usize::from(sets.is_some()));
+        if fields.len() != first_call + aggregate.aggr_expr.len() {
             return Ok(None);
         }
         let below = aggregate.input.schema();
-        let mut keys = Vec::with_capacity(key_count);
-        for expr in &aggregate.group_expr {
-            if matches!(expr, Expr::GroupingSet(_)) {
-                return Ok(None);
-            }
-            keys.push(input.resolve(expr.clone(), below)?);
+        let mut keys = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            keys.push(input.resolve(expr, below)?);
         }
         let mut calls = Vec::with_capacity(aggregate.aggr_expr.len());
-        for (expr, field) in aggregate.aggr_expr.iter().zip(&schema.fields()[key_count..]) {
+        for (expr, field) in aggregate.aggr_expr.iter().zip(&fields[first_call..]) {
             let Expr::AggregateFunction(call) = expr.clone().unalias() else { return Ok(None) };
             let Some(call) = call_of(&call, field.data_type(), below, input)? else { return Ok(None) };
             calls.push(call);
@@ -68,7 +75,11 @@ impl Lowerer<'_> {
         let arguments = calls.iter().flat_map(Call::exprs);
         let asked: Vec<Expr> = keys.iter().chain(arguments).cloned().collect();
         let Some(input) = self.settled(input.clone(), &asked)? else { return Ok(None) };
-        let Some(keys) = self.keys(keys, &schema.fields()[..key_count], &input)? else { return Ok(None) };
+        let fields = &fields[..first_call];
+        if let Some(sets) = sets {
+            return self.grouping_sets(sets, fields, keys, &calls, &input);
+        }
+        let Some(keys) = self.keys(keys, fields, &input)? else { return Ok(None) };
         let is_table = matches!(&**input.node(), Node::Scan(scan) if scan.predicates.is_empty());
         if is_table && calls.iter().any(Call::is_of_distinct_values) && calls.iter().all(|call| call.filter.is_none()) {
             return self.in_parts(&keys, &calls, &input);
@@ -77,7 +88,12 @@ impl Lowerer<'_> {
         self.grouping(&keys, &all, &calls, &input)
     }
 
-    fn keys(&mut self, exprs: Vec<Expr>, fields: &[Arc<Field>], input: &Rows) -> Result<Option<Vec<plan::Key>>> {
+    pub(super) fn keys(
+        &mut self,
+        exprs: Vec<Expr>,
+        fields: &[Arc<Field>],
+        input: &Rows,
+    ) -> Result<Option<Vec<plan::Key>>> {
         let mut keys = Vec::with_capacity(exprs.len());
         for (expr, field) in exprs.into_iter().zip(fields) {
             let Some(key) = self.key(expr, field.data_type().clone(), input)? else { return Ok(None) };
@@ -135,7 +151,7 @@ impl Lowerer<'_> {
     }
 
     /// An aggregate of a statement as one of the engine.
-    fn aggregate(&mut self, call: &Call, input: &Rows) -> Result<Option<plan::Aggregate>> {
+    pub(super) fn aggregate(&mut self, call: &Call, input: &Rows) -> Result<Option<plan::Aggregate>> {
         let argument = match &call.argument {
             None => None,
             Some((expr, of)) => {
@@ -166,14 +182,30 @@ impl Lowerer<'_> {
         }))
     }
 
-    fn grouped(&mut self, keys: Vec<plan::Key>, aggregates: Vec<plan::Aggregate>, input: &Rows) -> Result<Rows> {
+    pub(super) fn grouped(
+        &mut self,
+        keys: Vec<plan::Key>,
+        aggregates: Vec<plan::Aggregate>,
+        input: &Rows,
+    ) -> Result<Rows> {
+        self.grouped_always(keys, aggregates, Vec::new(), input)
+    }
+
+    /// As [`Lowerer::grouped`], with groups that are there even without rows.
+    pub(super) fn grouped_always(
+        &mut self,
+        keys: Vec<plan::Key>,
+        aggregates: Vec<plan::Aggregate>,
+        always: Vec<ArrayRef>,
+        input: &Rows,
+    ) -> Result<Rows> {
         let of_keys = keys.iter().map(|key| Field::new("", key.kind.clone(), key.nullable));
         let of_aggregates = aggregates
             .iter()
             .map(|aggregate| Field::new("", aggregate.kind.clone(), aggregate.function != AggregateFunction::Count));
         let fields: Vec<Arc<Field>> = of_keys.chain(of_aggregates).map(Arc::new).collect();
         let names = self.named(&fields)?;
-        let group = plan::Group { predicates: Vec::new(), keys, aggregates };
+        let group = plan::Group { predicates: Vec::new(), keys, aggregates, always };
         let schema = Arc::new(Schema::new(names.fields().clone()));
         let node = Node::Group { input: Arc::clone(input.node()), group, schema };
         Ok(Rows::new(node, names, true))
@@ -182,7 +214,13 @@ impl Lowerer<'_> {
 
 impl Call {
     /// What it reads of a row.
-    fn exprs(&self) -> impl Iterator<Item = &Expr> {
+    pub(super) fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
+        let order = self.order.iter_mut().map(|(order, _)| &mut order.expr);
+        self.argument.iter_mut().map(|(expr, _)| expr).chain(order).chain(&mut self.filter)
+    }
+
+    /// What it reads of a row.
+    pub(super) fn exprs(&self) -> impl Iterator<Item = &Expr> {
         let order = self.order.iter().map(|(order, _)| &order.expr);
         self.argument.iter().map(|(expr, _)| expr).chain(order).chain(&self.filter)
     }
@@ -229,6 +267,7 @@ fn function_of(name: &str, kind: &DataType) -> Option<AggregateFunction> {
         "first_value" => Function::First,
         "last_value" => Function::Last,
         "nth_value" => Function::Nth,
+        "approx_distinct" => Function::ApproximateCount,
         _ => return None,
     })
 }
@@ -257,7 +296,10 @@ fn call_of(call: &AggregateCall, kind: &DataType, below: &DFSchema, input: &Rows
         return Ok(None);
     }
     // Of distinct values these are what they are of all.
-    let is_same = matches!(function, Function::Min | Function::Max | Function::BitAnd | Function::BitOr);
+    let is_same = matches!(
+        function,
+        Function::Min | Function::Max | Function::BitAnd | Function::BitOr | Function::ApproximateCount
+    );
     let distinct = params.distinct && !is_same;
     if distinct && !is_computed_of_distinct(function) {
         return Ok(None);

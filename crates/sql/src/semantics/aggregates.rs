@@ -27,6 +27,7 @@ use arrow::datatypes::{
 };
 use arrow::datatypes::{Decimal128Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::functions_aggregate::approx_distinct::approx_distinct_udaf;
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, Cast};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -42,9 +43,11 @@ use self::total::{Finish, Summand};
 use super::arithmetic::checked;
 use crate::errors::type_name;
 
-/// `sum` and `avg`.
+/// `sum` and `avg`, and `approx_distinct` with the name that it has elsewhere.
 pub(crate) fn functions() -> Vec<Arc<AggregateUDF>> {
-    [Finish::Sum, Finish::Average].map(|finish| Arc::new(AggregateUDF::from(Totaling::new(finish)))).to_vec()
+    let totaling = [Finish::Sum, Finish::Average].map(|finish| AggregateUDF::from(Totaling::new(finish)));
+    let estimate = AggregateUDF::clone(&approx_distinct_udaf()).with_aliases(["approx_count_distinct"]);
+    totaling.into_iter().chain([estimate]).map(Arc::new).collect()
 }
 
 /// What the error says of a total of values of `kind` that `function` cannot hold.

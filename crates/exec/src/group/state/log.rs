@@ -28,6 +28,7 @@ use rowmill_plan::{Aggregate, AggregateFunction, Expr, Key, SortKey};
 use super::add::{Grouped, Groups};
 use super::first::{Direction, Firsts, OrderColumn};
 use super::middle::{median, quantile};
+use super::registers::{self, STRIDE, estimates, put, registers};
 use super::{Finished, States};
 use crate::group::facts::Facts;
 use crate::group::index::Index;
@@ -43,6 +44,9 @@ const ROWS_AT_ONCE: usize = 1 << 10;
 
 /// Rows of which a small table remembers that they were met.
 const ROWS_REMEMBERED: usize = 1 << 14;
+
+/// Registers of which a table remembers that they are in use: those of a dozen large groups.
+const REGISTERS_REMEMBERED: usize = 1 << 18;
 
 /// Rows that are not looked up after those that were remembered were hardly met again.
 const ROWS_PAST_TABLE: usize = 1 << 18;
@@ -63,6 +67,8 @@ enum LogOutput {
     Text(String, DataType),
     /// The value that is at a place of the order; the last one is at -1.
     At(i64, DataType),
+    /// About how many distinct values there are.
+    Estimate,
 }
 
 /// Which values stay in a log.
@@ -75,6 +81,8 @@ pub(super) enum Kept {
     First,
     /// As [`Kept::First`], and of several the one that comes last.
     LastOfFirst,
+    /// None: what registers.rs makes of them.
+    Registers,
 }
 
 /// What a log reads of rows: the same is one log.
@@ -105,9 +113,11 @@ pub(in crate::group) struct Log {
 
 /// Whether an aggregate needs the values themselves.
 pub(super) fn needs_values(aggregate: &Aggregate) -> bool {
-    use AggregateFunction::{Array, BitAnd, BitOr, First, Last, Max, Median, Min, Nth, Quantile, Text};
+    use AggregateFunction::{
+        ApproximateCount, Array, BitAnd, BitOr, First, Last, Max, Median, Min, Nth, Quantile, Text,
+    };
     match aggregate.function {
-        Median | Quantile | Array | Text | First | Last | Nth => true,
+        Median | Quantile | Array | Text | First | Last | Nth | ApproximateCount => true,
         // A value that counts twice changes nothing.
         Min | Max | BitAnd | BitOr => false,
         _ => aggregate.distinct,
@@ -116,7 +126,7 @@ pub(super) fn needs_values(aggregate: &Aggregate) -> bool {
 
 /// The order and the choice of an aggregate's values: the last one of an order is the first one of its reverse.
 pub(super) fn choice(aggregate: &Aggregate) -> (Vec<(Expr, Direction)>, Kept) {
-    use AggregateFunction::{Array, First, Last, Nth, Text};
+    use AggregateFunction::{ApproximateCount, Array, First, Last, Nth, Text};
     let function = aggregate.function;
     let order = aggregate.order.iter().map(|order| {
         let direction = Direction { descending: order.descending, nulls_first: order.nulls_first };
@@ -126,6 +136,7 @@ pub(super) fn choice(aggregate: &Aggregate) -> (Vec<(Expr, Direction)>, Kept) {
     let kept = match function {
         First => Kept::First,
         Last => Kept::LastOfFirst,
+        ApproximateCount => Kept::Registers,
         _ if aggregate.distinct => Kept::Distinct,
         _ => Kept::All,
     };
@@ -148,9 +159,15 @@ impl Log {
                 held.push(*argument);
             }
         }
+        let layout = match (reads.kept, columns) {
+            (Kept::Registers, [value, ..]) => {
+                Layout::of_values(&[Key { kind: registers::KIND, nullable: false, ..value.clone() }])?
+            }
+            _ => Layout::of_values(columns)?,
+        };
         Ok(Log {
             held,
-            layout: Layout::of_values(columns)?,
+            layout,
             kind: columns[0].kind.clone(),
             reads,
             outputs: Vec::new(),
@@ -200,6 +217,7 @@ impl Log {
                 let place = parameter.and_then(|place| place.as_primitive_opt::<Int64Type>()).ok_or_else(lacking)?;
                 LogOutput::At(place.value(0), kind)
             }
+            AggregateFunction::ApproximateCount => LogOutput::Estimate,
             _ => {
                 let argument = Some((Expr::Column(0), self.kind.clone()));
                 let of_values = Aggregate { argument, distinct: false, filter: None, ..aggregate.clone() };
@@ -214,6 +232,7 @@ impl Log {
     pub(super) fn kind_of(&self, number: usize) -> &DataType {
         match &self.outputs[number] {
             LogOutput::Count => &DataType::Int64,
+            LogOutput::Estimate => &DataType::UInt64,
             LogOutput::Cells(number) => &self.distinct_aggregates[*number].kind,
             LogOutput::Median(kind)
             | LogOutput::Quantile(_, kind)
@@ -237,7 +256,11 @@ impl Log {
         let of = |argument: usize| {
             arguments[argument].as_ref().ok_or_else(|| Error::internal("a log reads what was not prepared"))
         };
-        let held: Vec<Values> = self.held.iter().map(|argument| of(*argument).cloned()).collect::<Result<_>>()?;
+        let held = self.held.iter().map(|argument| match self.reads.kept {
+            Kept::Registers => registers(of(*argument)?),
+            _ => of(*argument).cloned(),
+        });
+        let held: Vec<Values> = held.collect::<Result<_>>()?;
         let order = self.reads.order.iter().filter(|_| self.keeps_first());
         let order = order.map(|(argument, direction)| OrderColumn::new(of(*argument)?, *direction));
         Ok(Logged { values: KeyValues::of_some(&self.layout, &held, rows)?, order: order.collect::<Result<_>>()? })
@@ -276,6 +299,14 @@ impl Log {
                 memory.grow(Index::bytes_for(rows))?;
                 with_shape!(self.layout.shape, shape => self.each_once(shape, pages, texts))
             }
+            false if self.reads.kept == Kept::Registers => {
+                memory.grow(Index::bytes_for(rows))?;
+                let (mut index, mut once) = (Index::with_room_for(rows), Vec::with_capacity(words));
+                for page in pages {
+                    page.chunks_exact(STRIDE).for_each(|row| put(row, &mut once, 0, &mut index));
+                }
+                once
+            }
             false => pages.concat(),
         };
         if self.keeps_first() {
@@ -288,7 +319,7 @@ impl Log {
             true => self.in_order(rows, &starts),
             false => rows,
         };
-        let column = match is_of(|output| !matches!(output, LogOutput::Count)) {
+        let column = match is_of(|output| !matches!(output, LogOutput::Count | LogOutput::Estimate)) {
             true => self.column(&rows, &starts, texts, memory)?,
             false => new_empty_array(&self.kind),
         };
@@ -307,6 +338,7 @@ impl Log {
             LogOutput::Array(kind) => list(&column, &starts, kind),
             LogOutput::Text(between, kind) => joined(&column, &starts, between, kind, memory),
             LogOutput::At(place, _) => at(&column, &starts, *place),
+            LogOutput::Estimate => Ok(estimates(&rows, &starts)),
         };
         self.outputs.iter().map(of).collect()
     }
@@ -548,7 +580,7 @@ impl LogRows {
             let firsts = self.firsts.find(order, log.reads.kept == Kept::LastOfFirst, all, groups);
             places = firsts.map(|(place, _)| place as usize).collect();
         } else if let Some(weights) = rows.weights
-            && !log.is_distinct()
+            && log.reads.kept == Kept::All
         {
             let each = |place: usize| std::iter::repeat_n(place, weights[place] as usize);
             places = places.into_iter().flat_map(each).collect();
@@ -578,6 +610,9 @@ impl LogRows {
             self.memory.grow(((room - self.rows.capacity()) * size_of::<u64>()) as u64)?;
             self.rows.reserve_exact(room - self.rows.len());
         }
+        if log.reads.kept == Kept::Registers {
+            return self.take_registers(chunk);
+        }
         if !log.is_distinct() || self.past_table > 0 {
             self.past_table = self.past_table.saturating_sub(rows);
             values.settle(chunk, texts)?;
@@ -597,6 +632,23 @@ impl LogRows {
         }
         self.looked_up += rows;
         with_shape!(log.layout.shape, shape => self.take_new(shape, log.layout.stride, values, chunk, texts))
+    }
+
+    /// Adds rows of registers, each to that which is remembered, if there is one.
+    fn take_registers(&mut self, chunk: &[u64]) -> Result<()> {
+        let (rows, remembered) = (chunk.len() / STRIDE, (self.rows.len() - self.first_remembered) / STRIDE);
+        let room = self.index.room();
+        if remembered + rows > room && room >= REGISTERS_REMEMBERED {
+            self.forget();
+        } else if remembered + rows > room {
+            let more = (room * 4).clamp(ROWS_REMEMBERED, REGISTERS_REMEMBERED);
+            self.memory.grow(Index::bytes_for(more))?;
+            let known = &self.rows[self.first_remembered..];
+            self.index.grow(more, |number| registers::hash(&known[number as usize * STRIDE..]));
+        }
+        let (rows, index) = (&mut self.rows, &mut self.index);
+        chunk.chunks_exact(STRIDE).for_each(|row| put(row, rows, self.first_remembered, index));
+        Ok(())
     }
 
     fn take_new<S: KeyShape>(

@@ -7,7 +7,7 @@ use rowmill_plan::AggregateFunction;
 use super::finish::{Finished, i128_of};
 use super::fold::{Fold, SumFloat};
 use super::text::text_at;
-use super::{BitOrder, CellOutput, Operation, Output, States, wide_number};
+use super::{BitOrder, Operation, Output, States, wide_number};
 use crate::group::bits::{Bits, bits_of, width_of};
 use crate::group::rank::{Rank, float_rank, text_rank};
 use crate::group::texts::TextStore;
@@ -16,8 +16,8 @@ impl States {
     /// Whether groups of one rank by an aggregate are equal in it; none if there is no rank.
     pub(in crate::group) fn has_exact_ranks(&self, aggregate: usize) -> Option<bool> {
         match &self.outputs[aggregate] {
-            Output::Cells(CellOutput { value, .. }) => {
-                let operation = value.map(|value| self.cells[value].operation);
+            Output::Cells(output) => {
+                let operation = output.value.map(|value| self.cells[value].operation);
                 let is_wide = matches!(operation, Some(Operation::LeastWide | Operation::GreatestWide));
                 Some(!is_wide && !operation.is_some_and(Operation::is_of_texts))
             }

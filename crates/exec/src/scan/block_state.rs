@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use parking_lot::Mutex;
 use rowmill_base::Result;
-use rowmill_storage::chunk::{Chunk, CodeSet, Encoding, ReadMeter, Verdict};
+use rowmill_storage::chunk::{Chunk, CodeSet, Encoding, ReadMeter, ValueSet, Verdict};
 use rowmill_storage::strings::StringWindow;
 use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
 
@@ -58,7 +58,9 @@ pub(crate) struct BlockState {
     settled: Vec<OnceLock<Settled>>,
     /// Held while a condition is settled: whoever else needs it waits, which is cheaper than doing the same.
     settling: Mutex<()>,
-    /// The places of the filter's conjuncts in the order in which they are asked.
+    /// One more condition, numbered behind those of the filter.
+    bound: Option<Condition>,
+    /// The places of the conjuncts in the order in which they are asked; that of the bound is behind those of the filter.
     order: OnceLock<Vec<usize>>,
     reads: Arc<ReadMeter>,
 }
@@ -74,8 +76,17 @@ impl BlockState {
             row_numbers: OnceLock::new(),
             settled: (0..filter.tests()).map(|_| OnceLock::new()).collect(),
             settling: Mutex::new(()),
+            bound: None,
             order: OnceLock::new(),
         }
+    }
+
+    /// The same block of whose rows only those are asked for whose value in `column` is one of `values` too.
+    pub(crate) fn with_bound(mut self, column: usize, values: ValueSet) -> Self {
+        let id = self.settled.len();
+        self.settled.push(OnceLock::new());
+        self.bound = Some(Condition::Column(ColumnCondition { id, column, test: Test::Values(values) }));
+        self
     }
 
     fn column(&self, table: &TableDef, index: usize) -> Result<&Column> {
@@ -124,13 +135,61 @@ impl BlockState {
 
     /// Leaves of the rows in `mask` those that pass the filter.
     pub(crate) fn filter(&self, table: &TableDef, filter: &Filter, mask: &mut RowMask) -> Result<()> {
-        for conjunct in self.order(table, filter)? {
+        let order = self.order(table, filter)?;
+        for (step, place) in order.iter().enumerate() {
             if mask.is_empty() {
                 break;
             }
-            self.apply(table, &filter.conjuncts()[*conjunct], mask)?;
+            let conjunct = self.conjunct(filter, *place);
+            if let Condition::Column(column) = conjunct {
+                self.settle_for_few(table, filter, &order[..step], column, mask)?;
+            }
+            self.apply(table, conjunct, mask)?;
         }
         Ok(())
+    }
+
+    fn conjunct<'c>(&'c self, filter: &'c Filter, place: usize) -> &'c Condition {
+        match filter.conjuncts().get(place) {
+            Some(conjunct) => conjunct,
+            None => self.bound.as_ref().expect("a place behind the filter's is that of the bound"),
+        }
+    }
+
+    /// Settles a LIKE for the texts of those rows alone that pass the conjuncts asked before it, if the rows of a frame that
+    /// did so, those in `mask`, say that they are few. They are looked for in the whole block, for a text that frames share
+    /// is then decoded once.
+    fn settle_for_few(
+        &self,
+        table: &TableDef,
+        filter: &Filter,
+        before: &[usize],
+        condition: &ColumnCondition,
+        mask: &RowMask,
+    ) -> Result<()> {
+        /// Values of a list that are asked in the time in which one is picked and asked.
+        const VALUES_PER_PICK: usize = 16;
+        let Test::Like { pattern, negated } = &condition.test else { return Ok(()) };
+        let (slot, Column::Stored(chunk)) = (&self.settled[condition.id], self.column(table, condition.column)?) else {
+            return Ok(());
+        };
+        let rows = self.about_rows(mask);
+        if slot.get().is_some() || rows * VALUES_PER_PICK > chunk.distinct().unwrap_or_default() {
+            return Ok(());
+        }
+        let mut left = RowMask::all(0..self.block.rows());
+        before.iter().try_for_each(|place| self.apply(table, self.conjunct(filter, *place), &mut left))?;
+        let mut test = |window: StringWindow<'_>, truth: &mut [bool]| find_like(pattern, *negated, window, truth);
+        if let Some(codes) = chunk.codes_where_of(&mut test, &left)? {
+            slot.get_or_init(|| settled_by(codes));
+        }
+        Ok(())
+    }
+
+    /// As many rows of the block as there would be if all of it were like the range of `mask`.
+    fn about_rows(&self, mask: &RowMask) -> usize {
+        let share = mask.count() as f64 / mask.rows().len() as f64;
+        (share * self.block.rows() as f64) as usize
     }
 
     fn apply(&self, table: &TableDef, condition: &Condition, mask: &mut RowMask) -> Result<()> {
@@ -180,20 +239,18 @@ impl BlockState {
         else {
             return Ok(false);
         };
-        let share = mask.count() as f64 / mask.rows().len() as f64;
-        Ok(is_cheaper_by_rows(chunk, (share * self.block.rows() as f64) as usize))
+        Ok(is_cheaper_by_rows(chunk, self.about_rows(mask)))
     }
 
     fn look_up(&self, table: &TableDef, condition: &ColumnCondition, mask: &mut RowMask) -> Result<()> {
         match (&condition.test, self.column(table, condition.column)?) {
-            (Test::Like { pattern, negated }, Column::Stored(chunk)) => retain_like(chunk, pattern, *negated, mask),
             (Test::Predicate(predicate), Column::Stored(_)) => {
                 let positions = mask.positions();
                 let truth = evaluate(predicate, positions.len(), &mut |column| self.take(table, column, &positions))?;
                 mask.keep(&selected(&truth));
                 Ok(())
             }
-            (Test::Values(_), _) | (_, Column::Missing) => {
+            (Test::Values(_) | Test::Like { .. }, _) | (_, Column::Missing) => {
                 unreachable!("rows are looked up for what a list is long for")
             }
         }
@@ -220,9 +277,10 @@ impl BlockState {
         if let Some(order) = self.order.get() {
             return Ok(order);
         }
-        let mut ranked = Vec::with_capacity(filter.conjuncts().len());
-        for (place, conjunct) in filter.conjuncts().iter().enumerate() {
-            ranked.push((self.estimate(table, conjunct)?.rank(), place));
+        let conjuncts = filter.conjuncts().len() + usize::from(self.bound.is_some());
+        let mut ranked = Vec::with_capacity(conjuncts);
+        for place in 0..conjuncts {
+            ranked.push((self.estimate(table, self.conjunct(filter, place))?.rank(), place));
         }
         ranked.sort_by(|(left, _), (right, _)| left.total_cmp(right));
         Ok(self.order.get_or_init(|| ranked.into_iter().map(|(_, place)| place).collect()))
@@ -371,11 +429,17 @@ fn settle(chunk: &Chunk, condition: &ColumnCondition) -> Result<Settled> {
         }
     }
     Ok(match codes_of_column(chunk, condition)? {
-        Some(codes) if codes.is_empty() => Settled::All(false),
-        Some(codes) if codes.is_full() => Settled::All(true),
-        Some(codes) => Settled::Codes(codes),
+        Some(codes) => settled_by(codes),
         None => Settled::Rows,
     })
+}
+
+fn settled_by(codes: CodeSet) -> Settled {
+    match (codes.is_empty(), codes.is_full()) {
+        (true, _) => Settled::All(false),
+        (_, true) => Settled::All(true),
+        _ => Settled::Codes(codes),
+    }
 }
 
 /// Sets the truth of each text of a window.

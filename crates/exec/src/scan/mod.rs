@@ -177,12 +177,7 @@ impl TableScan {
         match part.origin {
             Origin::Block(block) => {
                 let shared = part.enter(|| SharedBlock {
-                    state: BlockState::new(
-                        &self.source.blocks()[block],
-                        self.table(),
-                        &self.filter,
-                        &self.metrics.reads,
-                    ),
+                    state: self.begin(block),
                     filters: BlockFilters::new(&self.offered.read()),
                 });
                 let batch = match self.may_hold(block, &shared, rows.len()) {
@@ -195,6 +190,16 @@ impl TableScan {
                 batch
             }
             Origin::Run(run) => self.read_run(&self.source.runs()[run], rows),
+        }
+    }
+
+    /// A block before anything of it was read. Rows behind the bound of the order are left out with those that fail the filter.
+    fn begin(&self, block: usize) -> BlockState {
+        let block = &self.source.blocks()[block];
+        let state = BlockState::new(block, self.table(), &self.filter, &self.metrics.reads);
+        match self.top.as_ref().and_then(|top| top.bound(self.table())) {
+            Some((column, values)) => state.with_bound(column, values),
+            None => state,
         }
     }
 

@@ -6,8 +6,9 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int16Array, Int64Array, StringViewArray,
     UInt32Array,
 };
-use arrow::compute::take;
+use arrow::compute::{SortOptions, concat, take};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, UInt64Type};
+use arrow::row::{RowConverter, SortField};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use roaring::RoaringBitmap;
@@ -16,7 +17,7 @@ use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Group, Predicate};
 use rowmill_storage::{TableSource, repeat_missing};
 
 use super::block_state::selected;
-use super::{ScanRequest, TableScan};
+use super::{ScanRequest, TableScan, TopKey, TopRequest};
 use crate::group::{GroupBy, GroupRequest};
 use crate::predicate::evaluate;
 use crate::testing::Table;
@@ -138,11 +139,18 @@ fn rows_that_pass(table: &Table, predicates: &[Predicate]) -> Vec<u64> {
 }
 
 fn scan(table: &Arc<Table>, predicates: Vec<Predicate>) -> Vec<u64> {
+    let mut numbers = scan_for(table, predicates, None);
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The numbers of the rows that a scan gives, of those of a block in their order.
+fn scan_for(table: &Arc<Table>, predicates: Vec<Predicate>, top: Option<TopRequest>) -> Vec<u64> {
     let request = ScanRequest {
         columns: (0..KINDS.len()).collect(),
         predicates,
         limit: None,
-        top: None,
+        top,
         batch_rows: 1000,
         row_numbers: true,
         cancel: Cancel::new(),
@@ -155,7 +163,6 @@ fn scan(table: &Arc<Table>, predicates: Vec<Predicate>) -> Vec<u64> {
         check_columns(table, rows, batch.columns());
         numbers.extend_from_slice(rows);
     }
-    numbers.sort_unstable();
     numbers
 }
 
@@ -205,6 +212,92 @@ fn scans_and_counts_agree_with_asking_every_row() {
             let expected = rows_that_pass(&table, &predicates);
             assert_eq!(scan(&table, predicates.clone()), expected, "seed {seed}: {predicates:?}");
             assert_eq!(count(&table, predicates.clone()), expected.len() as i64, "seed {seed}: {predicates:?}");
+        }
+    }
+}
+
+/// The rows `numbers` of a column.
+fn values_of(table: &Table, column: usize, numbers: &[u64]) -> ArrayRef {
+    let parts = table.blocks().iter().enumerate().map(|(index, block)| {
+        let first = block.first_row().0;
+        let places = numbers.iter().filter(|number| (first..block.end_row().0).contains(number));
+        let places = UInt32Array::from_iter_values(places.map(|number| (number - first) as u32));
+        match table.values(index, column) {
+            Some(values) => take(values, &places, None).expect("rows of the block"),
+            None => repeat_missing(None, &KINDS[column].arrow(), places.len()).expect("a NULL for each"),
+        }
+    });
+    let parts: Vec<ArrayRef> = parts.collect();
+    concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).expect("parts of one column")
+}
+
+#[test]
+fn the_first_rows_of_an_order_are_among_those_given() {
+    for seed in 0..100 {
+        let rng = &mut SmallRng::seed_from_u64(seed);
+        let values = [5, 60, 5000][rng.random_range(0..3)];
+        let table = table(rng, values);
+        for _ in 0..6 {
+            let all: Vec<usize> = (0..KINDS.len()).collect();
+            let predicates: Vec<Predicate> =
+                (0..rng.random_range(0..3)).map(|_| predicate(rng, &all, values, 1)).collect();
+            let keys = (0..rng.random_range(1..3)).map(|_| TopKey {
+                column: rng.random_range(0..KINDS.len()),
+                descending: rng.random(),
+                nulls_first: rng.random(),
+            });
+            let top = TopRequest { keys: keys.collect(), rows: rng.random_range(1..20) };
+            let fields = top.keys.iter().map(|key| {
+                let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
+                SortField::new_with_options(KINDS[key.column].arrow(), options)
+            });
+            let converter = RowConverter::new(fields.collect()).expect("columns with an order");
+            let first = |numbers: &[u64]| {
+                let columns: Vec<ArrayRef> =
+                    top.keys.iter().map(|key| values_of(&table, key.column, numbers)).collect();
+                let rows = converter.convert_columns(&columns).expect("columns of one length");
+                let mut rows: Vec<_> = rows.iter().map(|row| row.owned()).collect();
+                rows.sort();
+                rows.truncate(top.rows);
+                rows
+            };
+            let expected = rows_that_pass(&table, &predicates);
+            let given = scan_for(&table, predicates.clone(), Some(top.clone()));
+            assert!(given.iter().all(|number| expected.binary_search(number).is_ok()), "seed {seed}: {predicates:?}");
+            assert_eq!(first(&given), first(&expected), "seed {seed}: {predicates:?} by {top:?}");
+        }
+    }
+}
+
+#[test]
+fn a_pattern_is_asked_of_few_rows_as_of_all() {
+    for seed in 0..60 {
+        let rng = &mut SmallRng::seed_from_u64(seed);
+        let shape = |values, null_in| Shape { values, run: 1, null_in };
+        let blocks = (0..2).map(|_| {
+            let columns = KINDS.iter().enumerate().map(|(place, kind)| {
+                let values = if place == 0 { 400 } else { 20_000 };
+                column(kind, shape(values, [0, 9][rng.random_range(0..2)]), 9000, rng)
+            });
+            (columns.collect(), RoaringBitmap::new())
+        });
+        let blocks: Vec<(Vec<ArrayRef>, RoaringBitmap)> = blocks.collect();
+        let table = Table::new(&KINDS, None, blocks);
+        for pattern in ["%google%", "%o_gle%1%", "%", "%7", "%ф_т%", "\\%%"] {
+            let less = Predicate::Compare {
+                column: 0,
+                op: CompareOp::Less,
+                value: of_numbers(&KINDS[0], &[Some(rng.random_range(0..30))]),
+            };
+            let like = |column: usize, rng: &mut SmallRng| Predicate::Like {
+                column,
+                pattern: pattern.to_owned(),
+                negated: rng.random(),
+                ignore_case: false,
+            };
+            let predicates = vec![like(4, rng), less, like(5, rng)];
+            let expected = rows_that_pass(&table, &predicates);
+            assert_eq!(scan(&table, predicates.clone()), expected, "seed {seed}: {predicates:?}");
         }
     }
 }

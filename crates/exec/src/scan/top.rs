@@ -16,7 +16,7 @@ use arrow::error::ArrowError;
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result, SqlType};
-use rowmill_storage::chunk::Chunk;
+use rowmill_storage::chunk::{Chunk, ValueSet};
 use rowmill_storage::{Block, TableDef};
 
 /// One of the columns that rows are ordered by.
@@ -106,6 +106,19 @@ impl Top {
         let (end, bound) = (Scalar::new(end), Scalar::new(bound));
         let is_behind = if first.descending { cmp::lt(&end, &bound) } else { cmp::gt(&end, &bound) };
         Ok(is_behind.is_ok_and(|is_behind| !(is_behind.is_valid(0) && is_behind.value(0))))
+    }
+
+    /// The column that rows are ordered by first and the values of it that are not behind the bound; `None` as long as there
+    /// is no bound.
+    pub(super) fn bound(&self, table: &TableDef) -> Option<(usize, ValueSet)> {
+        let bound = self.best.lock().bound.clone()?;
+        let first = self.first();
+        let kind = &table.columns[first.column].kind;
+        let values = match first.descending {
+            true => ValueSet::less_than(kind, &bound, false)?.other_values(),
+            false => ValueSet::less_than(kind, &bound, true)?,
+        };
+        Some((first.column, if first.nulls_first { values.or(&ValueSet::null(kind)) } else { values }))
     }
 
     /// Those of the rows at `positions` whose first key may be among the first. The codes of strings are in the order of

@@ -4,7 +4,6 @@
 //! searched for the ends of ranges without being decoded; and only what they leave open is asked of rows, of those alone
 //! that are still in.
 
-use arrow::buffer::BooleanBuffer;
 use rowmill_base::{Error, Result};
 
 use super::borders::Borders;
@@ -83,6 +82,34 @@ impl Chunk {
         Ok(Some(CodeSet::of_truth(truth)))
     }
 
+    /// As [`Chunk::codes_where`], but of the codes of the rows in `mask` alone, some of the chunk's: no other string is looked
+    /// at, and no other code is in.
+    pub fn codes_where_of(&self, test: &mut StringTest<'_>, mask: &RowMask) -> Result<Option<CodeSet>> {
+        self.check_range(&mask.rows())?;
+        if !self.is_string() || !self.has_values() {
+            return Ok(None);
+        }
+        let list = self.stored_strings()?;
+        let codes = list.len() + usize::from(self.null_count() > 0);
+        self.need_memory(codes)?;
+        let mut of_rows = Vec::new();
+        self.take_codes(&mask.positions(), &mut of_rows)?;
+        let mut wanted = UsedCodes::of(&of_rows, list.len() as u32).ascending();
+        // NULL's code is the last.
+        wanted.pop_if(|code| *code as usize == list.len());
+        self.count_decoded(wanted.len());
+        let mut found = vec![false; wanted.len()];
+        let read = list.for_each_wanted(&wanted, |window| {
+            let first = window.first();
+            test(window, &mut found[first..first + window.len()]);
+            Ok(())
+        });
+        read.map_err(|error| self.in_section(SectionKind::Values, error))?;
+        let mut truth = vec![false; codes];
+        wanted.iter().zip(found).for_each(|(code, is_in)| truth[*code as usize] = is_in);
+        Ok(Some(CodeSet::of_truth(truth)))
+    }
+
     /// Leaves the rows in `mask`, some of the chunk's, whose string passes `test`: no NULL. Looks only at strings that such
     /// rows have, each once. An error if the column is not one of strings.
     pub fn retain_where(&self, test: &mut StringTest<'_>, mask: &mut RowMask) -> Result<()> {
@@ -97,22 +124,10 @@ impl Chunk {
             }
             return text::retain_rows(self, mask, test);
         }
-        let mut codes = Vec::new();
-        self.take_codes(&mask.positions(), &mut codes)?;
-        let list = self.stored_strings()?;
-        let used = UsedCodes::of(&codes, list.len() as u32);
-        // NULL's code is the last and stays false.
-        let wanted: Vec<u32> = used.ascending().into_iter().filter(|code| (*code as usize) < list.len()).collect();
-        self.count_decoded(wanted.len());
-        let mut truth = vec![false; wanted.len() + 1];
-        let read = list.for_each_wanted(&wanted, |window| {
-            let first = window.first();
-            test(window, &mut truth[first..first + window.len()]);
-            Ok(())
-        });
-        read.map_err(|error| self.in_section(SectionKind::Values, error))?;
-        mask.keep(&BooleanBuffer::collect_bool(codes.len(), |row| truth[used.place(codes[row]) as usize]));
-        Ok(())
+        match self.codes_where_of(test, mask)? {
+            Some(codes) => self.retain_codes(&codes, mask),
+            None => Err(self.unsuited()),
+        }
     }
 
     /// As [`Chunk::rows_of`], but if that would take reading many counts, as if all values had as many rows.

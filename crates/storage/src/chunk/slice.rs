@@ -18,7 +18,7 @@ impl Chunk {
         let values = self.check_codes(&codes)?;
         self.count_decoded(codes.len());
         let found = self.listed_in(codes.start.min(values)..codes.end.min(values))?;
-        if codes.end <= values {
+        if codes.end <= values || codes.is_empty() {
             return Ok(found);
         }
         let null = new_null_array(found.data_type(), 1);
@@ -37,7 +37,7 @@ impl Chunk {
                 counts.read(listed)?
             }
         };
-        if codes.end > values {
+        if codes.end > values && !codes.is_empty() {
             counts.push(self.null_count() as u32);
         }
         Ok(counts)

@@ -11,7 +11,7 @@ use std::time::Instant;
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Result};
-use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
+use rowmill_plan::{self as plan, Aggregate, AggregateFunction, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use crate::batch::{BatchSource, Batches};
@@ -159,6 +159,8 @@ enum Wish<'a> {
     },
     /// Any so many.
     Any(usize),
+    /// All, but of texts it only matters which are NULL.
+    Presence,
 }
 
 impl Environment<'_> {
@@ -238,7 +240,7 @@ impl Environment<'_> {
 
     fn scan_request(&self, scan: &Scan, wish: Wish<'_>) -> ScanRequest {
         let (limit, top) = match wish {
-            Wish::All => (None, None),
+            Wish::All | Wish::Presence => (None, None),
             Wish::Any(rows) => (Some(rows), None),
             Wish::Top { keys, rows } if rows > TOP_ROWS_MAX || keys.is_empty() || rows == 0 => (None, None),
             Wish::Top { keys, rows } => {
@@ -288,12 +290,14 @@ impl Environment<'_> {
                 Wish::Any(rows) => Some(rows),
                 _ => None,
             },
+            only_presence: matches!(wish, Wish::Presence),
             batch_rows: self.batch_rows,
             cancel: self.cancel.clone(),
             broker: self.broker.clone(),
         };
         let Node::Scan(scan) = input else {
-            let (input, below) = self.build(input, Wish::All)?;
+            let wish = if only_counts(&request.group) { Wish::Presence } else { Wish::All };
+            let (input, below) = self.build(input, wish)?;
             return Ok(watched(GroupBy::new(input, request)?, None, vec![below]));
         };
         // The grouping reads the blocks of the table itself.
@@ -332,6 +336,18 @@ impl Environment<'_> {
             Expr::Function(function) => Arc::clone(&self.functions[function]),
         }
     }
+}
+
+/// Whether nothing of a value that is grouped matters but whether it is NULL.
+fn only_counts(group: &Group) -> bool {
+    let counts = |aggregate: &Aggregate| {
+        let is_of_column = matches!(aggregate.argument, None | Some((Expr::Column(_), _)));
+        aggregate.function == AggregateFunction::Count
+            && is_of_column
+            && !aggregate.distinct
+            && aggregate.filter.is_none()
+    };
+    group.keys.is_empty() && group.aggregates.iter().all(counts)
 }
 
 fn watched(

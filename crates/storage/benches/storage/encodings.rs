@@ -1,0 +1,88 @@
+//! Each encoding: decoding all rows, picking some, and leaving the rows that pass a condition.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::datatypes::Int32Type;
+use criterion::{Criterion, Throughput};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use rowmill_base::SqlType;
+use rowmill_storage::RowMask;
+use rowmill_storage::chunk::{Chunk, ChunkBytes, Encoding, ValueSet, encode};
+
+use crate::size;
+
+/// A column that is stored in each of the encodings.
+fn columns(rows: usize) -> Vec<(Encoding, SqlType, ArrayRef)> {
+    let rng = &mut SmallRng::seed_from_u64(5);
+    let few: Int32Array = (0..rows).map(|_| Some(rng.random_range(0..20))).collect();
+    let runs: Int32Array = (0..rows).map(|row| Some((row / 700 * 37 % 5_000) as i32)).collect();
+    let zeros: Int32Array =
+        (0..rows).map(|_| Some(if rng.random_range(0..200) == 0 { rng.random_range(1..40) } else { 0 })).collect();
+    let near: Int64Array = (0..rows).map(|_| Some(rng.random_range(0..1 << 40))).collect();
+    let mut time = 1_372_636_800_000_000_i64;
+    let steps = (0..rows).map(|_| {
+        time += rng.random_range(1..4_000);
+        Some(time)
+    });
+    let steps: Int64Array = steps.collect();
+    let far: Int64Array = (0..rows).map(|_| Some(rng.random())).collect();
+    let cents: Float64Array = (0..rows).map(|_| Some(rng.random_range(1..1_i64 << 40) as f64 / 100.0)).collect();
+    let texts = (0..rows).map(|row| Some(format!("{:x} is text {row}", rng.random::<u64>())));
+    let texts: StringViewArray = texts.collect();
+    let lists = (0..rows).map(|row| Some((0..row % 4).map(move |item| Some((row * item) as i32))));
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(lists);
+    vec![
+        (Encoding::Constant, SqlType::Int32, Arc::new(Int32Array::from_value(7, rows))),
+        (Encoding::ListCodes, SqlType::Int32, Arc::new(few)),
+        (Encoding::ListRuns, SqlType::Int32, Arc::new(runs)),
+        (Encoding::ListRows, SqlType::Int32, Arc::new(zeros)),
+        (Encoding::Frame, SqlType::Int64, Arc::new(near)),
+        (Encoding::Delta, SqlType::Int64, Arc::new(steps)),
+        (Encoding::Plain, SqlType::Int64, Arc::new(far)),
+        (Encoding::Decimal, SqlType::Float64, Arc::new(cents)),
+        (Encoding::Rows, SqlType::TEXT, Arc::new(texts)),
+        (Encoding::Nested, SqlType::List(Box::new(SqlType::Int32)), Arc::new(lists)),
+    ]
+}
+
+/// The chunk of a column, which is stored as it was made to be.
+fn chunk(encoding: Encoding, kind: &SqlType, column: &ArrayRef) -> Chunk {
+    let column = arrow::compute::cast(column, &kind.arrow()).unwrap();
+    let bytes = encode(&*column, kind).unwrap();
+    let chunk = Chunk::open(ChunkBytes::memory(bytes), kind).unwrap();
+    assert_eq!(chunk.encoding(), encoding, "{} rows of {kind}", column.len());
+    chunk
+}
+
+pub(crate) fn benches(criterion: &mut Criterion) {
+    let rows = size(1 << 18, 1 << 12);
+    let tenth: Vec<u32> = (0..rows as u32).step_by(10).collect();
+    let mut group = criterion.benchmark_group("encodings");
+    group.throughput(Throughput::Elements(rows as u64));
+    for (encoding, kind, column) in columns(rows) {
+        let (name, chunk) = (encoding.name(), chunk(encoding, &kind, &column));
+        group.bench_function(format!("{name}: read"), |bencher| {
+            bencher.iter(|| black_box(chunk.read(0..rows).unwrap()))
+        });
+        group.bench_function(format!("{name}: take a tenth"), |bencher| {
+            bencher.iter(|| black_box(chunk.take(&tenth).unwrap()));
+        });
+        // What equals the value of the middle row.
+        let Some(set) = ValueSet::any_of(&kind, &column.slice(rows / 2, 1)) else { continue };
+        group.bench_function(format!("{name}: select"), |bencher| {
+            bencher.iter(|| {
+                let mut mask = RowMask::all(0..rows);
+                match chunk.codes_of(&set).unwrap() {
+                    Some(codes) => chunk.retain_codes(&codes, &mut mask).unwrap(),
+                    None => chunk.retain_values(&set, &mut mask).unwrap(),
+                }
+                assert!(mask.contains(rows / 2));
+                mask
+            });
+        });
+    }
+    group.finish();
+}

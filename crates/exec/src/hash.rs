@@ -4,9 +4,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// An odd number without any pattern.
+const ODD: u64 = 0xa076_1d64_78bd_642f;
+
 /// What [`mix`] multiplies by. In memory and not in the code, so that a process can do without differences: reading it
 /// costs nothing beside the product.
-static FACTOR: AtomicU64 = AtomicU64::new(0xa076_1d64_78bd_642f);
+static FACTOR: AtomicU64 = AtomicU64::new(ODD);
 
 /// Makes all hashes of the process equal.
 pub(crate) fn make_all_equal() {
@@ -21,17 +24,24 @@ pub(crate) fn hash_of_bytes(bytes: &[u8], of_rest: u64) -> u64 {
         return 0;
     }
     static SECRET: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0_u8) | 1);
-    hash_with(*SECRET, bytes, of_rest)
+    mix(fold_bytes(*SECRET, bytes, of_rest))
 }
 
 /// A hash of bytes that is the same in every process: not for tables, whose keys others could have meet.
 #[inline]
 pub(crate) fn stable_hash_of_bytes(bytes: &[u8]) -> u64 {
-    hash_with(0xa076_1d64_78bd_642f, bytes, 0)
+    stable_hash(fold_bytes(ODD, bytes, 0))
+}
+
+/// A hash of 64 bits that is the same in every process. Numbers at even distances are spread like random ones, and not more
+/// evenly, so that numbers can be estimated by it.
+#[inline]
+pub(crate) fn stable_hash(bits: u64) -> u64 {
+    mix_with(ODD, mix_with(ODD, bits))
 }
 
 #[inline]
-fn hash_with(secret: u64, bytes: &[u8], of_rest: u64) -> u64 {
+fn fold_bytes(secret: u64, bytes: &[u8], of_rest: u64) -> u64 {
     let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     let short = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from(u32::from_le_bytes(*word)));
     let len = bytes.len();
@@ -50,7 +60,7 @@ fn hash_with(secret: u64, bytes: &[u8], of_rest: u64) -> u64 {
             hash = fold(of(low) ^ secret, of(high) ^ hash);
         }
     }
-    mix(fold(first ^ secret, last ^ hash) ^ hash)
+    fold(first ^ secret, last ^ hash) ^ hash
 }
 
 /// Both halves of a product as one.
@@ -67,7 +77,12 @@ pub(crate) fn mix(bits: u64) -> u64 {
     if tests::all_hashes_meet() {
         return 0;
     }
-    let folded = fold(bits ^ 0x9e37_79b9_7f4a_7c15, FACTOR.load(Ordering::Relaxed));
+    mix_with(FACTOR.load(Ordering::Relaxed), bits)
+}
+
+#[inline]
+fn mix_with(factor: u64, bits: u64) -> u64 {
+    let folded = fold(bits ^ 0x9e37_79b9_7f4a_7c15, factor);
     folded ^ (folded >> 32)
 }
 

@@ -30,11 +30,12 @@ fn group(source: impl Into<GroupSource>, keys: &[(usize, usize)], summed: usize)
     let fields: Vec<Field> =
         fields.enumerate().map(|(place, kind)| Field::new(format!("{place}"), kind, true)).collect();
     let request = GroupRequest {
-        group: Group { predicates: Vec::new(), keys, aggregates },
+        group: Group { predicates: Vec::new(), keys, aggregates, always: Vec::new() },
         functions: Vec::new(),
         schema: Arc::new(Schema::new(fields)),
         top: None,
         limit: None,
+        only_presence: false,
         batch_rows: BATCH_ROWS,
         cancel: Cancel::new(),
         broker: Broker::new(8 << 30),

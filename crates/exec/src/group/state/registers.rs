@@ -21,7 +21,7 @@ use crate::group::bits::{Bits, bits_of};
 use crate::group::index::Index;
 use crate::group::rows::Values;
 use crate::group::texts::texts_of;
-use crate::hash::{mix, stable_hash_of_bytes};
+use crate::hash::{mix, stable_hash, stable_hash_of_bytes};
 
 /// Bits of a hash that choose a register.
 const SLOT_BITS: u32 = 14;
@@ -54,10 +54,10 @@ pub(super) fn registers(Values { values, codes, .. }: &Values) -> Result<Values>
         }
         None => match bits_of(values)? {
             Bits::Narrow { numbers, .. } => {
-                numbers.iter().map(|bits| register(mix(mix(*bits)))).collect::<Vec<u32>>().into()
+                numbers.iter().map(|bits| register(stable_hash(*bits))).collect::<Vec<u32>>().into()
             }
             Bits::Wide(numbers) => {
-                let of = |bits: &u128| register(mix(*bits as u64 ^ mix((bits >> 64) as u64)));
+                let of = |bits: &u128| register(stable_hash(*bits as u64 ^ stable_hash((bits >> 64) as u64)));
                 numbers.iter().map(of).collect::<Vec<u32>>().into()
             }
         },

@@ -95,6 +95,8 @@ pub struct GroupRequest {
     pub top: Option<GroupTop>,
     /// Groups that are enough, whichever they are.
     pub limit: Option<usize>,
+    /// Whether the groups are only counted: of texts among their keys nothing matters but whether they are NULL.
+    pub only_presence: bool,
     /// Rows of a batch at most.
     pub batch_rows: usize,
     /// Ends the work early; asked once per block, batch and partition.
@@ -392,7 +394,10 @@ impl GroupBy {
         let Recipe { layout, states, .. } = &self.recipe;
         let given = self.grant(groups.rows.len() / layout.stride);
         let rows = &groups.rows[..given * layout.stride];
-        let mut columns = layout.keys(rows, texts, &self.request.functions)?;
+        let mut columns = match self.request.only_presence && !layout.computes() {
+            true => layout.keys_without_texts(rows, texts)?,
+            false => layout.keys(rows, texts, &self.request.functions)?,
+        };
         let logged = groups.logged.iter().map(|of| of.iter().map(|column| column.slice(0, given)).collect());
         let logged: Vec<Vec<ArrayRef>> = logged.collect();
         columns.extend(states.finish(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use rowmill_base::{Broker, Cancel, Result};
-use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
+use rowmill_plan::{self as plan, Aggregate, AggregateFunction, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use self::measured::watched;
@@ -85,6 +85,8 @@ enum Wish<'a> {
     },
     /// Any so many.
     Any(usize),
+    /// All, but of texts it only matters which are NULL.
+    Presence,
 }
 
 impl Environment<'_> {
@@ -181,7 +183,7 @@ impl Environment<'_> {
 
     fn scan_request(&self, scan: &Scan, wish: Wish<'_>) -> ScanRequest {
         let (limit, top) = match wish {
-            Wish::All => (None, None),
+            Wish::All | Wish::Presence => (None, None),
             Wish::Any(rows) => (Some(rows), None),
             Wish::Top { keys, rows } if rows > TOP_ROWS_MAX || keys.is_empty() || rows == 0 => (None, None),
             Wish::Top { keys, rows } => {
@@ -226,13 +228,15 @@ impl Environment<'_> {
         if !keeps_values && let Some((first, second)) = in_two_steps(group, |column| input.is_nullable(column)) {
             let fields = first.keys.iter().map(|key| Field::new("", key.kind.clone(), key.nullable));
             let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-            let of_first = self.group_request(input, &first, &schema, Wish::All, request.broker.clone());
+            let wish = if only_counts(&second) { Wish::Presence } else { Wish::All };
+            let of_first = self.group_request(input, &first, &schema, wish, request.broker.clone());
             let source = self.group(input, &first, of_first, operator)?;
             let request = GroupRequest { group: second, functions: Vec::new(), ..request };
             return Ok(GroupBy::new(source, request)?);
         }
         let Node::Scan(scan) = input else {
-            return Ok(GroupBy::new(self.build_below(input, Wish::All, operator)?, request)?);
+            let wish = if only_counts(&request.group) { Wish::Presence } else { Wish::All };
+            return Ok(GroupBy::new(self.build_below(input, wish, operator)?, request)?);
         };
         // The grouping reads the blocks of the table itself.
         let group_by = GroupBy::new(Arc::clone(&self.tables[scan.table]), request)?;
@@ -268,6 +272,7 @@ impl Environment<'_> {
                 Wish::Any(rows) => Some(rows),
                 _ => None,
             },
+            only_presence: matches!(wish, Wish::Presence),
             batch_rows: self.batch_rows,
             cancel: self.cancel.clone(),
             broker,
@@ -302,6 +307,18 @@ impl Environment<'_> {
             Expr::Function(function) => Arc::clone(&self.functions[function]),
         }
     }
+}
+
+/// Whether nothing of a value that is grouped matters but whether it is NULL.
+fn only_counts(group: &Group) -> bool {
+    let counts = |aggregate: &Aggregate| {
+        let is_of_column = matches!(aggregate.argument, None | Some((Expr::Column(_), _)));
+        aggregate.function == AggregateFunction::Count
+            && is_of_column
+            && !aggregate.distinct
+            && aggregate.filter.is_none()
+    };
+    group.keys.is_empty() && group.aggregates.iter().all(counts)
 }
 
 /// A column as a function of itself.

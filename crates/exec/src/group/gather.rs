@@ -43,8 +43,9 @@ impl Policy {
     /// Half of a core's second cache, going by common ones.
     const TABLE_BYTES_MAX: usize = 1 << 19;
 
-    /// A core's second cache.
-    const RANGE_BYTES: usize = 1 << 20;
+    /// A core's second cache and a little more: with half of it, searching for the borders of ranges takes longer than
+    /// the nearer cache saves.
+    const RANGE_BYTES: usize = 1 << 21;
 
     /// So few that little data has several ranges.
     const RANGE_BYTES_FORCED: usize = 1 << 7;

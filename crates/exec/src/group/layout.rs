@@ -256,6 +256,20 @@ impl Layout {
         }
     }
 
+    /// As [`Layout::keys`] where no key is computed, for a reader who asks of texts only whether they are NULL: all others
+    /// are empty.
+    pub(super) fn keys_without_texts(&self, rows: &[u64], texts: &TextStore) -> Result<Vec<ArrayRef>> {
+        assert!(!self.computes(), "what is computed of texts needs them");
+        let of = |column: &KeyColumn| match column.place {
+            Place::Text { .. } => {
+                let views = rows.chunks_exact(self.stride).map(|_| 0);
+                texts.array(&column.kind, views, column.nulls(rows, self.stride))
+            }
+            Place::Narrow { .. } | Place::Wide { .. } => column.array(rows, self.stride, texts),
+        };
+        (0..self.outputs.len()).filter_map(|output| self.held(output)).map(of).collect()
+    }
+
     /// The key columns of the result for the groups in `rows`.
     pub(super) fn keys(
         &self,
@@ -389,11 +403,14 @@ impl KeyColumn {
         }
     }
 
+    fn nulls(&self, rows: &[u64], stride: usize) -> Option<NullBuffer> {
+        let nulls = self.null.map(|_| NullBuffer::from_iter(rows.chunks_exact(stride).map(|row| !self.is_null(row))));
+        nulls.filter(|nulls| nulls.null_count() > 0)
+    }
+
     fn array(&self, rows: &[u64], stride: usize, texts: &TextStore) -> Result<ArrayRef> {
-        let rows = rows.chunks_exact(stride);
-        let nulls = self.null.map(|_| NullBuffer::from_iter(rows.clone().map(|row| !self.is_null(row))));
-        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
-        let values = rows.map(|row| self.bits(row));
+        let nulls = self.nulls(rows, stride);
+        let values = rows.chunks_exact(stride).map(|row| self.bits(row));
         match self.place {
             Place::Text { .. } => texts.array(&self.kind, values, nulls),
             Place::Narrow { .. } | Place::Wide { .. } => array_of(&self.kind, values, nulls),

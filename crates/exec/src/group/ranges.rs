@@ -14,11 +14,11 @@
 //! some of each list, so that ranges are about as large. Rows that no list has, such as recent ones, are put into ranges by
 //! binary search; they have to be few.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, AsArray};
+use parking_lot::Mutex;
 use rowmill_base::{Broker, Error, Reservation, Result, SqlType};
 
 use super::OWNER;
@@ -35,6 +35,8 @@ pub(super) struct Ranges {
     lists: Vec<ValueList>,
     loose: Vec<LooseRows>,
     borders: Borders,
+    /// Where the values below each border end in each list, once somebody has searched for them.
+    ends: Vec<Mutex<Option<Arc<[usize]>>>>,
     /// Bytes of a range, about.
     range_bytes: usize,
     next: AtomicUsize,
@@ -102,6 +104,7 @@ impl Ranges {
             rows_left: AtomicU64::new(lists.iter().filter_map(ValueList::rows).sum()),
             lists,
             loose,
+            ends: (0..borders.len()).map(|_| Mutex::default()).collect(),
             borders,
             next: AtomicUsize::new(0),
             read: AtomicUsize::new(0),
@@ -117,8 +120,13 @@ impl Ranges {
         }
         memory.grow(self.range_bytes as u64)?;
         let (mut parts, mut weights) = (Vec::with_capacity(self.lists.len()), Vec::new());
-        for list in &self.lists {
-            let places = self.places(list, number)?;
+        let ends = self.ends(number)?;
+        let starts = number.checked_sub(1).map(|before| self.ends(before)).transpose()?;
+        for (place, list) in self.lists.iter().enumerate() {
+            let places = starts.as_ref().map_or(0, |starts| starts[place])..ends[place];
+            if places.start > places.end {
+                return Err(Error::corrupt("the values of a column are in no order"));
+            }
             if places.is_empty() {
                 continue;
             }
@@ -144,20 +152,17 @@ impl Ranges {
         Ok(values.map(|values| RangeValues { values, weights }))
     }
 
-    /// Where a list has the values of a range.
-    fn places(&self, list: &ValueList, number: usize) -> Result<Range<usize>> {
-        let end = match self.borders.below(number) {
-            Some(border) => list.places_below(border)?,
-            None => list.len(),
+    /// Where the values of a range end in each list.
+    fn ends(&self, number: usize) -> Result<Arc<[usize]>> {
+        let Some(border) = self.borders.below(number) else {
+            return Ok(self.lists.iter().map(ValueList::len).collect());
         };
-        let start = match number.checked_sub(1).and_then(|before| self.borders.below(before)) {
-            Some(border) => list.places_below(border)?,
-            None => 0,
-        };
-        match start <= end {
-            true => Ok(start..end),
-            false => Err(Error::internal(format!("a range of values from place {start} to {end}"))),
+        let mut known = self.ends[number].lock();
+        if let Some(ends) = &*known {
+            return Ok(Arc::clone(ends));
         }
+        let ends = self.lists.iter().map(|list| list.places_below(border)).collect::<Result<_>>()?;
+        Ok(Arc::clone(known.insert(ends)))
     }
 
     /// When all was read: the counts are those of all rows.

@@ -556,7 +556,17 @@ fn request(group: Group, functions: Vec<Arc<dyn VectorFunction>>) -> GroupReques
     let fields = kinds.enumerate().map(|(place, kind)| Field::new(format!("r{place}"), kind.clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let (cancel, broker) = (Cancel::new(), Broker::new(1 << 30));
-    GroupRequest { group, functions, schema, top: None, limit: None, batch_rows: 3, cancel, broker }
+    GroupRequest {
+        group,
+        functions,
+        schema,
+        top: None,
+        limit: None,
+        only_presence: false,
+        batch_rows: 3,
+        cancel,
+        broker,
+    }
 }
 
 /// What some workers together give, or the one error that one of them gives.
@@ -995,6 +1005,29 @@ fn a_grouping_is_a_source_of_another() {
     let expected: Vec<Vec<Value>> =
         expected.into_iter().map(|(count, texts)| vec![Value::Number(count as i128), Value::Number(texts)]).collect();
     assert_eq!(run(&outer, 3, false).expect("groups"), expected);
+}
+
+#[test]
+fn groups_that_are_only_counted_have_keys_that_are_null_where_they_should_be() {
+    for seed in 0..20 {
+        let mut random = StdRng::seed_from_u64(seed + 4_000);
+        let data = Data::random(&mut random);
+        let functions = functions_of(&data, &mut random);
+        let group = random_group(&data, &mut random);
+        let expected = model(&data.rows(), &data, &functions, &group);
+        if group.keys.iter().any(|key| matches!(key.expr, Expr::Function(_))) {
+            continue;
+        }
+        let request = GroupRequest { only_presence: true, ..request(group.clone(), as_dyn(&functions)) };
+        let group_by = GroupBy::new(data.as_table(500, &[]), request).expect("a grouping");
+        let is_null = |row: &Vec<Value>| row[..group.keys.len()].iter().map(|key| *key == Value::Null).collect();
+        let nulls = |rows: &[Vec<Value>]| {
+            let mut nulls: Vec<Vec<bool>> = rows.iter().map(is_null).collect();
+            nulls.sort();
+            nulls
+        };
+        assert_eq!(nulls(&run(&group_by, 2, false).expect("groups")), nulls(&expected), "seed {seed}");
+    }
 }
 
 #[test]

@@ -188,6 +188,7 @@ fn count(table: &Arc<Table>, predicates: Vec<Predicate>) -> i64 {
         schema: Arc::new(Schema::new(vec![Field::new("count", DataType::Int64, false)])),
         top: None,
         limit: None,
+        only_presence: false,
         batch_rows: 1000,
         cancel: Cancel::new(),
         broker: Broker::new(1 << 40),

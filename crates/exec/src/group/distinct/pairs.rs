@@ -133,9 +133,7 @@ impl Pairs {
         let end = range.to.map_or(Ok(self.ranks.len()), |to| self.ranks.before(to))?.max(start);
         ranks.clear();
         match &self.ranks {
-            Ranks::List(chunk) => {
-                push_ranks(&chunk.values_at(&(start as u32..end as u32).collect::<Vec<_>>())?, ranks)?
-            }
+            Ranks::List(chunk) => push_ranks(&chunk.values_in(start..end)?, ranks)?,
             Ranks::Sorted(sorted) => ranks.extend_from_slice(&sorted[start..end]),
         }
         let (first, last) = (ranks.first().copied(), ranks.last().copied());

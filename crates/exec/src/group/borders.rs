@@ -67,6 +67,9 @@ impl Borders {
 
     /// The range of each of `values`. NULL is in the last.
     pub(super) fn ranges_of(&self, values: &ArrayRef) -> Result<Vec<u32>> {
+        if self.len() == 0 {
+            return Ok(vec![0; values.len()]);
+        }
         let nulls = values.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let range_of = |row: usize, range: &dyn Fn(usize) -> usize| match &nulls {
             Some(nulls) if nulls.is_null(row) => self.len() as u32,
@@ -144,6 +147,15 @@ mod tests {
             let is_below =
                 |number: usize| borders.below(number).expect("a border").contains(kind, &values.slice(row, 1));
             assert!(values.is_null(row) || (0..borders.len()).all(|number| is_below(number) == (number >= expected)));
+        }
+    }
+
+    #[test]
+    fn without_borders_there_is_one_range_of_values_of_any_kind() {
+        let texts: ArrayRef = Arc::new(StringViewArray::from_iter([Some("a"), None]));
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
+        for values in [texts, numbers] {
+            assert_eq!(Borders::none().ranges_of(&values).expect("ranges"), [0, 0]);
         }
     }
 

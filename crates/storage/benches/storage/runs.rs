@@ -1,8 +1,8 @@
 //! Skipping by runs of equal rows against testing each row.
 //!
 //! Beside the values stands for each row how many rows from it on are equal, 255 at most: a byte. A value that fails is
-//! passed over with its run. Testing each row is a loop that the processor does many rows of at a time, so that runs have
-//! to be long before they pay; stored runs ([`Encoding::ListRuns`](rowmill_storage::chunk::Encoding)) need no byte a row.
+//! passed over with its run. Testing each row is a loop that the processor does many rows of at a time, so that runs pay
+//! only from some five to ten rows on; stored runs ([`Encoding::ListRuns`](rowmill_storage::chunk::Encoding)) need no byte a row.
 
 use criterion::{Criterion, Throughput};
 use rand::rngs::SmallRng;

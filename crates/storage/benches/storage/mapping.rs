@@ -140,7 +140,7 @@ pub(crate) fn benches(criterion: &mut Criterion) {
         disk.open(name, OpenMode::Create).unwrap().write_all_at(bytes, 0).unwrap();
         disk.map(name, bytes.len() as u64).unwrap()
     };
-    let content: Vec<u8> = (0..bytes).map(|place| (place * 37 >> 3) as u8).collect();
+    let content: Vec<u8> = (0..bytes).map(|place| ((place * 37) >> 3) as u8).collect();
     let whole = map("whole", &content);
     let parts: Vec<Arc<Mapping>> =
         content.chunks(1 << shift).enumerate().map(|(number, part)| map(&format!("part {number}"), part)).collect();

@@ -272,9 +272,10 @@ fn random_query(random: &mut Random) -> String {
         0 if !keys.is_empty() => " HAVING count(*) > 3",
         _ => "",
     };
-    // An order of all keys is the same for everybody.
+    // An order of all keys is the same for everybody. Lists are put in order by DataFusion either way.
+    let has_lists = aggregates.iter().any(|aggregate| aggregate.starts_with("array_agg"));
     let order = match random.below(3) {
-        0 if !keys.is_empty() => {
+        0 if !keys.is_empty() && !has_lists => {
             let places = (1..=items.len()).rev().map(|place| format!("{place}{}", random.one_of(&["", " DESC"])));
             let places = places.collect::<Vec<_>>().join(", ");
             let limit = random.one_of(&["", " LIMIT 1", " LIMIT 10", " LIMIT 7 OFFSET 3", " LIMIT 2000"]);
@@ -353,6 +354,10 @@ fn native_operators_answer_like_the_others() {
                 answer(&mut connection, &sql)
             };
             let (ours, theirs) = (by(true), by(false));
+            // DataFusion's operators take no two orders of values side by side.
+            if theirs == Err(ErrorKind::Unsupported) {
+                continue;
+            }
             // Sums of wide decimals may leave their type; nothing else is wrong with these queries.
             let is_expected = ours.as_ref().err().is_none_or(|kind| *kind == ErrorKind::NumericOutOfRange);
             assert!(is_expected, "{sql}: {ours:?}");

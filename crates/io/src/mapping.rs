@@ -402,7 +402,18 @@ enum Populated {
 /// Gives a range of a file back to the file system. False where the system or the file system cannot.
 #[cfg(target_os = "linux")]
 pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<bool> {
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, len)
+}
+
+/// Makes a file `len` bytes long at least, each with a place on the disk: writing to a mapping of it can not meet a full
+/// disk any more, which would be SIGBUS. What the file holds stays. False where the system or the file system cannot.
+#[cfg(target_os = "linux")]
+pub fn reserve_file(file: &File, len: u64) -> io::Result<bool> {
+    fallocate(file, 0, 0, len)
+}
+
+#[cfg(target_os = "linux")]
+fn fallocate(file: &File, mode: libc::c_int, offset: u64, len: u64) -> io::Result<bool> {
     loop {
         // SAFETY: a call on an open descriptor that touches no memory of ours.
         if unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as libc::off_t, len as libc::off_t) } == 0 {
@@ -420,6 +431,12 @@ pub(crate) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<bool>
 /// Gives a range of a file back to the file system. False where the system or the file system cannot.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn punch_hole(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// Makes a file `len` bytes long with a place for each. False where the system or the file system cannot.
+#[cfg(not(target_os = "linux"))]
+pub fn reserve_file(_file: &File, _len: u64) -> io::Result<bool> {
     Ok(false)
 }
 

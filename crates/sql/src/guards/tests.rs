@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rowmill_base::{Cancel, ErrorKind};
 
 use crate::testing::Session;
@@ -391,7 +392,10 @@ fn complaint(session: &Session, hostile: &Hostile) -> Option<String> {
     fails.then_some(what)
 }
 
+/// Runs them one by one, and those of different tests too: each is judged by the time and the memory of the process.
 fn all_end(statements: Vec<Hostile>) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock();
     let session = Session::with_memory(OPERATOR_BYTES_MAX, 2);
     let complaints: Vec<String> = statements.iter().filter_map(|hostile| complaint(&session, hostile)).collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));

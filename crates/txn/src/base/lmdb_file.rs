@@ -28,6 +28,9 @@ const PROBE_BYTES: usize = 1 << 20;
 /// Reads that all processes together may hold.
 const READERS_MAX: u32 = 1_024;
 
+/// Bytes of a lock file: a line of 64 for each reader, and up to four for LMDB's own fields.
+const LOCK_FILE_LEN: u64 = (READERS_MAX as u64 + 4) * 64;
+
 /// Less address space than this is not worth trying.
 const MAP_BYTES_MIN: usize = 1 << 30;
 
@@ -94,12 +97,31 @@ fn fill(new: &Path) -> Result<()> {
     fill().map_err(|e| error_of("make", new, e))
 }
 
+/// Gives the lock file its place on the disk. LMDB makes it by length alone and writes to a mapping of it: on a full disk
+/// that is SIGBUS.
+///
+/// Only a file that is too short is opened here, and so none that an environment of this process uses: closing it would
+/// end that environment's locks.
+fn reserve_lock_file(file: &Path) -> Result<()> {
+    let path = with_suffix(file, LOCK_SUFFIX);
+    if fs::metadata(&path).is_ok_and(|metadata| metadata.len() >= LOCK_FILE_LEN) {
+        return Ok(());
+    }
+    let opened = fs::OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    match opened.and_then(|lock_file| rowmill_io::reserve_file(&lock_file, LOCK_FILE_LEN)) {
+        Err(e) if e.kind() == io::ErrorKind::StorageFull => Err(Error::io(format_args!("make {}", path.display()), &e)),
+        // What else stands in the way LMDB meets too, and can do with a directory that takes no writes.
+        _ => Ok(()),
+    }
+}
+
 /// Opens LMDB's environment over `map_bytes` of address space, or less where the system has less.
 // LMDB asks for care that a compiler cannot check.
 #[allow(unsafe_code)]
 pub(super) fn open_env(file: &Path, read_only: bool, map_bytes: usize) -> Result<Env<WithoutTls>> {
     let len = fs::metadata(file).map_or(0, |metadata| metadata.len() as usize);
     let mut map_bytes = map_bytes.max(len.saturating_mul(2)).next_power_of_two();
+    reserve_lock_file(file)?;
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
     let read_only = if read_only { EnvFlags::READ_ONLY } else { EnvFlags::empty() };
     // SAFETY: neither flag takes away a sync or a lock.

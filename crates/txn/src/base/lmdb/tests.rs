@@ -394,3 +394,24 @@ fn a_killed_writer_loses_nothing_that_it_acknowledged() {
     }
     assert!(last > 0);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_lock_file_has_its_place_on_the_disk() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().unwrap();
+    let base = open(dir.path());
+    base.write(&put(b"key", b"1"), CommitId(1)).unwrap();
+    drop(base);
+    let lock_file = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let lock_file = lock_file.into_iter().find(|path| path.to_string_lossy().ends_with("-lock")).unwrap();
+    // The second time it is made for a base that is there already, as after a copy of the base alone.
+    for again in [false, true] {
+        if again {
+            std::fs::remove_file(&lock_file).unwrap();
+            drop(open(dir.path()));
+        }
+        let metadata = lock_file.metadata().unwrap();
+        assert!(metadata.len() > 0 && metadata.blocks() * 512 >= metadata.len(), "{metadata:?}");
+    }
+}

@@ -13,6 +13,12 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
     /// The results for `rows` rows of the columns.
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
 
+    /// Whether no value of the columns makes it fail, for all that is known, so that nobody misses an error of rows for which it
+    /// is not asked.
+    fn never_fails(&self) -> bool {
+        false
+    }
+
     /// The column of integers and the number whose sum it is, if it is one: NULL where the column is NULL, and an error
     /// where the sum does not fit the type of the results. Where it always fits, totals are those of the column.
     fn shift(&self) -> Option<(usize, i128)> {

@@ -12,9 +12,11 @@
 
 mod bits;
 mod borders;
+mod choice;
 mod distinct;
 mod facts;
 mod few;
+mod frequent;
 mod gather;
 mod index;
 mod key_values;
@@ -49,8 +51,8 @@ use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::{Expr, Group};
 use rowmill_storage::TableSource;
 
+pub(crate) use self::choice::{group_batches, group_table};
 pub use self::distinct::DistinctCounts;
-pub(crate) use self::distinct::has_many_groups;
 use self::facts::Facts;
 use self::few::{Few, Found, request_of_few};
 use self::gather::{Gatherer, Policy, Recipe};
@@ -63,7 +65,6 @@ use self::rows::{Rows, Values, take};
 pub use self::source::GroupSource;
 use self::source::add;
 use self::state::{Finished, States};
-pub(crate) use self::steps::in_two_steps;
 use self::texts::TextStore;
 pub use self::top::GroupTop;
 use self::top::{Top, rows_at};
@@ -103,6 +104,8 @@ pub struct GroupRequest {
     pub cancel: Cancel,
     /// Grants the memory.
     pub broker: Broker,
+    /// What is read is counted here.
+    pub metrics: Arc<ScanMetrics>,
 }
 
 /// One grouping, shared by its workers.
@@ -128,7 +131,6 @@ pub struct GroupBy {
     top: Option<Top>,
     /// Groups that may still be given.
     groups_left: AtomicUsize,
-    metrics: Arc<ScanMetrics>,
 }
 
 /// The lists of the values of one column.
@@ -166,8 +168,7 @@ impl GroupBy {
         if let (GroupSource::Table(table), None) = (&group_by.source, group_by.recipe.enough)
             && let Some(request) = request_of_few(&**table, &group_by.request, &group_by.recipe.layout)?
         {
-            let mut few = GroupBy::of_all(group_by.source.clone(), request, policy)?;
-            few.metrics = Arc::clone(&group_by.metrics);
+            let few = GroupBy::of_all(group_by.source.clone(), request, policy)?;
             group_by.few = Some(Few::new(Arc::new(few)));
         }
         Ok(Arc::new(group_by))
@@ -211,7 +212,6 @@ impl GroupBy {
             progress: Progress::new(),
             few: None,
             next_merge: AtomicUsize::new(0),
-            metrics: Arc::default(),
             source,
             request,
         };
@@ -221,7 +221,7 @@ impl GroupBy {
 
     /// What was read so far.
     pub fn metrics(&self) -> &Arc<ScanMetrics> {
-        &self.metrics
+        &self.request.metrics
     }
 
     /// Parts of the source that are gathered one by one; more workers than that have nothing to do.
@@ -278,24 +278,32 @@ impl GroupBy {
         if let Some(turn) = lists.progress.begin() {
             turn.end(self.read_lists(lists)?);
         }
-        lists.progress.wait(&self.request.cancel, |parts| {
-            let Recipe { layout, policy, .. } = &self.recipe;
-            let row_bytes = (layout.stride + 1) * size_of::<u64>();
-            let range_bytes = policy.range_bytes.unwrap_or(usize::MAX);
-            let column = (lists.column, &lists.source.table().columns[lists.column].kind);
-            Ranges::new(parts, column, row_bytes, range_bytes, &self.request.broker)
-        })
+        lists.progress.wait(&self.request.cancel, |parts| self.cut(lists, parts))
+    }
+
+    /// Cuts what was read of lists into ranges.
+    fn cut(&self, lists: &Lists, parts: Vec<ColumnParts>) -> Result<Ranges> {
+        let Recipe { layout, policy, .. } = &self.recipe;
+        let row_bytes = (layout.stride + 1) * size_of::<u64>();
+        let range_bytes = policy.range_bytes.unwrap_or(usize::MAX);
+        let column = (lists.column, &lists.source.table().columns[lists.column].kind);
+        Ranges::new(parts, column, row_bytes, range_bytes, &self.request.broker)
     }
 
     /// The groups of the next range of values; `None` when there are no more.
     fn group_range(&self, ranges: &Ranges) -> Result<Option<RecordBatch>> {
         let mut memory = self.request.broker.reservation(OWNER);
         let Some(RangeValues { values, weights }) = ranges.next(&mut memory)? else { return Ok(None) };
-        add(&self.metrics.rows_selected, weights.iter().sum::<u64>() as usize);
-        let rows = Rows::of_values(&self.request.functions, ranges.column, values, weights);
+        add(&self.request.metrics.rows_selected, weights.iter().sum::<u64>() as usize);
+        self.group_values(ranges.column, values, weights).map(Some)
+    }
+
+    /// The groups of values of a column, the one column that is read, that have no row in common with any others.
+    fn group_values(&self, column: usize, values: ArrayRef, weights: Vec<u64>) -> Result<RecordBatch> {
+        let rows = Rows::of_values(&self.request.functions, column, values, weights);
         let (table, texts) = Gatherer::new(&self.recipe, &self.request.broker).group(&rows)?;
         let (rows, _memory) = table.into_rows();
-        self.give(Merged { rows, logged: Vec::new() }, &texts).map(Some)
+        self.give(Merged { rows, logged: Vec::new() }, &texts)
     }
 
     /// Has the first gatherer that comes take the groups that are there without rows.

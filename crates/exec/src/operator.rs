@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use rowmill_base::{Broker, Cancel, Result};
-use rowmill_plan::{self as plan, Aggregate, AggregateFunction, Expr, Group, Node, Scan, SortKey};
+use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use self::measured::watched;
@@ -20,7 +20,7 @@ use crate::batch::{BatchSource, Batches};
 use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::function::VectorFunction;
-use crate::group::{DistinctCounts, GroupBy, GroupRequest, GroupTop, has_many_groups, in_two_steps};
+use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
 use crate::join::{Join, JoinRequest};
 use crate::limit::Limit;
 use crate::project::{Project, Projected};
@@ -113,7 +113,7 @@ impl Environment<'_> {
             }
             Node::Group { input, group, schema } => {
                 let request = self.group_request(input, group, schema, wish, broker);
-                self.group(input, group, request, &mut operator)?
+                self.group(input, request, &mut operator)?
             }
             Node::Expand(expand) => {
                 let input = self.build_below(&expand.input, Wish::All, &mut operator)?;
@@ -206,42 +206,18 @@ impl Environment<'_> {
         }
     }
 
-    /// A grouping by `request`, as `group` is called over the columns of `input`.
-    fn group(
-        &self,
-        input: &Node,
-        group: &Group,
-        request: GroupRequest,
-        operator: &mut Operator,
-    ) -> Result<Arc<dyn BatchSource>> {
-        if let Node::Scan(scan) = input
-            && let Some(counts) = DistinctCounts::new(&self.tables[scan.table], &request)?
-        {
-            operator.inputs.push(Operator::of_scan(counts.metrics()));
-            return Ok(counts);
-        }
-        // Many groups have few values each, which are best kept with the group.
-        let keeps_values = match input {
-            Node::Scan(scan) => has_many_groups(&*self.tables[scan.table], &request)?,
-            _ => false,
-        };
-        if !keeps_values && let Some((first, second)) = in_two_steps(group, |column| input.is_nullable(column)) {
-            let fields = first.keys.iter().map(|key| Field::new("", key.kind.clone(), key.nullable));
-            let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-            let wish = if only_counts(&second) { Wish::Presence } else { Wish::All };
-            let of_first = self.group_request(input, &first, &schema, wish, request.broker.clone());
-            let source = self.group(input, &first, of_first, operator)?;
-            let request = GroupRequest { group: second, functions: Vec::new(), ..request };
-            return Ok(GroupBy::new(source, request)?);
-        }
+    /// A grouping of the rows of `input`.
+    fn group(&self, input: &Node, request: GroupRequest, operator: &mut Operator) -> Result<Arc<dyn BatchSource>> {
         let Node::Scan(scan) = input else {
-            let wish = if only_counts(&request.group) { Wish::Presence } else { Wish::All };
-            return Ok(GroupBy::new(self.build_below(input, wish, operator)?, request)?);
+            let batches = |only_counts: bool| {
+                let wish = if only_counts { Wish::Presence } else { Wish::All };
+                self.build_below(input, wish, operator)
+            };
+            return group_batches(batches, request, |column| input.is_nullable(column));
         };
         // The grouping reads the blocks of the table itself.
-        let group_by = GroupBy::new(Arc::clone(&self.tables[scan.table]), request)?;
-        operator.inputs.push(Operator::of_scan(group_by.metrics()));
-        Ok(group_by)
+        operator.inputs.push(Operator::of_scan(&request.metrics));
+        group_table(&self.tables[scan.table], request)
     }
 
     fn group_request(
@@ -276,6 +252,7 @@ impl Environment<'_> {
             batch_rows: self.batch_rows,
             cancel: self.cancel.clone(),
             broker,
+            metrics: Arc::default(),
         }
     }
 
@@ -307,18 +284,6 @@ impl Environment<'_> {
             Expr::Function(function) => Arc::clone(&self.functions[function]),
         }
     }
-}
-
-/// Whether nothing of a value that is grouped matters but whether it is NULL.
-fn only_counts(group: &Group) -> bool {
-    let counts = |aggregate: &Aggregate| {
-        let is_of_column = matches!(aggregate.argument, None | Some((Expr::Column(_), _)));
-        aggregate.function == AggregateFunction::Count
-            && is_of_column
-            && !aggregate.distinct
-            && aggregate.filter.is_none()
-    };
-    group.keys.is_empty() && group.aggregates.iter().all(counts)
 }
 
 /// A column as a function of itself.
@@ -357,5 +322,9 @@ impl VectorFunction for Moved {
 
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         self.function.evaluate(columns, rows)
+    }
+
+    fn never_fails(&self) -> bool {
+        self.function.never_fails()
     }
 }

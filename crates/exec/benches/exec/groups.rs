@@ -39,6 +39,7 @@ fn group(source: impl Into<GroupSource>, keys: &[(usize, usize)], summed: usize)
         batch_rows: BATCH_ROWS,
         cancel: Cancel::new(),
         broker: Broker::new(8 << 30),
+        metrics: Arc::default(),
     };
     GroupBy::new(source, request).unwrap()
 }

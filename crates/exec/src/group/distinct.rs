@@ -60,7 +60,6 @@ pub struct DistinctCounts {
     next_range: AtomicUsize,
     counting: Arc<Phase<Counted, Counted>>,
     next_group: AtomicUsize,
-    metrics: Arc<ScanMetrics>,
 }
 
 /// What one worker noted of its blocks.
@@ -122,13 +121,12 @@ impl DistinctCounts {
             next_range: AtomicUsize::new(0),
             counting: Arc::default(),
             next_group: AtomicUsize::new(0),
-            metrics: Arc::default(),
         })))
     }
 
     /// What was read so far.
     pub fn metrics(&self) -> &Arc<ScanMetrics> {
-        &self.metrics
+        &self.request.metrics
     }
 
     fn memory(&self) -> Reservation {
@@ -151,7 +149,7 @@ impl DistinctCounts {
             if let Some(block) = blocks.get(part) {
                 noted.add_block(table, block)?;
             } else if let Some(run) = runs.get(part - blocks.len()) {
-                add(&self.metrics.rows_read, run.live_rows());
+                add(&self.request.metrics.rows_read, run.live_rows());
                 noted.add_rows(&Rows::of_run(table, &self.request.functions, run, &self.filter)?)?;
             } else {
                 return Ok(noted.finish());
@@ -240,7 +238,8 @@ struct Notes<'a> {
 
 impl Notes<'_> {
     fn add_block(&mut self, table: &TableDef, block: &Arc<Block>) -> Result<()> {
-        let DistinctCounts { metrics, filter, columns, column, request, .. } = self.counts;
+        let DistinctCounts { filter, columns, column, request, .. } = self.counts;
+        let metrics = &request.metrics;
         add(&metrics.rows_read, block.live_rows());
         let verdict = match block.live_rows() {
             0 => Verdict::Nothing,
@@ -269,7 +268,7 @@ impl Notes<'_> {
     }
 
     fn add_rows(&mut self, rows: &Rows<'_>) -> Result<()> {
-        add(&self.counts.metrics.rows_selected, rows.len());
+        add(&self.counts.request.metrics.rows_selected, rows.len());
         if rows.len() == 0 {
             return Ok(());
         }
@@ -317,7 +316,7 @@ fn has_lists(source: &dyn TableSource, column: usize) -> Result<bool> {
 }
 
 /// Whether some block may have more groups than caches hold, going by how many values the keys' columns have in it.
-pub(crate) fn has_many_groups(source: &dyn TableSource, request: &GroupRequest) -> Result<bool> {
+pub(super) fn has_many_groups(source: &dyn TableSource, request: &GroupRequest) -> Result<bool> {
     let columns = key_columns(request);
     for block in source.blocks() {
         let mut groups = 1_usize;

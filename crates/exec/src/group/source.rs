@@ -85,8 +85,8 @@ impl GroupBy {
                 break;
             }
             let batch = batch?;
-            add(&self.metrics.rows_read, batch.num_rows());
-            add(&self.metrics.rows_selected, batch.num_rows());
+            add(&self.request.metrics.rows_read, batch.num_rows());
+            add(&self.request.metrics.rows_selected, batch.num_rows());
             gatherer.add(&Rows::of_batch(&self.request.functions, &batch))?;
         }
         Ok(())
@@ -104,14 +104,14 @@ impl GroupBy {
             }
             let part = self.next_part.fetch_add(1, Ordering::AcqRel);
             if part < blocks.len() + runs.len() && !std::mem::replace(&mut has_read, true) {
-                add(&self.metrics.workers, 1);
+                add(&self.request.metrics.workers, 1);
             }
             if let Some(block) = blocks.get(part) {
                 self.read_block(source, block, &columns, gatherer)?;
             } else if let Some(run) = runs.get(part - blocks.len()) {
-                add(&self.metrics.rows_read, run.live_rows());
+                add(&self.request.metrics.rows_read, run.live_rows());
                 let rows = Rows::of_run(source.table(), functions, run, &self.filter)?;
-                add(&self.metrics.rows_selected, rows.len());
+                add(&self.request.metrics.rows_selected, rows.len());
                 gatherer.add(&rows)?;
             } else {
                 return Ok(());
@@ -154,14 +154,14 @@ impl GroupBy {
     /// The values in blocks and open runs that no other worker takes.
     pub(super) fn read_lists(&self, Lists { source, column, .. }: &Lists) -> Result<ColumnParts> {
         let table = &**source.table();
-        let (functions, reads) = (&self.request.functions, &self.metrics.reads);
+        let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
         let mut parts = ColumnParts::default();
         let mut has_read = false;
         loop {
             self.request.cancel.check()?;
             let part = self.next_part.fetch_add(1, Ordering::AcqRel);
             if part < source.blocks().len() + source.runs().len() && !std::mem::replace(&mut has_read, true) {
-                add(&self.metrics.workers, 1);
+                add(&self.request.metrics.workers, 1);
             }
             if let Some(block) = source.blocks().get(part) {
                 let Some(filter) = self.filter_of(table, block)? else { continue };
@@ -173,7 +173,7 @@ impl GroupBy {
                     }
                 }
             } else if let Some(run) = source.runs().get(part - source.blocks().len()) {
-                add(&self.metrics.rows_read, run.live_rows());
+                add(&self.request.metrics.rows_read, run.live_rows());
                 let rows = Rows::of_run(table, functions, run, &self.filter)?;
                 parts.loose.push(by_row(rows.values(Expr::Column(*column))?)?);
             } else {
@@ -184,16 +184,16 @@ impl GroupBy {
 
     /// What of the filter has to be asked of a block's rows; `None` if none of them passes.
     fn filter_of(&self, table: &TableDef, block: &Block) -> Result<Option<&Filter>> {
-        add(&self.metrics.rows_read, block.live_rows());
+        add(&self.request.metrics.rows_read, block.live_rows());
         let verdict = match block.live_rows() {
             0 => Verdict::Nothing,
             _ => verdict(block, table, &self.filter)?,
         };
         if verdict == Verdict::Nothing {
-            add(&self.metrics.blocks_skipped, 1);
+            add(&self.request.metrics.blocks_skipped, 1);
             return Ok(None);
         }
-        add(&self.metrics.blocks_read, 1);
+        add(&self.request.metrics.blocks_read, 1);
         // What is true of every row need not be asked of any.
         Ok(Some(if verdict == Verdict::Everything { &self.no_filter } else { &self.filter }))
     }
@@ -208,11 +208,11 @@ impl GroupBy {
         let table = &**source.table();
         let Some(filter) = self.filter_of(table, block)? else { return Ok(()) };
         if self.request.group.keys.is_empty() && filter.is_empty() {
-            add(&self.metrics.rows_selected, block.live_rows());
+            add(&self.request.metrics.rows_selected, block.live_rows());
             return self.read_column_by_column(source, block, gatherer);
         }
-        let rows = Rows::of_block(table, &self.request.functions, block, filter, columns, &self.metrics.reads)?;
-        add(&self.metrics.rows_selected, rows.len());
+        let rows = Rows::of_block(table, &self.request.functions, block, filter, columns, &self.request.metrics.reads)?;
+        add(&self.request.metrics.rows_selected, rows.len());
         gatherer.add(&rows)
     }
 
@@ -233,7 +233,7 @@ impl GroupBy {
             }
         }
         for columns in read {
-            let (functions, reads) = (&self.request.functions, &self.metrics.reads);
+            let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
             let rows = Rows::of_block(source.table(), functions, block, &Filter::default(), &columns, reads)?;
             for part in (0..states.parts()).filter(|part| columns_of(*part) == columns) {
                 let inputs = states.inputs(&rows, part..part + 1)?;

@@ -3,12 +3,21 @@
 //! Sets of values are kept either way, here in the tables that groupings have. Logs (state/log.rs) write all values down
 //! and look for those that are alike later, which pays only where other aggregates read the same rows.
 
-use arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema};
 use rowmill_plan::{Aggregate, Expr, Group, Key, is_key_kind};
 
-/// The groupings that give what `group` does, the second one of the rows of the first; none if there is another
-/// aggregate than those of the distinct values of one argument. `is_nullable` tells of columns that `group` reads.
-pub(crate) fn in_two_steps(group: &Group, is_nullable: impl Fn(usize) -> bool) -> Option<(Group, Group)> {
+use super::GroupRequest;
+use super::choice::only_counts;
+
+/// The groupings that give what `request` asks for, the second one of the rows of the first; none if there is another
+/// aggregate than those of the distinct values of one argument. `is_nullable` tells of columns that are read.
+pub(super) fn in_two_steps(
+    request: &GroupRequest,
+    is_nullable: impl Fn(usize) -> bool,
+) -> Option<(GroupRequest, GroupRequest)> {
+    let group = &request.group;
     let (value, kind) = only_distinct(&group.aggregates)?;
     let nullable = match value {
         Expr::Column(column) => is_nullable(column),
@@ -24,9 +33,13 @@ pub(crate) fn in_two_steps(group: &Group, is_nullable: impl Fn(usize) -> bool) -
     });
     let (keys_of_second, always) = (keys.collect(), group.always.clone());
     let second = Group { predicates: Vec::new(), keys: keys_of_second, aggregates: aggregates.collect(), always };
-    let keys = group.keys.iter().cloned().chain([value]).collect();
+    let keys: Vec<Key> = group.keys.iter().cloned().chain([value]).collect();
+    let fields = keys.iter().map(|key| Field::new("", key.kind.clone(), key.nullable));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let first = Group { predicates: group.predicates.clone(), keys, aggregates: Vec::new(), always: Vec::new() };
-    Some((first, second))
+    let only_presence = only_counts(&second);
+    let of_first = GroupRequest { group: first, schema, top: None, limit: None, only_presence, ..request.clone() };
+    Some((of_first, GroupRequest { group: second, functions: Vec::new(), ..request.clone() }))
 }
 
 /// The argument whose distinct values are all that is aggregated.

@@ -192,6 +192,7 @@ fn count(table: &Arc<Table>, predicates: Vec<Predicate>) -> i64 {
         batch_rows: 1000,
         cancel: Cancel::new(),
         broker: Broker::new(1 << 40),
+        metrics: Arc::default(),
     };
     let group_by = GroupBy::new(Arc::clone(table) as Arc<dyn TableSource>, request).expect("a grouping");
     group_by.worker().map(|batch| batch.expect("a batch").column(0).as_primitive::<Int64Type>().value(0)).sum()

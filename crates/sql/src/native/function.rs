@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::{DFSchema, Result as PlanResult};
+use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use rowmill_base::{Error, Result};
 use rowmill_exec::function::VectorFunction;
@@ -23,6 +23,7 @@ pub(super) struct ExprFunction {
     schema: SchemaRef,
     columns: Vec<usize>,
     kind: DataType,
+    never_fails: bool,
 }
 
 impl ExprFunction {
@@ -34,11 +35,12 @@ impl ExprFunction {
         kind: DataType,
         state: &SessionState,
     ) -> PlanResult<ExprFunction> {
+        let never_fails = never_fails(expr, schema);
         let expr = state.create_physical_expr(prepared(expr.clone())?, schema)?;
         // What the planner believes of NULLs is not relied on.
         let fields = schema.fields().iter().map(|field| Field::clone(field).with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Ok(ExprFunction { expr, schema, columns, kind })
+        Ok(ExprFunction { expr, schema, columns, kind, never_fails })
     }
 }
 
@@ -60,5 +62,68 @@ impl VectorFunction for ExprFunction {
             true => Ok(values),
             false => cast(&values, &self.kind).map_err(|error| Error::internal(error.to_string())),
         }
+    }
+
+    fn never_fails(&self) -> bool {
+        self.never_fails
+    }
+}
+
+/// Whether an expression has a value whatever its columns hold. What is not known here may fail.
+fn never_fails(expr: &Expr, schema: &DFSchema) -> bool {
+    let kind_of = |expr: &Expr| expr.get_type(schema).ok();
+    let all = |exprs: &[&Expr]| exprs.iter().all(|expr| never_fails(expr, schema));
+    match expr {
+        Expr::Column(_) | Expr::Literal(..) => true,
+        Expr::Alias(alias) => never_fails(&alias.expr, schema),
+        Expr::IsNull(of) | Expr::IsNotNull(of) | Expr::Not(of) => never_fails(of, schema),
+        Expr::Cast(cast) => {
+            let from = kind_of(&cast.expr).and_then(|kind| integer_bits(&kind));
+            let to = integer_bits(cast.field.data_type());
+            from.zip(to).is_some_and(|(from, to)| from <= to) && never_fails(&cast.expr, schema)
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let is_safe = match op {
+                Operator::Plus | Operator::Minus => has_room(left, right, schema),
+                Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => true,
+                op => op.is_logic_operator(),
+            };
+            is_safe && all(&[left, right])
+        }
+        Expr::ScalarFunction(call) => {
+            let is_safe = match call.name() {
+                "date_part" => matches!(
+                    call.args.get(1).and_then(&kind_of),
+                    Some(DataType::Timestamp(..) | DataType::Date32 | DataType::Time64(_))
+                ),
+                "character_length" | "octet_length" => true,
+                _ => false,
+            };
+            is_safe && call.args.iter().all(|argument| never_fails(argument, schema))
+        }
+        _ => false,
+    }
+}
+
+/// Whether the sum and the difference of two 64-bit integers fit 64 bits because they come from narrower ones.
+fn has_room(left: &Expr, right: &Expr, schema: &DFSchema) -> bool {
+    let narrow = |expr: &Expr| match expr {
+        Expr::Cast(cast) => {
+            let from = cast.expr.get_type(schema).ok().and_then(|kind| integer_bits(&kind));
+            from.is_some_and(|bits| bits < 63) && *cast.field.data_type() == DataType::Int64
+        }
+        Expr::Literal(ScalarValue::Int64(Some(number)), _) => number.unsigned_abs() < 1 << 62,
+        _ => false,
+    };
+    narrow(left) && narrow(right)
+}
+
+/// The bits that the values of an integer type have, and one for the sign that those without one would need.
+fn integer_bits(kind: &DataType) -> Option<usize> {
+    let bits = kind.primitive_width().map(|bytes| 8 * bytes)?;
+    match kind {
+        kind if kind.is_signed_integer() => Some(bits),
+        kind if kind.is_unsigned_integer() => Some(bits + 1),
+        _ => None,
     }
 }

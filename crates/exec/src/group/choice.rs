@@ -1,0 +1,62 @@
+//! In which way rows are grouped.
+
+use std::sync::Arc;
+
+use rowmill_base::Result;
+use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group};
+use rowmill_storage::TableSource;
+
+use super::distinct::has_many_groups;
+use super::frequent::{Frequent, Limits};
+use super::steps::in_two_steps;
+use super::{DistinctCounts, GroupBy, GroupRequest};
+use crate::batch::BatchSource;
+
+/// A grouping of the rows of a table, which it reads itself.
+pub(crate) fn group_table(table: &Arc<dyn TableSource>, request: GroupRequest) -> Result<Arc<dyn BatchSource>> {
+    match Frequent::new(table, &request, group_all, Limits::default())? {
+        Some(frequent) => Ok(frequent),
+        None => group_all(table, request),
+    }
+}
+
+/// The same, where no value of a key is looked at before others.
+pub(super) fn group_all(table: &Arc<dyn TableSource>, request: GroupRequest) -> Result<Arc<dyn BatchSource>> {
+    if let Some(counts) = DistinctCounts::new(table, &request)? {
+        return Ok(counts);
+    }
+    let of_rows = |request: GroupRequest| GroupBy::new(Arc::clone(table), request);
+    // Many groups have few values each, which are best kept with the group.
+    if has_many_groups(&**table, &request)? {
+        return Ok(of_rows(request)?);
+    }
+    match in_two_steps(&request, |column| table.table().columns[column].nullable) {
+        Some((first, second)) => Ok(GroupBy::new(of_rows(first)? as Arc<dyn BatchSource>, second)?),
+        None => Ok(of_rows(request)?),
+    }
+}
+
+/// A grouping of batches. `input` gives them; it is told whether of texts it only matters which are NULL. `is_nullable` tells of
+/// their columns.
+pub(crate) fn group_batches(
+    input: impl FnOnce(bool) -> Result<Arc<dyn BatchSource>>,
+    request: GroupRequest,
+    is_nullable: impl Fn(usize) -> bool,
+) -> Result<Arc<dyn BatchSource>> {
+    match in_two_steps(&request, is_nullable) {
+        Some((first, second)) => Ok(GroupBy::new(GroupBy::new(input(false)?, first)? as Arc<dyn BatchSource>, second)?),
+        None => Ok(GroupBy::new(input(only_counts(&request.group))?, request)?),
+    }
+}
+
+/// Whether nothing of a value that is grouped matters but whether it is NULL.
+pub(super) fn only_counts(group: &Group) -> bool {
+    let counts = |aggregate: &Aggregate| {
+        let is_of_column = matches!(aggregate.argument, None | Some((Expr::Column(_), _)));
+        aggregate.function == AggregateFunction::Count
+            && is_of_column
+            && !aggregate.distinct
+            && aggregate.filter.is_none()
+    };
+    group.keys.is_empty() && group.aggregates.iter().all(counts)
+}

@@ -1,0 +1,403 @@
+//! ORDER BY a count with a LIMIT above a grouping: the groups of those values of one key alone that enough rows have.
+//!
+//! ```text
+//!   count   a worker takes a block and finds the values of the key that most of its rows have; the best of all blocks are
+//!           looked up in the others (row_counts.rs)
+//!   first   the groups of so many values are found as any others are; the last of so many groups is a bound
+//!   narrow  the values that have as many rows as the bound: by looking up few, or by counting the rows of all
+//!   rest    their groups, but for those that are there already; mostly there are none
+//! ```
+//!
+//! A group has at most as many rows as have any of its keys, and counts at most its rows. So a group that is among the first has
+//! only values that as many rows have as the last of the first counts, and wherever a few values have most of the rows, nothing
+//! has to be read of the others. All blocks list the values of the key with their rows: no row is touched to know them.
+//!
+//! A group that is left out cannot fail, either. So this is only done where nothing can fail that is computed.
+
+mod row_counts;
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use parking_lot::Mutex;
+use rowmill_base::{Cancel, Error, Result};
+use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, Key, Predicate};
+use rowmill_storage::TableSource;
+
+use self::row_counts::{Likely, RowCounts, enough_rows, these_values};
+use super::facts::{Bounds, Facts};
+use super::ranges::{ColumnParts, Ranges};
+use super::{GroupBy, GroupRequest, GroupSource, Lists, Progress};
+use crate::batch::{BatchSource, Batches};
+use crate::forced::forced;
+
+/// When what is worth it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Fewer rows are grouped before their values are counted.
+    pub(super) rows_min: u64,
+    /// The most frequent values have one of so many rows at most.
+    pub(super) rows_share: u64,
+    /// Of more groups the last one is no high bound.
+    pub(super) groups_max: usize,
+    /// Places in lists whose values are read: numbers, and texts, which take longer.
+    pub(super) numbers_read: usize,
+    pub(super) texts_read: usize,
+    /// Values that are looked up in all lists.
+    pub(super) looked_up: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            rows_min: if forced().group.is_some() { 1 } else { 1 << 16 },
+            rows_share: 4,
+            groups_max: 1 << 10,
+            numbers_read: 1 << 18,
+            texts_read: 1 << 12,
+            looked_up: 1 << 12,
+        }
+    }
+}
+
+/// One grouping, shared by its workers.
+pub(crate) struct Frequent {
+    table: Arc<dyn TableSource>,
+    request: GroupRequest,
+    /// How groups of some of the rows are found.
+    group: GroupRows,
+    limits: Limits,
+    /// The count that orders groups, by its place in the result, and how many groups matter.
+    count: usize,
+    groups: usize,
+    /// Groups all rows by the key alone.
+    counter: Arc<GroupBy>,
+    counting: Progress<ColumnParts, First>,
+    grouping_first: Progress<Vec<RecordBatch>, Bounded>,
+    narrowing: Progress<Vec<ArrayRef>, Arc<dyn BatchSource>>,
+}
+
+/// Groups rows of a table.
+type GroupRows = fn(&Arc<dyn TableSource>, GroupRequest) -> Result<Arc<dyn BatchSource>>;
+
+/// What the counts of values lead to.
+enum First {
+    /// All groups: too many rows have the most frequent values.
+    All(Arc<dyn BatchSource>),
+    /// The most frequent values.
+    Values {
+        values: ArrayRef,
+        /// Their groups.
+        source: Arc<dyn BatchSource>,
+        /// Taken by who narrows.
+        counts: Mutex<Option<RowCounts>>,
+    },
+}
+
+/// What the first groups leave to do.
+struct Bounded {
+    /// For the worker that comes first.
+    first: Mutex<Vec<RecordBatch>>,
+    rest: Rest,
+}
+
+enum Rest {
+    Nothing,
+    /// The groups that are not there yet.
+    Source(Arc<dyn BatchSource>),
+    /// The groups of other values than `first` that at least `rows` rows have; all rows have to be counted first.
+    Values {
+        rows: u64,
+        first: ArrayRef,
+        ranges: Ranges,
+    },
+}
+
+impl fmt::Debug for Frequent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frequent").field("request", &self.request).finish_non_exhaustive()
+    }
+}
+
+impl Frequent {
+    /// Prepares the grouping that `request` asks for; reads heads of chunks, but no rows. `None` where all groups have to be found.
+    pub(crate) fn new(
+        table: &Arc<dyn TableSource>,
+        request: &GroupRequest,
+        group: GroupRows,
+        limits: Limits,
+    ) -> Result<Option<Arc<Frequent>>> {
+        let Some((count, groups)) = counted(request, limits.groups_max) else { return Ok(None) };
+        if table.row_count() < limits.rows_min || !never_fails(table, request)? {
+            return Ok(None);
+        }
+        let Some(key) = key_of_most_values(&**table, &request.group)? else { return Ok(None) };
+        let Some(counter) = counter(table, key, request)? else { return Ok(None) };
+        Ok(Some(Arc::new(Frequent {
+            table: Arc::clone(table),
+            request: request.clone(),
+            group,
+            limits,
+            count,
+            groups,
+            counter,
+            counting: Progress::new(),
+            grouping_first: Progress::new(),
+            narrowing: Progress::new(),
+        })))
+    }
+
+    fn cancel(&self) -> &Cancel {
+        &self.request.cancel
+    }
+
+    fn lists(&self) -> &Lists {
+        self.counter.lists.as_ref().expect("a counter without lists was not taken")
+    }
+
+    /// The groups of the rows for which `condition` is true.
+    fn groups_where(&self, condition: Predicate) -> Result<Arc<dyn BatchSource>> {
+        let mut request = self.request.clone();
+        request.group.predicates.push(condition);
+        (self.group)(&self.table, request)
+    }
+
+    /// The values of the key that most rows have. `None` if a worker failed, which says why itself; below, too.
+    fn first(&self) -> Result<Option<Arc<First>>> {
+        let lists = self.lists();
+        if let Some(turn) = self.counting.begin() {
+            turn.end(self.counter.read_lists(lists)?);
+        }
+        self.counting.wait(self.cancel(), |parts| {
+            let mut counts = RowCounts::new(&self.counter, parts)?;
+            let Some(values) = counts.most_frequent(self.groups, self.limits.rows_share)? else {
+                return Ok(First::All((self.group)(&self.table, self.request.clone())?));
+            };
+            let source = self.groups_where(these_values(lists.column, &values)?)?;
+            Ok(First::Values { values, source, counts: Mutex::new(Some(counts)) })
+        })
+    }
+
+    /// The groups of the most frequent values, and what they leave to do.
+    fn bounded(
+        &self,
+        values: &ArrayRef,
+        source: &Arc<dyn BatchSource>,
+        counts: &Mutex<Option<RowCounts>>,
+    ) -> Result<Option<Arc<Bounded>>> {
+        if let Some(turn) = self.grouping_first.begin() {
+            turn.end(Arc::clone(source).worker().collect::<Result<_>>()?);
+        }
+        self.grouping_first.wait(self.cancel(), |batches| {
+            let batches: Vec<RecordBatch> = batches.into_iter().flatten().collect();
+            let counts = counts.lock().take().expect("the whole is made once");
+            match self.rest(values, counts, self.bound(&batches)?)? {
+                Some(rest) => Ok(Bounded { first: Mutex::new(batches), rest }),
+                // Reading all but a few values takes longer than reading all.
+                None => {
+                    let all = (self.group)(&self.table, self.request.clone())?;
+                    Ok(Bounded { first: Mutex::default(), rest: Rest::Source(all) })
+                }
+            }
+        })
+    }
+
+    /// What the last group counts that matters, if there are as many.
+    fn bound(&self, batches: &[RecordBatch]) -> Result<Option<u64>> {
+        let mut counts: Vec<i64> = Vec::new();
+        for batch in batches {
+            let column = batch.column(self.count).as_primitive_opt::<Int64Type>();
+            counts.extend(column.ok_or_else(|| Error::internal("a count that is no integer"))?.values());
+        }
+        if counts.len() < self.groups {
+            return Ok(None);
+        }
+        let (_, bound, _) = counts.select_nth_unstable_by(self.groups - 1, |a, b| b.cmp(a));
+        Ok(Some(u64::try_from(*bound).unwrap_or_default()))
+    }
+
+    /// What is left to do when the groups of the values `first` are there; `None` if most groups may be among the first.
+    fn rest(&self, first: &ArrayRef, counts: RowCounts, bound: Option<u64>) -> Result<Option<Rest>> {
+        let Some(rows) = bound.filter(|bound| *bound > 1) else { return Ok(None) };
+        Ok(match counts.with_rows(rows, first, self.limits)? {
+            Likely::Known(values) if values.is_empty() => Some(Rest::Nothing),
+            Likely::Known(values) => {
+                Some(Rest::Source(self.groups_where(these_values(self.lists().column, &values)?)?))
+            }
+            Likely::Few => {
+                let ranges = self.counter.cut(self.lists(), vec![counts.into_parts()])?;
+                Some(Rest::Values { rows, first: Arc::clone(first), ranges })
+            }
+            Likely::Many => None,
+        })
+    }
+
+    /// The groups that are not there yet.
+    fn narrowed(&self, bounded: &Bounded) -> Result<Option<Arc<dyn BatchSource>>> {
+        match &bounded.rest {
+            Rest::Nothing => Ok(None),
+            Rest::Source(source) => Ok(Some(Arc::clone(source))),
+            Rest::Values { rows, first, ranges } => {
+                if let Some(turn) = self.narrowing.begin() {
+                    let mut values = Vec::new();
+                    while let Some(counted) = self.counter.group_range(ranges)? {
+                        self.cancel().check()?;
+                        values.push(enough_rows(&counted, *rows, self.lists().column, first)?);
+                    }
+                    turn.end(values);
+                }
+                let source = self.narrowing.wait(self.cancel(), |values| {
+                    let values: Vec<ArrayRef> = values.into_iter().flatten().collect();
+                    let values = match values.is_empty() {
+                        true => first.slice(0, 0),
+                        false => super::rows::concat(&values)?,
+                    };
+                    self.groups_where(these_values(self.lists().column, &values)?)
+                })?;
+                Ok(source.as_deref().map(Arc::clone))
+            }
+        }
+    }
+}
+
+/// The place of the count that the groups are ordered by, and how many of them matter.
+fn counted(request: &GroupRequest, groups_max: usize) -> Option<(usize, usize)> {
+    let top = request.top.as_ref().filter(|top| (1..=groups_max).contains(&top.rows))?;
+    let order = top.keys.first().filter(|key| key.descending)?;
+    let aggregate = request.group.aggregates.get(order.column.checked_sub(request.group.keys.len())?)?;
+    let counts = aggregate.function == AggregateFunction::Count && aggregate.of_parts.is_none();
+    let is_alone = request.group.always.is_empty() && request.limit.is_none();
+    (counts && is_alone).then_some((order.column, top.rows))
+}
+
+/// The key with the most values, by one block, if blocks know it for any.
+fn key_of_most_values<'a>(table: &dyn TableSource, group: &'a Group) -> Result<Option<&'a Key>> {
+    let Some(block) = table.blocks().iter().find(|block| block.live_rows() > 0) else { return Ok(None) };
+    let mut most: Option<(usize, &Key)> = None;
+    for key in &group.keys {
+        // Floats that are equal may differ in their bits.
+        let (Expr::Column(column), false) = (key.expr, key.kind.is_floating()) else { continue };
+        let head = block.chunk_head(table.table(), column)?.filter(|head| head.has_values());
+        let Some(values) = head.and_then(|head| head.distinct()) else { continue };
+        if most.is_none_or(|(most, _)| most < values) {
+            most = Some((values, key));
+        }
+    }
+    Ok(most.map(|(_, key)| key))
+}
+
+/// Counts the rows of each value of a key that pass the conditions on it alone. `None` where lists do not tell.
+fn counter(table: &Arc<dyn TableSource>, key: &Key, request: &GroupRequest) -> Result<Option<Arc<GroupBy>>> {
+    let Expr::Column(column) = key.expr else { return Ok(None) };
+    let predicates = request.group.predicates.clone();
+    let mut columns = vec![column];
+    predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
+    // Rows that other columns decide on are not known by values of this one, and may be few.
+    if columns.iter().any(|read| *read != column) {
+        return Ok(None);
+    }
+    let count = Aggregate::new(AggregateFunction::Count, None, DataType::Int64);
+    let group = Group { predicates, keys: vec![key.clone()], aggregates: vec![count], always: Vec::new() };
+    let field = |kind: &DataType| arrow::datatypes::Field::new("", kind.clone(), true);
+    let schema = Arc::new(arrow::datatypes::Schema::new(vec![field(&key.kind), field(&DataType::Int64)]));
+    let request = GroupRequest { group, functions: Vec::new(), schema, top: None, limit: None, ..request.clone() };
+    let counter = GroupBy::of_all(GroupSource::Table(Arc::clone(table)), request, None)?;
+    Ok(Some(Arc::new(counter)).filter(|counter| counter.lists.is_some()))
+}
+
+/// Whether no row and no group can be the cause of an error.
+fn never_fails(table: &Arc<dyn TableSource>, request: &GroupRequest) -> Result<bool> {
+    let source = GroupSource::Table(Arc::clone(table));
+    let facts = Facts { source: Some(&source), functions: &request.functions };
+    let is_safe = |expr: Expr| match expr {
+        Expr::Column(_) => true,
+        Expr::Function(function) => request.functions[function].never_fails(),
+    };
+    if !request.group.keys.iter().all(|key| is_safe(key.expr)) {
+        return Ok(false);
+    }
+    for aggregate in &request.group.aggregates {
+        let fits = match (aggregate.function, &aggregate.argument) {
+            (AggregateFunction::Count | AggregateFunction::Min | AggregateFunction::Max, _) => true,
+            (AggregateFunction::Sum | AggregateFunction::Average, Some((_, kind))) if kind.is_floating() => true,
+            (AggregateFunction::Sum | AggregateFunction::Average, Some((Expr::Column(column), _))) => {
+                facts.bounds(*column)?.is_some_and(Bounds::total_fits)
+            }
+            _ => false,
+        };
+        let reads = aggregate.argument.iter().map(|(expr, _)| *expr).chain(aggregate.filter);
+        if !fits || !aggregate.order.is_empty() || !reads.into_iter().all(is_safe) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+impl BatchSource for Frequent {
+    fn schema(&self) -> &SchemaRef {
+        &self.request.schema
+    }
+
+    fn parallelism(&self) -> usize {
+        self.counter.parts().max(1)
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        Box::new(Worker { frequent: self, is_prepared: false, bounded: None, rest: None, is_done: false })
+    }
+}
+
+/// Does its share of each step, then gives groups.
+struct Worker {
+    frequent: Arc<Frequent>,
+    /// Whether all steps before are done.
+    is_prepared: bool,
+    bounded: Option<Arc<Bounded>>,
+    rest: Option<Batches>,
+    is_done: bool,
+}
+
+impl Worker {
+    /// Does its share of all steps but the last. Nothing is left where another worker failed.
+    fn prepare(&mut self) -> Result<()> {
+        let frequent = &self.frequent;
+        let Some(first) = frequent.first()? else { return Ok(()) };
+        match &*first {
+            First::All(source) => self.rest = Some(Arc::clone(source).worker()),
+            First::Values { values, source, counts } => {
+                let Some(bounded) = frequent.bounded(values, source, counts)? else { return Ok(()) };
+                self.rest = frequent.narrowed(&bounded)?.map(BatchSource::worker);
+                self.bounded = Some(bounded);
+            }
+        }
+        Ok(())
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if !self.is_prepared {
+            self.prepare()?;
+            self.is_prepared = true;
+        }
+        let first = self.bounded.as_ref().and_then(|bounded| bounded.first.lock().pop());
+        match (first, &mut self.rest) {
+            (Some(batch), _) => Ok(Some(batch)),
+            (None, Some(rest)) => rest.next().transpose(),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+impl Iterator for Worker {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_done {
+            return None;
+        }
+        let next = self.next_batch().transpose();
+        self.is_done = !matches!(next, Some(Ok(_)));
+        next
+    }
+}

@@ -1,0 +1,102 @@
+//! Groups of frequent values alone.
+
+use super::super::choice::group_all;
+use super::super::frequent::{Frequent, Limits};
+use super::*;
+use rowmill_plan::is_key_kind;
+use rowmill_storage::TableSource;
+
+/// Columns of which few values have most of the rows.
+fn skewed(random: &mut StdRng) -> Data {
+    let mut columns: Vec<Column> = (0..random.random_range(2..4)).map(|_| Column::random(random)).collect();
+    columns[0].values = 1_000_000;
+    let fields = columns.iter().map(|column| Field::new("", column.kind.arrow(), column.nullable));
+    let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let different = [20, 300, 1_000][random.random_range(0..3)];
+    let pools: Vec<ArrayRef> = columns.iter().map(|column| column.array(random, different)).collect();
+    let batches = [3_000, 5_000, 100].map(|rows| {
+        let arrays = pools.iter().map(|pool| {
+            let place = |_| (random.random::<f64>().powi(4) * different as f64) as u32;
+            take(pool, &(0..rows).map(place).collect::<Vec<_>>()).expect("places in the pool")
+        });
+        RecordBatch::try_new(Arc::clone(&schema), arrays.collect()).expect("columns as in the schema")
+    });
+    Data { columns, schema, batches: batches.to_vec() }
+}
+
+/// All that may be worth it, and each way out before the end.
+fn limits() -> [Limits; 5] {
+    let all = Limits { rows_min: 1, rows_share: 1, ..Limits::default() };
+    [
+        all,
+        Limits { rows_share: 1_000, ..all },
+        Limits { looked_up: 0, ..all },
+        Limits { numbers_read: 0, texts_read: 0, ..all },
+        Limits { numbers_read: 30, texts_read: 30, looked_up: 20, ..all },
+    ]
+}
+
+#[test]
+fn the_groups_of_frequent_values_are_those_that_count_most() {
+    let mut taken = 0;
+    for seed in 0..40 {
+        let mut random = StdRng::seed_from_u64(seed + 9_000);
+        let data = skewed(&mut random);
+        let mut group = random_group(&data, &mut random);
+        let key = |column: usize| Key {
+            expr: Expr::Column(column),
+            kind: data.columns[column].kind.arrow(),
+            nullable: data.columns[column].nullable,
+        };
+        group.keys = (0..random.random_range(1..=data.columns.len())).map(key).collect();
+        let counted = (random.random_range(0..2) == 0).then(|| (key(1).expr, key(1).kind));
+        let counted = counted.filter(|(_, kind)| is_key_kind(kind));
+        let distinct = counted.is_some();
+        group.aggregates = vec![Aggregate { distinct, ..aggregate(AggregateFunction::Count, counted) }];
+        if random.random() && !distinct {
+            group.aggregates.push(aggregate(AggregateFunction::Max, Some((key(1).expr, key(1).kind))));
+        }
+        group.predicates.retain(|predicate| {
+            let mut columns = Vec::new();
+            predicate.collect_columns(&mut columns);
+            columns.iter().all(|column| *column == 0)
+        });
+        let order = |column| SortKey { column, descending: true, nulls_first: random.random() };
+        let keys = [group.keys.len(), 0].map(order).to_vec();
+        let mut all = model(&data.rows(), &data, &functions_of(&data, &mut random), &group);
+        let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is one") };
+        for limits in limits() {
+            let top = GroupTop { keys: keys.clone(), rows: [1, 3, 10, 200][random.random_range(0..4)] };
+            let request = GroupRequest { top: Some(top.clone()), ..request(group.clone(), Vec::new()) };
+            let table: &Arc<dyn TableSource> = &table;
+            let Some(frequent) = Frequent::new(table, &request, group_all, limits).expect("a grouping") else {
+                continue;
+            };
+            taken += 1;
+            let source: Arc<dyn BatchSource> = frequent;
+            let mut found = run_source(&source, &request, random.random_range(1..4), false).expect("groups");
+            assert!(found.iter().all(|row| all.binary_search(row).is_ok()), "seed {seed}: a group of nowhere");
+            assert!(found.windows(2).all(|pair| pair[0] != pair[1]), "seed {seed}: a group twice");
+            check_first(&mut found, &mut all, &top, seed);
+        }
+    }
+    assert!(taken > 50, "{taken} groupings");
+}
+
+#[test]
+fn errors_of_groups_that_nobody_asks_for_are_not_lost() {
+    let mut random = StdRng::seed_from_u64(1);
+    let data = skewed(&mut random);
+    let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is one") };
+    let key = Key { expr: Expr::Column(0), kind: data.columns[0].kind.arrow(), nullable: true };
+    let top = Some(GroupTop { keys: vec![SortKey { column: 1, descending: true, nulls_first: false }], rows: 1 });
+    let functions: Vec<Arc<dyn VectorFunction>> = vec![Arc::new(Alike(vec![1]))];
+    for (argument, is_taken) in [(Expr::Column(1), true), (Expr::Function(0), false)] {
+        let count = aggregate(AggregateFunction::Count, Some((argument, data.kind(argument))));
+        let group =
+            Group { predicates: Vec::new(), keys: vec![key.clone()], aggregates: vec![count], always: Vec::new() };
+        let request = GroupRequest { top: top.clone(), ..request(group, functions.clone()) };
+        let frequent = Frequent::new(&table, &request, group_all, limits()[0]).expect("a grouping");
+        assert_eq!(frequent.is_some(), is_taken);
+    }
+}

@@ -278,16 +278,13 @@ impl GroupBy {
         if let Some(turn) = lists.progress.begin() {
             turn.end(self.read_lists(lists)?);
         }
-        lists.progress.wait(&self.request.cancel, |parts| self.cut(lists, parts))
-    }
-
-    /// Cuts what was read of lists into ranges.
-    fn cut(&self, lists: &Lists, parts: Vec<ColumnParts>) -> Result<Ranges> {
-        let Recipe { layout, policy, .. } = &self.recipe;
-        let row_bytes = (layout.stride + 1) * size_of::<u64>();
-        let range_bytes = policy.range_bytes.unwrap_or(usize::MAX);
-        let column = (lists.column, &lists.source.table().columns[lists.column].kind);
-        Ranges::new(parts, column, row_bytes, range_bytes, &self.request.broker)
+        lists.progress.wait(&self.request.cancel, |parts| {
+            let Recipe { layout, policy, .. } = &self.recipe;
+            let row_bytes = (layout.stride + 1) * size_of::<u64>();
+            let range_bytes = policy.range_bytes.unwrap_or(usize::MAX);
+            let column = (lists.column, &lists.source.table().columns[lists.column].kind);
+            Ranges::new(parts, column, row_bytes, range_bytes, &self.request.broker)
+        })
     }
 
     /// The groups of the next range of values; `None` when there are no more.

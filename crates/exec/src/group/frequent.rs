@@ -4,8 +4,7 @@
 //!   count   a worker takes a block and finds the values of the key that most of its rows have; the best of all blocks are
 //!           looked up in the others (row_counts.rs)
 //!   first   the groups of so many values are found as any others are; the last of so many groups is a bound
-//!   narrow  the values that have as many rows as the bound: by looking up few, or by counting the rows of all
-//!   rest    their groups, but for those that are there already; mostly there are none
+//!   rest    the values that may have as many rows as the bound have groups that are not there yet; mostly there are none
 //! ```
 //!
 //! A group has at most as many rows as have any of its keys, and counts at most its rows. So a group that is among the first has
@@ -14,6 +13,7 @@
 //!
 //! A group that is left out cannot fail, either. So this is only done where nothing can fail that is computed.
 
+mod list_counts;
 mod row_counts;
 
 use std::fmt;
@@ -26,9 +26,9 @@ use rowmill_base::{Cancel, Error, Result};
 use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, Key, Predicate};
 use rowmill_storage::TableSource;
 
-use self::row_counts::{Likely, RowCounts, enough_rows, these_values};
+use self::list_counts::PartCounts;
+use self::row_counts::{RowCounts, these_values};
 use super::facts::{Bounds, Facts};
-use super::ranges::{ColumnParts, Ranges};
 use super::{GroupBy, GroupRequest, GroupSource, Lists, Progress};
 use crate::batch::{BatchSource, Batches};
 use crate::forced::forced;
@@ -55,7 +55,7 @@ impl Default for Limits {
             rows_min: if forced().group.is_some() { 1 } else { 1 << 16 },
             rows_share: 4,
             groups_max: 1 << 10,
-            numbers_read: 1 << 18,
+            numbers_read: 1 << 20,
             texts_read: 1 << 12,
             looked_up: 1 << 12,
         }
@@ -74,9 +74,8 @@ pub(crate) struct Frequent {
     groups: usize,
     /// Groups all rows by the key alone.
     counter: Arc<GroupBy>,
-    counting: Progress<ColumnParts, First>,
+    counting: Progress<PartCounts, First>,
     grouping_first: Progress<Vec<RecordBatch>, Bounded>,
-    narrowing: Progress<Vec<ArrayRef>, Arc<dyn BatchSource>>,
 }
 
 /// Groups rows of a table.
@@ -100,19 +99,8 @@ enum First {
 struct Bounded {
     /// For the worker that comes first.
     first: Mutex<Vec<RecordBatch>>,
-    rest: Rest,
-}
-
-enum Rest {
-    Nothing,
     /// The groups that are not there yet.
-    Source(Arc<dyn BatchSource>),
-    /// The groups of other values than `first` that at least `rows` rows have; all rows have to be counted first.
-    Values {
-        rows: u64,
-        first: ArrayRef,
-        ranges: Ranges,
-    },
+    rest: Option<Arc<dyn BatchSource>>,
 }
 
 impl fmt::Debug for Frequent {
@@ -145,7 +133,6 @@ impl Frequent {
             counter,
             counting: Progress::new(),
             grouping_first: Progress::new(),
-            narrowing: Progress::new(),
         })))
     }
 
@@ -168,10 +155,10 @@ impl Frequent {
     fn first(&self) -> Result<Option<Arc<First>>> {
         let lists = self.lists();
         if let Some(turn) = self.counting.begin() {
-            turn.end(self.counter.read_lists(lists)?);
+            turn.end(PartCounts::new(self.counter.read_lists(lists)?)?);
         }
         self.counting.wait(self.cancel(), |parts| {
-            let mut counts = RowCounts::new(&self.counter, parts)?;
+            let counts = RowCounts::new(&self.counter, parts)?;
             let Some(values) = counts.most_frequent(self.groups, self.limits.rows_share)? else {
                 return Ok(First::All((self.group)(&self.table, self.request.clone())?));
             };
@@ -193,14 +180,22 @@ impl Frequent {
         self.grouping_first.wait(self.cancel(), |batches| {
             let batches: Vec<RecordBatch> = batches.into_iter().flatten().collect();
             let counts = counts.lock().take().expect("the whole is made once");
-            match self.rest(values, counts, self.bound(&batches)?)? {
-                Some(rest) => Ok(Bounded { first: Mutex::new(batches), rest }),
+            let others = match self.bound(&batches)? {
+                Some(bound) if bound > 1 => counts.with_rows(bound, values, self.limits)?,
+                _ => None,
+            };
+            Ok(match others {
+                Some(others) if others.is_empty() => Bounded { first: Mutex::new(batches), rest: None },
+                Some(others) => {
+                    let rest = self.groups_where(these_values(self.lists().column, &others)?)?;
+                    Bounded { first: Mutex::new(batches), rest: Some(rest) }
+                }
                 // Reading all but a few values takes longer than reading all.
                 None => {
                     let all = (self.group)(&self.table, self.request.clone())?;
-                    Ok(Bounded { first: Mutex::default(), rest: Rest::Source(all) })
+                    Bounded { first: Mutex::default(), rest: Some(all) }
                 }
-            }
+            })
         })
     }
 
@@ -216,49 +211,6 @@ impl Frequent {
         }
         let (_, bound, _) = counts.select_nth_unstable_by(self.groups - 1, |a, b| b.cmp(a));
         Ok(Some(u64::try_from(*bound).unwrap_or_default()))
-    }
-
-    /// What is left to do when the groups of the values `first` are there; `None` if most groups may be among the first.
-    fn rest(&self, first: &ArrayRef, counts: RowCounts, bound: Option<u64>) -> Result<Option<Rest>> {
-        let Some(rows) = bound.filter(|bound| *bound > 1) else { return Ok(None) };
-        Ok(match counts.with_rows(rows, first, self.limits)? {
-            Likely::Known(values) if values.is_empty() => Some(Rest::Nothing),
-            Likely::Known(values) => {
-                Some(Rest::Source(self.groups_where(these_values(self.lists().column, &values)?)?))
-            }
-            Likely::Few => {
-                let ranges = self.counter.cut(self.lists(), vec![counts.into_parts()])?;
-                Some(Rest::Values { rows, first: Arc::clone(first), ranges })
-            }
-            Likely::Many => None,
-        })
-    }
-
-    /// The groups that are not there yet.
-    fn narrowed(&self, bounded: &Bounded) -> Result<Option<Arc<dyn BatchSource>>> {
-        match &bounded.rest {
-            Rest::Nothing => Ok(None),
-            Rest::Source(source) => Ok(Some(Arc::clone(source))),
-            Rest::Values { rows, first, ranges } => {
-                if let Some(turn) = self.narrowing.begin() {
-                    let mut values = Vec::new();
-                    while let Some(counted) = self.counter.group_range(ranges)? {
-                        self.cancel().check()?;
-                        values.push(enough_rows(&counted, *rows, self.lists().column, first)?);
-                    }
-                    turn.end(values);
-                }
-                let source = self.narrowing.wait(self.cancel(), |values| {
-                    let values: Vec<ArrayRef> = values.into_iter().flatten().collect();
-                    let values = match values.is_empty() {
-                        true => first.slice(0, 0),
-                        false => super::rows::concat(&values)?,
-                    };
-                    self.groups_where(these_values(self.lists().column, &values)?)
-                })?;
-                Ok(source.as_deref().map(Arc::clone))
-            }
-        }
     }
 }
 
@@ -368,7 +320,7 @@ impl Worker {
             First::All(source) => self.rest = Some(Arc::clone(source).worker()),
             First::Values { values, source, counts } => {
                 let Some(bounded) = frequent.bounded(values, source, counts)? else { return Ok(()) };
-                self.rest = frequent.narrowed(&bounded)?.map(BatchSource::worker);
+                self.rest = bounded.rest.clone().map(BatchSource::worker);
                 self.bounded = Some(bounded);
             }
         }

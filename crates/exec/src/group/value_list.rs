@@ -15,6 +15,9 @@ use crate::scan::filter::Filter;
 /// Values that are picked out of a range cost as much as so many that are decoded one behind the other.
 const PICK_COST: usize = 32;
 
+/// The same of their counts.
+const COUNTS_PER_PICK: usize = 4;
+
 /// The values that rows have that are in.
 pub(super) struct ValueList {
     chunk: Chunk,
@@ -159,7 +162,21 @@ impl ValueList {
                 weights.extend_from_slice(&of_all[places]);
                 return Ok(());
             }
-            (None, Some(codes)) => self.chunk.take_counts(&codes[places])?,
+            (None, Some(codes)) => match &codes[places] {
+                [] => return Ok(()),
+                codes @ ([first, .., last] | [first @ last]) => {
+                    let span = (last - first) as usize + 1;
+                    if span > codes.len() * COUNTS_PER_PICK {
+                        self.chunk.take_counts(codes)?
+                    } else {
+                        let counts = self.chunk.counts_in(*first as usize..*last as usize + 1)?;
+                        match codes.len() == span {
+                            true => counts,
+                            false => codes.iter().map(|code| counts[(code - first) as usize]).collect(),
+                        }
+                    }
+                }
+            },
             (None, None) => self.chunk.counts_in(places)?,
         };
         weights.extend(counts.into_iter().map(u64::from));

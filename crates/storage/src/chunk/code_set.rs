@@ -76,7 +76,11 @@ impl CodeSet {
     /// The codes that are in, ascending.
     pub fn to_codes(&self) -> Vec<u32> {
         match &self.members {
-            Members::Ranges(_) => self.ranges().flat_map(|(low, high)| low..=high).collect(),
+            Members::Ranges(_) => {
+                let mut codes = Vec::with_capacity(self.count());
+                self.ranges().for_each(|(low, high)| codes.extend(low..=high));
+                codes
+            }
             Members::Table(truth) => (0..).zip(truth).filter(|(_, is_in)| **is_in).map(|(code, _)| code).collect(),
         }
     }

@@ -240,8 +240,9 @@ pub(super) fn places<K: Kind>(chunk: &Chunk, keys: &Borders<u128>) -> Result<Bor
     chunk.check_list(values.len())?;
     let scale = Scale::<K::Key>::of(chunk);
     let end = values.len() as u32;
+    let mut search = values.search();
     keys.try_map(&end, |key| match scale.stored_from(*key) {
-        Some(stored) => values.lower_bound(stored).map(|place| place as u32),
+        Some(stored) => search.lower_bound(stored).map(|place| place as u32),
         None => Ok(end),
     })
 }

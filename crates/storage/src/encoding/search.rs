@@ -20,28 +20,49 @@ pub(crate) type Span<W> = (W, W);
 /// A bit for each value of a vector.
 type VectorBits = [u64; VECTOR / 64];
 
-impl Ints<'_> {
-    /// How many values of an ascending sequence are below `target`. If it does not ascend, the answer is wrong but nothing
-    /// worse happens.
-    pub(crate) fn lower_bound<W: Word>(&self, target: W) -> Result<usize> {
-        let behind = partition_point(self.len().div_ceil(VECTOR), |vector| self.base::<W>(vector) < target);
+/// Looks for places in an ascending sequence, one after the other. The vector that was decoded last is kept: targets that ascend
+/// have each vector decoded once.
+pub(crate) struct Search<'a, 'b, W> {
+    ints: &'a Ints<'b>,
+    decoded: Option<usize>,
+    values: Vec<W>,
+}
+
+impl<W: Word> Search<'_, '_, W> {
+    /// How many values of the sequence are below `target`. If it does not ascend, the answer is wrong but nothing worse
+    /// happens.
+    pub(crate) fn lower_bound(&mut self, target: W) -> Result<usize> {
+        let ints = self.ints;
+        let behind = partition_point(ints.len().div_ceil(VECTOR), |vector| ints.base::<W>(vector) < target);
         // The last vector that starts below holds the border.
         let Some(vector) = behind.checked_sub(1) else { return Ok(0) };
-        let count = self.vector_len(vector);
-        let inside = match self.layout {
-            Layout::Plain => partition_point(count, |index| self.plain::<W>(vector * VECTOR + index) < target),
+        let count = ints.vector_len(vector);
+        let inside = match ints.layout {
+            Layout::Plain => partition_point(count, |index| ints.plain::<W>(vector * VECTOR + index) < target),
             Layout::Frame => {
-                let (bytes, width) = self.packed(vector)?;
-                let distance = target.minus(self.base(vector)).widen();
+                let (bytes, width) = ints.packed(vector)?;
+                let distance = target.minus(ints.base(vector)).widen();
                 partition_point(count, |index| u128::from(unpack_one(bytes, count, width, index)) < distance)
             }
             Layout::Delta => {
-                let mut values = [W::default(); VECTOR];
-                self.vector(vector, &mut values)?;
-                partition_point(count, |index| values[index] < target)
+                if self.decoded != Some(vector) {
+                    self.decoded = None;
+                    self.values.resize(VECTOR, W::default());
+                    let values = self.values.first_chunk_mut().expect("as long as a vector");
+                    ints.vector(vector, values)?;
+                    self.decoded = Some(vector);
+                }
+                partition_point(count, |index| self.values[index] < target)
             }
         };
         Ok(vector * VECTOR + inside)
+    }
+}
+
+impl Ints<'_> {
+    /// Looks for places in an ascending sequence.
+    pub(crate) fn search<W: Word>(&self) -> Search<'_, '_, W> {
+        Search { ints: self, decoded: None, values: Vec::new() }
     }
 
     /// Leaves the rows in `mask` whose value lies in one of `spans`, of which there should be few.
@@ -192,10 +213,11 @@ mod tests {
             assert_eq!(others, mask, "{layout:?}");
             let Some(bytes) = encode_as(layout, &sorted) else { continue };
             let ints = Ints::open(&bytes, 0, sorted.len()).unwrap();
+            let mut search = ints.search();
             for (low, high) in &spans {
                 for target in [*low, *high] {
                     let expected = sorted.partition_point(|value| *value < target);
-                    assert_eq!(ints.lower_bound(target).unwrap(), expected, "{layout:?}");
+                    assert_eq!(search.lower_bound(target).unwrap(), expected, "{layout:?}");
                 }
             }
         }
@@ -244,8 +266,9 @@ mod tests {
                 bytes[index] = byte;
             }
             if let Ok(ints) = Ints::open(&bytes, 0, values.len()) {
+                let mut search = ints.search();
                 for target in [0, values[0], u32::MAX] {
-                    let _ = ints.lower_bound(target);
+                    let _ = search.lower_bound(target);
                     let mut mask = RowMask::all(0..values.len());
                     let _ = ints.retain(&[(target, target), (7, 1 << 20)], &mut mask);
                     let mut few = RowMask::none(0..values.len());

@@ -1,8 +1,6 @@
 //! How many rows have the values of a column, asked of the lists of its blocks: of few values or of the most frequent ones, so
 //! that hardly any value is read.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
@@ -14,12 +12,11 @@ use rowmill_base::{Error, Reservation, Result, SqlType};
 use rowmill_plan::Predicate;
 use rowmill_storage::chunk::ValueSet;
 
-use super::super::ranges::ColumnParts;
 use super::super::rows::{concat, take};
 use super::super::texts::is_text;
-use super::super::value_list::ValueList;
 use super::super::{GroupBy, Lists, OWNER};
 use super::Limits;
+use super::list_counts::{Histogram, ListCounts, PartCounts, greatest};
 use crate::predicate::evaluate;
 
 /// Bits of a number of lists.
@@ -28,14 +25,12 @@ const LISTS_BITS: u32 = 20;
 /// The values of a column with their rows, block by block.
 pub(super) struct RowCounts {
     counter: Arc<GroupBy>,
-    lists: Vec<ValueList>,
-    /// The values of rows that no list has.
-    loose: Vec<ArrayRef>,
-    /// The same, each once, and their rows.
+    lists: Vec<ListCounts>,
+    /// The values of rows that no list has, each once, and their rows.
     of_loose: Option<Counted>,
     /// How many places of all lists have how many rows.
     histogram: Histogram,
-    _memory: Reservation,
+    memory: Reservation,
 }
 
 /// Values, each once, and the rows that they have.
@@ -44,45 +39,31 @@ struct Counted {
     rows: Vec<u64>,
 }
 
-/// The values that have some number of rows.
-pub(super) enum Likely {
-    Known(ArrayRef),
-    /// They have no more than half of all rows, and are too many to be looked up one by one.
-    Few,
-    /// They may have most of all rows.
-    Many,
-}
-
 impl RowCounts {
     /// Those of `counter`, which groups by one column alone and has read `parts`.
-    pub(super) fn new(counter: &Arc<GroupBy>, parts: Vec<ColumnParts>) -> Result<RowCounts> {
-        let (mut lists, mut loose) = (Vec::new(), Vec::new());
-        for part in parts {
-            lists.extend(part.lists);
-            loose.extend(part.loose);
-        }
-        let mut memory = counter.request.broker.reservation(OWNER);
-        memory.grow(lists.iter().map(ValueList::bytes).sum())?;
+    pub(super) fn new(counter: &Arc<GroupBy>, parts: Vec<PartCounts>) -> Result<RowCounts> {
         let mut counts = RowCounts {
             counter: Arc::clone(counter),
-            lists,
-            loose,
+            lists: Vec::new(),
             of_loose: None,
             histogram: Histogram::default(),
-            _memory: memory,
+            memory: counter.request.broker.reservation(OWNER),
         };
-        if !counts.loose.is_empty() {
-            let values = concat(&counts.loose)?;
+        let mut loose = Vec::new();
+        for part in parts {
+            counts.lists.extend(part.lists);
+            loose.extend(part.loose);
+            counts.histogram.join(&part.histogram);
+        }
+        counts.memory.grow(counts.lists.iter().map(ListCounts::bytes).sum())?;
+        if !loose.is_empty() {
+            let values = concat(&loose)?;
             let rows = vec![1; values.len()];
             let of_loose = counts.counted(values, rows)?;
             counts.histogram.add(&of_loose.rows);
             counts.of_loose = Some(of_loose);
         }
         Ok(counts)
-    }
-
-    pub(super) fn into_parts(self) -> ColumnParts {
-        ColumnParts { lists: self.lists, loose: self.loose }
     }
 
     fn column(&self) -> (usize, &SqlType) {
@@ -92,13 +73,10 @@ impl RowCounts {
 
     /// `most` values that have more rows than most: of those that have the most rows in some block, those that have the most in
     /// all. `None` if these have more than one of `share` rows.
-    pub(super) fn most_frequent(&mut self, most: usize, share: u64) -> Result<Option<ArrayRef>> {
-        let (mut found, mut rows) = (Vec::new(), Vec::new());
-        for list in &self.lists {
-            rows.clear();
-            list.weights(0..list.len(), &mut rows)?;
-            self.histogram.add(&rows);
-            found.push(list.values_at(&greatest(&rows, most))?);
+    pub(super) fn most_frequent(&self, most: usize, share: u64) -> Result<Option<ArrayRef>> {
+        let mut found = Vec::new();
+        for counts in &self.lists {
+            found.push(counts.list.values_at(&counts.most_frequent(most))?);
         }
         if let Some(Counted { values, rows }) = &self.of_loose {
             found.push(take(values, &greatest(rows, most))?);
@@ -112,61 +90,56 @@ impl RowCounts {
         take(&all.values, &places).map(Some)
     }
 
-    /// The values that at least `rows_min` rows have, without those of `first`.
+    /// All values that at least `rows_min` rows have, and perhaps some others, without those of `first`. `None` if these may have
+    /// most of all rows.
     ///
     /// Of a value that enough rows have some list has its share. What lists have less than the share of is not read, so that all
     /// that is known of a value is what it has at least and at most; with a lesser share these are nearer to each other, and
     /// fewer values have to be looked up. This is the three-phase uniform threshold algorithm (Cao and Wang, 2004), with blocks
     /// for nodes.
-    pub(super) fn with_rows(&self, rows_min: u64, first: &ArrayRef, limits: Limits) -> Result<Likely> {
+    pub(super) fn with_rows(&self, rows_min: u64, first: &ArrayRef, limits: Limits) -> Result<Option<ArrayRef>> {
         let (column, kind) = self.column();
         let lists = (self.lists.len() + usize::from(self.of_loose.is_some())) as u64;
         let read_max = if is_text(&kind.arrow()) { limits.texts_read } else { limits.numbers_read };
         let share = rows_min.div_ceil(lists);
-        let shares = [8, 4, 2, 1].map(|part| share.div_ceil(part));
+        // Few are looked up sooner than told apart.
+        let parts = if self.histogram.places_with(share) <= limits.looked_up / 16 { [1; 4] } else { [8, 4, 2, 1] };
+        let shares = parts.map(|part| share.div_ceil(part));
         let Some(share) = shares.into_iter().find(|share| self.histogram.places_with(*share) <= read_max) else {
-            return Ok(self.unknown(rows_min));
+            return Ok(None);
         };
-        let (mut found, mut rows_found, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-        let mut find = |rows: &[u64], values_at: &dyn Fn(&[u32]) -> Result<ArrayRef>| -> Result<()> {
-            let places: Vec<u32> =
-                (0..).zip(rows).filter(|(_, rows)| **rows >= share).map(|(place, _)| place).collect();
-            // Beside the rows, in how many lists the value was found.
-            rows_found.extend(places.iter().map(|place| rows[*place as usize] << LISTS_BITS | 1));
-            found.push(values_at(&places)?);
-            Ok(())
-        };
-        for list in &self.lists {
-            rows.clear();
-            list.weights(0..list.len(), &mut rows)?;
-            find(&rows, &|places| list.values_at(places))?;
+        let (mut found, mut rows_found) = (Vec::new(), Vec::new());
+        // Beside the rows, in how many lists a value was found.
+        let in_one = |rows: u64| rows << LISTS_BITS | 1;
+        for counts in &self.lists {
+            let (places, rows) = counts.with_rows(share)?;
+            rows_found.extend(rows.into_iter().map(|rows| in_one(rows.into())));
+            found.push(counts.list.values_at(&places)?);
         }
         if let Some(Counted { values, rows }) = &self.of_loose {
-            find(rows, &|places| take(values, places))?;
+            let places: Vec<u32> =
+                (0..).zip(rows).filter(|(_, rows)| **rows >= share).map(|(place, _)| place).collect();
+            rows_found.extend(places.iter().map(|place| in_one(rows[*place as usize])));
+            found.push(take(values, &places)?);
         }
         let known = self.counted(concat(&found)?, rows_found)?;
-        let places: Vec<u32> = (0..)
-            .zip(&known.rows)
-            .filter(|(_, known)| {
-                let (rows, found_in) = (**known >> LISTS_BITS, **known & ((1 << LISTS_BITS) - 1));
-                rows + (lists - found_in) * (share - 1) >= rows_min
-            })
-            .map(|(place, _)| place)
-            .collect();
+        let (mut places, mut rows_at_most) = (Vec::new(), 0);
+        for (place, known) in (0..).zip(&known.rows) {
+            let (rows, found_in) = (known >> LISTS_BITS, known & ((1 << LISTS_BITS) - 1));
+            let at_most = rows + (lists - found_in) * (share - 1);
+            if at_most >= rows_min {
+                places.push(place);
+                rows_at_most += at_most;
+            }
+        }
+        let values = take(&known.values, &places)?;
         if places.len() > limits.looked_up {
-            return Ok(self.unknown(rows_min));
+            let is_worth_it = rows_at_most * 2 <= self.histogram.rows_of_all;
+            return is_worth_it.then(|| other_than(&values, None, column, first)).transpose();
         }
-        let all = self.rows_of(&take(&known.values, &places)?)?;
+        let all = self.rows_of(&values)?;
         let enough = BooleanBuffer::collect_bool(all.rows.len(), |place| all.rows[place] >= rows_min);
-        other_than(&all.values, &enough, column, first).map(Likely::Known)
-    }
-
-    /// About the values that at least `rows_min` rows have, as if each were in all lists alike.
-    fn unknown(&self, rows_min: u64) -> Likely {
-        match self.histogram.rows_with(rows_min / self.lists.len().max(1) as u64) * 2 <= self.histogram.rows_of_all {
-            true => Likely::Few,
-            false => Likely::Many,
-        }
+        other_than(&all.values, Some(enough), column, first).map(Some)
     }
 
     /// The rows that each of `values` has, which are no two alike. What no row has is left out.
@@ -174,7 +147,7 @@ impl RowCounts {
         let (column, kind) = self.column();
         let (mut found, mut rows) = (vec![values.slice(0, 0)], Vec::new());
         let set = value_set(kind, values)?;
-        for list in &self.lists {
+        for ListCounts { list, .. } in &self.lists {
             let places = list.places_of(&set)?;
             list.weights_at(&places, &mut rows)?;
             found.push(list.values_at(&places)?);
@@ -200,50 +173,6 @@ impl RowCounts {
         let rows = rows_in(&counted)?.iter().map(|rows| *rows as u64).collect();
         Ok(Counted { values: Arc::clone(counted.column(0)), rows })
     }
-}
-
-/// How many places of lists have how many rows.
-#[derive(Default)]
-struct Histogram {
-    /// Places with so many rows; the last has all with more.
-    places: Vec<u64>,
-    /// Rows of places with more.
-    rows_of_last: u64,
-    rows_of_all: u64,
-}
-
-impl Histogram {
-    const LEN: usize = 1 << 12;
-
-    fn add(&mut self, rows_of_places: &[u64]) {
-        self.places.resize(Histogram::LEN, 0);
-        for rows in rows_of_places {
-            self.rows_of_all += rows;
-            let at = (*rows as usize).min(Histogram::LEN - 1);
-            self.places[at] += 1;
-            if at == Histogram::LEN - 1 {
-                self.rows_of_last += rows;
-            }
-        }
-    }
-
-    /// Places with `rows` rows at least, or a few more.
-    fn places_with(&self, rows: u64) -> usize {
-        self.places.iter().skip((rows as usize).min(Histogram::LEN - 1)).sum::<u64>() as usize
-    }
-
-    /// The rows of those.
-    fn rows_with(&self, rows: u64) -> u64 {
-        let short = (0..).zip(&self.places).take(Histogram::LEN - 1).skip(rows as usize);
-        short.map(|(rows, places): (u64, _)| rows * places).sum::<u64>() + self.rows_of_last
-    }
-}
-
-/// The values of a counter's groups that have `rows_min` rows, without those of `first`.
-pub(super) fn enough_rows(groups: &RecordBatch, rows_min: u64, column: usize, first: &ArrayRef) -> Result<ArrayRef> {
-    let rows = rows_in(groups)?;
-    let enough = BooleanBuffer::collect_bool(rows.len(), |group| rows[group] as u64 >= rows_min);
-    other_than(groups.column(0), &enough, column, first)
 }
 
 /// The rows of a counter's groups.
@@ -273,9 +202,12 @@ fn other_values(column: usize, values: &ArrayRef) -> Result<Predicate> {
     })
 }
 
-/// Those of `values` whose bit is set and that are not among `first`.
-fn other_than(values: &ArrayRef, bits: &BooleanBuffer, column: usize, first: &ArrayRef) -> Result<ArrayRef> {
-    let values = filter(values, &BooleanArray::new(bits.clone(), None)).map_err(failed)?;
+/// Those of `values` whose bit is set, or all, but for those among `first`.
+fn other_than(values: &ArrayRef, bits: Option<BooleanBuffer>, column: usize, first: &ArrayRef) -> Result<ArrayRef> {
+    let values = match bits {
+        Some(bits) => filter(values, &BooleanArray::new(bits, None)).map_err(failed)?,
+        None => Arc::clone(values),
+    };
     take(&values, &places_of(&values, &other_values(column, first)?)?)
 }
 
@@ -300,35 +232,6 @@ fn without_null(values: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// The places of the `most` greatest numbers, ascending.
-fn greatest(numbers: &[u64], most: usize) -> Vec<u32> {
-    let mut best: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::with_capacity(most + 1);
-    for (place, number) in (0..).zip(numbers) {
-        if best.len() < most {
-            best.push(Reverse((*number, place)));
-        } else if best.peek().is_some_and(|Reverse((least, _))| least < number) {
-            best.pop();
-            best.push(Reverse((*number, place)));
-        }
-    }
-    let mut places: Vec<u32> = best.into_iter().map(|Reverse((_, place))| place).collect();
-    places.sort_unstable();
-    places
-}
-
 fn failed(error: ArrowError) -> Error {
     Error::internal(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_greatest_are_found_wherever_they_are() {
-        assert_eq!(greatest(&[5, 1, 9, 1, 7], 2), [2, 4]);
-        assert_eq!(greatest(&[9, 5], 3), [0, 1]);
-        assert_eq!(greatest(&[4, 4, 4], 1), [0]);
-        assert_eq!(greatest(&[], 2), [0_u32; 0]);
-    }
 }

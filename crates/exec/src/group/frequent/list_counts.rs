@@ -1,0 +1,162 @@
+//! How many rows have the values of one list: what each worker finds out of the lists that it reads.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use arrow::array::ArrayRef;
+use rowmill_base::Result;
+
+use super::super::ranges::ColumnParts;
+use super::super::value_list::ValueList;
+
+/// Places of a list that are kept with their rows.
+const KEPT_MAX: u64 = 1 << 15;
+
+/// The lists that one worker has read.
+pub(super) struct PartCounts {
+    pub(super) lists: Vec<ListCounts>,
+    /// The values of rows that no list has.
+    pub(super) loose: Vec<ArrayRef>,
+    pub(super) histogram: Histogram,
+}
+
+/// A list and the rows of its most frequent values.
+pub(super) struct ListCounts {
+    pub(super) list: ValueList,
+    /// Places with their rows: all that have at least `rows_min` rows.
+    kept: Vec<(u32, u32)>,
+    rows_min: u64,
+}
+
+impl PartCounts {
+    pub(super) fn new(parts: ColumnParts) -> Result<PartCounts> {
+        let mut histogram = Histogram::default();
+        let mut rows = Vec::new();
+        let mut lists = Vec::with_capacity(parts.lists.len());
+        for list in parts.lists {
+            rows.clear();
+            list.weights(0..list.len(), &mut rows)?;
+            let mut of_list = Histogram::default();
+            of_list.add(&rows);
+            histogram.join(&of_list);
+            let rows_min = of_list.rows_of_few(KEPT_MAX);
+            let (places, rows) = with_rows(&rows, rows_min);
+            let kept = places.into_iter().zip(rows).collect();
+            lists.push(ListCounts { list, kept, rows_min });
+        }
+        Ok(PartCounts { lists, loose: parts.loose, histogram })
+    }
+}
+
+impl ListCounts {
+    /// Bytes of memory that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        self.list.bytes() + (self.kept.capacity() * size_of::<(u32, u32)>()) as u64
+    }
+
+    /// The places of `most` values that have more rows than most, ascending.
+    pub(super) fn most_frequent(&self, most: usize) -> Vec<u32> {
+        let rows: Vec<u64> = self.kept.iter().map(|(_, rows)| u64::from(*rows)).collect();
+        match self.kept.len() < most {
+            // All others are alike, or nearly.
+            true => (0..self.list.len().min(most) as u32).collect(),
+            false => greatest(&rows, most).into_iter().map(|at| self.kept[at as usize].0).collect(),
+        }
+    }
+
+    /// The places of the values that at least `rows_min` rows have, ascending, and these.
+    pub(super) fn with_rows(&self, rows_min: u64) -> Result<(Vec<u32>, Vec<u32>)> {
+        if rows_min < self.rows_min {
+            let mut rows = Vec::new();
+            self.list.weights(0..self.list.len(), &mut rows)?;
+            return Ok(with_rows(&rows, rows_min));
+        }
+        Ok(self.kept.iter().filter(|(_, rows)| u64::from(*rows) >= rows_min).copied().unzip())
+    }
+}
+
+/// The places of the numbers that are no less than `least`, and these: blocks have less than 2^32 rows.
+fn with_rows(rows: &[u64], least: u64) -> (Vec<u32>, Vec<u32>) {
+    (0..).zip(rows).filter(|(_, rows)| **rows >= least).map(|(place, rows)| (place, *rows as u32)).unzip()
+}
+
+/// How many places of lists have how many rows.
+#[derive(Default)]
+pub(super) struct Histogram {
+    /// Places with so many rows; the last has all with more.
+    places: Vec<u64>,
+    pub(super) rows_of_all: u64,
+}
+
+impl Histogram {
+    const LEN: usize = 1 << 12;
+
+    pub(super) fn add(&mut self, rows_of_places: &[u64]) {
+        self.places.resize(Histogram::LEN, 0);
+        for rows in rows_of_places {
+            self.rows_of_all += rows;
+            self.places[(*rows as usize).min(Histogram::LEN - 1)] += 1;
+        }
+    }
+
+    pub(super) fn join(&mut self, other: &Histogram) {
+        self.places.resize(Histogram::LEN, 0);
+        self.places.iter_mut().zip(&other.places).for_each(|(places, more)| *places += more);
+        self.rows_of_all += other.rows_of_all;
+    }
+
+    /// The fewest rows that no more than `most` places have.
+    fn rows_of_few(&self, most: u64) -> u64 {
+        let mut places = 0;
+        let above = self.places.iter().rposition(|more| {
+            places += more;
+            places > most
+        });
+        above.map_or(0, |rows| rows as u64 + 1)
+    }
+
+    /// Places with `rows` rows at least, or a few more.
+    pub(super) fn places_with(&self, rows: u64) -> usize {
+        self.places.iter().skip((rows as usize).min(Histogram::LEN - 1)).sum::<u64>() as usize
+    }
+}
+
+/// The places of the `most` greatest numbers, ascending.
+pub(super) fn greatest(numbers: &[u64], most: usize) -> Vec<u32> {
+    let mut best: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::with_capacity(most + 1);
+    for (place, number) in (0..).zip(numbers) {
+        if best.len() < most {
+            best.push(Reverse((*number, place)));
+        } else if best.peek().is_some_and(|Reverse((least, _))| least < number) {
+            best.pop();
+            best.push(Reverse((*number, place)));
+        }
+    }
+    let mut places: Vec<u32> = best.into_iter().map(|Reverse((_, place))| place).collect();
+    places.sort_unstable();
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_are_found_wherever_they_are() {
+        assert_eq!(greatest(&[5, 1, 9, 1, 7], 2), [2, 4]);
+        assert_eq!(greatest(&[9, 5], 3), [0, 1]);
+        assert_eq!(greatest(&[4, 4, 4], 1), [0]);
+        assert_eq!(greatest(&[], 2), [0_u32; 0]);
+    }
+
+    #[test]
+    fn a_histogram_knows_how_many_have_how_many() {
+        let (mut one, mut all) = (Histogram::default(), Histogram::default());
+        one.add(&[1, 1, 2, 9]);
+        all.add(&[100_000, 5]);
+        all.join(&one);
+        assert_eq!((all.places_with(1), all.places_with(2), all.places_with(6)), (6, 4, 2));
+        assert_eq!(all.rows_of_all, 100_018);
+        assert_eq!([0, 1, 2, 3, 4, 6].map(|most| all.rows_of_few(most)), [4_096, 10, 6, 3, 2, 0]);
+    }
+}

@@ -276,7 +276,12 @@ impl GroupBy {
     /// The values of a column in ranges.
     fn ranges(&self, lists: &Lists) -> Result<Option<Arc<Ranges>>> {
         if let Some(turn) = lists.progress.begin() {
-            turn.end(self.read_lists(lists)?);
+            let mut of_lists = Vec::new();
+            let loose = self.read_lists(lists, &mut |list| {
+                of_lists.push(list);
+                Ok(())
+            })?;
+            turn.end(ColumnParts { lists: of_lists, loose });
         }
         lists.progress.wait(&self.request.cancel, |parts| {
             let Recipe { layout, policy, .. } = &self.recipe;

@@ -4,7 +4,7 @@
 //!   count   a worker takes a block and finds the values of the key that most of its rows have; the best of all blocks are
 //!           looked up in the others (row_counts.rs)
 //!   first   the groups of so many values are found as any others are; the last of so many groups is a bound
-//!   rest    the values that may have as many rows as the bound have groups that are not there yet; mostly there are none
+//!   rest    the groups of the other values that may have as many rows; mostly there are none
 //! ```
 //!
 //! A group has at most as many rows as have any of its keys, and counts at most its rows. So a group that is among the first has
@@ -18,6 +18,7 @@ mod row_counts;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
@@ -27,7 +28,7 @@ use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, Key, Predicate};
 use rowmill_storage::TableSource;
 
 use self::list_counts::PartCounts;
-use self::row_counts::{RowCounts, these_values};
+use self::row_counts::{Bound, Counted, RowCounts, these_values};
 use super::facts::{Bounds, Facts};
 use super::{GroupBy, GroupRequest, GroupSource, Lists, Progress};
 use crate::batch::{BatchSource, Batches};
@@ -42,11 +43,12 @@ pub(super) struct Limits {
     pub(super) rows_share: u64,
     /// Of more groups the last one is no high bound.
     pub(super) groups_max: usize,
-    /// Places in lists whose values are read: numbers, and texts, which take longer.
-    pub(super) numbers_read: usize,
-    pub(super) texts_read: usize,
-    /// Values that are looked up in all lists.
-    pub(super) looked_up: usize,
+    /// Places in lists whose values are read, as long as that is next to nothing, and at most: of numbers, and of texts, which
+    /// take longer.
+    pub(super) numbers_read: (usize, usize),
+    pub(super) texts_read: (usize, usize),
+    /// Values that are looked for in all lists.
+    pub(super) values_max: usize,
 }
 
 impl Default for Limits {
@@ -55,9 +57,9 @@ impl Default for Limits {
             rows_min: if forced().group.is_some() { 1 } else { 1 << 16 },
             rows_share: 4,
             groups_max: 1 << 10,
-            numbers_read: 1 << 20,
-            texts_read: 1 << 12,
-            looked_up: 1 << 12,
+            numbers_read: (1 << 16, 1 << 20),
+            texts_read: (1 << 11, 1 << 13),
+            values_max: 1 << 16,
         }
     }
 }
@@ -75,7 +77,9 @@ pub(crate) struct Frequent {
     /// Groups all rows by the key alone.
     counter: Arc<GroupBy>,
     counting: Progress<PartCounts, First>,
-    grouping_first: Progress<Vec<RecordBatch>, Bounded>,
+    grouping_first: Progress<Vec<RecordBatch>, FirstGroups>,
+    next_list: AtomicUsize,
+    narrowing: Progress<Counted, Rest>,
 }
 
 /// Groups rows of a table.
@@ -90,17 +94,25 @@ enum First {
         values: ArrayRef,
         /// Their groups.
         source: Arc<dyn BatchSource>,
-        /// Taken by who narrows.
-        counts: Mutex<Option<RowCounts>>,
+        counts: RowCounts,
     },
 }
 
-/// What the first groups leave to do.
-struct Bounded {
+/// The groups of the most frequent values.
+struct FirstGroups {
     /// For the worker that comes first.
-    first: Mutex<Vec<RecordBatch>>,
-    /// The groups that are not there yet.
-    rest: Option<Arc<dyn BatchSource>>,
+    batches: Mutex<Vec<RecordBatch>>,
+    /// What has to be read of lists to know which values may have as many rows as the last of these groups counts.
+    bound: Option<Bound>,
+}
+
+/// What else there is.
+enum Rest {
+    Nothing,
+    /// The groups of other values.
+    Others(Arc<dyn BatchSource>),
+    /// All groups, those of the most frequent values among them.
+    All(Arc<dyn BatchSource>),
 }
 
 impl fmt::Debug for Frequent {
@@ -133,6 +145,8 @@ impl Frequent {
             counter,
             counting: Progress::new(),
             grouping_first: Progress::new(),
+            next_list: AtomicUsize::new(0),
+            narrowing: Progress::new(),
         })))
     }
 
@@ -155,48 +169,53 @@ impl Frequent {
     fn first(&self) -> Result<Option<Arc<First>>> {
         let lists = self.lists();
         if let Some(turn) = self.counting.begin() {
-            turn.end(PartCounts::new(self.counter.read_lists(lists)?)?);
+            turn.end(PartCounts::read(&self.counter, lists)?);
         }
         self.counting.wait(self.cancel(), |parts| {
             let counts = RowCounts::new(&self.counter, parts)?;
             let Some(values) = counts.most_frequent(self.groups, self.limits.rows_share)? else {
-                return Ok(First::All((self.group)(&self.table, self.request.clone())?));
+                return Ok(First::All(self.all_groups()?));
             };
             let source = self.groups_where(these_values(lists.column, &values)?)?;
-            Ok(First::Values { values, source, counts: Mutex::new(Some(counts)) })
+            Ok(First::Values { values, source, counts })
         })
     }
 
-    /// The groups of the most frequent values, and what they leave to do.
-    fn bounded(
-        &self,
-        values: &ArrayRef,
-        source: &Arc<dyn BatchSource>,
-        counts: &Mutex<Option<RowCounts>>,
-    ) -> Result<Option<Arc<Bounded>>> {
+    /// The groups of the most frequent values.
+    fn first_groups(&self, source: &Arc<dyn BatchSource>, counts: &RowCounts) -> Result<Option<Arc<FirstGroups>>> {
         if let Some(turn) = self.grouping_first.begin() {
             turn.end(Arc::clone(source).worker().collect::<Result<_>>()?);
         }
         self.grouping_first.wait(self.cancel(), |batches| {
             let batches: Vec<RecordBatch> = batches.into_iter().flatten().collect();
-            let counts = counts.lock().take().expect("the whole is made once");
-            let others = match self.bound(&batches)? {
-                Some(bound) if bound > 1 => counts.with_rows(bound, values, self.limits)?,
-                _ => None,
-            };
+            let bound = self.bound(&batches)?.and_then(|rows| counts.bound(rows, self.limits));
+            Ok(FirstGroups { batches: Mutex::new(batches), bound })
+        })
+    }
+
+    /// What is left when the groups of the values `first` are there.
+    fn rest(&self, first: &ArrayRef, counts: &RowCounts, bound: Option<Bound>) -> Result<Option<Arc<Rest>>> {
+        if let Some(turn) = self.narrowing.begin() {
+            let next_list = || self.next_list.fetch_add(1, Ordering::Relaxed);
+            let lists = std::iter::from_fn(|| Some(next_list()).filter(|list| *list < counts.lists()));
+            turn.end(match bound {
+                Some(bound) => counts.with_rows(bound, lists)?,
+                None => Counted::default(),
+            });
+        }
+        self.narrowing.wait(self.cancel(), |found| {
+            let others = bound.map(|bound| counts.others(found, bound, first, self.limits)).transpose()?.flatten();
             Ok(match others {
-                Some(others) if others.is_empty() => Bounded { first: Mutex::new(batches), rest: None },
-                Some(others) => {
-                    let rest = self.groups_where(these_values(self.lists().column, &others)?)?;
-                    Bounded { first: Mutex::new(batches), rest: Some(rest) }
-                }
+                Some(others) if others.is_empty() => Rest::Nothing,
+                Some(others) => Rest::Others(self.groups_where(these_values(self.lists().column, &others)?)?),
                 // Reading all but a few values takes longer than reading all.
-                None => {
-                    let all = (self.group)(&self.table, self.request.clone())?;
-                    Bounded { first: Mutex::default(), rest: Some(all) }
-                }
+                None => Rest::All(self.all_groups()?),
             })
         })
+    }
+
+    fn all_groups(&self) -> Result<Arc<dyn BatchSource>> {
+        (self.group)(&self.table, self.request.clone())
     }
 
     /// What the last group counts that matters, if there are as many.
@@ -297,7 +316,7 @@ impl BatchSource for Frequent {
     }
 
     fn worker(self: Arc<Self>) -> Batches {
-        Box::new(Worker { frequent: self, is_prepared: false, bounded: None, rest: None, is_done: false })
+        Box::new(Worker { frequent: self, is_prepared: false, first: None, rest: None, is_done: false })
     }
 }
 
@@ -306,7 +325,7 @@ struct Worker {
     frequent: Arc<Frequent>,
     /// Whether all steps before are done.
     is_prepared: bool,
-    bounded: Option<Arc<Bounded>>,
+    first: Option<Arc<FirstGroups>>,
     rest: Option<Batches>,
     is_done: bool,
 }
@@ -316,14 +335,20 @@ impl Worker {
     fn prepare(&mut self) -> Result<()> {
         let frequent = &self.frequent;
         let Some(first) = frequent.first()? else { return Ok(()) };
-        match &*first {
-            First::All(source) => self.rest = Some(Arc::clone(source).worker()),
-            First::Values { values, source, counts } => {
-                let Some(bounded) = frequent.bounded(values, source, counts)? else { return Ok(()) };
-                self.rest = bounded.rest.clone().map(BatchSource::worker);
-                self.bounded = Some(bounded);
+        let (values, source, counts) = match &*first {
+            First::All(source) => {
+                self.rest = Some(Arc::clone(source).worker());
+                return Ok(());
             }
-        }
+            First::Values { values, source, counts } => (values, source, counts),
+        };
+        let Some(first) = frequent.first_groups(source, counts)? else { return Ok(()) };
+        let Some(rest) = frequent.rest(values, counts, first.bound)? else { return Ok(()) };
+        self.rest = match &*rest {
+            Rest::Nothing => None,
+            Rest::Others(source) | Rest::All(source) => Some(Arc::clone(source).worker()),
+        };
+        self.first = Some(first).filter(|_| !matches!(*rest, Rest::All(_)));
         Ok(())
     }
 
@@ -332,7 +357,7 @@ impl Worker {
             self.prepare()?;
             self.is_prepared = true;
         }
-        let first = self.bounded.as_ref().and_then(|bounded| bounded.first.lock().pop());
+        let first = self.first.as_ref().and_then(|first| first.batches.lock().pop());
         match (first, &mut self.rest) {
             (Some(batch), _) => Ok(Some(batch)),
             (None, Some(rest)) => rest.next().transpose(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow::array::ArrayRef;
 use rowmill_base::Result;
 use rowmill_plan::Expr;
 use rowmill_storage::chunk::Verdict;
@@ -11,7 +12,6 @@ use rowmill_storage::{Block, TableDef, TableSource};
 use super::gather::Gatherer;
 use super::layout::KeyColumn;
 use super::progress::Progress;
-use super::ranges::ColumnParts;
 use super::rows::{Rows, by_row};
 use super::value_list::ValueList;
 use super::{GroupBy, Lists};
@@ -151,11 +151,15 @@ impl GroupBy {
         Ok((loose * LOOSE_SHARE <= listed).then_some(lists))
     }
 
-    /// The values in blocks and open runs that no other worker takes.
-    pub(super) fn read_lists(&self, Lists { source, column, .. }: &Lists) -> Result<ColumnParts> {
+    /// Has `take` the lists of blocks that no other worker takes, and gives the values of rows that no list has.
+    pub(super) fn read_lists(
+        &self,
+        Lists { source, column, .. }: &Lists,
+        take: &mut dyn FnMut(ValueList) -> Result<()>,
+    ) -> Result<Vec<ArrayRef>> {
         let table = &**source.table();
         let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
-        let mut parts = ColumnParts::default();
+        let mut loose = Vec::new();
         let mut has_read = false;
         loop {
             self.request.cancel.check()?;
@@ -166,18 +170,18 @@ impl GroupBy {
             if let Some(block) = source.blocks().get(part) {
                 let Some(filter) = self.filter_of(table, block)? else { continue };
                 match ValueList::of_block(table, block, filter, *column, reads)? {
-                    Some(list) => parts.lists.push(list),
+                    Some(list) => take(list)?,
                     None => {
                         let rows = Rows::of_block(table, functions, block, filter, &[*column], reads)?;
-                        parts.loose.push(by_row(rows.values(Expr::Column(*column))?)?);
+                        loose.push(by_row(rows.values(Expr::Column(*column))?)?);
                     }
                 }
             } else if let Some(run) = source.runs().get(part - source.blocks().len()) {
                 add(&self.request.metrics.rows_read, run.live_rows());
                 let rows = Rows::of_run(table, functions, run, &self.filter)?;
-                parts.loose.push(by_row(rows.values(Expr::Column(*column))?)?);
+                loose.push(by_row(rows.values(Expr::Column(*column))?)?);
             } else {
-                return Ok(parts);
+                return Ok(loose);
             }
         }
     }

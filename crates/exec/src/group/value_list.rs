@@ -99,15 +99,6 @@ impl ValueList {
         Ok(self.codes.as_ref().map_or(below, |codes| codes.partition_point(|code| (*code as usize) < below)))
     }
 
-    /// The places of the values that are in `set`, ascending.
-    pub(super) fn places_of(&self, set: &ValueSet) -> Result<Vec<u32>> {
-        let found = self.chunk.codes_of(set)?.map(|codes| codes.to_codes()).unwrap_or_default();
-        Ok(match &self.codes {
-            Some(codes) => found.iter().filter_map(|code| codes.binary_search(code).ok()).map(|at| at as u32).collect(),
-            None => found,
-        })
-    }
-
     /// The values at some places that ascend.
     pub(super) fn values_at(&self, places: &[u32]) -> Result<ArrayRef> {
         match &self.codes {
@@ -137,22 +128,6 @@ impl ValueList {
             true => Ok(values),
             false => take(&values, &codes.iter().map(|code| code - first).collect::<Vec<_>>()),
         }
-    }
-
-    /// How many rows the values at some places stand for that ascend.
-    pub(super) fn weights_at(&self, places: &[u32], weights: &mut Vec<u64>) -> Result<()> {
-        let counts = match (&self.weights, &self.codes) {
-            (Some(of_all), _) => {
-                weights.extend(places.iter().map(|place| of_all[*place as usize]));
-                return Ok(());
-            }
-            (None, Some(codes)) => {
-                self.chunk.take_counts(&places.iter().map(|place| codes[*place as usize]).collect::<Vec<_>>())?
-            }
-            (None, None) => self.chunk.take_counts(places)?,
-        };
-        weights.extend(counts.into_iter().map(u64::from));
-        Ok(())
     }
 
     /// How many rows some of the values stand for.

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use arrow::array::ArrayRef;
 use rowmill_base::Result;
 
-use super::super::ranges::ColumnParts;
 use super::super::value_list::ValueList;
+use super::super::{GroupBy, Lists};
 
 /// Places of a list that are kept with their rows.
 const KEPT_MAX: u64 = 1 << 15;
@@ -29,11 +29,10 @@ pub(super) struct ListCounts {
 }
 
 impl PartCounts {
-    pub(super) fn new(parts: ColumnParts) -> Result<PartCounts> {
-        let mut histogram = Histogram::default();
-        let mut rows = Vec::new();
-        let mut lists = Vec::with_capacity(parts.lists.len());
-        for list in parts.lists {
+    /// Reads lists that no other worker takes.
+    pub(super) fn read(counter: &GroupBy, lists: &Lists) -> Result<PartCounts> {
+        let (mut histogram, mut rows, mut of_lists) = (Histogram::default(), Vec::new(), Vec::new());
+        let mut read = |list: ValueList| -> Result<()> {
             rows.clear();
             list.weights(0..list.len(), &mut rows)?;
             let mut of_list = Histogram::default();
@@ -42,9 +41,11 @@ impl PartCounts {
             let rows_min = of_list.rows_of_few(KEPT_MAX);
             let (places, rows) = with_rows(&rows, rows_min);
             let kept = places.into_iter().zip(rows).collect();
-            lists.push(ListCounts { list, kept, rows_min });
-        }
-        Ok(PartCounts { lists, loose: parts.loose, histogram })
+            of_lists.push(ListCounts { list, kept, rows_min });
+            Ok(())
+        };
+        let loose = counter.read_lists(lists, &mut read)?;
+        Ok(PartCounts { lists: of_lists, loose, histogram })
     }
 }
 
@@ -54,14 +55,11 @@ impl ListCounts {
         self.list.bytes() + (self.kept.capacity() * size_of::<(u32, u32)>()) as u64
     }
 
-    /// The places of `most` values that have more rows than most, ascending.
-    pub(super) fn most_frequent(&self, most: usize) -> Vec<u32> {
+    /// The places of `most` values that have more rows than most, ascending, and these.
+    pub(super) fn most_frequent(&self, most: usize) -> (Vec<u32>, Vec<u64>) {
         let rows: Vec<u64> = self.kept.iter().map(|(_, rows)| u64::from(*rows)).collect();
-        match self.kept.len() < most {
-            // All others are alike, or nearly.
-            true => (0..self.list.len().min(most) as u32).collect(),
-            false => greatest(&rows, most).into_iter().map(|at| self.kept[at as usize].0).collect(),
-        }
+        let of = |at: u32| (self.kept[at as usize].0, rows[at as usize]);
+        greatest(&rows, most).into_iter().map(of).unzip()
     }
 
     /// The places of the values that at least `rows_min` rows have, ascending, and these.

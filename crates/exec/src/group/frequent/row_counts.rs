@@ -4,13 +4,11 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
-use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter;
 use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
 use rowmill_base::{Error, Reservation, Result, SqlType};
 use rowmill_plan::Predicate;
-use rowmill_storage::chunk::ValueSet;
 
 use super::super::rows::{concat, take};
 use super::super::texts::is_text;
@@ -33,10 +31,20 @@ pub(super) struct RowCounts {
     memory: Reservation,
 }
 
-/// Values, each once, and the rows that they have.
-struct Counted {
-    values: ArrayRef,
+/// Values, each once, and how many rows were found of them.
+#[derive(Default)]
+pub(super) struct Counted {
+    values: Option<ArrayRef>,
     rows: Vec<u64>,
+}
+
+/// What has to be read of lists to know which values may have enough rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bound {
+    /// Enough rows.
+    rows_min: u64,
+    /// Places with fewer rows are not read.
+    share: u64,
 }
 
 impl RowCounts {
@@ -59,11 +67,15 @@ impl RowCounts {
         if !loose.is_empty() {
             let values = concat(&loose)?;
             let rows = vec![1; values.len()];
-            let of_loose = counts.counted(values, rows)?;
+            let of_loose = counts.counted(vec![values], rows)?;
             counts.histogram.add(&of_loose.rows);
             counts.of_loose = Some(of_loose);
         }
         Ok(counts)
+    }
+
+    pub(super) fn lists(&self) -> usize {
+        self.lists.len()
     }
 
     fn column(&self) -> (usize, &SqlType) {
@@ -71,107 +83,110 @@ impl RowCounts {
         (*column, &source.table().columns[*column].kind)
     }
 
-    /// `most` values that have more rows than most: of those that have the most rows in some block, those that have the most in
-    /// all. `None` if these have more than one of `share` rows.
+    /// `most` values that have more rows than most, going by those that have the most rows in some list. `None` if more than one
+    /// of `share` rows has one of them.
     pub(super) fn most_frequent(&self, most: usize, share: u64) -> Result<Option<ArrayRef>> {
-        let mut found = Vec::new();
+        let (mut found, mut rows) = (Vec::new(), Vec::new());
         for counts in &self.lists {
-            found.push(counts.list.values_at(&counts.most_frequent(most))?);
+            let (places, of_places) = counts.most_frequent(most);
+            found.push(counts.list.values_at(&places)?);
+            rows.extend(of_places);
         }
-        if let Some(Counted { values, rows }) = &self.of_loose {
-            found.push(take(values, &greatest(rows, most))?);
+        if let Some(Counted { values: Some(values), rows: of_loose }) = &self.of_loose {
+            let places = greatest(of_loose, most);
+            rows.extend(places.iter().map(|place| of_loose[*place as usize]));
+            found.push(take(values, &places)?);
         }
-        let all = self.rows_of(&self.each_once(&found)?)?;
-        let places = greatest(&all.rows, most);
-        let rows: u64 = places.iter().map(|place| all.rows[*place as usize]).sum();
+        let Counted { values: Some(values), rows } = self.counted(found, rows)? else { return Ok(None) };
+        let places = greatest(&rows, most);
+        let rows: u64 = places.iter().map(|place| rows[*place as usize]).sum();
         if rows.saturating_mul(share) > self.histogram.rows_of_all {
             return Ok(None);
         }
-        take(&all.values, &places).map(Some)
+        take(&values, &places).map(Some)
     }
 
-    /// All values that at least `rows_min` rows have, and perhaps some others, without those of `first`. `None` if these may have
-    /// most of all rows.
+    /// How to find the values that at least `rows_min` rows have; `None` if that takes too long.
     ///
     /// Of a value that enough rows have some list has its share. What lists have less than the share of is not read, so that all
     /// that is known of a value is what it has at least and at most; with a lesser share these are nearer to each other, and
-    /// fewer values have to be looked up. This is the three-phase uniform threshold algorithm (Cao and Wang, 2004), with blocks
-    /// for nodes.
-    pub(super) fn with_rows(&self, rows_min: u64, first: &ArrayRef, limits: Limits) -> Result<Option<ArrayRef>> {
-        let (column, kind) = self.column();
-        let lists = (self.lists.len() + usize::from(self.of_loose.is_some())) as u64;
-        let read_max = if is_text(&kind.arrow()) { limits.texts_read } else { limits.numbers_read };
-        let share = rows_min.div_ceil(lists);
-        // Few are looked up sooner than told apart.
-        let parts = if self.histogram.places_with(share) <= limits.looked_up / 16 { [1; 4] } else { [8, 4, 2, 1] };
-        let shares = parts.map(|part| share.div_ceil(part));
-        let Some(share) = shares.into_iter().find(|share| self.histogram.places_with(*share) <= read_max) else {
-            return Ok(None);
+    /// fewer values are left. This is the three-phase uniform threshold algorithm (Cao and Wang, 2004), with blocks for nodes.
+    pub(super) fn bound(&self, rows_min: u64, limits: Limits) -> Option<Bound> {
+        let (easily, at_most) = match is_text(&self.column().1.arrow()) {
+            true => limits.texts_read,
+            false => limits.numbers_read,
         };
-        let (mut found, mut rows_found) = (Vec::new(), Vec::new());
+        let share = rows_min.div_ceil(self.lists_and_loose());
+        let shares = [8, 4, 2, 1].map(|part| share.div_ceil(part));
+        let with = |most: usize| shares.into_iter().find(|share| self.histogram.places_with(*share) <= most);
+        let share = with(easily).or_else(|| with(at_most)).filter(|_| rows_min > 1)?;
+        Some(Bound { rows_min, share })
+    }
+
+    /// All that some lists have enough rows of; rows that no list has go with the first.
+    pub(super) fn with_rows(&self, bound: Bound, lists: impl Iterator<Item = usize>) -> Result<Counted> {
         // Beside the rows, in how many lists a value was found.
         let in_one = |rows: u64| rows << LISTS_BITS | 1;
-        for counts in &self.lists {
-            let (places, rows) = counts.with_rows(share)?;
+        let (mut found, mut rows_found) = (Vec::new(), Vec::new());
+        for list in lists {
+            let (places, rows) = self.lists[list].with_rows(bound.share)?;
             rows_found.extend(rows.into_iter().map(|rows| in_one(rows.into())));
-            found.push(counts.list.values_at(&places)?);
+            found.push(self.lists[list].list.values_at(&places)?);
+            if let Some(Counted { values: Some(values), rows }) = self.of_loose.as_ref().filter(|_| list == 0) {
+                let enough = (0..).zip(rows).filter(|(_, rows)| **rows >= bound.share);
+                let places: Vec<u32> = enough.map(|(place, _)| place).collect();
+                rows_found.extend(places.iter().map(|place| in_one(rows[*place as usize])));
+                found.push(take(values, &places)?);
+            }
         }
-        if let Some(Counted { values, rows }) = &self.of_loose {
-            let places: Vec<u32> =
-                (0..).zip(rows).filter(|(_, rows)| **rows >= share).map(|(place, _)| place).collect();
-            rows_found.extend(places.iter().map(|place| in_one(rows[*place as usize])));
-            found.push(take(values, &places)?);
+        self.counted(found, rows_found)
+    }
+
+    /// Of what was found of all lists the values that may have enough rows, without those of `first`. `None` if these may be
+    /// most of all rows.
+    pub(super) fn others(
+        &self,
+        found: Vec<Counted>,
+        bound: Bound,
+        first: &ArrayRef,
+        limits: Limits,
+    ) -> Result<Option<ArrayRef>> {
+        let (mut values, mut rows) = (Vec::new(), Vec::new());
+        for of_worker in found {
+            values.extend(of_worker.values);
+            rows.extend(of_worker.rows);
         }
-        let known = self.counted(concat(&found)?, rows_found)?;
+        let Counted { values: Some(values), rows } = self.counted(values, rows)? else {
+            return Ok(Some(first.slice(0, 0)));
+        };
         let (mut places, mut rows_at_most) = (Vec::new(), 0);
-        for (place, known) in (0..).zip(&known.rows) {
+        for (place, known) in (0..).zip(&rows) {
             let (rows, found_in) = (known >> LISTS_BITS, known & ((1 << LISTS_BITS) - 1));
-            let at_most = rows + (lists - found_in) * (share - 1);
-            if at_most >= rows_min {
+            let at_most = rows + self.lists_and_loose().saturating_sub(found_in) * (bound.share - 1);
+            if at_most >= bound.rows_min {
                 places.push(place);
                 rows_at_most += at_most;
             }
         }
-        let values = take(&known.values, &places)?;
-        if places.len() > limits.looked_up {
-            let is_worth_it = rows_at_most * 2 <= self.histogram.rows_of_all;
-            return is_worth_it.then(|| other_than(&values, None, column, first)).transpose();
+        if places.len() > limits.values_max || rows_at_most * 2 > self.histogram.rows_of_all {
+            return Ok(None);
         }
-        let all = self.rows_of(&values)?;
-        let enough = BooleanBuffer::collect_bool(all.rows.len(), |place| all.rows[place] >= rows_min);
-        other_than(&all.values, Some(enough), column, first).map(Some)
+        let values = take(&values, &places)?;
+        take(&values, &places_of(&values, &other_values(self.column().0, first)?)?).map(Some)
     }
 
-    /// The rows that each of `values` has, which are no two alike. What no row has is left out.
-    fn rows_of(&self, values: &ArrayRef) -> Result<Counted> {
-        let (column, kind) = self.column();
-        let (mut found, mut rows) = (vec![values.slice(0, 0)], Vec::new());
-        let set = value_set(kind, values)?;
-        for ListCounts { list, .. } in &self.lists {
-            let places = list.places_of(&set)?;
-            list.weights_at(&places, &mut rows)?;
-            found.push(list.values_at(&places)?);
-        }
-        if let Some(Counted { values: loose, rows: of_loose }) = &self.of_loose {
-            let places = places_of(loose, &these_values(column, values)?)?;
-            rows.extend(places.iter().map(|place| of_loose[*place as usize]));
-            found.push(take(loose, &places)?);
-        }
-        self.counted(concat(&found)?, rows)
-    }
-
-    /// The values of some arrays, each once.
-    fn each_once(&self, parts: &[ArrayRef]) -> Result<ArrayRef> {
-        let values = concat(parts)?;
-        let rows = vec![1; values.len()];
-        Ok(self.counted(values, rows)?.values)
+    fn lists_and_loose(&self) -> u64 {
+        (self.lists.len() + usize::from(self.of_loose.is_some())).max(1) as u64
     }
 
     /// Each value once, with all rows that it has.
-    fn counted(&self, values: ArrayRef, rows: Vec<u64>) -> Result<Counted> {
-        let counted = self.counter.group_values(self.column().0, values, rows)?;
+    fn counted(&self, values: Vec<ArrayRef>, rows: Vec<u64>) -> Result<Counted> {
+        if values.is_empty() {
+            return Ok(Counted::default());
+        }
+        let counted = self.counter.group_values(self.column().0, concat(&values)?, rows)?;
         let rows = rows_in(&counted)?.iter().map(|rows| *rows as u64).collect();
-        Ok(Counted { values: Arc::clone(counted.column(0)), rows })
+        Ok(Counted { values: Some(Arc::clone(counted.column(0))), rows })
     }
 }
 
@@ -202,27 +217,12 @@ fn other_values(column: usize, values: &ArrayRef) -> Result<Predicate> {
     })
 }
 
-/// Those of `values` whose bit is set, or all, but for those among `first`.
-fn other_than(values: &ArrayRef, bits: Option<BooleanBuffer>, column: usize, first: &ArrayRef) -> Result<ArrayRef> {
-    let values = match bits {
-        Some(bits) => filter(values, &BooleanArray::new(bits, None)).map_err(failed)?,
-        None => Arc::clone(values),
-    };
-    take(&values, &places_of(&values, &other_values(column, first)?)?)
-}
-
 /// The places of the values for which a condition is true.
 fn places_of(values: &ArrayRef, condition: &Predicate) -> Result<Vec<u32>> {
     let truth = evaluate(condition, values.len(), &mut |_| Ok(Arc::clone(values)))?;
     Ok((0..truth.len() as u32)
         .filter(|place| truth.is_valid(*place as usize) && truth.value(*place as usize))
         .collect())
-}
-
-fn value_set(kind: &SqlType, values: &ArrayRef) -> Result<ValueSet> {
-    let set = ValueSet::any_of(kind, &without_null(values)?)
-        .ok_or_else(|| Error::internal(format!("values of type {kind} are not looked up")))?;
-    Ok(if values.null_count() > 0 { set.or(&ValueSet::null(kind)) } else { set })
 }
 
 fn without_null(values: &ArrayRef) -> Result<ArrayRef> {

@@ -30,9 +30,9 @@ fn limits() -> [Limits; 5] {
     [
         all,
         Limits { rows_share: 1_000, ..all },
-        Limits { looked_up: 0, ..all },
-        Limits { numbers_read: 0, texts_read: 0, ..all },
-        Limits { numbers_read: 30, texts_read: 30, looked_up: 20, ..all },
+        Limits { values_max: 0, ..all },
+        Limits { numbers_read: (0, 0), texts_read: (0, 0), ..all },
+        Limits { numbers_read: (0, 1_000), texts_read: (0, 1_000), ..all },
     ]
 }
 

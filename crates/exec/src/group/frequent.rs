@@ -30,6 +30,7 @@ use rowmill_storage::TableSource;
 use self::list_counts::PartCounts;
 use self::row_counts::{Bound, Counted, RowCounts, these_values};
 use super::facts::{Bounds, Facts};
+use super::texts::is_text;
 use super::{GroupBy, GroupRequest, GroupSource, Lists, Progress};
 use crate::batch::{BatchSource, Batches};
 use crate::forced::forced;
@@ -43,6 +44,9 @@ pub(super) struct Limits {
     pub(super) rows_share: u64,
     /// Of more groups the last one is no high bound.
     pub(super) groups_max: usize,
+    /// Values of each list of which the rows are put together to find the most frequent ones of all.
+    pub(super) numbers_frequent: usize,
+    pub(super) texts_frequent: usize,
     /// Places in lists whose values are read, as long as that is next to nothing, and at most: of numbers, and of texts, which
     /// take longer.
     pub(super) numbers_read: (usize, usize),
@@ -57,6 +61,8 @@ impl Default for Limits {
             rows_min: if forced().group.is_some() { 1 } else { 1 << 16 },
             rows_share: 4,
             groups_max: 1 << 10,
+            numbers_frequent: 1 << 10,
+            texts_frequent: 1 << 6,
             numbers_read: (1 << 16, 1 << 20),
             texts_read: (1 << 11, 1 << 13),
             values_max: 1 << 16,
@@ -169,7 +175,9 @@ impl Frequent {
     fn first(&self) -> Result<Option<Arc<First>>> {
         let lists = self.lists();
         if let Some(turn) = self.counting.begin() {
-            turn.end(PartCounts::read(&self.counter, lists)?);
+            let kind = &self.table.table().columns[lists.column].kind;
+            let more = if is_text(&kind.arrow()) { self.limits.texts_frequent } else { self.limits.numbers_frequent };
+            turn.end(PartCounts::read(&self.counter, lists, self.groups.max(more))?);
         }
         self.counting.wait(self.cancel(), |parts| {
             let counts = RowCounts::new(&self.counter, parts)?;

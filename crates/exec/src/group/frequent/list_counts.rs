@@ -18,6 +18,9 @@ pub(super) struct PartCounts {
     /// The values of rows that no list has.
     pub(super) loose: Vec<ArrayRef>,
     pub(super) histogram: Histogram,
+    /// The most frequent values of each list, and their rows.
+    pub(super) frequent: Vec<ArrayRef>,
+    pub(super) rows_of_frequent: Vec<u64>,
 }
 
 /// A list and the rows of its most frequent values.
@@ -29,9 +32,10 @@ pub(super) struct ListCounts {
 }
 
 impl PartCounts {
-    /// Reads lists that no other worker takes.
-    pub(super) fn read(counter: &GroupBy, lists: &Lists) -> Result<PartCounts> {
+    /// Reads lists that no other worker takes. Of each the `frequent` most frequent values are wanted.
+    pub(super) fn read(counter: &GroupBy, lists: &Lists, frequent: usize) -> Result<PartCounts> {
         let (mut histogram, mut rows, mut of_lists) = (Histogram::default(), Vec::new(), Vec::new());
+        let (mut values, mut rows_of_values) = (Vec::new(), Vec::new());
         let mut read = |list: ValueList| -> Result<()> {
             rows.clear();
             list.weights(0..list.len(), &mut rows)?;
@@ -41,11 +45,16 @@ impl PartCounts {
             let rows_min = of_list.rows_of_few(KEPT_MAX);
             let (places, rows) = with_rows(&rows, rows_min);
             let kept = places.into_iter().zip(rows).collect();
-            of_lists.push(ListCounts { list, kept, rows_min });
+            let counts = ListCounts { list, kept, rows_min };
+            let (places, rows) = counts.most_frequent(frequent);
+            values.push(counts.list.values_at(&places)?);
+            rows_of_values.extend(rows);
+            of_lists.push(counts);
             Ok(())
         };
         let loose = counter.read_lists(lists, &mut read)?;
-        Ok(PartCounts { lists: of_lists, loose, histogram })
+        let (frequent, rows_of_frequent) = (values, rows_of_values);
+        Ok(PartCounts { lists: of_lists, loose, histogram, frequent, rows_of_frequent })
     }
 }
 
@@ -56,7 +65,7 @@ impl ListCounts {
     }
 
     /// The places of `most` values that have more rows than most, ascending, and these.
-    pub(super) fn most_frequent(&self, most: usize) -> (Vec<u32>, Vec<u64>) {
+    fn most_frequent(&self, most: usize) -> (Vec<u32>, Vec<u64>) {
         let rows: Vec<u64> = self.kept.iter().map(|(_, rows)| u64::from(*rows)).collect();
         let of = |at: u32| (self.kept[at as usize].0, rows[at as usize]);
         greatest(&rows, most).into_iter().map(of).unzip()

@@ -28,6 +28,8 @@ pub(super) struct RowCounts {
     of_loose: Option<Counted>,
     /// How many places of all lists have how many rows.
     histogram: Histogram,
+    /// The most frequent values of each list, each once, and the rows that were found of them.
+    frequent: Counted,
     memory: Reservation,
 }
 
@@ -55,10 +57,13 @@ impl RowCounts {
             lists: Vec::new(),
             of_loose: None,
             histogram: Histogram::default(),
+            frequent: Counted::default(),
             memory: counter.request.broker.reservation(OWNER),
         };
-        let mut loose = Vec::new();
+        let (mut loose, mut frequent, mut rows_of_frequent) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
+            frequent.extend(part.frequent);
+            rows_of_frequent.extend(part.rows_of_frequent);
             counts.lists.extend(part.lists);
             loose.extend(part.loose);
             counts.histogram.join(&part.histogram);
@@ -69,8 +74,11 @@ impl RowCounts {
             let rows = vec![1; values.len()];
             let of_loose = counts.counted(vec![values], rows)?;
             counts.histogram.add(&of_loose.rows);
+            frequent.extend(of_loose.values.clone());
+            rows_of_frequent.extend_from_slice(&of_loose.rows);
             counts.of_loose = Some(of_loose);
         }
+        counts.frequent = counts.counted(frequent, rows_of_frequent)?;
         Ok(counts)
     }
 
@@ -86,24 +94,13 @@ impl RowCounts {
     /// `most` values that have more rows than most, going by those that have the most rows in some list. `None` if more than one
     /// of `share` rows has one of them.
     pub(super) fn most_frequent(&self, most: usize, share: u64) -> Result<Option<ArrayRef>> {
-        let (mut found, mut rows) = (Vec::new(), Vec::new());
-        for counts in &self.lists {
-            let (places, of_places) = counts.most_frequent(most);
-            found.push(counts.list.values_at(&places)?);
-            rows.extend(of_places);
-        }
-        if let Some(Counted { values: Some(values), rows: of_loose }) = &self.of_loose {
-            let places = greatest(of_loose, most);
-            rows.extend(places.iter().map(|place| of_loose[*place as usize]));
-            found.push(take(values, &places)?);
-        }
-        let Counted { values: Some(values), rows } = self.counted(found, rows)? else { return Ok(None) };
-        let places = greatest(&rows, most);
+        let Counted { values: Some(values), rows } = &self.frequent else { return Ok(None) };
+        let places = greatest(rows, most);
         let rows: u64 = places.iter().map(|place| rows[*place as usize]).sum();
         if rows.saturating_mul(share) > self.histogram.rows_of_all {
             return Ok(None);
         }
-        take(&values, &places).map(Some)
+        take(values, &places).map(Some)
     }
 
     /// How to find the values that at least `rows_min` rows have; `None` if that takes too long.

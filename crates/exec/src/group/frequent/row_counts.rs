@@ -114,9 +114,11 @@ impl RowCounts {
             false => limits.numbers_read,
         };
         let share = rows_min.div_ceil(self.lists_and_loose());
-        let shares = [8, 4, 2, 1].map(|part| share.div_ceil(part));
-        let with = |most: usize| shares.into_iter().find(|share| self.histogram.places_with(*share) <= most);
-        let share = with(easily).or_else(|| with(at_most)).filter(|_| rows_min > 1)?;
+        let with = |parts: &[u64], most: usize| {
+            parts.iter().map(|part| share.div_ceil(*part)).find(|share| self.histogram.places_with(*share) <= most)
+        };
+        // A whole share leaves too much open, unless everything else takes too long.
+        let share = with(&[8, 4], easily).or_else(|| with(&[8, 4, 2, 1], at_most)).filter(|_| rows_min > 1)?;
         Some(Bound { rows_min, share })
     }
 

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
 use rowmill_base::Result;
+pub use rowmill_storage::strings::LengthUnit;
 
 /// A function of columns that the engine has no operators for. It gives the same for the same values.
 pub trait VectorFunction: Send + Sync + fmt::Debug {
@@ -17,6 +19,12 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
     /// is not asked.
     fn never_fails(&self) -> bool {
         false
+    }
+
+    /// What the results count and their type, if they are the lengths of the texts of its one column: lists know those without
+    /// the texts.
+    fn length(&self) -> Option<(LengthUnit, &DataType)> {
+        None
     }
 
     /// The column of integers and the number whose sum it is, if it is one: NULL where the column is NULL, and an error

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
@@ -19,7 +19,7 @@ pub use self::measured::{Measured, Operator};
 use crate::batch::{BatchSource, Batches};
 use crate::expand::Expand;
 use crate::filter::Filter;
-use crate::function::VectorFunction;
+use crate::function::{LengthUnit, VectorFunction};
 use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
 use crate::join::{Join, JoinRequest};
 use crate::limit::Limit;
@@ -326,5 +326,9 @@ impl VectorFunction for Moved {
 
     fn never_fails(&self) -> bool {
         self.function.never_fails()
+    }
+
+    fn length(&self) -> Option<(LengthUnit, &DataType)> {
+        self.function.length()
     }
 }

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
 use rowmill_plan::Expr;
 use rowmill_storage::chunk::{Chunk, ReadMeter};
 use rowmill_storage::{Block, OpenRun, TableDef};
 
 use super::value_list::ValueList;
-use crate::function::VectorFunction;
+use crate::function::{LengthUnit, VectorFunction};
 use crate::scan::block_state::BlockState;
 use crate::scan::filter::Filter;
 use crate::scan::{cut, live_rows, positions_of, rows_of_run};
@@ -213,12 +214,7 @@ impl<'a> Rows<'a> {
                 if let Some(chunk) = chunk
                     && let Some(values) = listed(chunk)?
                 {
-                    let mut codes = Vec::with_capacity(self.len());
-                    match &self.positions {
-                        Some(positions) => chunk.take_codes(positions, &mut codes)?,
-                        None => chunk.codes(0..self.total, &mut codes)?,
-                    }
-                    return Ok(Values { values, codes: Some(Arc::new(codes)), is_list: true });
+                    return Ok(Values { values, codes: Some(Arc::new(self.codes_in(chunk)?)), is_list: true });
                 }
                 let values = match &self.positions {
                     Some(positions) => state.take(table, column, positions)?,
@@ -236,6 +232,11 @@ impl<'a> Rows<'a> {
             let values = evaluate_in_pieces(function, &columns.collect::<Result<Vec<_>>>()?, self.len())?;
             return Ok(Values { values, codes: None, is_list: false });
         };
+        if let Some((unit, kind)) = function.length()
+            && let Some(lengths) = self.lengths(*column, unit, kind)?
+        {
+            return Ok(lengths);
+        }
         let Values { values, codes, .. } = self.column(*column)?;
         let Some(codes) = codes else {
             return Ok(Values {
@@ -257,6 +258,30 @@ impl<'a> Rows<'a> {
         let rows = values.len();
         let values = evaluate_in_pieces(function, &[values], rows)?;
         Ok(Values { values, codes: Some(Arc::new(codes)), is_list: false })
+    }
+
+    /// The lengths of listed texts; `None` where there is no list, or few of its texts have rows that are in.
+    fn lengths(&self, column: usize, unit: LengthUnit, kind: &DataType) -> Result<Option<Values>> {
+        let Origin::Block(state, table) = &self.origin else { return Ok(None) };
+        let Some(chunk) = state.chunk(table, column)? else { return Ok(None) };
+        if self.positions.as_ref().is_some_and(|positions| positions.len() < chunk.distinct().unwrap_or_default()) {
+            return Ok(None);
+        }
+        let Some(lengths) = chunk.lengths(unit)? else { return Ok(None) };
+        let null = (chunk.null_count() > 0).then_some(None);
+        let lengths: UInt32Array = lengths.into_iter().map(Some).chain(null).collect();
+        let values = arrow::compute::cast(&lengths, kind).map_err(|error| Error::internal(error.to_string()))?;
+        Ok(Some(Values { values, codes: Some(Arc::new(self.codes_in(chunk)?)), is_list: false }))
+    }
+
+    /// The codes of the rows that are in.
+    fn codes_in(&self, chunk: &Chunk) -> Result<Vec<u32>> {
+        let mut codes = Vec::with_capacity(self.len());
+        match &self.positions {
+            Some(positions) => chunk.take_codes(positions, &mut codes)?,
+            None => chunk.codes(0..self.total, &mut codes)?,
+        }
+        Ok(codes)
     }
 
     /// As [`Rows::values`], computed for the rows alone whose bit is set. Others have values that are not to be read.

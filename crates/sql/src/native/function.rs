@@ -10,7 +10,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use rowmill_base::{Error, Result};
-use rowmill_exec::function::VectorFunction;
+use rowmill_exec::function::{LengthUnit, VectorFunction};
 
 use super::regexp::prepared;
 use crate::errors::{NoCandidates, from_datafusion};
@@ -24,6 +24,7 @@ pub(super) struct ExprFunction {
     columns: Vec<usize>,
     kind: DataType,
     never_fails: bool,
+    length: Option<LengthUnit>,
 }
 
 impl ExprFunction {
@@ -35,12 +36,12 @@ impl ExprFunction {
         kind: DataType,
         state: &SessionState,
     ) -> PlanResult<ExprFunction> {
-        let never_fails = never_fails(expr, schema);
+        let (never_fails, length) = (never_fails(expr, schema), length(expr));
         let expr = state.create_physical_expr(prepared(expr.clone())?, schema)?;
         // What the planner believes of NULLs is not relied on.
         let fields = schema.fields().iter().map(|field| Field::clone(field).with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Ok(ExprFunction { expr, schema, columns, kind, never_fails })
+        Ok(ExprFunction { expr, schema, columns, kind, never_fails, length })
     }
 }
 
@@ -66,6 +67,23 @@ impl VectorFunction for ExprFunction {
 
     fn never_fails(&self) -> bool {
         self.never_fails
+    }
+
+    fn length(&self) -> Option<(LengthUnit, &DataType)> {
+        self.length.map(|unit| (unit, &self.kind))
+    }
+}
+
+/// What an expression counts of a column, if it is the length of its values.
+fn length(expr: &Expr) -> Option<LengthUnit> {
+    match expr {
+        Expr::Cast(cast) if cast.field.data_type().is_integer() => length(&cast.expr),
+        Expr::ScalarFunction(call) if matches!(*call.args, [Expr::Column(_)]) => match call.name() {
+            "character_length" => Some(LengthUnit::Characters),
+            "octet_length" => Some(LengthUnit::Bytes),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -19,7 +19,7 @@ use super::head::{FIXED_BYTES, PIECE_BYTES};
 use super::*;
 use crate::RowMask;
 use crate::encoding::Word;
-use crate::strings::{ByteStrings, StringWindow};
+use crate::strings::{ByteStrings, LengthUnit, StringWindow};
 
 /// What the values of a column look like.
 #[derive(Clone, Copy, Debug)]
@@ -301,7 +301,9 @@ fn check_values(chunk: &Chunk, bytes: &[u8], column: &ArrayRef, name: &str) {
         assert_eq!(taken.len(), rows.len(), "{name}");
         assert!(rows.iter().zip(&taken).all(|(row, code)| codes[*row as usize] == *code), "{name}");
     }
+    check_lengths(chunk, &values, name);
     let fresh = open(bytes.to_vec(), chunk.kind()).unwrap();
+    check_lengths(&fresh, &values, name);
     check_picks(&fresh, column, &values, &counts, name);
     check_picks(chunk, column, &values, &counts, name);
 
@@ -315,6 +317,21 @@ fn check_values(chunk: &Chunk, bytes: &[u8], column: &ArrayRef, name: &str) {
         let expected = |row: usize| truth[codes[row] as usize];
         check_masks(chunk.rows(), &expected, &mut |mask| chunk.retain_codes(&set, mask).unwrap(), name);
         assert_eq!(chunk.rows_of(&set).unwrap(), (0..codes.len()).filter(|row| expected(*row)).count(), "{name}");
+    }
+}
+
+/// Asks for the lengths of `values`.
+fn check_lengths(chunk: &Chunk, values: &ArrayRef, name: &str) {
+    let bytes = chunk.lengths(LengthUnit::Bytes).unwrap();
+    let characters = chunk.lengths(LengthUnit::Characters).unwrap();
+    if let Some(texts) = values.as_string_view_opt() {
+        assert!(bytes.unwrap().into_iter().eq(texts.iter().flatten().map(|text| text.len() as u32)), "{name}");
+        let expected = texts.iter().flatten().map(|text| text.chars().count() as u32);
+        assert!(characters.unwrap().into_iter().eq(expected), "{name}");
+    } else {
+        let blobs = values.as_binary_view_opt();
+        assert_eq!(bytes, blobs.map(|blobs| blobs.iter().flatten().map(|blob| blob.len() as u32).collect()), "{name}");
+        assert_eq!(characters, None, "{name}");
     }
 }
 
@@ -566,6 +583,8 @@ fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
     let _ = chunk.read(0..rows);
     let _ = chunk.read(rows / 3..rows / 2);
     let _ = chunk.take(&(0..rows as u32).step_by(5).collect::<Vec<_>>());
+    let _ = chunk.lengths(LengthUnit::Bytes);
+    let _ = chunk.lengths(LengthUnit::Characters);
     let _ = chunk.values();
     let _ = chunk.counts();
     let mut codes = Vec::new();

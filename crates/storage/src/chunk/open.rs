@@ -18,7 +18,7 @@ use super::read_meter::{ChunkReads, ReadMeter};
 use super::zone::{self, Zone};
 use super::{ChunkBytes, Encoding, fixed_decode, kinds, nested, text};
 use crate::encoding::Ints;
-use crate::strings::{DecodedList, StringList};
+use crate::strings::{DecodedList, LengthUnit, StringList};
 
 /// Sees to it that no code is above the highest one: callers look codes up without asking again.
 struct CodeCheck {
@@ -211,6 +211,24 @@ impl Chunk {
             Physical::Text | Physical::Blob if self.has_values() => self.string_list().map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// The length of each of [`Chunk::values`], which are only decoded as far as they have to be. `None` if the encoding has
+    /// no list of strings, or characters are asked for of what is not text.
+    pub fn lengths(&self, unit: LengthUnit) -> Result<Option<Vec<u32>>> {
+        let is_counted = match self.head.facts.physical {
+            Physical::Text => true,
+            Physical::Blob => unit == LengthUnit::Bytes,
+            _ => false,
+        };
+        if !is_counted || !self.has_values() {
+            return Ok(None);
+        }
+        if let Some(list) = self.strings.get() {
+            return Ok(Some(list.lengths(unit)));
+        }
+        let lengths = self.stored_strings()?.lengths(unit);
+        lengths.map(Some).map_err(|error| self.in_section(SectionKind::Values, error))
     }
 
     /// Rows of each of [`Chunk::values`].

@@ -70,6 +70,21 @@ pub(super) fn offsets(shared: Option<&[u32]>, own: &[u32], bytes_max: usize, off
     }
 }
 
+/// Makes the own length of each value the whole one, which is that and what it shares. Checks that no value shares more than
+/// the one before has.
+pub(super) fn add_shared(shared: &[u32], lengths: &mut [u32]) -> Result<()> {
+    let (mut before, mut honest) = (0, true);
+    for (length, shared) in lengths.iter_mut().zip(shared) {
+        honest &= *shared <= before && *shared as usize <= SHARED_BYTES_MAX;
+        *length = length.saturating_add(*shared);
+        before = *length;
+    }
+    match honest {
+        true => Ok(()),
+        false => Err(Error::corrupt("a value shares more bytes than the one before it has")),
+    }
+}
+
 /// Puts the values together again. `offsets` come from [`offsets`], `suffixes` holds all that is the values' own,
 /// `out` is [`SLACK`] longer than the values.
 pub(super) fn expand(suffixes: &[u8], shared: &[u32], offsets: &[u32], out: &mut [u8]) {

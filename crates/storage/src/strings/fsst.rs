@@ -13,6 +13,7 @@
 //! ```
 
 use fsst::{Compressor, Symbol};
+use memchr::memchr;
 use rowmill_base::{Error, Result};
 
 use super::reader::Reader;
@@ -180,6 +181,53 @@ impl SymbolTable {
         out.truncate(start + length);
         decoded.map(|()| codes.len())
     }
+}
+
+/// Which codes stand for nothing but ASCII.
+pub(super) struct AsciiCodes {
+    is_ascii: [bool; 256],
+    /// All are but for escapes.
+    all: bool,
+}
+
+impl AsciiCodes {
+    /// Those of a symbol table.
+    pub(super) fn of(symbols: &SymbolTable) -> AsciiCodes {
+        let is_ascii = symbols.words.map(|word| word & 0x8080_8080_8080_8080 == 0);
+        AsciiCodes { is_ascii, all: is_ascii.iter().all(|is_ascii| *is_ascii) }
+    }
+
+    /// Whether all that `codes` stand for is ASCII.
+    pub(super) fn are_all_of(&self, codes: &[u8]) -> bool {
+        match self.all {
+            true => escapes_are_ascii(codes),
+            false => {
+                let mut codes = codes.iter();
+                while let Some(code) = codes.next() {
+                    let is_ascii = match *code {
+                        ESCAPE => codes.next().is_some_and(u8::is_ascii),
+                        code => self.is_ascii[usize::from(code)],
+                    };
+                    if !is_ascii {
+                        return false;
+                    }
+                }
+                true
+            }
+        }
+    }
+}
+
+/// Whether each byte that stands for itself is ASCII.
+fn escapes_are_ascii(codes: &[u8]) -> bool {
+    let mut rest = codes;
+    while let Some(escape) = memchr(ESCAPE, rest) {
+        match &rest[escape + 1..] {
+            [byte, behind @ ..] if byte.is_ascii() => rest = behind,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// The position of the first byte of `codes` that is an escape; 8 if none is.

@@ -46,6 +46,12 @@ fn reads_back(stored: &[u8], values: &[&[u8]]) {
     let decoded = list.decode(StringKind::Binary).unwrap();
     assert_eq!((0..decoded.len()).map(|index| decoded.value(index)).collect::<Vec<_>>(), values);
     assert_eq!(decoded.array().as_binary_view(), &BinaryViewArray::from_iter_values(values));
+    let lengths = |count: fn(&[u8]) -> usize| values.iter().map(|value| count(value) as u32).collect::<Vec<_>>();
+    let characters = |value: &[u8]| value.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+    for (unit, expected) in [(LengthUnit::Bytes, lengths(<[u8]>::len)), (LengthUnit::Characters, lengths(characters))] {
+        assert_eq!(list.lengths(unit).unwrap(), expected);
+        assert_eq!(decoded.lengths(unit), expected);
+    }
     for (index, &value) in values.iter().enumerate() {
         let mut one = vec![1];
         list.get(index, &mut one).unwrap();
@@ -174,6 +180,7 @@ proptest! {
 fn survives_list(bytes: &[u8], values: usize) {
     let Ok(list) = StringList::open(bytes, values) else { return };
     let _ = list.decode(StringKind::Text);
+    let _ = list.lengths(LengthUnit::Characters);
     let _ = list.decode(StringKind::Binary).map(|decoded| decoded.array().len());
     let _ = list.decode_range(values / 2..values, StringKind::Text);
     for step in [2, 3, 11, 50] {
@@ -273,6 +280,21 @@ fn whole_slabs_read_back() {
         for layout in ListLayout::ALL {
             reads_back(&encode_list_as(&slices(&values), layout).unwrap(), &slices(&values));
         }
+    }
+}
+
+#[test]
+fn characters_of_mixed_texts_are_counted() {
+    let mut texts = samples::titles(3000);
+    texts.extend(samples::urls(3000));
+    texts.extend((0..300).map(|number| format!("http://example.org/{number}/\u{1f600}é{number}")));
+    let values = sorted(bytes_of(texts));
+    let expected: Vec<u32> =
+        values.iter().map(|value| std::str::from_utf8(value).unwrap().chars().count() as u32).collect();
+    for layout in ListLayout::ALL {
+        let stored = encode_list_as(&slices(&values), layout).unwrap();
+        let list = StringList::open(&stored, values.len()).unwrap();
+        assert_eq!(list.lengths(LengthUnit::Characters).unwrap(), expected);
     }
 }
 

@@ -67,7 +67,7 @@ impl<'w> StringWindow<'w> {
 
 /// What one slab needs, kept for the next.
 #[derive(Default)]
-struct Scratch {
+pub(super) struct Scratch {
     /// Own and shared length of each value, and where the values end.
     lengths: Vec<u32>,
     shared: Vec<u32>,
@@ -167,7 +167,7 @@ impl StringList<'_> {
     }
 
     /// The bytes of a slab's values, `room` at most, and where each ends.
-    fn decode_slab<'s>(
+    pub(super) fn decode_slab<'s>(
         &self,
         groups: Range<usize>,
         scratch: &'s mut Scratch,

@@ -26,8 +26,11 @@ const RUN_ROWS_MIN: usize = 4;
 /// Bytes that an entry of a run or a row costs its readers, in the terms of the size: finding it again takes longer than
 /// unpacking a code.
 const ENTRY_PRICE: usize = 1;
-/// Rows that are expanded in the time that one is searched for.
-const ROWS_PER_SEARCH: usize = 16;
+/// What is done to expand rows in the time that one is searched for: rows of runs, rows that have the common code, and listed
+/// ones.
+const RUN_ROWS_PER_SEARCH: usize = 32;
+const COMMON_ROWS_PER_SEARCH: usize = 64;
+const LISTED_PER_SEARCH: usize = 8;
 /// Rows that are expanded at a time.
 const PIECE_ROWS: usize = 16 << 10;
 /// Rows of a run that are written at once, whether it has as many or not: most runs are short, and a loop of unknown
@@ -255,8 +258,15 @@ impl Codes<'_> {
 
     /// Calls `each` with the code of each of `rows`, in their order.
     pub(super) fn gather(&self, rows: &[u32], mut each: impl FnMut(u32)) -> Result<()> {
-        if let ([first, .., last], Codes::Runs { .. } | Codes::Rows { .. }) = (rows, self)
-            && (last - first) as usize <= rows.len() * ROWS_PER_SEARCH
+        let searches = |span: usize| match self {
+            Codes::Constant | Codes::Packed(_) => usize::MAX,
+            Codes::Runs { .. } => span / RUN_ROWS_PER_SEARCH,
+            Codes::Rows { rows, starts, .. } => {
+                span / COMMON_ROWS_PER_SEARCH + (rows.len() + starts.len()) / LISTED_PER_SEARCH
+            }
+        };
+        if let [first, .., last] = rows
+            && searches((last - first) as usize) <= rows.len()
         {
             let (mut left, mut start) = (rows, *first as usize);
             return self.for_each(start..*last as usize + 1, |codes| {

@@ -1,17 +1,19 @@
 //! ORDER BY a count with a LIMIT above a grouping: the groups of those values of one key alone that enough rows have.
 //!
 //! ```text
-//!   count   a worker takes a block and finds the values of the key that most of its rows have; the best of all blocks are
-//!           looked up in the others (row_counts.rs)
-//!   first   the groups of so many values are found as any others are; the last of so many groups is a bound
-//!   rest    the groups of the other values that may have as many rows; mostly there are none
+//!   count   a worker takes a block and finds the values of the key that most of its rows have (list_counts.rs); what all blocks
+//!           have of them is added up (row_counts.rs)
+//!   first   the groups of the best of them, as many as are asked for; the last of so many groups is a bound
+//!   narrow  the other values that may have as many rows, by how many each block has of them at least and at most
+//!   rest    the groups of those; mostly there are none
 //! ```
 //!
-//! A group has at most as many rows as have any of its keys, and counts at most its rows. So a group that is among the first has
-//! only values that as many rows have as the last of the first counts, and wherever a few values have most of the rows, nothing
-//! has to be read of the others. All blocks list the values of the key with their rows: no row is touched to know them.
+//! A group counts at most its rows, and has at most as many as the value of any of its keys. So all values of a group that is
+//! among the first have as many rows as the last of the first counts, and where a few values have many more rows than others,
+//! nothing has to be read of those others. Blocks list the values of the key with their rows: none is touched to know them.
 //!
-//! A group that is left out cannot fail, either. So this is only done where nothing can fail that is computed.
+//! What is left out is not computed, and its errors would be lost. So this is only done where nothing that is computed can fail.
+//! It is done in little memory, and where there is not even that, all rows are grouped.
 
 mod list_counts;
 mod row_counts;
@@ -21,9 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use parking_lot::Mutex;
-use rowmill_base::{Cancel, Error, Result};
+use rowmill_base::{Cancel, Error, ErrorKind, Result};
 use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, Key, Predicate};
 use rowmill_storage::TableSource;
 
@@ -35,7 +37,7 @@ use super::{GroupBy, GroupRequest, GroupSource, Lists, Progress};
 use crate::batch::{BatchSource, Batches};
 use crate::forced::forced;
 
-/// When what is worth it.
+/// What is worth its time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Fewer rows are grouped before their values are counted.
@@ -58,7 +60,7 @@ pub(super) struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            rows_min: if forced().group.is_some() { 1 } else { 1 << 16 },
+            rows_min: if forced().group.is_some() { 1 } else { 1 << 12 },
             rows_share: 4,
             groups_max: 1 << 10,
             numbers_frequent: 1 << 10,
@@ -85,7 +87,7 @@ pub(crate) struct Frequent {
     counting: Progress<PartCounts, First>,
     grouping_first: Progress<Vec<RecordBatch>, FirstGroups>,
     next_list: AtomicUsize,
-    narrowing: Progress<Counted, Rest>,
+    narrowing: Progress<Option<Counted>, Rest>,
 }
 
 /// Groups rows of a table.
@@ -180,12 +182,13 @@ impl Frequent {
             turn.end(PartCounts::read(&self.counter, lists, self.groups.max(more))?);
         }
         self.counting.wait(self.cancel(), |parts| {
-            let counts = RowCounts::new(&self.counter, parts)?;
-            let Some(values) = counts.most_frequent(self.groups, self.limits.rows_share)? else {
-                return Ok(First::All(self.all_groups()?));
-            };
-            let source = self.groups_where(these_values(lists.column, &values)?)?;
-            Ok(First::Values { values, source, counts })
+            if let Some(counts) = if_memory_lasts(RowCounts::new(&self.counter, parts))?
+                && let Some(values) = counts.most_frequent(self.groups, self.limits.rows_share)?
+            {
+                let source = self.groups_where(these_values(lists.column, &values)?)?;
+                return Ok(First::Values { values, source, counts });
+            }
+            Ok(First::All(self.all_groups()?))
         })
     }
 
@@ -207,12 +210,17 @@ impl Frequent {
             let next_list = || self.next_list.fetch_add(1, Ordering::Relaxed);
             let lists = std::iter::from_fn(|| Some(next_list()).filter(|list| *list < counts.lists()));
             turn.end(match bound {
-                Some(bound) => counts.with_rows(bound, lists)?,
-                None => Counted::default(),
+                Some(bound) => if_memory_lasts(counts.with_rows(bound, lists))?,
+                None => None,
             });
         }
         self.narrowing.wait(self.cancel(), |found| {
-            let others = bound.map(|bound| counts.others(found, bound, first, self.limits)).transpose()?.flatten();
+            let others = match (bound, found.into_iter().collect::<Option<Vec<Counted>>>()) {
+                (Some(bound), Some(found)) => {
+                    if_memory_lasts(counts.others(found, bound, first, self.limits))?.flatten()
+                }
+                _ => None,
+            };
             Ok(match others {
                 Some(others) if others.is_empty() => Rest::Nothing,
                 Some(others) => Rest::Others(self.groups_where(these_values(self.lists().column, &others)?)?),
@@ -238,6 +246,14 @@ impl Frequent {
         }
         let (_, bound, _) = counts.select_nth_unstable_by(self.groups - 1, |a, b| b.cmp(a));
         Ok(Some(u64::try_from(*bound).unwrap_or_default()))
+    }
+}
+
+/// What was made; `None` if there was too little memory for it.
+fn if_memory_lasts<T>(made: Result<T>) -> Result<Option<T>> {
+    match made {
+        Err(error) if error.kind() == ErrorKind::MemoryLimit => Ok(None),
+        made => made.map(Some),
     }
 }
 
@@ -279,8 +295,8 @@ fn counter(table: &Arc<dyn TableSource>, key: &Key, request: &GroupRequest) -> R
     }
     let count = Aggregate::new(AggregateFunction::Count, None, DataType::Int64);
     let group = Group { predicates, keys: vec![key.clone()], aggregates: vec![count], always: Vec::new() };
-    let field = |kind: &DataType| arrow::datatypes::Field::new("", kind.clone(), true);
-    let schema = Arc::new(arrow::datatypes::Schema::new(vec![field(&key.kind), field(&DataType::Int64)]));
+    let fields = [&key.kind, &DataType::Int64].map(|kind| Field::new("", kind.clone(), true));
+    let schema = Arc::new(Schema::new(fields.to_vec()));
     let request = GroupRequest { group, functions: Vec::new(), schema, top: None, limit: None, ..request.clone() };
     let counter = GroupBy::of_all(GroupSource::Table(Arc::clone(table)), request, None)?;
     Ok(Some(Arc::new(counter)).filter(|counter| counter.lists.is_some()))

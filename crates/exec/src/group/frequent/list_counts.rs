@@ -10,7 +10,7 @@ use super::super::value_list::ValueList;
 use super::super::{GroupBy, Lists};
 
 /// Places of a list that are kept with their rows.
-const KEPT_MAX: u64 = 1 << 15;
+const KEPT_MAX: usize = 1 << 15;
 
 /// The lists that one worker has read.
 pub(super) struct PartCounts {
@@ -39,10 +39,18 @@ impl PartCounts {
         let mut read = |list: ValueList| -> Result<()> {
             rows.clear();
             list.weights(0..list.len(), &mut rows)?;
-            let mut of_list = Histogram::default();
-            of_list.add(&rows);
-            histogram.join(&of_list);
-            let rows_min = of_list.rows_of_few(KEPT_MAX);
+            let rows_min = match rows.len() <= KEPT_MAX {
+                true => {
+                    histogram.add(&rows);
+                    0
+                }
+                false => {
+                    let mut of_list = Histogram::default();
+                    of_list.add(&rows);
+                    histogram.join(&of_list);
+                    of_list.rows_of_few(KEPT_MAX as u64)
+                }
+            };
             let (places, rows) = with_rows(&rows, rows_min);
             let kept = places.into_iter().zip(rows).collect();
             let counts = ListCounts { list, kept, rows_min };

@@ -1,5 +1,4 @@
-//! How many rows have the values of a column, asked of the lists of its blocks: of few values or of the most frequent ones, so
-//! that hardly any value is read.
+//! How many rows have the values of a column, asked of the lists of its blocks, so that hardly any value is read.
 
 use std::sync::Arc;
 

@@ -84,6 +84,34 @@ fn the_groups_of_frequent_values_are_those_that_count_most() {
 }
 
 #[test]
+fn where_memory_is_short_all_rows_are_grouped() {
+    let mut random = StdRng::seed_from_u64(3);
+    let data = skewed(&mut random);
+    let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is one") };
+    let key = Key { expr: Expr::Column(0), kind: data.columns[0].kind.arrow(), nullable: true };
+    let aggregates = vec![aggregate(AggregateFunction::Count, None)];
+    let group = Group { predicates: Vec::new(), keys: vec![key], aggregates, always: Vec::new() };
+    let all = model(&data.rows(), &data, &[], &group);
+    let top = GroupTop { keys: vec![SortKey { column: 1, descending: true, nulls_first: false }], rows: 5 };
+    let mut errors = 0;
+    for bytes in (10..24).map(|bits| 1 << bits) {
+        let broker = Broker::new(bytes);
+        let request = GroupRequest { top: Some(top.clone()), broker, ..request(group.clone(), Vec::new()) };
+        let of = |source: Arc<dyn BatchSource>| run_source(&source, &request, 2, false);
+        let frequent = Frequent::new(&table, &request, group_all, limits()[0]).expect("a grouping");
+        let found = of(frequent.expect("values of which some are frequent"));
+        match group_all(&table, request.clone()).and_then(of) {
+            Ok(_) => check_first(&mut found.expect("no less than all need"), &mut all.clone(), &top, bytes),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+                errors += 1;
+            }
+        }
+    }
+    assert!((1..14).contains(&errors), "{errors} of 14");
+}
+
+#[test]
 fn errors_of_groups_that_nobody_asks_for_are_not_lost() {
     let mut random = StdRng::seed_from_u64(1);
     let data = skewed(&mut random);

@@ -267,16 +267,17 @@ fn counted(request: &GroupRequest, groups_max: usize) -> Option<(usize, usize)> 
     (counts && is_alone).then_some((order.column, top.rows))
 }
 
-/// The key with the most values, by one block, if blocks know it for any.
+/// The key with the most values, by one block. `None` if no key is a column that blocks list, or one is a column that is not
+/// worth a list: then nearly every row is a group, and the bound is one row.
 fn key_of_most_values<'a>(table: &dyn TableSource, group: &'a Group) -> Result<Option<&'a Key>> {
     let Some(block) = table.blocks().iter().find(|block| block.live_rows() > 0) else { return Ok(None) };
     let mut most: Option<(usize, &Key)> = None;
     for key in &group.keys {
-        // Floats that are equal may differ in their bits.
-        let (Expr::Column(column), false) = (key.expr, key.kind.is_floating()) else { continue };
+        let Expr::Column(column) = key.expr else { continue };
         let head = block.chunk_head(table.table(), column)?.filter(|head| head.has_values());
-        let Some(values) = head.and_then(|head| head.distinct()) else { continue };
-        if most.is_none_or(|(most, _)| most < values) {
+        let Some(values) = head.and_then(|head| head.distinct()) else { return Ok(None) };
+        // Floats that are equal may differ in their bits.
+        if !key.kind.is_floating() && most.is_none_or(|(most, _)| most < values) {
             most = Some((values, key));
         }
     }

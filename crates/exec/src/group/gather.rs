@@ -267,6 +267,7 @@ impl<'a> Gatherer<'a> {
         inputs: &Inputs<'_>,
         rows: &Rows<'_>,
     ) -> Result<()> {
+        self.flush_logged()?;
         let Recipe { layout, states, .. } = self.recipe;
         let stride = layout.stride;
         keys.adopt(local.first_rows.iter().map(|row| *row as usize), &mut self.beside.texts)?;
@@ -298,6 +299,7 @@ impl<'a> Gatherer<'a> {
         inputs: &Inputs<'_>,
         weights: Option<&[u64]>,
     ) -> Result<()> {
+        self.flush_logged()?;
         let Recipe { layout, states, .. } = self.recipe;
         self.numbers.clear();
         self.numbers.extend(0..ROWS_PER_CHUNK.min(rows.len()) as u32);
@@ -361,6 +363,15 @@ impl<'a> Gatherer<'a> {
             self.rows_past_table = policy.rows_past_table;
         }
         self.flush()
+    }
+
+    /// Puts the groups of the table into partitions if logs have rows of theirs: the rows of groups that pass the table by are not to
+    /// be taken for them.
+    fn flush_logged(&mut self) -> Result<()> {
+        match self.table.len() > 0 && !self.recipe.states.logs().is_empty() {
+            true => self.flush(),
+            false => Ok(()),
+        }
     }
 
     fn flush(&mut self) -> Result<()> {

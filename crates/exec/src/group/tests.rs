@@ -925,6 +925,33 @@ fn few_groups_are_found_without_a_look_at_the_rows_of_others() {
     }
 }
 
+#[test]
+fn logs_of_groups_in_the_table_are_not_taken_for_those_of_others() {
+    let columns = [4, 1 << 40].map(|values| Column { kind: SqlType::Int64, values, nullable: true });
+    let fields = ["k", "v"].map(|name| Field::new(name, DataType::Int64, true));
+    let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
+    let mut random = StdRng::seed_from_u64(7);
+    // Blocks of few and of many groups take turns.
+    let batches = [0, 1, 0, 1, 0].map(|keys| {
+        let arrays = vec![columns[keys].array(&mut random, 2_000), columns[1].array(&mut random, 2_000)];
+        RecordBatch::try_new(Arc::clone(&schema), arrays).expect("columns as in the schema")
+    });
+    let data = Data { columns: columns.to_vec(), schema, batches: batches.to_vec() };
+    let key = Key { expr: Expr::Column(0), kind: DataType::Int64, nullable: true };
+    let of_values = Some((Expr::Column(1), DataType::Int64));
+    let aggregates = vec![
+        Aggregate { distinct: true, ..aggregate(AggregateFunction::Count, of_values.clone()) },
+        aggregate(AggregateFunction::Max, of_values),
+    ];
+    let group = Group { predicates: Vec::new(), keys: vec![key], aggregates, always: Vec::new() };
+    let expected = model(&data.rows(), &data, &[], &group);
+    for policy in policies() {
+        let group_by = GroupBy::with_policy(data.as_table(2_000, &[]), request(group.clone(), Vec::new()), policy);
+        let found = run(&group_by.expect("a grouping"), 1, false).expect("groups");
+        assert!(found == expected, "{policy:?}");
+    }
+}
+
 /// Many groups of long texts.
 fn many() -> (Data, Group) {
     let column = Column { kind: SqlType::TEXT, values: 1 << 40, nullable: false };

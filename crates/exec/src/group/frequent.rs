@@ -86,7 +86,7 @@ pub(crate) struct Frequent {
     counter: Arc<GroupBy>,
     counting: Progress<PartCounts, First>,
     grouping_first: Progress<Vec<RecordBatch>, FirstGroups>,
-    next_list: AtomicUsize,
+    next_part: AtomicUsize,
     narrowing: Progress<Option<Counted>, Rest>,
 }
 
@@ -153,7 +153,7 @@ impl Frequent {
             counter,
             counting: Progress::new(),
             grouping_first: Progress::new(),
-            next_list: AtomicUsize::new(0),
+            next_part: AtomicUsize::new(0),
             narrowing: Progress::new(),
         })))
     }
@@ -207,10 +207,10 @@ impl Frequent {
     /// What is left when the groups of the values `first` are there.
     fn rest(&self, first: &ArrayRef, counts: &RowCounts, bound: Option<Bound>) -> Result<Option<Arc<Rest>>> {
         if let Some(turn) = self.narrowing.begin() {
-            let next_list = || self.next_list.fetch_add(1, Ordering::Relaxed);
-            let lists = std::iter::from_fn(|| Some(next_list()).filter(|list| *list < counts.lists()));
+            let next_part = || self.next_part.fetch_add(1, Ordering::Relaxed);
+            let parts = std::iter::from_fn(|| Some(next_part()).filter(|part| *part < counts.parts()));
             turn.end(match bound {
-                Some(bound) => if_memory_lasts(counts.with_rows(bound, lists))?,
+                Some(bound) => if_memory_lasts(counts.with_rows(bound, parts))?,
                 None => None,
             });
         }

@@ -16,8 +16,8 @@ use super::Limits;
 use super::list_counts::{Histogram, ListCounts, PartCounts, greatest};
 use crate::predicate::evaluate;
 
-/// Bits of a number of lists.
-const LISTS_BITS: u32 = 20;
+/// Bits of a number of parts.
+const PARTS_BITS: u32 = 20;
 
 /// The values of a column with their rows, block by block.
 pub(super) struct RowCounts {
@@ -81,8 +81,9 @@ impl RowCounts {
         Ok(counts)
     }
 
-    pub(super) fn lists(&self) -> usize {
-        self.lists.len()
+    /// Lists, and one more if there are rows that no list has.
+    pub(super) fn parts(&self) -> usize {
+        self.lists.len() + usize::from(self.of_loose.is_some())
     }
 
     fn column(&self) -> (usize, &SqlType) {
@@ -112,7 +113,7 @@ impl RowCounts {
             true => limits.texts_read,
             false => limits.numbers_read,
         };
-        let share = rows_min.div_ceil(self.lists_and_loose());
+        let share = rows_min.div_ceil(self.parts().max(1) as u64);
         let with = |parts: &[u64], most: usize| {
             parts.iter().map(|part| share.div_ceil(*part)).find(|share| self.histogram.places_with(*share) <= most)
         };
@@ -121,20 +122,25 @@ impl RowCounts {
         Some(Bound { rows_min, share })
     }
 
-    /// All that some lists have enough rows of; rows that no list has go with the first.
-    pub(super) fn with_rows(&self, bound: Bound, lists: impl Iterator<Item = usize>) -> Result<Counted> {
-        // Beside the rows, in how many lists a value was found.
-        let in_one = |rows: u64| rows << LISTS_BITS | 1;
+    /// All values that some `parts` have enough rows of.
+    pub(super) fn with_rows(&self, bound: Bound, parts: impl Iterator<Item = usize>) -> Result<Counted> {
+        // Beside the rows, in how many parts a value was found.
+        let in_one = |rows: u64| rows << PARTS_BITS | 1;
         let (mut found, mut rows_found) = (Vec::new(), Vec::new());
-        for list in lists {
-            let (places, rows) = self.lists[list].with_rows(bound.share)?;
-            rows_found.extend(rows.into_iter().map(|rows| in_one(rows.into())));
-            found.push(self.lists[list].list.values_at(&places)?);
-            if let Some(Counted { values: Some(values), rows }) = self.of_loose.as_ref().filter(|_| list == 0) {
-                let enough = (0..).zip(rows).filter(|(_, rows)| **rows >= bound.share);
-                let places: Vec<u32> = enough.map(|(place, _)| place).collect();
-                rows_found.extend(places.iter().map(|place| in_one(rows[*place as usize])));
-                found.push(take(values, &places)?);
+        for part in parts {
+            match (self.lists.get(part), &self.of_loose) {
+                (Some(counts), _) => {
+                    let (places, rows) = counts.with_rows(bound.share)?;
+                    rows_found.extend(rows.into_iter().map(|rows| in_one(rows.into())));
+                    found.push(counts.list.values_at(&places)?);
+                }
+                (None, Some(Counted { values: Some(values), rows })) => {
+                    let enough = (0..).zip(rows).filter(|(_, rows)| **rows >= bound.share);
+                    let places: Vec<u32> = enough.map(|(place, _)| place).collect();
+                    rows_found.extend(places.iter().map(|place| in_one(rows[*place as usize])));
+                    found.push(take(values, &places)?);
+                }
+                (None, _) => {}
             }
         }
         self.counted(found, rows_found)
@@ -159,8 +165,8 @@ impl RowCounts {
         };
         let (mut places, mut rows_at_most) = (Vec::new(), 0);
         for (place, known) in (0..).zip(&rows) {
-            let (rows, found_in) = (known >> LISTS_BITS, known & ((1 << LISTS_BITS) - 1));
-            let at_most = rows + self.lists_and_loose().saturating_sub(found_in) * (bound.share - 1);
+            let (rows, found_in) = (known >> PARTS_BITS, known & ((1 << PARTS_BITS) - 1));
+            let at_most = rows + (self.parts() as u64).saturating_sub(found_in) * (bound.share - 1);
             if at_most >= bound.rows_min {
                 places.push(place);
                 rows_at_most += at_most;
@@ -171,10 +177,6 @@ impl RowCounts {
         }
         let values = take(&values, &places)?;
         take(&values, &places_of(&values, &other_values(self.column().0, first)?)?).map(Some)
-    }
-
-    fn lists_and_loose(&self) -> u64 {
-        (self.lists.len() + usize::from(self.of_loose.is_some())).max(1) as u64
     }
 
     /// Each value once, with all rows that it has.

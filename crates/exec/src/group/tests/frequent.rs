@@ -3,6 +3,7 @@
 use super::super::choice::group_all;
 use super::super::frequent::{Frequent, Limits};
 use super::*;
+use arrow::array::Int64Array;
 use rowmill_plan::is_key_kind;
 use rowmill_storage::TableSource;
 
@@ -81,6 +82,37 @@ fn the_groups_of_frequent_values_are_those_that_count_most() {
         }
     }
     assert!(taken > 50, "{taken} groupings");
+}
+
+#[test]
+fn rows_that_no_list_has_count_where_no_block_has_any() {
+    let columns = vec![Column { kind: SqlType::Int64, values: 1, nullable: false }; 2];
+    let fields = ["k", "v"].map(|name| Field::new(name, DataType::Int64, false));
+    let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
+    let batch = |rows: Vec<(i64, i64)>| {
+        let (keys, values): (Vec<i64>, Vec<i64>) = rows.into_iter().unzip();
+        let arrays: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(keys)), Arc::new(Int64Array::from(values))];
+        RecordBatch::try_new(Arc::clone(&schema), arrays).expect("columns as in the schema")
+    };
+    // The most frequent value has no group of more than two rows, and another one has one of thirty.
+    let recent = (0..40).map(|row| (5_000, row / 2)).chain((0..30).map(|_| (5_001, 7)));
+    let batches = vec![batch((0..4_000).map(|row| (row % 50, row % 7)).collect()), batch(recent.collect())];
+    let data = Data { columns, schema: Arc::clone(&schema), batches };
+    let GroupSource::Table(table) = data.as_table(2_000, &[]) else { unreachable!("it is one") };
+    let key = |column| Key { expr: Expr::Column(column), kind: DataType::Int64, nullable: false };
+    let value = Arc::new(Int64Array::from(vec![5_000]));
+    let group = Group {
+        predicates: vec![Predicate::Compare { column: 0, op: CompareOp::GreaterOrEqual, value }],
+        keys: vec![key(0), key(1)],
+        aggregates: vec![aggregate(AggregateFunction::Count, None)],
+        always: Vec::new(),
+    };
+    let mut all = model(&data.rows(), &data, &[], &group);
+    let top = GroupTop { keys: vec![SortKey { column: 2, descending: true, nulls_first: false }], rows: 1 };
+    let request = GroupRequest { top: Some(top.clone()), ..request(group, Vec::new()) };
+    let frequent = Frequent::new(&table, &request, group_all, limits()[0]).expect("a grouping");
+    let source: Arc<dyn BatchSource> = frequent.expect("values of which some are frequent");
+    check_first(&mut run_source(&source, &request, 2, false).expect("groups"), &mut all, &top, 0);
 }
 
 #[test]

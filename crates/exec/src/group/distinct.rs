@@ -41,6 +41,7 @@ use crate::phase::Phase;
 use crate::scan::ScanMetrics;
 use crate::scan::block_state::verdict;
 use crate::scan::filter::Filter;
+use crate::share::share;
 
 /// Groups of one block at most, as far as value lists tell: more of them would be numbered in memory that no cache holds.
 const GROUPS_PER_BLOCK_MAX: usize = 1 << 15;
@@ -361,14 +362,6 @@ impl Worker {
     }
 }
 
-impl Iterator for Worker {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_batch().transpose()
-    }
-}
-
 impl BatchSource for DistinctCounts {
     fn schema(&self) -> &SchemaRef {
         &self.request.schema
@@ -379,6 +372,7 @@ impl BatchSource for DistinctCounts {
     }
 
     fn worker(self: Arc<Self>) -> Batches {
-        Box::new(Worker { counts: self, done: None })
+        let mut worker = Worker { counts: self, done: None };
+        share(move || worker.next_batch())
     }
 }

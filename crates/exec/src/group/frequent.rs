@@ -36,6 +36,7 @@ use super::texts::is_text;
 use super::{GroupBy, GroupRequest, GroupSource, Lists, Progress};
 use crate::batch::{BatchSource, Batches};
 use crate::forced::forced;
+use crate::share::share;
 
 /// What is worth its time.
 #[derive(Clone, Copy, Debug)]
@@ -341,7 +342,8 @@ impl BatchSource for Frequent {
     }
 
     fn worker(self: Arc<Self>) -> Batches {
-        Box::new(Worker { frequent: self, is_prepared: false, first: None, rest: None, is_done: false })
+        let mut worker = Worker { frequent: self, is_prepared: false, first: None, rest: None };
+        share(move || worker.next_batch())
     }
 }
 
@@ -352,7 +354,6 @@ struct Worker {
     is_prepared: bool,
     first: Option<Arc<FirstGroups>>,
     rest: Option<Batches>,
-    is_done: bool,
 }
 
 impl Worker {
@@ -388,18 +389,5 @@ impl Worker {
             (None, Some(rest)) => rest.next().transpose(),
             (None, None) => Ok(None),
         }
-    }
-}
-
-impl Iterator for Worker {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.is_done {
-            return None;
-        }
-        let next = self.next_batch().transpose();
-        self.is_done = !matches!(next, Some(Ok(_)));
-        next
     }
 }

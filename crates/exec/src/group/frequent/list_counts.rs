@@ -32,10 +32,10 @@ pub(super) struct ListCounts {
 }
 
 impl PartCounts {
-    /// Reads lists that no other worker takes. Of each the `frequent` most frequent values are wanted.
-    pub(super) fn read(counter: &GroupBy, lists: &Lists, frequent: usize) -> Result<PartCounts> {
+    /// Reads lists that no other worker takes. Of each the `most` most frequent values are wanted.
+    pub(super) fn read(counter: &GroupBy, lists: &Lists, most: usize) -> Result<PartCounts> {
         let (mut histogram, mut rows, mut of_lists) = (Histogram::default(), Vec::new(), Vec::new());
-        let (mut values, mut rows_of_values) = (Vec::new(), Vec::new());
+        let (mut frequent, mut rows_of_frequent) = (Vec::new(), Vec::new());
         let mut read = |list: ValueList| -> Result<()> {
             rows.clear();
             list.weights(0..list.len(), &mut rows)?;
@@ -54,14 +54,13 @@ impl PartCounts {
             let (places, rows) = with_rows(&rows, rows_min);
             let kept = places.into_iter().zip(rows).collect();
             let counts = ListCounts { list, kept, rows_min };
-            let (places, rows) = counts.most_frequent(frequent);
-            values.push(counts.list.values_at(&places)?);
-            rows_of_values.extend(rows);
+            let (places, rows) = counts.most_frequent(most);
+            frequent.push(counts.list.values_at(&places)?);
+            rows_of_frequent.extend(rows);
             of_lists.push(counts);
             Ok(())
         };
         let loose = counter.read_lists(lists, &mut read)?;
-        let (frequent, rows_of_frequent) = (values, rows_of_values);
         Ok(PartCounts { lists: of_lists, loose, histogram, frequent, rows_of_frequent })
     }
 }

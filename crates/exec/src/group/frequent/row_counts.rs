@@ -176,7 +176,7 @@ impl RowCounts {
             return Ok(None);
         }
         let values = take(&values, &places)?;
-        take(&values, &places_of(&values, &other_values(self.column().0, first)?)?).map(Some)
+        values_where(&values, &other_values(self.column().0, first)?).map(Some)
     }
 
     /// Each value once, with all rows that it has.
@@ -217,12 +217,10 @@ fn other_values(column: usize, values: &ArrayRef) -> Result<Predicate> {
     })
 }
 
-/// The places of the values for which a condition is true.
-fn places_of(values: &ArrayRef, condition: &Predicate) -> Result<Vec<u32>> {
+/// The values for which a condition is true.
+fn values_where(values: &ArrayRef, condition: &Predicate) -> Result<ArrayRef> {
     let truth = evaluate(condition, values.len(), &mut |_| Ok(Arc::clone(values)))?;
-    Ok((0..truth.len() as u32)
-        .filter(|place| truth.is_valid(*place as usize) && truth.value(*place as usize))
-        .collect())
+    filter(values, &truth).map_err(failed)
 }
 
 fn without_null(values: &ArrayRef) -> Result<ArrayRef> {

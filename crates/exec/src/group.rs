@@ -24,7 +24,6 @@ mod layout;
 mod local;
 mod merge;
 mod partition;
-mod progress;
 mod ranges;
 mod rank;
 mod rows;
@@ -59,7 +58,6 @@ use self::gather::{Gatherer, Policy, Recipe};
 use self::layout::Layout;
 use self::merge::{Merged, Merger};
 use self::partition::Partition;
-use self::progress::Progress;
 use self::ranges::{ColumnParts, RangeValues, Ranges};
 use self::rows::{Rows, Values, take};
 pub use self::source::GroupSource;
@@ -71,6 +69,7 @@ use self::top::{Top, rows_at};
 use crate::batch::{BatchSource, Batches};
 use crate::forced::rows_per_partition;
 pub use crate::function::VectorFunction;
+use crate::phase::Phase;
 use crate::scan::ScanMetrics;
 use crate::scan::filter::Filter;
 
@@ -122,7 +121,7 @@ pub struct GroupBy {
     has_enough: AtomicBool,
     /// Whether some worker has added the groups that are there without rows.
     has_empty: AtomicBool,
-    progress: Progress<gather::Gathered, Gathered>,
+    gathering: Arc<Phase<gather::Gathered, Gathered>>,
     /// Is tried before all rows are.
     few: Option<Few>,
     /// Where ranges of values are grouped.
@@ -137,7 +136,7 @@ pub struct GroupBy {
 struct Lists {
     source: Arc<dyn TableSource>,
     column: usize,
-    progress: Progress<ColumnParts, Ranges>,
+    reading: Arc<Phase<ColumnParts, Ranges>>,
 }
 
 /// What all workers gathered.
@@ -209,7 +208,7 @@ impl GroupBy {
             next_part: AtomicUsize::new(0),
             has_enough: AtomicBool::new(false),
             has_empty: AtomicBool::new(false),
-            progress: Progress::new(),
+            gathering: Arc::default(),
             few: None,
             next_merge: AtomicUsize::new(0),
             source,
@@ -264,26 +263,26 @@ impl GroupBy {
     /// Gathers as long as there is something to take, and waits for the other workers. Nothing comes of it if one of
     /// those fails, which says why itself.
     fn gather(&self) -> Result<Option<Arc<Gathered>>> {
-        if let Some(turn) = self.progress.begin() {
+        let gather = || {
             let mut gatherer = Gatherer::new(&self.recipe, &self.request.broker);
             self.add_empty(&mut gatherer)?;
             self.read(&mut gatherer)?;
-            turn.end(gatherer.finish()?);
-        }
-        self.progress.wait(&self.request.cancel, |gathered| Ok(self.join(gathered)))
+            gatherer.finish()
+        };
+        self.gathering.run(&self.request.cancel, gather, |gathered| Ok(self.join(gathered)))
     }
 
     /// The values of a column in ranges.
     fn ranges(&self, lists: &Lists) -> Result<Option<Arc<Ranges>>> {
-        if let Some(turn) = lists.progress.begin() {
+        let read = || {
             let mut of_lists = Vec::new();
             let loose = self.read_lists(lists, &mut |list| {
                 of_lists.push(list);
                 Ok(())
             })?;
-            turn.end(ColumnParts { lists: of_lists, loose });
-        }
-        lists.progress.wait(&self.request.cancel, |parts| {
+            Ok(ColumnParts { lists: of_lists, loose })
+        };
+        lists.reading.run(&self.request.cancel, read, |parts| {
             let Recipe { layout, policy, .. } = &self.recipe;
             let row_bytes = (layout.stride + 1) * size_of::<u64>();
             let range_bytes = policy.range_bytes.unwrap_or(usize::MAX);

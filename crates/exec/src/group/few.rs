@@ -15,8 +15,8 @@ use rowmill_storage::TableSource;
 use rowmill_storage::chunk::Chunk;
 
 use super::layout::Layout;
-use super::progress::Progress;
 use super::{GroupBy, GroupRequest};
+use crate::phase::Phase;
 
 /// The values have at most one row of so many; with more, grouping everything is not much slower.
 const SHARE_MAX: usize = 16;
@@ -24,7 +24,7 @@ const SHARE_MAX: usize = 16;
 /// A grouping of the rows with few values of one key.
 pub(super) struct Few {
     group_by: Arc<GroupBy>,
-    progress: Progress<Vec<RecordBatch>, Found>,
+    grouping: Arc<Phase<Vec<RecordBatch>, Found>>,
 }
 
 /// The groups that it gave.
@@ -38,15 +38,13 @@ pub(super) struct Found {
 impl Few {
     /// Takes the groups from `group_by`.
     pub(super) fn new(group_by: Arc<GroupBy>) -> Few {
-        Few { group_by, progress: Progress::new() }
+        Few { group_by, grouping: Arc::default() }
     }
 
     /// The groups, found by all workers together, of which `enough` are enough. `None` if one of them failed, which says why itself.
     pub(super) fn groups(&self, enough: usize, cancel: &Cancel) -> Result<Option<Arc<Found>>> {
-        if let Some(turn) = self.progress.begin() {
-            turn.end(self.group_by.worker().collect::<Result<_>>()?);
-        }
-        self.progress.wait(cancel, |batches| {
+        let group = || self.group_by.worker().collect::<Result<Vec<_>>>();
+        self.grouping.run(cancel, group, |batches| {
             let batches: Vec<RecordBatch> = batches.into_iter().flatten().collect();
             let is_enough = batches.iter().map(RecordBatch::num_rows).sum::<usize>() >= enough;
             Ok(Found { is_enough, batches: Mutex::new(batches) })

@@ -33,9 +33,10 @@ use self::list_counts::PartCounts;
 use self::row_counts::{Bound, Counted, RowCounts, these_values};
 use super::facts::{Bounds, Facts};
 use super::texts::is_text;
-use super::{GroupBy, GroupRequest, GroupSource, Lists, Progress};
+use super::{GroupBy, GroupRequest, GroupSource, Lists};
 use crate::batch::{BatchSource, Batches};
 use crate::forced::forced;
+use crate::phase::Phase;
 use crate::share::share;
 
 /// What is worth its time.
@@ -85,10 +86,10 @@ pub(crate) struct Frequent {
     groups: usize,
     /// Groups all rows by the key alone.
     counter: Arc<GroupBy>,
-    counting: Progress<PartCounts, First>,
-    grouping_first: Progress<Vec<RecordBatch>, FirstGroups>,
+    counting: Arc<Phase<PartCounts, First>>,
+    grouping_first: Arc<Phase<Vec<RecordBatch>, FirstGroups>>,
     next_part: AtomicUsize,
-    narrowing: Progress<Option<Counted>, Rest>,
+    narrowing: Arc<Phase<Option<Counted>, Rest>>,
 }
 
 /// Groups rows of a table.
@@ -152,10 +153,10 @@ impl Frequent {
             count,
             groups,
             counter,
-            counting: Progress::new(),
-            grouping_first: Progress::new(),
+            counting: Arc::default(),
+            grouping_first: Arc::default(),
             next_part: AtomicUsize::new(0),
-            narrowing: Progress::new(),
+            narrowing: Arc::default(),
         })))
     }
 
@@ -177,12 +178,10 @@ impl Frequent {
     /// The values of the key that most rows have. `None` if a worker failed, which says why itself; below, too.
     fn first(&self) -> Result<Option<Arc<First>>> {
         let lists = self.lists();
-        if let Some(turn) = self.counting.begin() {
-            let kind = &self.table.table().columns[lists.column].kind;
-            let more = if is_text(&kind.arrow()) { self.limits.texts_frequent } else { self.limits.numbers_frequent };
-            turn.end(PartCounts::read(&self.counter, lists, self.groups.max(more))?);
-        }
-        self.counting.wait(self.cancel(), |parts| {
+        let kind = &self.table.table().columns[lists.column].kind;
+        let more = if is_text(&kind.arrow()) { self.limits.texts_frequent } else { self.limits.numbers_frequent };
+        let read = || PartCounts::read(&self.counter, lists, self.groups.max(more));
+        self.counting.run(self.cancel(), read, |parts| {
             if let Some(counts) = if_memory_lasts(RowCounts::new(&self.counter, parts))?
                 && let Some(values) = counts.most_frequent(self.groups, self.limits.rows_share)?
             {
@@ -195,10 +194,8 @@ impl Frequent {
 
     /// The groups of the most frequent values.
     fn first_groups(&self, source: &Arc<dyn BatchSource>, counts: &RowCounts) -> Result<Option<Arc<FirstGroups>>> {
-        if let Some(turn) = self.grouping_first.begin() {
-            turn.end(Arc::clone(source).worker().collect::<Result<_>>()?);
-        }
-        self.grouping_first.wait(self.cancel(), |batches| {
+        let group = || Arc::clone(source).worker().collect::<Result<Vec<_>>>();
+        self.grouping_first.run(self.cancel(), group, |batches| {
             let batches: Vec<RecordBatch> = batches.into_iter().flatten().collect();
             let bound = self.bound(&batches)?.and_then(|rows| counts.bound(rows, self.limits));
             Ok(FirstGroups { batches: Mutex::new(batches), bound })
@@ -207,15 +204,13 @@ impl Frequent {
 
     /// What is left when the groups of the values `first` are there.
     fn rest(&self, first: &ArrayRef, counts: &RowCounts, bound: Option<Bound>) -> Result<Option<Arc<Rest>>> {
-        if let Some(turn) = self.narrowing.begin() {
+        let find = || {
+            let Some(bound) = bound else { return Ok(None) };
             let next_part = || self.next_part.fetch_add(1, Ordering::Relaxed);
             let parts = std::iter::from_fn(|| Some(next_part()).filter(|part| *part < counts.parts()));
-            turn.end(match bound {
-                Some(bound) => if_memory_lasts(counts.with_rows(bound, parts))?,
-                None => None,
-            });
-        }
-        self.narrowing.wait(self.cancel(), |found| {
+            if_memory_lasts(counts.with_rows(bound, parts))
+        };
+        self.narrowing.run(self.cancel(), find, |found| {
             let others = match (bound, found.into_iter().collect::<Option<Vec<Counted>>>()) {
                 (Some(bound), Some(found)) => {
                     if_memory_lasts(counts.others(found, bound, first, self.limits))?.flatten()

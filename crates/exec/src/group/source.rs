@@ -11,7 +11,6 @@ use rowmill_storage::{Block, TableDef, TableSource};
 
 use super::gather::Gatherer;
 use super::layout::KeyColumn;
-use super::progress::Progress;
 use super::rows::{Rows, by_row};
 use super::value_list::ValueList;
 use super::{GroupBy, Lists};
@@ -146,8 +145,7 @@ impl GroupBy {
                 false => loose += block.live_rows(),
             }
         }
-        let progress = Progress::new();
-        let lists = Lists { source: Arc::clone(source), column: *column, progress };
+        let lists = Lists { source: Arc::clone(source), column: *column, reading: Arc::default() };
         Ok((loose * LOOSE_SHARE <= listed).then_some(lists))
     }
 

@@ -7,6 +7,8 @@ use arrow::datatypes::DataType;
 use rowmill_base::Result;
 pub use rowmill_storage::strings::LengthUnit;
 
+use crate::arithmetic::Arithmetic;
+
 /// A function of columns that the engine has no operators for. It gives the same for the same values.
 pub trait VectorFunction: Send + Sync + fmt::Debug {
     /// The columns that it reads, by their positions in the table's definition or in what else it is evaluated over.
@@ -27,9 +29,8 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
         None
     }
 
-    /// The column of integers and the number whose sum it is, if it is one: NULL where the column is NULL, and an error
-    /// where the sum does not fit the type of the results. Where it always fits, totals are those of the column.
-    fn shift(&self) -> Option<(usize, i128)> {
+    /// What the results are of the integers in the columns, if they are that.
+    fn arithmetic(&self) -> Option<&Arithmetic> {
         None
     }
 }

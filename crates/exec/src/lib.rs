@@ -1,5 +1,6 @@
 //! The engine. Reads [`rowmill_storage::TableSource`]s by page frames; evaluates per distinct value what it can.
 
+pub mod arithmetic;
 pub mod batch;
 pub mod collect;
 pub mod expand;

@@ -16,6 +16,7 @@ use rowmill_storage::TableSource;
 
 use self::measured::watched;
 pub use self::measured::{Measured, Operator};
+use crate::arithmetic::Arithmetic;
 use crate::batch::{BatchSource, Batches};
 use crate::expand::Expand;
 use crate::filter::Filter;
@@ -330,5 +331,9 @@ impl VectorFunction for Moved {
 
     fn length(&self) -> Option<(LengthUnit, &DataType)> {
         self.function.length()
+    }
+
+    fn arithmetic(&self) -> Option<&Arithmetic> {
+        self.function.arithmetic()
     }
 }

@@ -4,6 +4,7 @@
 //! engine runs the statement; otherwise each native part is a leaf of DataFusion's plan, the scan of a table whose rows
 //! are the result ([`table`]).
 
+mod arithmetic;
 mod estimate;
 mod foreign;
 mod function;

@@ -6,10 +6,11 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::Expr;
-use rowmill_storage::TableSource;
+use rowmill_storage::{Block, TableSource};
 
 use super::state::integers;
 use super::{GroupSource, VectorFunction};
+use crate::arithmetic::{Arithmetic, Span};
 
 /// Bounds of integers or decimals, these without their point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +48,40 @@ impl Facts<'_> {
 
     /// The column and the number of which an expression is the sum.
     pub(super) fn shift(&self, expr: Expr) -> Option<(usize, i128)> {
-        match expr {
-            Expr::Column(_) => None,
-            Expr::Function(function) => self.functions.get(function)?.shift(),
+        let Expr::Function(function) = expr else { return None };
+        let function = self.functions.get(function)?;
+        let (place, by) = function.arithmetic()?.shift()?;
+        Some((*function.columns().get(place)?, by))
+    }
+
+    /// The bounds of an expression that is computed in 64 bits for every row, and is never NULL.
+    pub(super) fn bounds_of_words(&self, expr: Expr) -> Result<Option<Bounds>> {
+        let columns = match &expr {
+            Expr::Column(column) => std::slice::from_ref(column),
+            Expr::Function(function) => self.functions[*function].columns(),
+        };
+        let mut rows = 0;
+        let mut spans = Vec::with_capacity(columns.len());
+        for column in columns {
+            let Some(bounds) = self.bounds(*column)?.filter(|_| self.is_never_null(*column)) else { return Ok(None) };
+            spans.push(Span { least: bounds.least, greatest: bounds.greatest });
+            rows = bounds.rows;
         }
+        let arithmetic = match expr {
+            Expr::Column(_) => Some(&Arithmetic::Column(0)),
+            Expr::Function(function) => self.functions[function].arithmetic(),
+        };
+        let span = arithmetic.and_then(|arithmetic| arithmetic.span(&mut |place| spans.get(place).copied()));
+        Ok(span.map(|Span { least, greatest }| Bounds { least, greatest, rows }))
+    }
+
+    /// Whether no row has NULL in a column.
+    fn is_never_null(&self, column: usize) -> bool {
+        let Some(GroupSource::Table(source)) = self.source else { return false };
+        let is_full = |block: &Arc<Block>| {
+            block.chunk_head(source.table(), column).is_ok_and(|head| head.is_some_and(|head| head.null_count() == 0))
+        };
+        !source.table().columns[column].nullable || source.runs().is_empty() && source.blocks().iter().all(is_full)
     }
 
     /// The type of a column of a table.

@@ -14,6 +14,7 @@ use rowmill_storage::chunk::{Chunk, ReadMeter};
 use rowmill_storage::{Block, OpenRun, TableDef};
 
 use super::value_list::ValueList;
+use crate::arithmetic::Arithmetic;
 use crate::function::{LengthUnit, VectorFunction};
 use crate::scan::block_state::BlockState;
 use crate::scan::filter::Filter;
@@ -46,6 +47,13 @@ enum Origin<'a> {
     },
     Run(&'a OpenRun, &'a TableDef),
     Batch(&'a RecordBatch),
+}
+
+/// An expression of integers, the columns that it reads, and its values.
+struct Words<'a> {
+    arithmetic: &'a Arithmetic,
+    columns: Vec<(usize, &'a Chunk)>,
+    values: Vec<i64>,
 }
 
 /// Rows of one part of a table, or of a batch.
@@ -258,6 +266,61 @@ impl<'a> Rows<'a> {
         let rows = values.len();
         let values = evaluate_in_pieces(function, &[values], rows)?;
         Ok(Values { values, codes: Some(Arc::new(codes)), is_list: false })
+    }
+
+    /// The values of expressions of integers or decimals that are known to fit 64 bits, and never to be NULL: so many rows of a
+    /// block at a time that those of its columns stay in a cache. `None` where there is something to gain from a value list,
+    /// or no block.
+    pub(super) fn words(&self, exprs: &[Expr]) -> Result<Vec<Option<Vec<i64>>>> {
+        let mut columns: Vec<(usize, &Chunk, Vec<i64>)> = Vec::new();
+        let mut found: Vec<Option<Words<'_>>> = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            found.push(self.words_of(expr)?);
+            for (column, chunk) in found.iter().flatten().flat_map(|words| &words.columns) {
+                if !columns.iter().any(|(known, ..)| known == column) {
+                    columns.push((*column, chunk, Vec::with_capacity(ROWS_PER_PIECE.min(self.len()))));
+                }
+            }
+        }
+        if columns.is_empty() {
+            return Ok(exprs.iter().map(|_| None).collect());
+        }
+        for start in (0..self.len()).step_by(ROWS_PER_PIECE) {
+            let rows = start..(start + ROWS_PER_PIECE).min(self.len());
+            for (_, chunk, piece) in &mut columns {
+                piece.clear();
+                match &self.positions {
+                    Some(positions) => chunk.take_integers(&positions[rows.clone()], piece)?,
+                    None => chunk.integers(rows.clone(), piece)?,
+                }
+            }
+            for words in found.iter_mut().flatten() {
+                let piece = |column: usize| columns.iter().find(|(known, ..)| *known == column);
+                let pieces = words.columns.iter().filter_map(|(column, _)| piece(*column)).map(|(.., piece)| &**piece);
+                words.arithmetic.evaluate(&pieces.collect::<Vec<_>>(), rows.len(), &mut words.values);
+            }
+        }
+        Ok(found.into_iter().map(|words| words.map(|words| words.values)).collect())
+    }
+
+    fn words_of(&self, expr: &Expr) -> Result<Option<Words<'_>>> {
+        let Origin::Block(state, table) = &self.origin else { return Ok(None) };
+        let (columns, arithmetic) = match expr {
+            Expr::Column(column) => (std::slice::from_ref(column), &Arithmetic::Column(0)),
+            Expr::Function(function) => {
+                let function = &self.functions[*function];
+                let Some(arithmetic) = function.arithmetic() else { return Ok(None) };
+                (function.columns(), arithmetic)
+            }
+        };
+        let mut read = Vec::with_capacity(columns.len());
+        for column in columns {
+            match state.chunk(table, *column)? {
+                Some(chunk) if !chunk.has_values() || columns.len() > 1 => read.push((*column, chunk)),
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(Words { arithmetic, columns: read, values: Vec::with_capacity(self.len()) }))
     }
 
     /// The lengths of listed texts; `None` where there is no list, or few of its texts have rows that are in.

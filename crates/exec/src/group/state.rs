@@ -29,8 +29,9 @@ mod registers;
 mod text;
 
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
@@ -44,7 +45,7 @@ use self::log::{Logged, Reads, choice};
 pub(super) use self::numbers::{BitOrder, integers, signed_array, wide_number};
 use self::numbers::{Form, Numbers};
 pub(super) use self::rank::ranks_of;
-use super::facts::{Bounds, Facts};
+use super::facts::Facts;
 use super::rows::{Rows, Values};
 use super::texts::{TextStore, is_text};
 use crate::scan::block_state::selected;
@@ -158,6 +159,8 @@ pub(super) struct States {
     cells: Vec<Cell>,
     logs: Vec<Log>,
     outputs: Vec<Output>,
+    /// By argument whether it is only added up, and fits 64 bits whatever its type.
+    are_words: Vec<bool>,
     /// The words of a group without rows.
     initial: Vec<u64>,
 }
@@ -185,6 +188,7 @@ impl States {
             cells: Vec::new(),
             logs: Vec::new(),
             outputs: Vec::new(),
+            are_words: Vec::new(),
             initial: Vec::new(),
         };
         for aggregate in aggregates {
@@ -195,7 +199,20 @@ impl States {
             states.outputs.push(output);
         }
         states.logs.iter_mut().try_for_each(Log::prepare)?;
+        states.are_words = (0..states.arguments.len()).map(|argument| states.is_of_words(argument)).collect();
         Ok(states)
+    }
+
+    /// Whether nobody asks for the values of an argument in their type.
+    fn is_of_words(&self, argument: usize) -> bool {
+        let mut operands = self.operands.iter().filter(|operand| operand.argument == argument).peekable();
+        let is_in_log = |log: &Log| log.held().contains(&argument);
+        let is_filter = |mask: &Mask| mask.filter == Some(argument);
+        operands.peek().is_some()
+            && operands.all(|operand| operand.form == Form::Small)
+            && !self.logs.iter().any(is_in_log)
+            && !self.masks.iter().any(is_filter)
+            && self.arguments[argument].filter.is_none()
     }
 
     /// The argument of an aggregate and the rows that count, and its type; none if it is of rows.
@@ -227,13 +244,24 @@ impl States {
             let count = parts.or_else(|| Some(self.cell(Operation::Count, None, mask, &aggregate)));
             return Ok(CellOutput { aggregate, count, value: None, shift });
         };
-        let operation = match (operation(aggregate.function, &kind)?, self.arguments[argument].expr) {
-            (Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide, Expr::Column(column))
-                if facts.bounds(column)?.is_some_and(Bounds::total_fits) =>
-            {
-                Operation::SumNarrow
+        let Argument { expr, filter } = self.arguments[argument];
+        let operation = match operation(aggregate.function, &kind)? {
+            operation @ (Operation::SumSigned | Operation::SumUnsigned | Operation::SumWide) => {
+                let words = match filter {
+                    None => facts.bounds_of_words(expr)?,
+                    Some(_) => None,
+                };
+                let bounds = match (words, expr) {
+                    (None, Expr::Column(column)) => facts.bounds(column)?,
+                    (words, _) => words,
+                };
+                match bounds {
+                    Some(bounds) if bounds.total_fits() => Operation::SumNarrow,
+                    _ if words.is_some() && operation == Operation::SumWide => Operation::SumSigned,
+                    _ => operation,
+                }
             }
-            (operation, _) => operation,
+            operation => operation,
         };
         let value = Form::of(operation, &kind).map(|form| {
             let operand = place_of(&mut self.operands, Operand { argument, form });
@@ -349,6 +377,7 @@ impl States {
             masks: vec![None; self.masks.len()],
             logged: self.logs.iter().map(|_| None).collect(),
         };
+        self.read_words(parts.clone(), rows, &mut inputs)?;
         for part in parts {
             let (arguments, mask) = self.read_by(part);
             let mask = mask.map(|mask| (mask, self.masks[mask]));
@@ -388,6 +417,22 @@ impl States {
             }
         }
         Ok(inputs)
+    }
+
+    /// Reads what parts only add up, all of it together: they often have columns in common.
+    fn read_words(&self, parts: Range<usize>, rows: &Rows<'_>, inputs: &mut Inputs<'_>) -> Result<()> {
+        let mut arguments: Vec<usize> = parts.flat_map(|part| self.read_by(part).0).copied().collect();
+        arguments.retain(|argument| self.are_words[*argument]);
+        arguments.sort_unstable();
+        arguments.dedup();
+        let exprs: Vec<Expr> = arguments.iter().map(|argument| self.arguments[*argument].expr).collect();
+        for (argument, words) in arguments.into_iter().zip(rows.words(&exprs)?) {
+            if let Some(words) = words {
+                let values: ArrayRef = Arc::new(Int64Array::new(words.into(), None));
+                inputs.values[argument] = Some(Values { values, codes: None, is_list: false });
+            }
+        }
+        Ok(())
     }
 
     fn read(&self, argument: usize, rows: &Rows<'_>, inputs: &mut Inputs<'_>) -> Result<()> {

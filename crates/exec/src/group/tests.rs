@@ -22,6 +22,7 @@ use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA};
 
 use super::gather::Policy;
 use super::*;
+use crate::arithmetic::{Arithmetic, Operator, Span, Step};
 use crate::hash::tests::let_all_hashes_meet;
 
 /// A value as the model sees it. NaN is the greatest float, and the zeros are one.
@@ -1082,7 +1083,15 @@ fn a_total_never_wraps() {
 
 /// A column of 16 bits plus a number, as the same type.
 #[derive(Debug)]
-struct Plus(i16);
+struct Plus(i16, Arithmetic);
+
+impl Plus {
+    fn new(by: i16) -> Plus {
+        let range = Span { least: i16::MIN.into(), greatest: i16::MAX.into() };
+        let (left, right) = (Arithmetic::Column(0), Arithmetic::Number(by.into()));
+        Plus(by, Arithmetic::Step(Box::new(Step { operator: Operator::Plus, left, right, range })))
+    }
+}
 
 impl VectorFunction for Plus {
     fn columns(&self) -> &[usize] {
@@ -1096,8 +1105,8 @@ impl VectorFunction for Plus {
         Ok(Arc::new(sums.map(Option::transpose).collect::<Result<arrow::array::Int16Array>>()?))
     }
 
-    fn shift(&self) -> Option<(usize, i128)> {
-        Some((0, self.0.into()))
+    fn arithmetic(&self) -> Option<&Arithmetic> {
+        Some(&self.1)
     }
 }
 
@@ -1110,7 +1119,7 @@ fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_ty
     let batches = vec![RecordBatch::try_new(Arc::clone(&schema), vec![values]).expect("a column")];
     let data = Data { columns: vec![column], schema, batches };
     let shifts = [0, 1, -30, 20_000, -23_000];
-    let functions = || shifts.iter().map(|by| Arc::new(Plus(*by)) as Arc<dyn VectorFunction>).collect::<Vec<_>>();
+    let functions = || shifts.iter().map(|by| Arc::new(Plus::new(*by)) as Arc<dyn VectorFunction>).collect::<Vec<_>>();
     let group_of = |function| {
         let of = |by| aggregate(function, Some((Expr::Function(by), DataType::Int16)));
         let count = aggregate(AggregateFunction::Count, Some((Expr::Column(0), DataType::Int16)));
@@ -1139,7 +1148,7 @@ fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_ty
         let sum = aggregate(AggregateFunction::Sum, Some((Expr::Function(0), DataType::Int16)));
         let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum], always: Vec::new() };
         for source in [data.as_table(50, &[]), data.as_batches()] {
-            let group_by = GroupBy::new(source, request(group.clone(), vec![Arc::new(Plus(by))])).expect("a grouping");
+            let group_by = GroupBy::new(source, request(group.clone(), vec![Arc::new(Plus::new(by))])).expect("a grouping");
             let found = run(&group_by, 1, false);
             match fits {
                 true => assert_eq!(found.expect("a total"), [[Value::Number(total + i128::from(by) * count)]]),

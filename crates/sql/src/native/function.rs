@@ -10,8 +10,10 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use rowmill_base::{Error, Result};
+use rowmill_exec::arithmetic::Arithmetic;
 use rowmill_exec::function::{LengthUnit, VectorFunction};
 
+use super::arithmetic::arithmetic;
 use super::regexp::prepared;
 use crate::errors::{NoCandidates, from_datafusion};
 
@@ -25,6 +27,7 @@ pub(super) struct ExprFunction {
     kind: DataType,
     never_fails: bool,
     length: Option<LengthUnit>,
+    arithmetic: Option<Arithmetic>,
 }
 
 impl ExprFunction {
@@ -37,11 +40,13 @@ impl ExprFunction {
         state: &SessionState,
     ) -> PlanResult<ExprFunction> {
         let (never_fails, length) = (never_fails(expr, schema), length(expr));
+        let is_of_kind = expr.get_type(schema)? == kind;
+        let arithmetic = arithmetic(expr, schema).filter(|_| is_of_kind);
         let expr = state.create_physical_expr(prepared(expr.clone())?, schema)?;
         // What the planner believes of NULLs is not relied on.
         let fields = schema.fields().iter().map(|field| Field::clone(field).with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Ok(ExprFunction { expr, schema, columns, kind, never_fails, length })
+        Ok(ExprFunction { expr, schema, columns, kind, never_fails, length, arithmetic })
     }
 }
 
@@ -51,6 +56,11 @@ impl VectorFunction for ExprFunction {
     }
 
     fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        if let Some(arithmetic) = &self.arithmetic
+            && let Some(values) = arithmetic.of_arrays(columns, rows, &self.kind)
+        {
+            return Ok(values);
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.to_vec(), &options)
             .map_err(|error| Error::internal(error.to_string()))?;
@@ -71,6 +81,10 @@ impl VectorFunction for ExprFunction {
 
     fn length(&self) -> Option<(LengthUnit, &DataType)> {
         self.length.map(|unit| (unit, &self.kind))
+    }
+
+    fn arithmetic(&self) -> Option<&Arithmetic> {
+        self.arithmetic.as_ref()
     }
 }
 

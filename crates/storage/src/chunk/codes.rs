@@ -256,8 +256,8 @@ impl Codes<'_> {
         Ok(())
     }
 
-    /// Calls `each` with the code of each of `rows`, in their order.
-    pub(super) fn gather(&self, rows: &[u32], mut each: impl FnMut(u32)) -> Result<()> {
+    /// Calls `each` with the codes of `rows`, which ascend, some rows at a time.
+    pub(super) fn gather(&self, rows: &[u32], mut each: impl FnMut(&[u32])) -> Result<()> {
         let searches = |span: usize| match self {
             Codes::Constant | Codes::Packed(_) => usize::MAX,
             Codes::Runs { .. } => span / RUN_ROWS_PER_SEARCH,
@@ -269,19 +269,22 @@ impl Codes<'_> {
             && searches((last - first) as usize) <= rows.len()
         {
             let (mut left, mut start) = (rows, *first as usize);
+            let mut picked = Vec::with_capacity(PIECE_ROWS.min(rows.len()));
             return self.for_each(start..*last as usize + 1, |codes| {
                 let here = left.partition_point(|row| (*row as usize) < start + codes.len());
-                left[..here].iter().for_each(|row| each(codes[*row as usize - start]));
+                picked.clear();
+                picked.extend(left[..here].iter().map(|row| codes[*row as usize - start]));
+                each(&picked);
                 (left, start) = (&left[here..], start + codes.len());
             });
         }
         match self {
-            Codes::Constant => rows.iter().for_each(|_| each(0)),
+            Codes::Constant => rows.chunks(PIECE_ROWS).for_each(|rows| each(&[0; PIECE_ROWS][..rows.len()])),
             Codes::Packed(ints) => return ints.gather(rows, each),
             Codes::Runs { ends, codes } => {
                 let mut ends = SortedCursor::new(*ends);
                 let runs = rows.iter().map(|row| Ok(ends.at_most(*row)?.0 as u32)).collect::<Result<Vec<u32>>>()?;
-                codes.gather(&runs, each)?;
+                codes.gather_repeated(&runs, each)?;
             }
             Codes::Rows { common, rows: singles, row_codes, starts, lengths, run_codes } => {
                 // What a row leads to is looked up for all of them at once: a single lookup unpacks 1,024 values.
@@ -309,7 +312,7 @@ impl Codes<'_> {
                         codes[at] = code;
                     }
                 })?;
-                codes.into_iter().for_each(each);
+                each(&codes);
             }
         }
         Ok(())
@@ -332,10 +335,8 @@ impl Found {
     /// Calls `each` with every row and what it leads to in `sequence`.
     fn look_up(&self, sequence: Ints<'_>, mut each: impl FnMut(usize, u32)) -> Result<()> {
         let mut at = self.at.iter();
-        sequence.gather(&self.places, |value| {
-            if let Some(at) = at.next() {
-                each(*at, value);
-            }
+        sequence.gather_repeated(&self.places, |values| {
+            values.iter().zip(&mut at).for_each(|(value, at)| each(*at, *value));
         })
     }
 }
@@ -411,7 +412,7 @@ fn retain_packed(codes: Ints<'_>, set: &CodeSet, mask: &mut RowMask) -> Result<(
 fn gather_of(values: Ints<'_>, mask: &RowMask, mut each: impl FnMut(u32)) -> Result<()> {
     match mask.is_full() {
         true => values.for_each(mask.rows(), |values| values.iter().for_each(|value| each(*value))),
-        false => values.gather(&mask.positions(), each),
+        false => values.gather(&mask.positions(), |values| values.iter().for_each(|value| each(*value))),
     }
 }
 

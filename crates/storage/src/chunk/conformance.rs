@@ -8,7 +8,7 @@ use arrow::array::make_comparator;
 use arrow::array::*;
 use arrow::buffer::NullBuffer;
 use arrow::compute::take;
-use arrow::datatypes::{IntervalMonthDayNano, IntervalMonthDayNanoType};
+use arrow::datatypes::{DataType, Decimal128Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -234,6 +234,7 @@ fn check_column(column: &ArrayRef, others: &ArrayRef, kind: &SqlType) {
         assert_eq!(chunk.stored_bytes(), stored);
         // A few rows come before all of them, since strings are looked up one by one at first.
         check_take(&chunk, column, &name);
+        check_integers(&chunk, column, &name);
         check_rows(&chunk, column, &name);
         check_values(&chunk, &bytes, column, &name);
         check_zone(&chunk, column, &name);
@@ -263,6 +264,31 @@ fn check_take(chunk: &Chunk, column: &ArrayRef, name: &str) {
         let wanted: Vec<u32> = (0..rows as u32).step_by(step).collect();
         let expected = take(column, &UInt32Array::from(wanted.clone()), None).unwrap();
         assert_eq!(&chunk.take(&wanted).unwrap(), &expected, "{name}: every {step}th row");
+    }
+}
+
+/// Those that are no integers are refused.
+fn check_integers(chunk: &Chunk, column: &ArrayRef, name: &str) {
+    let rows = column.len();
+    let is_integer = column.data_type().is_integer() || matches!(column.data_type(), DataType::Decimal128(..));
+    let mut found = vec![7];
+    if !is_integer {
+        return;
+    }
+    let wide = arrow::compute::cast(column, &DataType::Decimal128(38, 0)).unwrap();
+    let column = match column.data_type() {
+        DataType::Decimal128(..) => column.as_primitive::<Decimal128Type>(),
+        _ => wide.as_primitive::<Decimal128Type>(),
+    };
+    chunk.integers(0..rows, &mut found).unwrap();
+    let is_right = |(row, found): (usize, &i64)| column.is_null(row) || *found == column.value(row) as i64;
+    assert!(found[0] == 7 && found[1..].iter().enumerate().all(is_right), "{name}: integers");
+    for step in [1030, 50, 3, 1] {
+        let wanted: Vec<u32> = (0..rows as u32).step_by(step).collect();
+        found.clear();
+        chunk.take_integers(&wanted, &mut found).unwrap();
+        assert_eq!(found.len(), wanted.len());
+        assert!(wanted.iter().map(|row| *row as usize).zip(&found).all(is_right), "{name}: every {step}th integer");
     }
 }
 
@@ -583,6 +609,7 @@ fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
     let _ = chunk.read(0..rows);
     let _ = chunk.read(rows / 3..rows / 2);
     let _ = chunk.take(&(0..rows as u32).step_by(5).collect::<Vec<_>>());
+    let _ = chunk.integers(0..rows, &mut Vec::new());
     let _ = chunk.lengths(LengthUnit::Bytes);
     let _ = chunk.lengths(LengthUnit::Characters);
     let _ = chunk.values();

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::datatypes::ArrowNativeType;
 use rowmill_base::{Error, Result};
 
 use super::borders::Borders;
@@ -15,7 +16,7 @@ use super::decimals::{self, DIGITS_MAX};
 use super::head::SectionKind;
 use super::kinds::{FloatKind, Kind};
 use super::{Chunk, Encoding};
-use crate::encoding::{SortedCursor, Span, Word, pack_bits};
+use crate::encoding::{Ints, SortedCursor, Span, Word, pack_bits};
 use crate::row_mask::RowMask;
 
 /// Rows to decode: neighbours, or any.
@@ -225,7 +226,7 @@ pub(super) fn picked_list<K: Kind>(chunk: &Chunk, codes: &[u32]) -> Result<Array
     chunk.check_list(values.len())?;
     let scale = Scale::of(chunk);
     let mut natives = Vec::with_capacity(codes.len());
-    values.gather(codes, |key| scale.apply(&[key], &mut natives, K::native))?;
+    values.gather(codes, |keys| scale.apply(keys, &mut natives, K::native))?;
     K::array(Buffer::from_vec(natives), None, &chunk.kind.arrow())
 }
 
@@ -290,13 +291,59 @@ fn constant<K: Kind>(chunk: &Chunk) -> K::Native {
 /// The rows of the section of rows.
 fn stored<K: Kind, T>(chunk: &Chunk, rows: Rows<'_>, finish: impl Fn(K::Key) -> T) -> Result<Vec<T>> {
     let ints = chunk.ints(SectionKind::Rows)?;
-    let scale = Scale::of(chunk);
     let mut out = Vec::with_capacity(rows.len());
-    match rows {
-        Rows::Range(range) => ints.for_each(range.clone(), |keys| scale.apply(keys, &mut out, &finish))?,
-        Rows::List(rows) => ints.gather(rows, |key| scale.apply(&[key], &mut out, &finish))?,
+    // Words of 128 bits are slow to unpack, and what is stored is rarely that wide.
+    if K::Key::BYTES > u64::BYTES && ints.word_bytes() <= u64::BYTES {
+        let Scale { base, factor } = Scale::<K::Key>::of(chunk);
+        let key = |stored: u64| base.plus(factor.times(K::Key::from_u64(stored)));
+        for_each_of(ints, rows, |stored| out.extend(stored.iter().map(|stored| finish(key(*stored)))))?;
+    } else {
+        let scale = Scale::of(chunk);
+        for_each_of(ints, rows, |keys| scale.apply(keys, &mut out, &finish))?;
     }
     Ok(out)
+}
+
+/// Calls `each` with what is stored for the rows, some at a time.
+fn for_each_of<W: Word>(ints: Ints<'_>, rows: Rows<'_>, each: impl FnMut(&[W])) -> Result<()> {
+    match rows {
+        Rows::Range(range) => ints.for_each(range.clone(), each),
+        Rows::List(rows) => ints.gather(rows, each),
+    }
+}
+
+/// Appends the low 64 bits of rows of integers or decimals; those of NULL are of no meaning.
+pub(super) fn integers<K: Kind>(chunk: &Chunk, rows: Rows<'_>, out: &mut Vec<i64>) -> Result<()> {
+    /// Smaller integers keep their sign.
+    fn low<K: Kind>(native: K::Native) -> i64 {
+        native.as_usize() as i64
+    }
+    let facts = &chunk.head.facts;
+    match facts.encoding {
+        Encoding::Constant => {
+            let value = if facts.null_count > 0 { 0 } else { low::<K>(constant::<K>(chunk)) };
+            out.resize(out.len() + rows.len(), value);
+            Ok(())
+        }
+        Encoding::ListCodes | Encoding::ListRuns | Encoding::ListRows => {
+            let values = chunk.fixed_list()?.natives.typed_data::<K::Native>();
+            for_each_code(&chunk.row_codes()?, rows, |codes| {
+                let value = |code: &u32| values.get(*code as usize).copied().unwrap_or_default();
+                out.extend(codes.iter().map(|code| low::<K>(value(code))));
+            })
+        }
+        // Without its high bits a decimal is what its key is without them, but for the sign, which is one of those.
+        Encoding::Frame | Encoding::Delta | Encoding::Plain if K::Key::BYTES > u64::BYTES => {
+            let scale = Scale { base: facts.base as u64, factor: facts.factor };
+            for_each_of(chunk.ints(SectionKind::Rows)?, rows, |stored| scale.apply(stored, out, |key| key as i64))
+        }
+        Encoding::Frame | Encoding::Delta | Encoding::Plain => {
+            let scale = Scale::of(chunk);
+            let ints = chunk.ints(SectionKind::Rows)?;
+            for_each_of(ints, rows, |stored| scale.apply(stored, out, |key| low::<K>(K::native(key))))
+        }
+        Encoding::Decimal | Encoding::Rows | Encoding::Nested => Err(chunk.unsuited()),
+    }
 }
 
 fn from_list<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<(Vec<K::Native>, Option<NullBuffer>)> {
@@ -307,12 +354,7 @@ fn from_list<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<(Vec<K::Native>, 
     // Hostile codes have no value.
     let value = |code: u32| values.get(code as usize).copied().unwrap_or_default();
     if chunk.head.facts.null_count == 0 {
-        match rows {
-            Rows::Range(range) => codes.for_each(range.clone(), |codes| {
-                natives.extend(codes.iter().map(|code| value(*code)));
-            })?,
-            Rows::List(rows) => codes.gather(rows, |code| natives.push(value(code)))?,
-        }
+        for_each_code(&codes, rows, |codes| natives.extend(codes.iter().map(|code| value(*code))))?;
         return Ok((natives, None));
     }
     let codes = read_codes(&codes, rows)?;
@@ -323,11 +365,16 @@ fn from_list<K: Kind>(chunk: &Chunk, rows: Rows<'_>) -> Result<(Vec<K::Native>, 
 /// The code of each row.
 pub(super) fn read_codes(codes: &Codes<'_>, rows: Rows<'_>) -> Result<Vec<u32>> {
     let mut out = Vec::with_capacity(rows.len());
-    match rows {
-        Rows::Range(range) => codes.for_each(range.clone(), |codes| out.extend_from_slice(codes))?,
-        Rows::List(rows) => codes.gather(rows, |code| out.push(code))?,
-    }
+    for_each_code(codes, rows, |codes| out.extend_from_slice(codes))?;
     Ok(out)
+}
+
+/// Calls `each` with the codes of the rows, some at a time.
+fn for_each_code(codes: &Codes<'_>, rows: Rows<'_>, each: impl FnMut(&[u32])) -> Result<()> {
+    match rows {
+        Rows::Range(range) => codes.for_each(range.clone(), each),
+        Rows::List(rows) => codes.gather(rows, each),
+    }
 }
 
 /// The rows whose code is that of NULL.

@@ -194,6 +194,29 @@ impl Chunk {
         self.decode(Rows::List(rows))
     }
 
+    /// Appends the rows of a range as integers of 64 bits, those of decimals without their point: of what is wider the low
+    /// bits, and anything for NULL. An error for other types.
+    pub fn integers(&self, rows: Range<usize>, out: &mut Vec<i64>) -> Result<()> {
+        self.check_range(&rows)?;
+        self.decode_integers(Rows::Range(&rows), out)
+    }
+
+    /// As [`Chunk::integers`], of single rows, ascending.
+    pub fn take_integers(&self, rows: &[u32], out: &mut Vec<i64>) -> Result<()> {
+        self.check_rows(rows)?;
+        self.decode_integers(Rows::List(rows), out)
+    }
+
+    fn decode_integers(&self, rows: Rows<'_>, out: &mut Vec<i64>) -> Result<()> {
+        self.verify()?;
+        let physical = self.head.facts.physical;
+        let not_integers = || Error::internal(format!("values of {physical:?} are no integers"));
+        if matches!(physical, Physical::Float32 | Physical::Float64 | Physical::Uuid | Physical::Interval) {
+            return Err(not_integers());
+        }
+        with_kind!(physical, K => fixed_decode::integers::<K>(self, rows, out), else Err(not_integers()))
+    }
+
     /// The distinct values without NULL, ascending, if the encoding has them. Decoded once.
     pub fn values(&self) -> Result<Option<ArrayRef>> {
         if !self.has_values() {
@@ -259,7 +282,7 @@ impl Chunk {
         } else {
             let counts = self.ints(SectionKind::Counts)?;
             self.check_list(counts.len())?;
-            counts.gather(listed, |count| taken.push(count))?;
+            counts.gather(listed, |counts| taken.extend_from_slice(counts))?;
         }
         taken.extend(null);
         Ok(taken)
@@ -283,9 +306,9 @@ impl Chunk {
         self.check_rows(rows)?;
         out.reserve(rows.len());
         let mut check = self.code_check();
-        self.row_codes()?.gather(rows, |code| {
-            check.see(&[code]);
-            out.push(code);
+        self.row_codes()?.gather(rows, |codes| {
+            check.see(codes);
+            out.extend_from_slice(codes);
         })?;
         check.finish()
     }

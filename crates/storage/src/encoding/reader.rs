@@ -68,6 +68,11 @@ impl<'a> Ints<'a> {
         self.count
     }
 
+    /// Bytes of a stored word, which all values fit.
+    pub(crate) fn word_bytes(&self) -> usize {
+        self.word_bytes
+    }
+
     pub(super) fn vector_len(&self, vector: usize) -> usize {
         VECTOR.min(self.count - vector * VECTOR)
     }
@@ -153,6 +158,10 @@ impl<'a> Ints<'a> {
         }
     }
 
+    fn check_row(&self, row: u32) -> Result<()> {
+        self.check_range(&(row as usize..row as usize + 1))
+    }
+
     /// Calls `each` with the values of `range`, a vector or a part of one at a time, in order.
     pub(crate) fn for_each<W: Word>(&self, range: Range<usize>, mut each: impl FnMut(&[W])) -> Result<()> {
         self.check_range(&range)?;
@@ -176,34 +185,67 @@ impl<'a> Ints<'a> {
         Ok(out)
     }
 
-    /// Calls `each` with the value at each of `rows`, in their order. Neighbours in one vector are unpacked at once.
-    pub(crate) fn gather<W: Word>(&self, rows: &[u32], mut each: impl FnMut(W)) -> Result<()> {
-        let mut buffer = [W::default(); VECTOR];
-        for rows in rows.chunk_by(|a, b| *a as usize / VECTOR == *b as usize / VECTOR) {
-            let vector = rows[0] as usize / VECTOR;
-            let highest = *rows.iter().max().expect("a chunk has at least one row") as usize;
-            self.check_range(&(highest..highest + 1))?;
-            if self.layout != Layout::Delta && rows.len() < PICKS_MAX {
-                self.pick(vector, rows, &mut each)?;
-                continue;
+    /// Calls `each` with the values at `rows`, which ascend, none twice, some at a time.
+    pub(crate) fn gather<W: Word>(&self, rows: &[u32], mut each: impl FnMut(&[W])) -> Result<()> {
+        debug_assert!(rows.is_sorted_by(|a, b| a < b), "rows ascend, none twice");
+        self.gather_by_vector(rows, |buffer, rows, picked| {
+            let (first, last) = (rows[0] as usize, rows[rows.len() - 1] as usize);
+            let gaps = (last + 1 - first).saturating_sub(rows.len());
+            if gaps * ROWS_PER_GAP > rows.len() {
+                pick_rows(buffer, rows, picked);
+                return each(picked);
             }
-            self.vector(vector, &mut buffer)?;
-            rows.iter().for_each(|row| each(buffer[*row as usize % VECTOR]));
+            let mut left = rows;
+            while let Some(first) = left.first() {
+                let (run, behind) = left.split_at(run_at_front(left));
+                let first = *first as usize % VECTOR;
+                each(&buffer[first..first + run.len()]);
+                left = behind;
+            }
+        })
+    }
+
+    /// As [`Ints::gather`], where a row may be asked for more than once.
+    pub(crate) fn gather_repeated<W: Word>(&self, rows: &[u32], mut each: impl FnMut(&[W])) -> Result<()> {
+        debug_assert!(rows.is_sorted(), "rows ascend");
+        self.gather_by_vector(rows, |buffer, rows, picked| {
+            pick_rows(buffer, rows, picked);
+            each(picked);
+        })
+    }
+
+    /// Calls `each` with the values of a vector at their places, of which those are there that are wanted, the rows that are
+    /// wanted of it, and room for as many values.
+    fn gather_by_vector<W: Word>(&self, rows: &[u32], mut each: impl FnMut(&[W; VECTOR], &[u32], &mut [W])) -> Result<()> {
+        let (mut buffer, mut picked) = ([W::default(); VECTOR], [W::default(); VECTOR]);
+        let mut left = rows;
+        while let Some(first) = left.first() {
+            let vector = *first as usize / VECTOR;
+            let (rows, behind) = left.split_at(rows_of_vector(left));
+            left = behind;
+            if self.layout != Layout::Delta && rows.len() < PICKS_MAX {
+                self.pick(vector, rows, |row, value| buffer[row as usize % VECTOR] = value)?;
+            } else {
+                self.check_row(rows[rows.len() - 1])?;
+                self.vector(vector, &mut buffer)?;
+            }
+            each(&buffer, rows, &mut picked[..rows.len()]);
         }
         Ok(())
     }
 
-    /// Calls `each` with the value at each of `rows`, which lie in `vector` and are not stored as steps.
-    pub(super) fn pick<W: Word>(&self, vector: usize, rows: &[u32], each: &mut impl FnMut(W)) -> Result<()> {
+    /// Calls `each` with each of `rows`, which lie in `vector` and are not stored as steps, and its value.
+    pub(super) fn pick<W: Word>(&self, vector: usize, rows: &[u32], mut each: impl FnMut(u32, W)) -> Result<()> {
         debug_assert_ne!(self.layout, Layout::Delta, "steps are added up from the first on");
+        rows.iter().try_for_each(|row| self.check_row(*row))?;
         if self.layout == Layout::Plain {
-            rows.iter().for_each(|row| each(self.plain(*row as usize)));
+            rows.iter().for_each(|row| each(*row, self.plain(*row as usize)));
             return Ok(());
         }
         let (bytes, width) = self.packed(vector)?;
         let (base, count) = (self.base::<W>(vector), self.vector_len(vector));
         for row in rows {
-            each(base.plus(W::from_u64(unpack_one(bytes, count, width, *row as usize % VECTOR))));
+            each(*row, base.plus(W::from_u64(unpack_one(bytes, count, width, *row as usize % VECTOR))));
         }
         Ok(())
     }
@@ -211,9 +253,47 @@ impl<'a> Ints<'a> {
     /// One value.
     pub(crate) fn get<W: Word>(&self, index: usize) -> Result<W> {
         let mut found = W::default();
-        self.gather(&[index as u32], |value| found = value)?;
+        self.gather(&[index as u32], |values| values.iter().for_each(|value| found = *value))?;
         Ok(found)
     }
+}
+
+/// Rows in a vector for each gap between them from which on they are taken run by run.
+const ROWS_PER_GAP: usize = 16;
+
+fn pick_rows<W: Word>(buffer: &[W; VECTOR], rows: &[u32], picked: &mut [W]) {
+    picked.iter_mut().zip(rows).for_each(|(value, row)| *value = buffer[*row as usize % VECTOR]);
+}
+
+/// How many of `rows`, which ascend, none twice, follow one another from the first on.
+fn run_at_front(rows: &[u32]) -> usize {
+    let is_in = |place: usize| rows[place] as usize == rows[0] as usize + place;
+    let mut end = 1;
+    while end < rows.len() && is_in(end) {
+        end *= 2;
+    }
+    // The last place that was looked at and was in is half of that.
+    let (mut known, mut end) = (end / 2, end.min(rows.len()));
+    while known + 1 < end {
+        let middle = known + (end - known) / 2;
+        match is_in(middle) {
+            true => known = middle,
+            false => end = middle,
+        }
+    }
+    known + 1
+}
+
+/// How many of `rows`, which ascend and of which there is one at least, lie in the vector of the first, up to as many as that has.
+fn rows_of_vector(rows: &[u32]) -> usize {
+    let rows = &rows[..rows.len().min(VECTOR)];
+    let vector = rows[0] as usize / VECTOR;
+    let is_in = |row: &u32| *row as usize / VECTOR <= vector;
+    let mut end = 1;
+    while end < rows.len() && is_in(&rows[end]) {
+        end *= 2;
+    }
+    rows[..end.min(rows.len())].partition_point(is_in)
 }
 
 fn widen<S: Word, W: Word>(bytes: &[u8], out: &mut [W]) {
@@ -329,7 +409,7 @@ mod tests {
             for step in [1, 7, 100, 1025] {
                 let rows: Vec<u32> = (0..values.len() as u32).step_by(step).collect();
                 let mut taken = Vec::new();
-                ints.gather(&rows, |value: W| taken.push(value)).unwrap();
+                ints.gather(&rows, |values: &[W]| taken.extend_from_slice(values)).unwrap();
                 assert!(taken.iter().zip(&rows).all(|(value, row)| *value == values[*row as usize]));
                 assert_eq!(taken.len(), rows.len());
             }
@@ -396,7 +476,7 @@ mod tests {
             }
             if let Ok(ints) = Ints::open(&bytes, 0, values.len()) {
                 let _ = ints.read::<u32>(0..values.len());
-                let _ = ints.gather(&(0..values.len() as u32).step_by(50).collect::<Vec<_>>(), |_: u8| {});
+                let _ = ints.gather(&(0..values.len() as u32).step_by(50).collect::<Vec<_>>(), |_: &[u8]| {});
                 let mut cursor = SortedCursor::new(ints);
                 let _ = cursor.at_most(1 << 20);
             }

@@ -138,7 +138,7 @@ impl Ints<'_> {
             while left != 0 {
                 let lowest = left & left.wrapping_neg();
                 left ^= lowest;
-                self.pick(vector, &[(first as u32) + lowest.trailing_zeros()], &mut |value| {
+                self.pick(vector, &[(first as u32) + lowest.trailing_zeros()], |_, value| {
                     if !is_in(value) {
                         *word ^= lowest;
                     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use arrow::buffer::BooleanBuffer;
 use rowmill_base::{Error, Reservation, Result};
 
-use super::fold::{Fold, add_to_many, add_to_one, with_fold};
+use super::fold::{Count, Fold, add_to_many, add_to_one, with_fold};
 use super::log::LogRows;
 use super::numbers::Numbers;
 use super::text::BestTexts;
@@ -153,8 +153,8 @@ impl Cell {
         match (mask, rows.groups, rows.weights) {
             (None, None, None) => groups.cell(0, self.offset)[0] += rows.rows.len() as u64,
             (None, Some(of_rows), None) => {
-                let (stride, at) = (groups.stride, groups.at + self.offset);
-                of_rows.iter().for_each(|group| groups.words[*group as usize * stride + at] += 1);
+                let rows = vec![(); of_rows.len()];
+                add_to_many::<Count>(&rows, of_rows, groups.words, groups.stride, groups.at + self.offset);
             }
             (None, ..) => rows.rows.clone().for_each(|row| groups.cell(group(row), self.offset)[0] += weight(row)),
             (Some(mask), ..) => mask

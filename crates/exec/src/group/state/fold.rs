@@ -6,6 +6,8 @@ use super::numbers::Numbers;
 pub(super) trait Fold: Sized {
     type Number: Copy + Default + 'static;
     const INITIAL: &'static [u64];
+    /// Whether the cell is the same in whatever order it takes numbers, and however they were put together before.
+    const IN_ANY_ORDER: bool = false;
 
     /// The numbers in the form that is taken.
     fn numbers(numbers: &Numbers) -> Option<&[Self::Number]>;
@@ -66,6 +68,46 @@ pub(super) fn merge<F: Fold>(pairs: &[(u32, u32)], rows: &[u64], groups: &mut [u
     is_bad
 }
 
+/// Groups of which [`add_to_few`] adds to so many cells each.
+const FEW: usize = 32;
+const LANES: usize = 4;
+const LANE_WORDS_MAX: usize = 2;
+
+/// As [`add_to_many`], of up to [`FEW`] groups. Rows next to each other are often of the same group, and adding to a cell waits
+/// until what was added before is stored: so neighbours add to cells of their own, and those are put together at the end.
+fn add_to_few<F: Fold>(numbers: &[F::Number], of_numbers: &[u32], words: &mut [u64], stride: usize, at: usize) -> bool {
+    let len = F::INITIAL.len();
+    let groups = words.len() / stride;
+    let mut lanes = [[[0; LANE_WORDS_MAX]; FEW]; LANES];
+    for lane in &mut lanes {
+        lane[..groups].iter_mut().for_each(|cell| cell[..len].copy_from_slice(F::INITIAL));
+    }
+    let mut is_bad = false;
+    let mut add = |lane: &mut [[u64; LANE_WORDS_MAX]; FEW], number: F::Number, group: u32| {
+        let words = &mut lane[group as usize % FEW];
+        let mut cell = F::load(words);
+        is_bad |= cell.take(number);
+        cell.store(words);
+    };
+    let (numbers, rest) = numbers.as_chunks::<LANES>();
+    let (of_numbers, of_rest) = of_numbers.as_chunks::<LANES>();
+    for (numbers, groups) in numbers.iter().zip(of_numbers) {
+        for (lane, (number, group)) in lanes.iter_mut().zip(numbers.iter().zip(groups)) {
+            add(lane, *number, *group);
+        }
+    }
+    rest.iter().zip(of_rest).for_each(|(number, group)| add(&mut lanes[0], *number, *group));
+    for lane in &lanes {
+        for (group, from) in lane[..groups].iter().enumerate() {
+            let words = &mut words[group * stride + at..][..len];
+            let mut cell = F::load(words);
+            is_bad |= cell.join(F::load(from));
+            cell.store(words);
+        }
+    }
+    is_bad
+}
+
 /// Adds numbers to the cells at `at` of their groups, and says whether a total left its type.
 pub(super) fn add_to_many<F: Fold>(
     numbers: &[F::Number],
@@ -74,6 +116,10 @@ pub(super) fn add_to_many<F: Fold>(
     stride: usize,
     at: usize,
 ) -> bool {
+    let is_few = words.len() <= FEW * stride && numbers.len() >= FEW * LANES * 2;
+    if F::IN_ANY_ORDER && F::INITIAL.len() <= LANE_WORDS_MAX && is_few {
+        return add_to_few::<F>(numbers, groups, words, stride, at);
+    }
     let mut is_bad = false;
     for (number, group) in numbers.iter().zip(groups) {
         let words = &mut words[*group as usize * stride + at..][..F::INITIAL.len()];
@@ -101,6 +147,7 @@ pub(super) struct Count(u64);
 impl Fold for Count {
     type Number = ();
     const INITIAL: &'static [u64] = &[0];
+    const IN_ANY_ORDER: bool = true;
 
     fn numbers(_: &Numbers) -> Option<&[()]> {
         None
@@ -239,6 +286,8 @@ impl Total for i128 {
 impl<N: Number, T: Total + From<N>> Fold for Sum<N, T> {
     type Number = N;
     const INITIAL: &'static [u64] = T::ZERO;
+    // A part of a total of wide numbers may leave the type, though the total does not.
+    const IN_ANY_ORDER: bool = size_of::<N>() <= size_of::<u64>();
 
     fn numbers(numbers: &Numbers) -> Option<&[N]> {
         N::of(numbers)

@@ -29,7 +29,11 @@ impl Form {
     pub(super) fn of(operation: Operation, kind: &DataType) -> Option<Form> {
         Some(match operation {
             Operation::Count => return None,
-            Operation::SumNarrow if matches!(kind, DataType::UInt64 | DataType::Decimal128(..)) => Form::Small,
+            Operation::SumNarrow | Operation::SumSigned
+                if matches!(kind, DataType::UInt64 | DataType::Decimal128(..)) =>
+            {
+                Form::Small
+            }
             Operation::SumNarrow | Operation::SumSigned | Operation::Least | Operation::Greatest => Form::Signed,
             Operation::SumUnsigned | Operation::BitAnd | Operation::BitOr | Operation::BitXor => Form::Unsigned,
             Operation::SumWide | Operation::LeastWide | Operation::GreatestWide => Form::Wide,

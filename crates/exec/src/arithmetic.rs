@@ -1,0 +1,339 @@
+//! Sums, differences and products of integers, computed in 64 bits where nothing on the way can leave those.
+//!
+//! Decimals are integers here, without their point: whoever builds an expression multiplies what has fewer digits behind it.
+//! What an expression may hold is known before it is computed, from bounds of its columns: so the loops check nothing, and
+//! where something may not fit nothing is computed at all, which leaves errors to those who word them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    DataType, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+};
+
+/// An expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// A column, by its place among those of the function.
+    Column(usize),
+    /// A number.
+    Number(i128),
+    /// What an operator makes of two others.
+    Step(Box<Step>),
+}
+
+/// An operator and its operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What is done.
+    pub operator: Operator,
+    /// The operand in front.
+    pub left: Arithmetic,
+    /// The one behind.
+    pub right: Arithmetic,
+    /// What the type of the result holds.
+    pub range: Span,
+}
+
+/// What is done with two integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// `+`
+    Plus,
+    /// `-`
+    Minus,
+    /// `*`
+    Times,
+}
+
+/// All integers from one to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The least.
+    pub least: i128,
+    /// The greatest, not below that.
+    pub greatest: i128,
+}
+
+impl Span {
+    /// What 64 bits hold.
+    pub const WORD: Span = Span { least: i64::MIN as i128, greatest: i64::MAX as i128 };
+
+    /// Whether all of `other` is in.
+    pub fn holds(self, other: Span) -> bool {
+        self.least <= other.least && other.greatest <= self.greatest
+    }
+
+    /// From the least to the greatest of some integers.
+    fn around(integers: [i128; 4]) -> Span {
+        let [first, rest @ ..] = integers;
+        rest.into_iter().fold(Span { least: first, greatest: first }, |span, integer| Span {
+            least: span.least.min(integer),
+            greatest: span.greatest.max(integer),
+        })
+    }
+}
+
+impl Operator {
+    /// What comes of operands of 64 bits, which fits 128.
+    fn span(self, left: Span, right: Span) -> Span {
+        let of: fn(i128, i128) -> i128 = match self {
+            Operator::Plus => |left, right| left + right,
+            Operator::Minus => |left, right| left - right,
+            Operator::Times => |left, right| left * right,
+        };
+        Span::around([
+            of(left.least, right.least),
+            of(left.least, right.greatest),
+            of(left.greatest, right.least),
+            of(left.greatest, right.greatest),
+        ])
+    }
+}
+
+/// The values of an operand for some rows.
+enum Operand<'a> {
+    Column(&'a [i64]),
+    Computed(Vec<i64>),
+    Number(i64),
+}
+
+impl Arithmetic {
+    /// Rows that are computed at once: what is computed on the way stays in a cache.
+    pub const ROWS_AT_ONCE: usize = 1 << 11;
+
+    /// What the results hold, by what columns hold; `None` if that is not known, or something on the way may leave 64 bits or
+    /// its type.
+    pub fn span(&self, of_column: &mut impl FnMut(usize) -> Option<Span>) -> Option<Span> {
+        let span = match self {
+            Arithmetic::Column(column) => of_column(*column)?,
+            Arithmetic::Number(number) => Span { least: *number, greatest: *number },
+            Arithmetic::Step(step) => {
+                let span = step.operator.span(step.left.span(of_column)?, step.right.span(of_column)?);
+                Some(span).filter(|span| step.range.holds(*span))?
+            }
+        };
+        Span::WORD.holds(span).then_some(span)
+    }
+
+    /// The column and the number of which it is the sum.
+    pub fn shift(&self) -> Option<(usize, i128)> {
+        let Arithmetic::Step(step) = self else { return None };
+        match (&step.left, step.operator, &step.right) {
+            (Arithmetic::Column(column), Operator::Plus, Arithmetic::Number(by))
+            | (Arithmetic::Number(by), Operator::Plus, Arithmetic::Column(column)) => Some((*column, *by)),
+            (Arithmetic::Column(column), Operator::Minus, Arithmetic::Number(by)) => Some((*column, by.checked_neg()?)),
+            _ => None,
+        }
+    }
+
+    /// Appends the results for the rows of `columns`, of which there are `rows`. [`Arithmetic::span`] knows that they fit.
+    pub fn evaluate(&self, columns: &[&[i64]], rows: usize, out: &mut Vec<i64>) {
+        let mut spare = Vec::new();
+        for start in (0..rows).step_by(Arithmetic::ROWS_AT_ONCE) {
+            let rows = start..(start + Arithmetic::ROWS_AT_ONCE).min(rows);
+            match self.operand(columns, &rows, &mut spare) {
+                Operand::Column(values) => out.extend_from_slice(values),
+                Operand::Computed(values) => {
+                    out.extend_from_slice(&values);
+                    spare.push(values);
+                }
+                Operand::Number(number) => out.resize(out.len() + rows.len(), number),
+            }
+        }
+    }
+
+    fn operand<'c>(&self, columns: &[&'c [i64]], rows: &Range<usize>, spare: &mut Vec<Vec<i64>>) -> Operand<'c> {
+        let step = match self {
+            Arithmetic::Column(column) => return Operand::Column(&columns[*column][rows.clone()]),
+            Arithmetic::Number(number) => return Operand::Number(*number as i64),
+            Arithmetic::Step(step) => step,
+        };
+        let left = step.left.operand(columns, rows, spare);
+        let right = step.right.operand(columns, rows, spare);
+        let mut out = spare.pop().unwrap_or_default();
+        out.clear();
+        match step.operator {
+            Operator::Plus => combine(&left, &right, rows.len(), &mut out, i64::wrapping_add),
+            Operator::Minus => combine(&left, &right, rows.len(), &mut out, i64::wrapping_sub),
+            Operator::Times => combine(&left, &right, rows.len(), &mut out, i64::wrapping_mul),
+        }
+        for operand in [left, right] {
+            if let Operand::Computed(values) = operand {
+                spare.push(values);
+            }
+        }
+        Operand::Computed(out)
+    }
+
+    /// The results for rows of arrays, as an array of type `kind`; `None` if something may not fit, or an array is of a type
+    /// that is not known here. NULL where one of the columns is.
+    pub fn of_arrays(&self, arrays: &[ArrayRef], rows: usize, kind: &DataType) -> Option<ArrayRef> {
+        let (mut columns, mut spans) = (Vec::with_capacity(arrays.len()), Vec::with_capacity(arrays.len()));
+        let mut nulls: Option<NullBuffer> = None;
+        for array in arrays {
+            let (column, span) = integers_of(array)?;
+            columns.push(column);
+            spans.push(span);
+            nulls = NullBuffer::union(nulls.as_ref(), array.nulls());
+        }
+        self.span(&mut |column| spans.get(column).copied())?;
+        let mut integers = Vec::with_capacity(rows);
+        let columns: Vec<&[i64]> = columns.iter().map(Vec::as_slice).collect();
+        self.evaluate(&columns, rows, &mut integers);
+        Some(match kind {
+            DataType::Decimal128(digits, point) => {
+                let values = integers.iter().map(|integer| i128::from(*integer)).collect::<Vec<_>>();
+                let array = PrimitiveArray::<Decimal128Type>::new(values.into(), nulls);
+                Arc::new(array.with_precision_and_scale(*digits, *point).ok()?)
+            }
+            DataType::Int64 => Arc::new(PrimitiveArray::<Int64Type>::new(integers.into(), nulls)),
+            _ => return None,
+        })
+    }
+}
+
+impl Operand<'_> {
+    fn values(&self) -> Result<&[i64], i64> {
+        match self {
+            Operand::Column(values) => Ok(values),
+            Operand::Computed(values) => Ok(values),
+            Operand::Number(number) => Err(*number),
+        }
+    }
+}
+
+#[inline]
+fn combine(left: &Operand<'_>, right: &Operand<'_>, rows: usize, out: &mut Vec<i64>, of: impl Fn(i64, i64) -> i64) {
+    match (left.values(), right.values()) {
+        (Ok(left), Ok(right)) => out.extend(left.iter().zip(right).map(|(left, right)| of(*left, *right))),
+        (Ok(left), Err(right)) => out.extend(left.iter().map(|left| of(*left, right))),
+        (Err(left), Ok(right)) => out.extend(right.iter().map(|right| of(left, *right))),
+        (Err(left), Err(right)) => out.resize(rows, of(left, right)),
+    }
+}
+
+/// The integers of an array, and what they and those that stand for NULL are within; `None` if they are of more than 64 bits.
+fn integers_of(array: &ArrayRef) -> Option<(Vec<i64>, Span)> {
+    fn narrow<T: ArrowPrimitiveType<Native: Copy + Into<i64>>>(array: &ArrayRef) -> Vec<i64> {
+        array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()
+    }
+    let integers = match array.data_type() {
+        DataType::Int8 => narrow::<Int8Type>(array),
+        DataType::Int16 => narrow::<Int16Type>(array),
+        DataType::Int32 => narrow::<Int32Type>(array),
+        DataType::Int64 => narrow::<Int64Type>(array),
+        DataType::UInt8 => narrow::<UInt8Type>(array),
+        DataType::UInt16 => narrow::<UInt16Type>(array),
+        DataType::UInt32 => narrow::<UInt32Type>(array),
+        DataType::Decimal128(..) => {
+            let values = array.as_primitive::<Decimal128Type>().values();
+            let lost = values.iter().fold(0, |lost, value| lost | (*value as i64 >> 63) ^ (*value >> 64) as i64);
+            if lost != 0 {
+                return None;
+            }
+            values.iter().map(|value| *value as i64).collect()
+        }
+        _ => return None,
+    };
+    // As many bits as the longest has: that is found faster than the least and the greatest.
+    let bits = integers.iter().fold(0, |bits, integer| bits | integer ^ (integer >> 63));
+    let end = 1_i128 << (i64::BITS - bits.leading_zeros());
+    Some((integers, Span { least: -end, greatest: end - 1 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Decimal128Array, Int32Array};
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    fn step(operator: Operator, left: Arithmetic, right: Arithmetic) -> Arithmetic {
+        let range = Span { least: -(10_i128.pow(20)), greatest: 10_i128.pow(20) };
+        Arithmetic::Step(Box::new(Step { operator, left, right, range }))
+    }
+
+    fn exact(arithmetic: &Arithmetic, columns: &[i64]) -> i128 {
+        match arithmetic {
+            Arithmetic::Column(column) => columns[*column].into(),
+            Arithmetic::Number(number) => *number,
+            Arithmetic::Step(step) => {
+                let (left, right) = (exact(&step.left, columns), exact(&step.right, columns));
+                match step.operator {
+                    Operator::Plus => left.saturating_add(right),
+                    Operator::Minus => left.saturating_sub(right),
+                    Operator::Times => left.saturating_mul(right),
+                }
+            }
+        }
+    }
+
+    fn random(rng: &mut StdRng, depth: usize) -> Arithmetic {
+        match rng.random_range(0..if depth == 0 { 3 } else { 8 }) {
+            0 => Arithmetic::Column(rng.random_range(0..2)),
+            1 => Arithmetic::Number(rng.random_range(-200..200)),
+            2 => Arithmetic::Number(rng.random::<i64>().into()),
+            _ => {
+                let operator = [Operator::Plus, Operator::Minus, Operator::Times][rng.random_range(0..3)];
+                step(operator, random(rng, depth - 1), random(rng, depth - 1))
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_said_to_fit_is_computed_right() {
+        let mut rng = StdRng::seed_from_u64(5);
+        let (mut fitting, mut fitting_arrays) = (0, 0);
+        for _ in 0..500 {
+            let arithmetic = random(&mut rng, 3);
+            let rows: Vec<(i32, i64)> =
+                (0..rng.random_range(1..5000)).map(|_| (rng.random(), rng.random_range(-300..300))).collect();
+            let columns =
+                [rows.iter().map(|row| row.0.into()).collect::<Vec<i64>>(), rows.iter().map(|row| row.1).collect()];
+            let spans = columns.each_ref().map(|column| Span {
+                least: i128::from(*column.iter().min().expect("a row")),
+                greatest: i128::from(*column.iter().max().expect("a row")),
+            });
+            let expected: Vec<i128> = rows.iter().map(|row| exact(&arithmetic, &[row.0.into(), row.1])).collect();
+            if let Some(span) = arithmetic.span(&mut |column| Some(spans[column])) {
+                let mut found = Vec::new();
+                arithmetic.evaluate(&columns.each_ref().map(Vec::as_slice), rows.len(), &mut found);
+                assert!(found.iter().map(|value| i128::from(*value)).eq(expected.iter().copied()), "{arithmetic:?}");
+                assert!(expected.iter().all(|value| span.least <= *value && *value <= span.greatest));
+                fitting += 1;
+            }
+            let arrays: [ArrayRef; 2] = [
+                Arc::new(Int32Array::from_iter_values(rows.iter().map(|row| row.0))),
+                Arc::new(Decimal128Array::from_iter(rows.iter().map(|row| (row.1 % 7 != 0).then_some(row.1.into())))),
+            ];
+            if let Some(found) = arithmetic.of_arrays(&arrays, rows.len(), &DataType::Decimal128(38, 0)) {
+                let found = found.as_primitive::<Decimal128Type>();
+                for (row, expected) in expected.iter().enumerate() {
+                    assert_eq!(found.is_valid(row), rows[row].1 % 7 != 0);
+                    assert!(found.is_null(row) || found.value(row) == *expected, "{arithmetic:?}");
+                }
+                fitting_arrays += 1;
+            }
+        }
+        assert!(fitting > 100 && fitting_arrays > 100, "{fitting} and {fitting_arrays} of 500");
+    }
+
+    #[test]
+    fn what_may_leave_its_type_is_not_computed() {
+        let (column, number) = (|| Arithmetic::Column(0), Arithmetic::Number);
+        let span = |arithmetic: &Arithmetic, greatest: i128| {
+            arithmetic.span(&mut |_| Some(Span { least: 0, greatest })).map(|span| span.greatest)
+        };
+        let tripled = step(Operator::Times, column(), number(3));
+        assert_eq!(span(&tripled, 7), Some(21));
+        assert_eq!(span(&tripled, i64::MAX.into()), None);
+        let range = Span { least: -99, greatest: 99 };
+        let digits = Arithmetic::Step(Box::new(Step { operator: Operator::Plus, left: column(), right: number(90), range }));
+        assert_eq!((span(&digits, 9), span(&digits, 10)), (Some(99), None));
+        assert_eq!(digits.shift(), Some((0, 90)));
+        assert_eq!(number(1 << 70).span(&mut |_| None), None);
+    }
+}

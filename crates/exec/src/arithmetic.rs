@@ -331,7 +331,8 @@ mod tests {
         assert_eq!(span(&tripled, 7), Some(21));
         assert_eq!(span(&tripled, i64::MAX.into()), None);
         let range = Span { least: -99, greatest: 99 };
-        let digits = Arithmetic::Step(Box::new(Step { operator: Operator::Plus, left: column(), right: number(90), range }));
+        let digits =
+            Arithmetic::Step(Box::new(Step { operator: Operator::Plus, left: column(), right: number(90), range }));
         assert_eq!((span(&digits, 9), span(&digits, 10)), (Some(99), None));
         assert_eq!(digits.shift(), Some((0, 90)));
         assert_eq!(number(1 << 70).span(&mut |_| None), None);

@@ -14,6 +14,7 @@ use rowmill_base::{Cancel, Error, Result};
 
 use crate::batch::{BatchSource, Batches};
 use crate::group::VectorFunction;
+use crate::key_filter::KeyFilter;
 use crate::project::evaluate;
 use crate::share::share;
 
@@ -68,6 +69,17 @@ impl BatchSource for Filter {
             filter: self,
         };
         share(move || filtered.next_batch())
+    }
+
+    fn accepts(&self, column: usize) -> bool {
+        // The condition might fail for a row that is left out.
+        self.condition.never_fails() && self.input.accepts(column)
+    }
+
+    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
+        if self.accepts(column) {
+            self.input.offer(column, filter);
+        }
     }
 }
 

@@ -69,9 +69,11 @@ use self::top::{Top, rows_at};
 use crate::batch::{BatchSource, Batches};
 use crate::forced::rows_per_partition;
 pub use crate::function::VectorFunction;
+use crate::key_filter::KeyFilter;
 use crate::phase::Phase;
 use crate::scan::ScanMetrics;
 use crate::scan::filter::Filter;
+use crate::scan::offered::OfferedFilters;
 
 /// The name of the operator in errors.
 const OWNER: &str = "GROUP BY";
@@ -130,6 +132,8 @@ pub struct GroupBy {
     top: Option<Top>,
     /// Groups that may still be given.
     groups_left: AtomicUsize,
+    /// What is known of keys that are of use.
+    offered: OfferedFilters,
 }
 
 /// The lists of the values of one column.
@@ -211,6 +215,7 @@ impl GroupBy {
             gathering: Arc::default(),
             few: None,
             next_merge: AtomicUsize::new(0),
+            offered: OfferedFilters::default(),
             source,
             request,
         };
@@ -244,8 +249,26 @@ impl GroupBy {
             }
         }
         match &self.lists {
-            Some(lists) => Ok(self.ranges(lists)?.map(Prepared::Ranges)),
-            None => Ok(self.gather()?.map(Prepared::Partitions)),
+            // Of few values the rows are found sooner.
+            Some(lists) if self.offered.is_empty() => Ok(self.ranges(lists)?.map(Prepared::Ranges)),
+            _ => Ok(self.gather()?.map(Prepared::Partitions)),
+        }
+    }
+
+    /// The column of the source that is a key and by which rows can be left out, because whole groups are, and nothing that is
+    /// computed of those might have failed.
+    fn filtered_by(&self, column: usize) -> Option<usize> {
+        let group = &self.request.group;
+        let never_fails = |expr: Expr| match expr {
+            Expr::Column(_) => true,
+            Expr::Function(function) => self.request.functions[function].never_fails(),
+        };
+        let keys = group.keys.iter().map(|key| key.expr);
+        let are_safe = self.recipe.states.never_fail() && keys.chain(self.recipe.states.exprs()).all(never_fails);
+        let is_complete = self.request.limit.is_none() && self.request.top.is_none() && group.always.is_empty();
+        match group.keys.get(column)?.expr {
+            Expr::Column(column) if are_safe && is_complete => Some(column),
+            _ => None,
         }
     }
 
@@ -507,5 +530,23 @@ impl BatchSource for GroupBy {
 
     fn worker(self: Arc<Self>) -> Batches {
         Box::new(GroupBy::worker(&self))
+    }
+
+    fn accepts(&self, column: usize) -> bool {
+        match (self.filtered_by(column), &self.source) {
+            (Some(column), GroupSource::Table(source)) => {
+                KeyFilter::is_for(&source.table().columns[column].kind.arrow())
+            }
+            (Some(column), GroupSource::Batches(source)) => source.accepts(column),
+            (None, _) => false,
+        }
+    }
+
+    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
+        match (self.filtered_by(column).filter(|_| self.accepts(column)), &self.source) {
+            (Some(column), GroupSource::Table(_)) => self.offered.add(column, filter),
+            (Some(column), GroupSource::Batches(source)) => source.offer(column, filter),
+            (None, _) => {}
+        }
     }
 }

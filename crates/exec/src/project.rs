@@ -9,6 +9,7 @@ use rowmill_base::{Cancel, Error, Result};
 
 use crate::batch::{BatchSource, Batches};
 use crate::group::VectorFunction;
+use crate::key_filter::KeyFilter;
 use crate::share::{batch_of, share, with_nulls};
 
 /// What a result column is.
@@ -42,6 +43,19 @@ impl Project {
         assert_eq!(columns.len(), schema.fields().len(), "every result column is of the schema");
         Arc::new(Project { input, columns, schema: with_nulls(schema), cancel })
     }
+
+    /// The column of the input that rows can be left out by if they are left out by a column of the result, without a
+    /// function that might have failed for one of them.
+    fn source_of(&self, column: usize) -> Option<usize> {
+        let never_fails = |column: &Projected| match column {
+            Projected::Function(function) => function.never_fails(),
+            Projected::Column(_) | Projected::Constant(_) => true,
+        };
+        match self.columns.get(column)? {
+            Projected::Column(column) if self.columns.iter().all(never_fails) => Some(*column),
+            _ => None,
+        }
+    }
 }
 
 impl BatchSource for Project {
@@ -68,6 +82,15 @@ impl BatchSource for Project {
             let columns = made.collect::<Result<_>>()?;
             batch_of("a projection", &self.schema, columns, batch.num_rows()).map(Some)
         })
+    }
+    fn accepts(&self, column: usize) -> bool {
+        self.source_of(column).is_some_and(|column| self.input.accepts(column))
+    }
+
+    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
+        if let Some(column) = self.source_of(column) {
+            self.input.offer(column, filter);
+        }
     }
 }
 

@@ -41,6 +41,7 @@ use crate::phase::Phase;
 use crate::scan::ScanMetrics;
 use crate::scan::block_state::verdict;
 use crate::scan::filter::Filter;
+use crate::scan::offered::{BlockFilters, OfferedFilters};
 use crate::share::share;
 
 /// Groups of one block at most, as far as value lists tell: more of them would be numbered in memory that no cache holds.
@@ -151,7 +152,13 @@ impl DistinctCounts {
                 noted.add_block(table, block)?;
             } else if let Some(run) = runs.get(part - blocks.len()) {
                 add(&self.request.metrics.rows_read, run.live_rows());
-                noted.add_rows(&Rows::of_run(table, &self.request.functions, run, &self.filter)?)?;
+                noted.add_rows(&Rows::of_run(
+                    table,
+                    &self.request.functions,
+                    run,
+                    &self.filter,
+                    &OfferedFilters::default(),
+                )?)?;
             } else {
                 return Ok(noted.finish());
             }
@@ -260,7 +267,8 @@ impl Notes<'_> {
             self.pairs.push(Pairs::of_list(list_of(block, table, *column, &metrics.reads)?));
             return Ok(());
         }
-        let rows = Rows::of_block(table, &request.functions, block, filter, columns, &metrics.reads)?;
+        let all = BlockFilters::default();
+        let rows = Rows::of_block(table, &request.functions, block, (filter, &all), columns, &metrics.reads)?;
         if is_whole && let Some(codes) = rows.codes(*column)? {
             add(&metrics.rows_selected, block.rows());
             return self.add_pairs(&rows, Ranks::List(list_of(block, table, *column, &metrics.reads)?), &codes);

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::Expr;
-use rowmill_storage::{Block, TableSource};
+use rowmill_storage::{Block, OpenRun, TableSource};
 
 use super::state::integers;
 use super::{GroupSource, VectorFunction};
@@ -78,10 +78,12 @@ impl Facts<'_> {
     /// Whether no row has NULL in a column.
     fn is_never_null(&self, column: usize) -> bool {
         let Some(GroupSource::Table(source)) = self.source else { return false };
-        let is_full = |block: &Arc<Block>| {
-            block.chunk_head(source.table(), column).is_ok_and(|head| head.is_some_and(|head| head.null_count() == 0))
+        let table = source.table();
+        let of_block = |block: &Arc<Block>| {
+            block.chunk_head(table, column).is_ok_and(|head| head.is_some_and(|head| head.null_count() == 0))
         };
-        !source.table().columns[column].nullable || source.runs().is_empty() && source.blocks().iter().all(is_full)
+        let of_run = |run: &Arc<OpenRun>| run.values(table, column).is_ok_and(|values| values.null_count() == 0);
+        !table.columns[column].nullable || source.blocks().iter().all(of_block) && source.runs().iter().all(of_run)
     }
 
     /// The type of a column of a table.

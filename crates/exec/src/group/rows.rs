@@ -18,6 +18,7 @@ use crate::arithmetic::Arithmetic;
 use crate::function::{LengthUnit, VectorFunction};
 use crate::scan::block_state::BlockState;
 use crate::scan::filter::Filter;
+use crate::scan::offered::{BlockFilters, OfferedFilters};
 use crate::scan::{cut, live_rows, positions_of, rows_of_run};
 
 /// Rows that a function is asked for at once.
@@ -69,31 +70,34 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a block that are not deleted and pass `filter`. `columns` are all that will be asked for; what is read
-    /// is counted in `reads`.
+    /// The rows of a block that are not deleted and pass `filter`, less those that filters of joins leave out. `columns` are all
+    /// that will be asked for; what is read is counted in `reads`.
     pub(super) fn of_block(
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
         block: &Arc<Block>,
-        filter: &Filter,
+        (filter, offered): (&Filter, &BlockFilters),
         columns: &[usize],
         reads: &Arc<ReadMeter>,
     ) -> Result<Rows<'a>> {
-        if let [column] = columns
+        if let ([column], true) = (columns, offered.is_empty())
             && let Some(rows) = Rows::of_list(table, functions, block, filter, *column, reads)?
         {
             return Ok(rows);
         }
         let state = BlockState::new(block, table, filter, reads);
         let mut positions = Vec::new();
-        if filter.is_empty() && block.live_rows() == block.rows() {
+        if filter.is_empty() && offered.is_empty() && block.live_rows() == block.rows() {
             let origin = Origin::Block(state, table);
             return Ok(Rows { functions, origin, total: block.rows(), positions: None, weights: None });
         }
-        for frame in cut(block.rows()) {
-            let mut mask = live_rows(&frame, block.deleted());
-            state.filter(table, filter, &mut mask)?;
-            positions.extend(mask.positions());
+        if offered.may_hold(table, &state, block.live_rows())? {
+            for frame in cut(block.rows()) {
+                let mut mask = live_rows(&frame, block.deleted());
+                state.filter(table, filter, &mut mask)?;
+                offered.keep(table, &state, &mut mask)?;
+                positions.extend(mask.positions());
+            }
         }
         let positions = Some(positions).filter(|positions| positions.len() < block.rows());
         let origin = Origin::Block(state, table);
@@ -135,14 +139,17 @@ impl<'a> Rows<'a> {
         Rows { functions, origin, total, positions: None, weights: Some(weights) }
     }
 
-    /// The rows of an open run that are not deleted and pass `filter`.
+    /// The rows of an open run that are not deleted and pass `filter`, less those that filters of joins leave out.
     pub(super) fn of_run(
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
         run: &'a OpenRun,
         filter: &Filter,
+        offered: &OfferedFilters,
     ) -> Result<Rows<'a>> {
-        let positions = positions_of(&rows_of_run(table, run, filter, &(0..run.rows()))?);
+        let mut mask = rows_of_run(table, run, filter, &(0..run.rows()))?;
+        offered.keep_of_run(table, run, &mut mask)?;
+        let positions = positions_of(&mask);
         let origin = Origin::Run(run, table);
         Ok(Rows { functions, origin, total: run.rows(), positions, weights: None })
     }

@@ -17,6 +17,7 @@ use super::{GroupBy, Lists};
 use crate::batch::BatchSource;
 use crate::scan::block_state::verdict;
 use crate::scan::filter::Filter;
+use crate::scan::offered::BlockFilters;
 
 /// Of the rows of a column that is grouped range by range, one of so many at most is in no list.
 const LOOSE_SHARE: usize = 16;
@@ -109,7 +110,7 @@ impl GroupBy {
                 self.read_block(source, block, &columns, gatherer)?;
             } else if let Some(run) = runs.get(part - blocks.len()) {
                 add(&self.request.metrics.rows_read, run.live_rows());
-                let rows = Rows::of_run(source.table(), functions, run, &self.filter)?;
+                let rows = Rows::of_run(source.table(), functions, run, &self.filter, &self.offered)?;
                 add(&self.request.metrics.rows_selected, rows.len());
                 gatherer.add(&rows)?;
             } else {
@@ -170,13 +171,14 @@ impl GroupBy {
                 match ValueList::of_block(table, block, filter, *column, reads)? {
                     Some(list) => take(list)?,
                     None => {
-                        let rows = Rows::of_block(table, functions, block, filter, &[*column], reads)?;
+                        let all = BlockFilters::default();
+                        let rows = Rows::of_block(table, functions, block, (filter, &all), &[*column], reads)?;
                         loose.push(by_row(rows.values(Expr::Column(*column))?)?);
                     }
                 }
             } else if let Some(run) = source.runs().get(part - source.blocks().len()) {
                 add(&self.request.metrics.rows_read, run.live_rows());
-                let rows = Rows::of_run(table, functions, run, &self.filter)?;
+                let rows = Rows::of_run(table, functions, run, &self.filter, &self.offered)?;
                 loose.push(by_row(rows.values(Expr::Column(*column))?)?);
             } else {
                 return Ok(loose);
@@ -213,7 +215,8 @@ impl GroupBy {
             add(&self.request.metrics.rows_selected, block.live_rows());
             return self.read_column_by_column(source, block, gatherer);
         }
-        let rows = Rows::of_block(table, &self.request.functions, block, filter, columns, &self.request.metrics.reads)?;
+        let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
+        let rows = Rows::of_block(table, functions, block, (filter, &self.offered.of_block()), columns, reads)?;
         add(&self.request.metrics.rows_selected, rows.len());
         gatherer.add(&rows)
     }
@@ -236,7 +239,8 @@ impl GroupBy {
         }
         for columns in read {
             let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
-            let rows = Rows::of_block(source.table(), functions, block, &Filter::default(), &columns, reads)?;
+            let all = (&Filter::default(), &BlockFilters::default());
+            let rows = Rows::of_block(source.table(), functions, block, all, &columns, reads)?;
             for part in (0..states.parts()).filter(|part| columns_of(*part) == columns) {
                 let inputs = states.inputs(&rows, part..part + 1)?;
                 gatherer.add_to_one(&rows, &inputs, part..part + 1)?;

@@ -326,6 +326,17 @@ impl States {
         self.cells.len() - 1
     }
 
+    /// Whether no total leaves its type, whatever the rows.
+    pub(super) fn never_fail(&self) -> bool {
+        let never_fails = |cell: &Cell| match cell.operation {
+            Operation::SumUnsigned | Operation::SumWide => false,
+            // What is added to a wide total has 64 bits, and there are fewer rows than it takes to fill the rest.
+            Operation::SumSigned => cell.operand.is_some_and(|operand| self.operands[operand].form == Form::Small),
+            _ => true,
+        };
+        self.cells.iter().all(never_fails) && self.logs.is_empty()
+    }
+
     /// The words of a group without rows.
     pub(super) fn initial(&self) -> &[u64] {
         &self.initial

@@ -2,6 +2,7 @@
 
 mod frequent;
 mod parts;
+mod words;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -1148,7 +1149,8 @@ fn totals_of_sums_with_a_number_are_those_of_the_column_unless_one_leaves_its_ty
         let sum = aggregate(AggregateFunction::Sum, Some((Expr::Function(0), DataType::Int16)));
         let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![sum], always: Vec::new() };
         for source in [data.as_table(50, &[]), data.as_batches()] {
-            let group_by = GroupBy::new(source, request(group.clone(), vec![Arc::new(Plus::new(by))])).expect("a grouping");
+            let group_by =
+                GroupBy::new(source, request(group.clone(), vec![Arc::new(Plus::new(by))])).expect("a grouping");
             let found = run(&group_by, 1, false);
             match fits {
                 true => assert_eq!(found.expect("a total"), [[Value::Number(total + i128::from(by) * count)]]),

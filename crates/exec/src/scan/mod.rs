@@ -8,7 +8,7 @@
 
 pub(crate) mod block_state;
 pub(crate) mod filter;
-mod offered;
+pub(crate) mod offered;
 mod part;
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use parking_lot::RwLock;
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_plan::Predicate;
@@ -30,7 +29,7 @@ use rowmill_storage::{Block, OpenRun, RowMask, RowNumbers, TableDef, TableSource
 
 use self::block_state::{BlockState, selected, verdict};
 use self::filter::Filter;
-use self::offered::{BlockFilters, Offered};
+use self::offered::OfferedFilters;
 use self::part::{Origin, Part, SharedBlock};
 use self::top::Top;
 pub use self::top::{TopKey, TopRequest};
@@ -86,7 +85,7 @@ pub struct TableScan {
     request: ScanRequest,
     filter: Filter,
     top: Option<Top>,
-    offered: RwLock<Vec<Arc<Offered>>>,
+    offered: OfferedFilters,
     schema: SchemaRef,
     parts: Vec<Part>,
     /// The first part that no cursor has begun.
@@ -132,7 +131,7 @@ impl TableScan {
             request,
             filter,
             top,
-            offered: RwLock::default(),
+            offered: OfferedFilters::default(),
             schema,
             parts,
             next_part: AtomicUsize::new(0),
@@ -176,10 +175,7 @@ impl TableScan {
         self.request.cancel.check()?;
         match part.origin {
             Origin::Block(block) => {
-                let shared = part.enter(|| SharedBlock {
-                    state: self.begin(block),
-                    filters: BlockFilters::new(&self.offered.read()),
-                });
+                let shared = part.enter(|| SharedBlock { state: self.begin(block), filters: self.offered.of_block() });
                 let batch = match self.may_hold(block, &shared, rows.len()) {
                     Ok(true) => self.read_block(&self.source.blocks()[block], &shared, rows),
                     Ok(false) => Ok(None),
@@ -249,9 +245,7 @@ impl TableScan {
     fn read_run(&self, run: &OpenRun, rows: Range<usize>) -> Result<Option<RecordBatch>> {
         let table = self.table();
         let mut mask = rows_of_run(table, run, &self.filter, &rows)?;
-        for offered in &*self.offered.read() {
-            offered.keep_of_run(table, run, &mut mask)?;
-        }
+        self.offered.keep_of_run(table, run, &mut mask)?;
         let selected = self.count(&mask);
         if selected == 0 {
             return Ok(None);
@@ -322,7 +316,7 @@ impl BatchSource for TableScan {
 
     fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
         if self.accepts(column) {
-            self.offered.write().push(Arc::new(Offered::new(self.request.columns[column], Arc::clone(filter))));
+            self.offered.add(self.request.columns[column], filter);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, new_null_array};
+use parking_lot::RwLock;
 use rowmill_base::Result;
 use rowmill_storage::chunk::{Chunk, CodeSet};
 use rowmill_storage::{OpenRun, RowMask, TableDef};
@@ -21,9 +22,33 @@ const REST_ABOVE_ONE_OF: usize = 2;
 /// Frames that a filter rests for.
 const FRAMES_OF_REST: usize = 16;
 
+/// All filters that were offered to a reader of a table.
+#[derive(Debug, Default)]
+pub(crate) struct OfferedFilters(RwLock<Vec<Arc<Offered>>>);
+
+impl OfferedFilters {
+    pub(crate) fn add(&self, column: usize, filter: &Arc<KeyFilter>) {
+        self.0.write().push(Arc::new(Offered::new(column, Arc::clone(filter))));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.read().is_empty()
+    }
+
+    /// What they say about a block that nothing was asked of.
+    pub(crate) fn of_block(&self) -> BlockFilters {
+        BlockFilters::new(&self.0.read())
+    }
+
+    /// Leaves of the rows of an open run that are in those that may have a match.
+    pub(crate) fn keep_of_run(&self, table: &TableDef, run: &OpenRun, mask: &mut RowMask) -> Result<()> {
+        self.0.read().iter().try_for_each(|offered| offered.keep_of_run(table, run, mask))
+    }
+}
+
 /// A filter for a column of the table.
 #[derive(Debug)]
-pub(super) struct Offered {
+struct Offered {
     column: usize,
     filter: Arc<KeyFilter>,
     /// Frames to come that are not asked about.
@@ -31,7 +56,7 @@ pub(super) struct Offered {
 }
 
 impl Offered {
-    pub(super) fn new(column: usize, filter: Arc<KeyFilter>) -> Offered {
+    fn new(column: usize, filter: Arc<KeyFilter>) -> Offered {
         Offered { column, filter, resting: AtomicUsize::new(0) }
     }
 
@@ -48,8 +73,7 @@ impl Offered {
         }
     }
 
-    /// Leaves of the rows of an open run that are in those that may have a match.
-    pub(super) fn keep_of_run(&self, table: &TableDef, run: &OpenRun, mask: &mut RowMask) -> Result<()> {
+    fn keep_of_run(&self, table: &TableDef, run: &OpenRun, mask: &mut RowMask) -> Result<()> {
         let (seen, rows) = (mask.count(), mask.extent());
         if seen == 0 || !self.is_awake() {
             return Ok(());
@@ -62,8 +86,8 @@ impl Offered {
 }
 
 /// What the filters say about a block.
-#[derive(Debug)]
-pub(super) struct BlockFilters {
+#[derive(Debug, Default)]
+pub(crate) struct BlockFilters {
     /// One for each filter that was offered when the block was begun.
     filters: Vec<BlockFilter>,
 }
@@ -78,7 +102,7 @@ struct BlockFilter {
 }
 
 impl BlockFilters {
-    pub(super) fn new(offered: &[Arc<Offered>]) -> BlockFilters {
+    fn new(offered: &[Arc<Offered>]) -> BlockFilters {
         let filter = |offered: &Arc<Offered>| BlockFilter {
             offered: Arc::clone(offered),
             may_hold: OnceLock::new(),
@@ -87,8 +111,12 @@ impl BlockFilters {
         BlockFilters { filters: offered.iter().map(filter).collect() }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filters.is_empty()
+    }
+
     /// Whether so many rows of the block may hold one that every filter keeps.
-    pub(super) fn may_hold(&self, table: &TableDef, state: &BlockState, rows: usize) -> Result<bool> {
+    pub(crate) fn may_hold(&self, table: &TableDef, state: &BlockState, rows: usize) -> Result<bool> {
         for filter in &self.filters {
             if !filter.may_hold(table, state)? {
                 filter.offered.filter.count(rows, 0);
@@ -99,7 +127,7 @@ impl BlockFilters {
     }
 
     /// Leaves of the rows of a frame that are in those that may have a match.
-    pub(super) fn keep(&self, table: &TableDef, state: &BlockState, mask: &mut RowMask) -> Result<()> {
+    pub(crate) fn keep(&self, table: &TableDef, state: &BlockState, mask: &mut RowMask) -> Result<()> {
         for filter in &self.filters {
             let seen = mask.count();
             if seen == 0 {

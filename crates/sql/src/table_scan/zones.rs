@@ -7,11 +7,17 @@
 
 use std::cmp::Ordering;
 
+use datafusion::arrow::array::{Array, ArrayRef, UInt32Array};
+use datafusion::arrow::compute::take;
+use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use rowmill_base::SqlType;
 use rowmill_storage::chunk::Zone;
-use rowmill_storage::{Block, TableSource};
+use rowmill_storage::{Block, OpenRun, TableSource};
+
+/// Rows of an open run that are looked at.
+const SAMPLE_ROWS: usize = 1 << 10;
 
 /// Statistics of the columns at `columns` of the whole table.
 pub(super) fn statistics(source: &dyn TableSource, columns: &[usize]) -> Statistics {
@@ -85,7 +91,30 @@ pub(crate) fn column_statistics(source: &dyn TableSource, column: usize) -> Colu
             return unknown_column();
         }
     }
+    for run in source.runs() {
+        if gathered.add_run(source, run, column).is_none() {
+            return unknown_column();
+        }
+    }
     gathered.finish(source.row_count() as usize)
+}
+
+/// How many distinct values so many rows have, going by some of them: those that the sample has several times, and the
+/// others as many more times as the root of the share says (Charikar et al., "Towards Estimation Error Guarantees for
+/// Distinct Values", 2000).
+fn distinct_of_sample(sample: &ArrayRef, rows: usize) -> Option<usize> {
+    let mut hashes = vec![0; sample.len()];
+    create_hashes([sample], &RandomState::with_seed(0), &mut hashes).ok()?;
+    hashes.sort_unstable();
+    let (distinct, single) = hashes
+        .chunk_by(|one, other| one == other)
+        .fold((0, 0), |(distinct, single), same| (distinct + 1, single + usize::from(same.len() == 1)));
+    // Where hardly any value is repeated, it is unlikely that the rest repeats them.
+    if single * 10 >= sample.len() * 9 {
+        return Some(rows * distinct / sample.len().max(1));
+    }
+    let more = (rows as f64 / sample.len().max(1) as f64).sqrt();
+    Some((distinct - single + (single as f64 * more) as usize).min(rows))
 }
 
 impl Gathered {
@@ -119,6 +148,18 @@ impl Gathered {
             }
             None => self.distinct_known = false,
         }
+        Some(())
+    }
+
+    /// Adds rows that are in no block, of which some are looked at. They say nothing of bounds.
+    fn add_run(&mut self, source: &dyn TableSource, run: &OpenRun, column: usize) -> Option<()> {
+        let rows = run.rows();
+        let sample = UInt32Array::from_iter_values((0..rows as u32).step_by(rows.div_ceil(SAMPLE_ROWS).max(1)));
+        let values = take(&run.values(source.table(), column).ok()?, &sample, None).ok()?;
+        let distinct = distinct_of_sample(&values, rows)?;
+        self.distinct_sum += distinct;
+        self.distinct_max = self.distinct_max.max(distinct);
+        self.near_unique |= rows > 1 && distinct * 10 >= rows * 9;
         Some(())
     }
 
@@ -168,5 +209,26 @@ impl Gathered {
             },
             ..unknown_column()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::Int64Array;
+
+    use super::*;
+
+    #[test]
+    fn distinct_values_are_guessed_from_a_sample() {
+        let guess =
+            |values: Vec<i64>, rows| distinct_of_sample(&(Arc::new(Int64Array::from(values)) as ArrayRef), rows);
+        assert_eq!(guess((0..25).collect(), 25), Some(25), "all of them");
+        assert_eq!(guess((0..1000).collect(), 10_000), Some(10_000), "a key");
+        assert_eq!(guess((0..1000).map(|row| row % 25).collect(), 10_000), Some(25), "few values");
+        let some = guess((0..1000).map(|row| if row < 500 { row } else { row % 10 + 9_000 }).collect(), 4_000);
+        assert_eq!(some, Some(10 + 1_000), "some only once");
+        assert_eq!(guess(Vec::new(), 0), Some(0));
     }
 }

@@ -216,7 +216,11 @@ impl<'a> Ints<'a> {
 
     /// Calls `each` with the values of a vector at their places, of which those are there that are wanted, the rows that are
     /// wanted of it, and room for as many values.
-    fn gather_by_vector<W: Word>(&self, rows: &[u32], mut each: impl FnMut(&[W; VECTOR], &[u32], &mut [W])) -> Result<()> {
+    fn gather_by_vector<W: Word>(
+        &self,
+        rows: &[u32],
+        mut each: impl FnMut(&[W; VECTOR], &[u32], &mut [W]),
+    ) -> Result<()> {
         let (mut buffer, mut picked) = ([W::default(); VECTOR], [W::default(); VECTOR]);
         let mut left = rows;
         while let Some(first) = left.first() {

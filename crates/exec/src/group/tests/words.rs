@@ -1,0 +1,139 @@
+//! Totals of arithmetic, and what filters of joins leave of groupings.
+
+use super::*;
+use crate::key_filter::{FilterCounts, KeyFilter};
+
+const PRICE: SqlType = SqlType::Decimal { precision: 15, scale: 2 };
+
+/// A key of a few numbers, prices, and discounts in hundredths.
+fn sales(random: &mut StdRng, rows: usize, prices: i64) -> Data {
+    let columns = vec![
+        Column { kind: SqlType::Int64, values: 0, nullable: true },
+        Column { kind: PRICE, values: 0, nullable: true },
+        Column { kind: PRICE, values: 0, nullable: true },
+    ];
+    let fields = columns.iter().map(|column| Field::new("c", column.kind.arrow(), true));
+    let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let mut decimals = |values: std::ops::Range<i64>| -> ArrayRef {
+        let values = (0..rows).map(|_| random.random_range(values.clone()).into());
+        Arc::new(arrow::array::Decimal128Array::from_iter_values(values).with_data_type(PRICE.arrow()))
+    };
+    let (price, discount) = (decimals(-prices..prices), decimals(0..11));
+    let keys: ArrayRef = Arc::new(arrow::array::Int64Array::from_iter_values((0..rows).map(|row| (row % 7) as i64)));
+    let batches = vec![RecordBatch::try_new(Arc::clone(&schema), vec![keys, price, discount]).expect("columns")];
+    Data { columns, schema, batches }
+}
+
+/// The kind of [`Net`].
+const NET: DataType = DataType::Decimal128(38, 4);
+
+/// `price * (1 - discount)`
+#[derive(Debug)]
+struct Net(Arithmetic, bool);
+
+impl Net {
+    fn new(never_fails: bool) -> Net {
+        let step = |operator, left, right| {
+            let range = Span { least: -(10_i128.pow(38) - 1), greatest: 10_i128.pow(38) - 1 };
+            Arithmetic::Step(Box::new(Step { operator, left, right, range }))
+        };
+        let share = step(Operator::Minus, Arithmetic::Number(100), Arithmetic::Column(1));
+        Net(step(Operator::Times, Arithmetic::Column(0), share), never_fails)
+    }
+}
+
+impl VectorFunction for Net {
+    fn columns(&self) -> &[usize] {
+        &[1, 2]
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+        let [price, discount] = [0, 1].map(|column| columns[column].as_primitive::<arrow::datatypes::Decimal128Type>());
+        let values = price.iter().zip(discount).map(|(price, discount)| Some(price? * (100 - discount?)));
+        Ok(Arc::new(arrow::array::Decimal128Array::from_iter(values).with_data_type(NET)))
+    }
+
+    fn arithmetic(&self) -> Option<&Arithmetic> {
+        Some(&self.0)
+    }
+
+    fn never_fails(&self) -> bool {
+        self.1
+    }
+}
+
+fn by_key(predicates: Vec<Predicate>) -> Group {
+    let net = || Some((Expr::Function(0), NET));
+    let price = Some((Expr::Column(1), PRICE.arrow()));
+    let aggregates = vec![
+        aggregate(AggregateFunction::Sum, net()),
+        aggregate(AggregateFunction::Average, net()),
+        aggregate(AggregateFunction::Sum, price),
+        aggregate(AggregateFunction::Count, None),
+    ];
+    let keys = vec![Key { expr: Expr::Column(0), kind: DataType::Int64, nullable: true }];
+    Group { predicates, keys, aggregates, always: Vec::new() }
+}
+
+/// The groups of rows, ordered by key.
+fn expected(rows: impl Iterator<Item = Vec<Value>>) -> Vec<Vec<Value>> {
+    let mut groups: BTreeMap<i128, (i128, i128, u64)> = BTreeMap::new();
+    for row in rows {
+        let [Value::Number(key), Value::Number(price), Value::Number(discount)] = *row else { panic!("numbers") };
+        let (net, total, count) = groups.entry(key).or_default();
+        *net += price * (100 - discount);
+        *total += price;
+        *count += 1;
+    }
+    let row = |(key, (net, total, count)): (i128, (i128, i128, u64))| {
+        let average = Value::float(crate::quotient::average(net, count, 4));
+        vec![Value::Number(key), Value::Number(net), average, Value::Number(total), Value::Number(count.into())]
+    };
+    groups.into_iter().map(row).collect()
+}
+
+#[test]
+fn totals_of_products_are_exact_whether_or_not_they_fit_64_bits() {
+    let mut random = StdRng::seed_from_u64(3);
+    // Their totals fit, single products do, and not even those.
+    for prices in [1_000_000, i64::MAX / 200, i64::MAX] {
+        let data = sales(&mut random, 20_000, prices);
+        let deleted = [3, 4, 5, 777, 15_000];
+        let value: ArrayRef = Arc::new(arrow::array::Decimal128Array::from(vec![8]).with_data_type(PRICE.arrow()));
+        let few = Predicate::Compare { column: 2, op: CompareOp::Less, value };
+        for predicates in [vec![], vec![few]] {
+            let is_in = |row: &Vec<Value>| predicates.is_empty() || row[2] < Value::Number(8);
+            let left = data.rows().into_iter().enumerate().filter(|(row, _)| !deleted.contains(&(*row as u64)));
+            let expected = expected(left.map(|(_, row)| row).filter(is_in));
+            for rows_per_block in [900, 30_000] {
+                let source = data.as_table(rows_per_block, &deleted);
+                let request = request(by_key(predicates.clone()), vec![Arc::new(Net::new(false))]);
+                let mut found = run(&GroupBy::new(source, request).expect("a grouping"), 2, false).expect("totals");
+                found.sort();
+                assert_eq!(found, expected, "prices to {prices}, {rows_per_block} rows in a block");
+            }
+        }
+    }
+}
+
+#[test]
+fn filters_leave_out_whole_groups_where_that_hides_no_error() {
+    let mut random = StdRng::seed_from_u64(4);
+    let data = sales(&mut random, 20_000, 1_000_000);
+    let kept: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![2, 5, 90]));
+    let all = expected(data.rows().into_iter());
+    for (never_fails, rows_per_block) in [(true, 900), (true, 30_000), (false, 900)] {
+        let request = request(by_key(Vec::new()), vec![Arc::new(Net::new(never_fails))]);
+        let mut memory = request.broker.reservation("a test");
+        let counts = Arc::new(FilterCounts::default());
+        let filter = KeyFilter::new(&DataType::Int64, &[&kept], false, counts, &mut memory).expect("memory");
+        let group_by = GroupBy::new(data.as_table(rows_per_block, &[]), request).expect("a grouping");
+        assert_eq!(group_by.accepts(0), never_fails);
+        assert!(!group_by.accepts(1), "a total is no key");
+        group_by.offer(0, &Arc::new(filter));
+        let mut found = run(&group_by, 2, false).expect("totals");
+        found.sort();
+        let is_kept = |row: &&Vec<Value>| !never_fails || [Value::Number(2), Value::Number(5)].contains(&row[0]);
+        assert_eq!(found, all.iter().filter(is_kept).cloned().collect::<Vec<_>>());
+    }
+}

@@ -11,7 +11,7 @@ use super::kinds::{Physical, with_kind};
 use super::{Chunk, Encoding, fixed_decode, text};
 
 /// Strings of a list that are decoded together, as lists are written.
-const GROUP_VALUES: u32 = 32;
+const GROUP_VALUES: u32 = 16;
 
 /// The codes that some rows use, as a bit for each code of the chunk.
 pub(super) struct UsedCodes {

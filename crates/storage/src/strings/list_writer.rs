@@ -12,10 +12,10 @@ use super::{LIST_BYTES_MAX, ListLayout, VALUES_MAX, front, fsst as symbols, pack
 
 /// Values of a group, as a power of two. Whole values at the heads of groups take 2 % of a list of addresses; reading
 /// one value takes decoding half a group.
-const GROUP_LOG2: u8 = 5;
+const GROUP_LOG2: u8 = 4;
 
 /// Values of a slab.
-const SLAB: usize = 32 << GROUP_LOG2;
+const SLAB: usize = 64 << GROUP_LOG2;
 
 /// Stores ascending `values` in the layout that suits them. More than one list may hold is a bug of the caller:
 /// [`super::plan`] makes no such list.

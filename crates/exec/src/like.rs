@@ -139,6 +139,11 @@ impl LikePattern {
         LikePattern { needle: Finder::new(needle).into_owned(), search, pieces }
     }
 
+    /// The text that a string has to have in it to match, if that is all there is to it.
+    pub(crate) fn text(&self) -> Option<&[u8]> {
+        (self.search == Search::Needle).then(|| self.needle.needle())
+    }
+
     /// Sets the truth of each string of `window` that matches.
     pub(crate) fn find(&self, window: StringWindow<'_>, truth: &mut [bool]) {
         if self.search == Search::Each {

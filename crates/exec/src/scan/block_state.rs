@@ -404,9 +404,10 @@ fn codes_of(chunk: &Chunk, condition: &Condition) -> Result<Option<CodeSet>> {
 fn codes_of_column(chunk: &Chunk, condition: &ColumnCondition) -> Result<Option<CodeSet>> {
     match &condition.test {
         Test::Values(values) => chunk.codes_of(values),
-        Test::Like { pattern, negated } => {
-            chunk.codes_where(&mut |window, truth| find_like(pattern, *negated, window, truth))
-        }
+        Test::Like { pattern, negated } => match pattern.text() {
+            Some(text) => chunk.codes_containing(text, *negated),
+            None => chunk.codes_where(&mut |window, truth| find_like(pattern, *negated, window, truth)),
+        },
         Test::Predicate(predicate) => {
             let Some(values) = chunk.values()? else { return Ok(None) };
             let truth = evaluate(predicate, values.len(), &mut |_| Ok(Arc::clone(&values)))?;

@@ -486,6 +486,14 @@ fn check_tests(chunk: &Chunk, column: &ArrayRef, name: &str) {
         truth.iter_mut().enumerate().for_each(|(index, truth)| *truth = passes(window.value(index)));
     };
     check_masks(chunk.rows(), &is_in, &mut |mask| chunk.retain_where(&mut test, mask).unwrap(), name);
+    for negated in [false, true] {
+        let needle: &[u8] = if column.len() % 2 == 0 { b"1" } else { b"a1" };
+        let has = |row: usize| strings.value(row).windows(needle.len()).any(|window| window == needle);
+        let is_in = |row: usize| column.is_valid(row) && has(row) != negated;
+        if let Some(codes) = chunk.codes_containing(needle, negated).unwrap() {
+            check_masks(chunk.rows(), &is_in, &mut |mask| chunk.retain_codes(&codes, mask).unwrap(), name);
+        }
+    }
     let codes = chunk.codes_where(&mut test).unwrap();
     assert_eq!(codes.is_some(), chunk.has_values());
     if let Some(codes) = codes {
@@ -627,6 +635,7 @@ fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
         truth.iter_mut().enumerate().for_each(|(index, truth)| *truth = window.value(index).len().is_multiple_of(2));
     };
     let _ = chunk.codes_where(&mut test);
+    let _ = chunk.codes_containing(b"a1", true);
     let _ = chunk.retain_where(&mut test, &mut RowMask::all(rows / 2..rows));
     let some_codes: Vec<u32> = (0..chunk.distinct().unwrap_or_default() as u32 + 1).step_by(40).collect();
     let _ = chunk.values_at(&some_codes);

@@ -82,6 +82,25 @@ impl Chunk {
         Ok(Some(CodeSet::of_truth(truth)))
     }
 
+    /// The codes of the strings that have `needle` in them, which is not empty, or with `negated` have not; NULL is not among
+    /// them. `None` if there is no list of strings.
+    pub fn codes_containing(&self, needle: &[u8], negated: bool) -> Result<Option<CodeSet>> {
+        if !self.is_string() || !self.has_values() {
+            return Ok(None);
+        }
+        let list = self.stored_strings()?;
+        let codes = list.len() + usize::from(self.null_count() > 0);
+        self.need_memory(codes)?;
+        self.count_decoded(list.len());
+        let mut truth = vec![false; codes];
+        let of_values = &mut truth[..list.len()];
+        list.contains(needle, of_values).map_err(|error| self.in_section(SectionKind::Values, error))?;
+        if negated {
+            of_values.iter_mut().for_each(|truth| *truth = !*truth);
+        }
+        Ok(Some(CodeSet::of_truth(truth)))
+    }
+
     /// As [`Chunk::codes_where`], but of the codes of the rows in `mask` alone, some of the chunk's: no other string is looked
     /// at, and no other code is in.
     pub fn codes_where_of(&self, test: &mut StringTest<'_>, mask: &RowMask) -> Result<Option<CodeSet>> {

@@ -11,6 +11,7 @@
 //! [`plan`] decides between the two shapes. Everything that reads stored bytes treats them as hostile: it returns an
 //! error of kind `Corrupt`, and allocates no more than a stored chunk of that size can honestly need.
 
+mod contains;
 mod cursor;
 mod decode;
 mod decoded;

@@ -65,6 +65,15 @@ impl<'w> StringWindow<'w> {
     }
 }
 
+/// The bytes of some values that those before do not have, behind one another.
+pub(super) struct OwnBytes<'a> {
+    pub(super) bytes: &'a [u8],
+    /// Own bytes of value `i` are `bytes[offsets[i]..offsets[i + 1]]`.
+    pub(super) offsets: &'a [u32],
+    /// Bytes that each value shares with the one before, if any does; the first has none.
+    pub(super) shared: Option<&'a [u32]>,
+}
+
 /// What one slab needs, kept for the next.
 #[derive(Default)]
 pub(super) struct Scratch {
@@ -179,7 +188,7 @@ impl StringList<'_> {
     }
 
     /// As many of `groups`, from the first on, as make a slab.
-    fn slab(&self, groups: Range<usize>) -> Range<usize> {
+    pub(super) fn slab(&self, groups: Range<usize>) -> Range<usize> {
         let most = groups.len().min(SLAB_VALUES_MAX / self.group_values()).max(1);
         let start = self.group_start(groups.start);
         let fitting = (1..=most)
@@ -199,23 +208,44 @@ impl StringList<'_> {
         Self: 's,
     {
         let payload = self.payload_of(groups.clone())?;
-        let values = self.values_of(groups);
+        let is_whole = !self.read_lengths(groups, scratch);
         let Scratch { lengths, shared, offsets, own, values: whole } = scratch;
-        lengths.clear();
-        self.lengths.unpack(values.clone(), lengths);
-        let Some(stored_shared) = &self.shared else {
+        if is_whole {
             front::offsets(None, lengths, room, offsets)?;
             let own = self.decode_own(payload, offsets[lengths.len()] as usize, own)?;
             return Ok((own, offsets));
-        };
-        shared.clear();
-        stored_shared.unpack(values, shared);
+        }
         front::offsets(Some(shared), lengths, room, offsets)?;
         let own_bytes: usize = lengths.iter().map(|&length| length as usize).sum();
         let own = self.decode_own(payload, own_bytes, own)?;
         grow(whole, offsets[lengths.len()] as usize + front::SLACK);
         front::expand(own, shared, offsets, whole);
         Ok((whole, offsets))
+    }
+
+    /// What is the own of a slab's values.
+    pub(super) fn own_of_slab<'s>(&self, groups: Range<usize>, scratch: &'s mut Scratch) -> Result<OwnBytes<'s>>
+    where
+        Self: 's,
+    {
+        let payload = self.payload_of(groups.clone())?;
+        let is_shared = self.read_lengths(groups, scratch);
+        let Scratch { lengths, shared, offsets, own, .. } = scratch;
+        front::offsets(None, lengths, self.decoded_bytes(), offsets)?;
+        let total = offsets[lengths.len()] as usize;
+        let bytes = &self.decode_own(payload, total, own)?[..total];
+        Ok(OwnBytes { bytes, offsets, shared: is_shared.then_some(&**shared) })
+    }
+
+    /// Reads own and shared lengths of the values of `groups`, and says whether they share any bytes.
+    fn read_lengths(&self, groups: Range<usize>, scratch: &mut Scratch) -> bool {
+        let values = self.values_of(groups);
+        scratch.lengths.clear();
+        self.lengths.unpack(values.clone(), &mut scratch.lengths);
+        let Some(shared) = &self.shared else { return false };
+        scratch.shared.clear();
+        shared.unpack(values, &mut scratch.shared);
+        true
     }
 
     /// The `total` bytes that `payload` stands for; there may be more behind them.

@@ -1,0 +1,150 @@
+//! Which values of a stored list have a text in them, without putting values together.
+//!
+//! ```text
+//!   values                  shared  own                         "google" ends at
+//!   http://goo.gl/1              0  http://goo.gl/1
+//!   http://google.com/           9  ogle.com/                   13: its front is shared, and found from there on
+//!   http://google.com/maps      18  maps                        13, which is before 18, so that it is shared with the one before
+//!   http://mail.google.com/      7  mail.google.com/            18: all in its own bytes
+//! ```
+//!
+//! Own bytes of many values lie behind one another and are searched in one go. What ends in the bytes that a value shares is
+//! known from the value before. A text across the border of both is looked for where the own bytes begin with a byte that
+//! the text has inside, which is rare.
+
+use memchr::memmem::Finder;
+use rowmill_base::{Error, Result};
+
+use super::StringList;
+use super::windows::{OwnBytes, Scratch};
+
+/// Before any end of a text.
+const NOWHERE: u32 = u32::MAX;
+
+impl StringList<'_> {
+    /// Sets the truth of each value that has `needle` in it, which is not empty. There is one for each value.
+    pub fn contains(&self, needle: &[u8], truth: &mut [bool]) -> Result<()> {
+        assert_eq!(truth.len(), self.len(), "each value has a truth");
+        let search = Search::new(needle);
+        let mut scratch = Scratch::default();
+        let mut group = 0;
+        while group < self.groups() {
+            let slab = self.slab(group..self.groups());
+            group = slab.end;
+            let values = self.values_of(slab.clone());
+            search.find(&self.own_of_slab(slab, &mut scratch)?, &mut truth[values])?;
+        }
+        Ok(())
+    }
+}
+
+struct Search<'n> {
+    needle: &'n [u8],
+    finder: Finder<'n>,
+    /// By byte, whether the needle has it behind its first.
+    is_inside: [bool; 256],
+}
+
+impl Search<'_> {
+    fn new(needle: &[u8]) -> Search<'_> {
+        assert!(!needle.is_empty(), "everything has nothing in it");
+        let mut is_inside = [false; 256];
+        needle[1..].iter().for_each(|byte| is_inside[usize::from(*byte)] = true);
+        Search { needle, finder: Finder::new(needle), is_inside }
+    }
+
+    fn find(&self, own: &OwnBytes<'_>, truth: &mut [bool]) -> Result<()> {
+        let find_from =
+            |from: usize| self.finder.find(&own.bytes[from..]).map_or(usize::MAX, |distance| from + distance);
+        let mut hit = find_from(0);
+        // Where the first needle of the value before ends in it, and its length.
+        let (mut end, mut before) = (NOWHERE, 0);
+        for (value, truth) in truth.iter_mut().enumerate() {
+            let (start, behind) = (own.offsets[value] as usize, own.offsets[value + 1] as usize);
+            let shared = own.shared.map_or(0, |shared| shared[value]);
+            if shared > before {
+                return Err(Error::corrupt(format!("a value shares {shared} bytes with one of {before}")));
+            }
+            before = shared + (behind - start) as u32;
+            if end > shared {
+                end = NOWHERE;
+                if shared > 0 && start < behind && self.is_inside[usize::from(own.bytes[start])] {
+                    end = self.end_across(own, value, shared).unwrap_or(NOWHERE);
+                }
+                if hit < start {
+                    hit = find_from(start);
+                }
+                let hit_end = hit.saturating_add(self.needle.len());
+                if end == NOWHERE && hit_end <= behind {
+                    end = shared + (hit_end - start) as u32;
+                }
+            }
+            *truth = end != NOWHERE;
+        }
+        Ok(())
+    }
+
+    /// Where the first needle ends that begins in the bytes that a value shares and ends in its own.
+    fn end_across(&self, own: &OwnBytes<'_>, value: usize, shared: u32) -> Option<u32> {
+        let bytes = &own.bytes[own.offsets[value] as usize..own.offsets[value + 1] as usize];
+        (1..self.needle.len()).rev().find_map(|before| {
+            let (front, back) = self.needle.split_at(before);
+            // Mostly the first byte tells.
+            let is_there =
+                bytes[0] == back[0] && bytes.starts_with(back) && self.ends_shared(own, value, shared, front);
+            is_there.then(|| shared + back.len() as u32)
+        })
+    }
+
+    /// Whether what a value shares ends with `front`.
+    fn ends_shared(&self, own: &OwnBytes<'_>, value: usize, shared: u32, front: &[u8]) -> bool {
+        let Some(start) = shared.checked_sub(front.len() as u32) else { return false };
+        (start..shared).zip(front).all(|(place, byte)| own.byte_before(value, place) == Some(*byte))
+    }
+}
+
+impl OwnBytes<'_> {
+    /// The byte at `place` of the value before `value`, which that has from the last one of those before that has it for its own.
+    fn byte_before(&self, value: usize, place: u32) -> Option<u8> {
+        let shared = |value: usize| self.shared.map_or(0, |shared| shared[value]);
+        let owner = (0..value).rev().find(|owner| shared(*owner) <= place)?;
+        let own = &self.bytes[self.offsets[owner] as usize..self.offsets[owner + 1] as usize];
+        own.get((place - shared(owner)) as usize).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::super::{ListLayout, encode_list_as};
+    use super::*;
+
+    /// Values of few letters, so that texts are in many of them, and often across what is shared.
+    #[test]
+    fn texts_are_found_wherever_they_are() {
+        let mut rng = SmallRng::seed_from_u64(9);
+        for letters in [2, 3, 20] {
+            let value = |rng: &mut SmallRng| -> Vec<u8> {
+                (0..rng.random_range(0..30)).map(|_| b'a' + rng.random_range(0..letters)).collect()
+            };
+            let mut values: Vec<Vec<u8>> = (0..5000).map(|_| value(&mut rng)).collect();
+            values.sort();
+            values.dedup();
+            let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+            for layout in ListLayout::ALL {
+                let bytes = encode_list_as(&values, layout).unwrap();
+                let list = StringList::open(&bytes, values.len()).unwrap();
+                for length in [1, 2, 4, 9] {
+                    let needle: Vec<u8> = (0..length).map(|_| b'a' + rng.random_range(0..letters)).collect();
+                    let mut found = vec![false; values.len()];
+                    list.contains(&needle, &mut found).unwrap();
+                    let finder = Finder::new(&needle);
+                    assert!(values.iter().map(|value| finder.find(value).is_some()).eq(found), "{layout:?} {needle:?}");
+                }
+            }
+        }
+    }
+}

@@ -159,7 +159,7 @@ pub(super) struct States {
     cells: Vec<Cell>,
     logs: Vec<Log>,
     outputs: Vec<Output>,
-    /// By argument whether it is only added up, and fits 64 bits whatever its type.
+    /// By argument whether it is only added up, fits 64 bits whatever its type, and is never NULL.
     are_words: Vec<bool>,
     /// The words of a group without rows.
     initial: Vec<u64>,
@@ -199,12 +199,14 @@ impl States {
             states.outputs.push(output);
         }
         states.logs.iter_mut().try_for_each(Log::prepare)?;
-        states.are_words = (0..states.arguments.len()).map(|argument| states.is_of_words(argument)).collect();
+        for (argument, Argument { expr, .. }) in states.arguments.iter().enumerate() {
+            states.are_words.push(states.is_only_added(argument) && facts.bounds_of_words(*expr)?.is_some());
+        }
         Ok(states)
     }
 
     /// Whether nobody asks for the values of an argument in their type.
-    fn is_of_words(&self, argument: usize) -> bool {
+    fn is_only_added(&self, argument: usize) -> bool {
         let mut operands = self.operands.iter().filter(|operand| operand.argument == argument).peekable();
         let is_in_log = |log: &Log| log.held().contains(&argument);
         let is_filter = |mask: &Mask| mask.filter == Some(argument);

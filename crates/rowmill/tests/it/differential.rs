@@ -103,6 +103,15 @@ const AGGREGATES: &[&str] = &[
     "count(DISTINCT word)",
     "sum(DISTINCT tiny)",
     "avg(DISTINCT amount)",
+    "sum(amount * (1 - amount))",
+    "sum(amount * tiny * 2.5)",
+    "avg(amount * 2 + tiny)",
+    "min(amount - tiny)",
+    "sum(many * 3 - few)",
+    "sum(many * many * many * many)",
+    "sum(big * 2)",
+    "sum(wide * 2)",
+    "sum(big + 1)",
     "min(word)",
     "max(line)",
 ];
@@ -120,6 +129,10 @@ const CONDITIONS: &[&str] = &[
     "word <= 'word 7'",
     "word LIKE '%1%'",
     "line LIKE '%99%'",
+    "line NOT LIKE '%00%'",
+    "line LIKE '%, number 1%'",
+    "line LIKE '%, nu%9%'",
+    "word LIKE '%d 1%'",
     "line >= 'a line of text, number 5'",
     "flag",
     "NOT flag",
@@ -181,7 +194,7 @@ fn random_join(random: &mut Random) -> String {
     let aggregates = random.some_of(JOINED, 1, 3).join(", ");
     let of_t = "count(*), sum(t.tiny), min(t.many), max(t.line)";
     let key = random.one_of(&["t.few", "t.word", "t.flag", "t.day"]);
-    match random.below(8) {
+    match random.below(10) {
         0 => {
             let not = random.one_of(&["", "NOT "]);
             format!("SELECT {key}, {of_t} FROM t WHERE {not}EXISTS (SELECT 1 FROM u WHERE {on}) GROUP BY {key}")
@@ -199,6 +212,29 @@ fn random_join(random: &mut Random) -> String {
         ),
         4 => {
             format!("SELECT {aggregates} FROM u CROSS JOIN (SELECT * FROM t WHERE many % 50 = 0) AS t WHERE u.few = 1")
+        }
+        5 => {
+            let (key, join) =
+                (random.one_of(&["few", "word", "tiny", "many", "line"]), random.one_of(&["JOIN", "LEFT JOIN"]));
+            let of = random.one_of(&[
+                "sum(amount)",
+                "sum(amount * 2 - tiny)",
+                "avg(tiny)",
+                "min(many)",
+                "count(DISTINCT tiny)",
+            ]);
+            let condition = random.one_of(&["u.many < -400000", "u.few = 2", "u.word <> ''", "u.tiny > 90"]);
+            format!(
+                "SELECT u.flag, count(*), sum(g.of), max(g.of), sum(g.c) FROM u {join} (SELECT {key} AS k, {of} AS of, \
+                 count(*) AS c FROM t GROUP BY {key}) AS g ON u.{key} = g.k WHERE {condition} GROUP BY u.flag"
+            )
+        }
+        6 => {
+            let key = random.one_of(&["few", "word", "tiny", "day"]);
+            let of = random.one_of(&["avg(t.tiny)", "min(t.tiny)", "sum(t.tiny) / 100"]);
+            format!(
+                "SELECT {key}, count(*) FROM u WHERE u.tiny <= (SELECT {of} FROM t WHERE t.{key} = u.{key}) GROUP BY {key}"
+            )
         }
         _ => {
             let kind = random.one_of(&["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);

@@ -5,8 +5,8 @@ use crate::key_filter::{FilterCounts, KeyFilter};
 
 const PRICE: SqlType = SqlType::Decimal { precision: 15, scale: 2 };
 
-/// A key of a few numbers, prices, and discounts in hundredths.
-fn sales(random: &mut StdRng, rows: usize, prices: i64) -> Data {
+/// A key of a few numbers, prices, and discounts in hundredths; of both a share is NULL.
+fn sales(random: &mut StdRng, rows: usize, prices: i64, null_share: f64) -> Data {
     let columns = vec![
         Column { kind: SqlType::Int64, values: 0, nullable: true },
         Column { kind: PRICE, values: 0, nullable: true },
@@ -15,8 +15,11 @@ fn sales(random: &mut StdRng, rows: usize, prices: i64) -> Data {
     let fields = columns.iter().map(|column| Field::new("c", column.kind.arrow(), true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let mut decimals = |values: std::ops::Range<i64>| -> ArrayRef {
-        let values = (0..rows).map(|_| random.random_range(values.clone()).into());
-        Arc::new(arrow::array::Decimal128Array::from_iter_values(values).with_data_type(PRICE.arrow()))
+        let values = (0..rows).map(|_| {
+            let value = random.random_range(values.clone()).into();
+            (!random.random_bool(null_share)).then_some(value)
+        });
+        Arc::new(arrow::array::Decimal128Array::from_iter(values).with_data_type(PRICE.arrow()))
     };
     let (price, discount) = (decimals(-prices..prices), decimals(0..11));
     let keys: ArrayRef = Arc::new(arrow::array::Int64Array::from_iter_values((0..rows).map(|row| (row % 7) as i64)));
@@ -77,32 +80,39 @@ fn by_key(predicates: Vec<Predicate>) -> Group {
 
 /// The groups of rows, ordered by key.
 fn expected(rows: impl Iterator<Item = Vec<Value>>) -> Vec<Vec<Value>> {
-    let mut groups: BTreeMap<i128, (i128, i128, u64)> = BTreeMap::new();
-    for row in rows {
-        let [Value::Number(key), Value::Number(price), Value::Number(discount)] = *row else { panic!("numbers") };
-        let (net, total, count) = groups.entry(key).or_default();
-        *net += price * (100 - discount);
-        *total += price;
-        *count += 1;
-    }
-    let row = |(key, (net, total, count)): (i128, (i128, i128, u64))| {
-        let average = Value::float(crate::quotient::average(net, count, 4));
-        vec![Value::Number(key), Value::Number(net), average, Value::Number(total), Value::Number(count.into())]
+    let mut groups: BTreeMap<Value, Vec<Vec<Value>>> = BTreeMap::new();
+    rows.for_each(|row| groups.entry(row[0].clone()).or_default().push(row));
+    let number = |value: &Value| if let Value::Number(number) = value { Some(*number) } else { None };
+    let of_group = |(key, rows): (Value, Vec<Vec<Value>>)| {
+        let net = |row: &Vec<Value>| Some(number(&row[1])? * (100 - number(&row[2])?));
+        let nets: Vec<i128> = rows.iter().filter_map(net).collect();
+        let prices: Vec<i128> = rows.iter().filter_map(|row| number(&row[1])).collect();
+        let total = |numbers: &[i128]| (!numbers.is_empty()).then(|| numbers.iter().sum::<i128>());
+        let average = |total: i128| Value::float(crate::quotient::average(total, nets.len() as u64, 4));
+        vec![
+            key,
+            total(&nets).map_or(Value::Null, Value::Number),
+            total(&nets).map_or(Value::Null, average),
+            total(&prices).map_or(Value::Null, Value::Number),
+            Value::Number(rows.len() as i128),
+        ]
     };
-    groups.into_iter().map(row).collect()
+    groups.into_iter().map(of_group).collect()
 }
 
 #[test]
 fn totals_of_products_are_exact_whether_or_not_they_fit_64_bits() {
     let mut random = StdRng::seed_from_u64(3);
     // Their totals fit, single products do, and not even those.
-    for prices in [1_000_000, i64::MAX / 200, i64::MAX] {
-        let data = sales(&mut random, 20_000, prices);
+    for (prices, null_share) in
+        [(1_000_000, 0.0), (1_000_000, 0.1), (i64::MAX / 200, 0.0), (i64::MAX / 200, 0.1), (i64::MAX, 0.0)]
+    {
+        let data = sales(&mut random, 20_000, prices, null_share);
         let deleted = [3, 4, 5, 777, 15_000];
         let value: ArrayRef = Arc::new(arrow::array::Decimal128Array::from(vec![8]).with_data_type(PRICE.arrow()));
         let few = Predicate::Compare { column: 2, op: CompareOp::Less, value };
         for predicates in [vec![], vec![few]] {
-            let is_in = |row: &Vec<Value>| predicates.is_empty() || row[2] < Value::Number(8);
+            let is_in = |row: &Vec<Value>| predicates.is_empty() || row[2] != Value::Null && row[2] < Value::Number(8);
             let left = data.rows().into_iter().enumerate().filter(|(row, _)| !deleted.contains(&(*row as u64)));
             let expected = expected(left.map(|(_, row)| row).filter(is_in));
             for rows_per_block in [900, 30_000] {
@@ -110,7 +120,7 @@ fn totals_of_products_are_exact_whether_or_not_they_fit_64_bits() {
                 let request = request(by_key(predicates.clone()), vec![Arc::new(Net::new(false))]);
                 let mut found = run(&GroupBy::new(source, request).expect("a grouping"), 2, false).expect("totals");
                 found.sort();
-                assert_eq!(found, expected, "prices to {prices}, {rows_per_block} rows in a block");
+                assert_eq!(found, expected, "{prices} {null_share} {rows_per_block}");
             }
         }
     }
@@ -119,7 +129,7 @@ fn totals_of_products_are_exact_whether_or_not_they_fit_64_bits() {
 #[test]
 fn filters_leave_out_whole_groups_where_that_hides_no_error() {
     let mut random = StdRng::seed_from_u64(4);
-    let data = sales(&mut random, 20_000, 1_000_000);
+    let data = sales(&mut random, 20_000, 1_000_000, 0.0);
     let kept: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![2, 5, 90]));
     let all = expected(data.rows().into_iter());
     for (never_fails, rows_per_block) in [(true, 900), (true, 30_000), (false, 900)] {

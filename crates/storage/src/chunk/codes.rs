@@ -26,9 +26,8 @@ const RUN_ROWS_MIN: usize = 4;
 /// Bytes that an entry of a run or a row costs its readers, in the terms of the size: finding it again takes longer than
 /// unpacking a code.
 const ENTRY_PRICE: usize = 1;
-/// What is done to expand rows in the time that one is searched for: rows of runs, rows that have the common code, and listed
-/// ones.
-const RUN_ROWS_PER_SEARCH: usize = 32;
+/// What is gone through in the time that one row is searched for: runs, rows that have the common code, and listed ones.
+const RUNS_PER_SEARCH: usize = 16;
 const COMMON_ROWS_PER_SEARCH: usize = 64;
 const LISTED_PER_SEARCH: usize = 8;
 /// Rows that are expanded at a time.
@@ -260,7 +259,7 @@ impl Codes<'_> {
     pub(super) fn gather(&self, rows: &[u32], mut each: impl FnMut(&[u32])) -> Result<()> {
         let searches = |span: usize| match self {
             Codes::Constant | Codes::Packed(_) => usize::MAX,
-            Codes::Runs { .. } => span / RUN_ROWS_PER_SEARCH,
+            Codes::Runs { ends, .. } => ends.len().min(span) / RUNS_PER_SEARCH,
             Codes::Rows { rows, starts, .. } => {
                 span / COMMON_ROWS_PER_SEARCH + (rows.len() + starts.len()) / LISTED_PER_SEARCH
             }
@@ -268,6 +267,9 @@ impl Codes<'_> {
         if let [first, .., last] = rows
             && searches((last - first) as usize) <= rows.len()
         {
+            if let Codes::Runs { ends, codes } = self {
+                return pick_of_runs(*ends, *codes, rows, each);
+            }
             let (mut left, mut start) = (rows, *first as usize);
             let mut picked = Vec::with_capacity(PIECE_ROWS.min(rows.len()));
             return self.for_each(start..*last as usize + 1, |codes| {
@@ -357,6 +359,29 @@ fn expand_runs(ends: Ints<'_>, codes: Ints<'_>, rows: &Range<usize>, out: &mut [
     match at == rows.len() {
         true => Ok(()),
         false => Err(Error::corrupt(format!("the runs of codes end at row {}", rows.start + at))),
+    }
+}
+
+/// Calls `each` with the codes of `rows`, which ascend, some rows at a time, going through all runs from the first row to the last.
+fn pick_of_runs(ends: Ints<'_>, codes: Ints<'_>, rows: &[u32], mut each: impl FnMut(&[u32])) -> Result<()> {
+    let ([first, .., last] | [first @ last]) = rows else { return Ok(()) };
+    let runs = runs_of(ends, &(*first as usize..*last as usize + 1))?;
+    let (mut picked, mut taken) = (Vec::with_capacity(PIECE_ROWS.min(rows.len())), 0);
+    for start in runs.clone().step_by(PIECE_ROWS) {
+        let piece = start..runs.end.min(start + PIECE_ROWS);
+        let (ends, codes) = (ends.read::<u32>(piece.clone())?, codes.read::<u32>(piece)?);
+        picked.clear();
+        for (end, code) in ends.iter().zip(&codes) {
+            while rows.get(taken).is_some_and(|row| row < end) {
+                picked.push(*code);
+                taken += 1;
+            }
+        }
+        each(&picked);
+    }
+    match taken == rows.len() {
+        true => Ok(()),
+        false => Err(Error::corrupt(format!("the runs of codes end before row {last}"))),
     }
 }
 

@@ -484,11 +484,14 @@ impl Chunk {
     }
 
     fn check_rows(&self, rows: &[u32]) -> Result<()> {
-        debug_assert!(rows.is_sorted(), "rows are asked for in ascending order");
-        match rows.iter().max() {
+        // Without a branch for each row.
+        let ascend =
+            rows.iter().zip(&rows[rows.len().min(1)..]).fold(true, |ascend, (row, next)| ascend & (row < next));
+        match rows.last() {
             Some(row) if *row as usize >= self.rows() => {
                 Err(Error::internal(format!("row {row} of a chunk of {}", self.rows())))
             }
+            _ if !ascend => Err(Error::internal("rows of a chunk that do not ascend, each once")),
             _ => Ok(()),
         }
     }

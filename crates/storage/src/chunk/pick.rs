@@ -9,9 +9,7 @@ use rowmill_base::{Error, Result};
 use super::head::SectionKind;
 use super::kinds::{Physical, with_kind};
 use super::{Chunk, Encoding, fixed_decode, text};
-
-/// Strings of a list that are decoded together, as lists are written.
-const GROUP_VALUES: u32 = 16;
+use crate::strings::GROUP_VALUES;
 
 /// The codes that some rows use, as a bit for each code of the chunk.
 pub(super) struct UsedCodes {

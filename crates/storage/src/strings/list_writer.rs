@@ -10,9 +10,12 @@ use super::layout_choice::{Choice, bytes_of, sample};
 use super::list::HEADER_BYTES;
 use super::{LIST_BYTES_MAX, ListLayout, VALUES_MAX, front, fsst as symbols, packed};
 
-/// Values of a group, as a power of two. Whole values at the heads of groups take 2 % of a list of addresses; reading
+/// Values of a group, as a power of two. Whole values at the heads of groups take 4 % of a list of addresses; reading
 /// one value takes decoding half a group.
 const GROUP_LOG2: u8 = 4;
+
+/// Values that are decoded together.
+pub const GROUP_VALUES: u32 = 1 << GROUP_LOG2;
 
 /// Values of a slab.
 const SLAB: usize = 64 << GROUP_LOG2;

@@ -42,7 +42,7 @@ pub use dictionary::Dictionary;
 pub use input::ByteStrings;
 pub use lengths::LengthUnit;
 pub use list::{ListLayout, StringList};
-pub use list_writer::{encode_list, encode_list_as};
+pub use list_writer::{GROUP_VALUES, encode_list, encode_list_as};
 pub use rows::{StringRows, encode_rows};
 pub use windows::StringWindow;
 

@@ -259,12 +259,9 @@ impl GroupBy {
     /// computed of those might have failed.
     fn filtered_by(&self, column: usize) -> Option<usize> {
         let group = &self.request.group;
-        let never_fails = |expr: Expr| match expr {
-            Expr::Column(_) => true,
-            Expr::Function(function) => self.request.functions[function].never_fails(),
-        };
-        let keys = group.keys.iter().map(|key| key.expr);
-        let are_safe = self.recipe.states.never_fail() && keys.chain(self.recipe.states.exprs()).all(never_fails);
+        let facts = Facts { source: Some(&self.source), functions: &self.request.functions };
+        let mut exprs = group.keys.iter().map(|key| key.expr).chain(self.recipe.states.exprs());
+        let are_safe = self.recipe.states.never_fail() && exprs.all(|expr| facts.never_fails(expr));
         let is_complete = self.request.limit.is_none() && self.request.top.is_none() && group.always.is_empty();
         match group.keys.get(column)?.expr {
             Expr::Column(column) if are_safe && is_complete => Some(column),

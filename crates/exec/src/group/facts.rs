@@ -75,6 +75,17 @@ impl Facts<'_> {
         Ok(span.map(|Span { least, greatest }| Bounds { least, greatest, rows }))
     }
 
+    /// Whether an expression has a value for every row, for all that is known.
+    pub(super) fn never_fails(&self, expr: Expr) -> bool {
+        match expr {
+            Expr::Column(_) => true,
+            Expr::Function(function) => {
+                let fits = || self.bounds_of_words(expr).is_ok_and(|bounds| bounds.is_some());
+                self.functions[function].never_fails() || fits()
+            }
+        }
+    }
+
     /// Whether no row has NULL in a column.
     fn is_never_null(&self, column: usize) -> bool {
         let Some(GroupSource::Table(source)) = self.source else { return false };

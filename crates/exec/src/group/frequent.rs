@@ -303,10 +303,7 @@ fn counter(table: &Arc<dyn TableSource>, key: &Key, request: &GroupRequest) -> R
 fn never_fails(table: &Arc<dyn TableSource>, request: &GroupRequest) -> Result<bool> {
     let source = GroupSource::Table(Arc::clone(table));
     let facts = Facts { source: Some(&source), functions: &request.functions };
-    let is_safe = |expr: Expr| match expr {
-        Expr::Column(_) => true,
-        Expr::Function(function) => request.functions[function].never_fails(),
-    };
+    let is_safe = |expr: Expr| facts.never_fails(expr);
     if !request.group.keys.iter().all(|key| is_safe(key.expr)) {
         return Ok(false);
     }
@@ -314,9 +311,10 @@ fn never_fails(table: &Arc<dyn TableSource>, request: &GroupRequest) -> Result<b
         let fits = match (aggregate.function, &aggregate.argument) {
             (AggregateFunction::Count | AggregateFunction::Min | AggregateFunction::Max, _) => true,
             (AggregateFunction::Sum | AggregateFunction::Average, Some((_, kind))) if kind.is_floating() => true,
-            (AggregateFunction::Sum | AggregateFunction::Average, Some((Expr::Column(column), _))) => {
-                facts.bounds(*column)?.is_some_and(Bounds::total_fits)
-            }
+            (AggregateFunction::Sum | AggregateFunction::Average, Some((expr, _))) => match expr {
+                Expr::Column(column) => facts.bounds(*column)?.is_some_and(Bounds::total_fits),
+                Expr::Function(_) => facts.bounds_of_words(*expr)?.is_some_and(Bounds::total_fits),
+            },
             _ => false,
         };
         let reads = aggregate.argument.iter().map(|(expr, _)| *expr).chain(aggregate.filter);

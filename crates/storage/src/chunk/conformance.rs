@@ -487,7 +487,7 @@ fn check_tests(chunk: &Chunk, column: &ArrayRef, name: &str) {
     };
     check_masks(chunk.rows(), &is_in, &mut |mask| chunk.retain_where(&mut test, mask).unwrap(), name);
     for negated in [false, true] {
-        let needle: &[u8] = if column.len() % 2 == 0 { b"1" } else { b"a1" };
+        let needle: &[u8] = if column.len().is_multiple_of(2) { b"1" } else { b"a1" };
         let has = |row: usize| strings.value(row).windows(needle.len()).any(|window| window == needle);
         let is_in = |row: usize| column.is_valid(row) && has(row) != negated;
         if let Some(codes) = chunk.codes_containing(needle, negated).unwrap() {

@@ -16,6 +16,7 @@ use super::text::StringTest;
 use super::value_set::{ValueSet, Values};
 use super::{Chunk, Encoding, text};
 use crate::row_mask::RowMask;
+use crate::strings::StringList;
 
 /// What is known of a condition before any row is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,14 +66,8 @@ impl Chunk {
     /// The codes of the strings that pass `test`, NULL not among them; `None` if there is no list of strings. Goes through
     /// the list some strings at a time.
     pub fn codes_where(&self, test: &mut StringTest<'_>) -> Result<Option<CodeSet>> {
-        if !self.is_string() || !self.has_values() {
-            return Ok(None);
-        }
-        let list = self.stored_strings()?;
-        let codes = list.len() + usize::from(self.null_count() > 0);
-        self.need_memory(codes)?;
+        let Some((list, mut truth)) = self.list_and_truth()? else { return Ok(None) };
         self.count_decoded(list.len());
-        let mut truth = vec![false; codes];
         let read = list.for_each_window(0..list.len(), |window| {
             let first = window.first();
             test(window, &mut truth[first..first + window.len()]);
@@ -85,14 +80,8 @@ impl Chunk {
     /// The codes of the strings that have `needle` in them, which is not empty, or with `negated` have not; NULL is not among
     /// them. `None` if there is no list of strings.
     pub fn codes_containing(&self, needle: &[u8], negated: bool) -> Result<Option<CodeSet>> {
-        if !self.is_string() || !self.has_values() {
-            return Ok(None);
-        }
-        let list = self.stored_strings()?;
-        let codes = list.len() + usize::from(self.null_count() > 0);
-        self.need_memory(codes)?;
+        let Some((list, mut truth)) = self.list_and_truth()? else { return Ok(None) };
         self.count_decoded(list.len());
-        let mut truth = vec![false; codes];
         let of_values = &mut truth[..list.len()];
         list.contains(needle, of_values).map_err(|error| self.in_section(SectionKind::Values, error))?;
         if negated {
@@ -105,12 +94,7 @@ impl Chunk {
     /// at, and no other code is in.
     pub fn codes_where_of(&self, test: &mut StringTest<'_>, mask: &RowMask) -> Result<Option<CodeSet>> {
         self.check_range(&mask.rows())?;
-        if !self.is_string() || !self.has_values() {
-            return Ok(None);
-        }
-        let list = self.stored_strings()?;
-        let codes = list.len() + usize::from(self.null_count() > 0);
-        self.need_memory(codes)?;
+        let Some((list, mut truth)) = self.list_and_truth()? else { return Ok(None) };
         let mut of_rows = Vec::new();
         self.take_codes(&mask.positions(), &mut of_rows)?;
         let mut wanted = UsedCodes::of(&of_rows, list.len() as u32).ascending();
@@ -124,9 +108,19 @@ impl Chunk {
             Ok(())
         });
         read.map_err(|error| self.in_section(SectionKind::Values, error))?;
-        let mut truth = vec![false; codes];
         wanted.iter().zip(found).for_each(|(code, is_in)| truth[*code as usize] = is_in);
         Ok(Some(CodeSet::of_truth(truth)))
+    }
+
+    /// The list of strings, and a truth for each code that is not set; `None` if there is no list of strings.
+    fn list_and_truth(&self) -> Result<Option<(StringList<'_>, Vec<bool>)>> {
+        if !self.is_string() || !self.has_values() {
+            return Ok(None);
+        }
+        let list = self.stored_strings()?;
+        let codes = list.len() + usize::from(self.null_count() > 0);
+        self.need_memory(codes)?;
+        Ok(Some((list, vec![false; codes])))
     }
 
     /// Leaves the rows in `mask`, some of the chunk's, whose string passes `test`: no NULL. Looks only at strings that such

@@ -8,9 +8,10 @@
 //! The last vector of a sequence may have fewer values. That one is packed in their order, least significant bit first,
 //! so that three values do not take the room of 1,024.
 //!
-//! Packed words are copied between the bytes and a buffer on the stack: that costs less than a tenth of the unpacking
-//! and asks nothing of the alignment or the byte order.
+//! Packed words are read where they are if their bytes lie as words have to, as those of whole blocks do, and otherwise copied
+//! to a buffer on the stack.
 
+use bytemuck::AnyBitPattern;
 use fastlanes::{BitPacking, FL_ORDER};
 
 use super::VECTOR;
@@ -23,6 +24,12 @@ pub(crate) const WIDTH_MAX: u32 = 64;
 /// Bytes that `count` values of `width` bits take: `count` is 1,024 or, in a last vector, fewer.
 pub(crate) const fn packed_bytes(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
+}
+
+/// Bytes as words, if they lie as those have to and are in the order of this processor.
+fn words_of<L: AnyBitPattern, const WORDS: usize>(bytes: &[u8]) -> Option<&[L; WORDS]> {
+    let words: &[L] = bytemuck::try_cast_slice(bytes).ok()?;
+    words.try_into().ok().filter(|_| cfg!(target_endian = "little"))
 }
 
 macro_rules! kernels {
@@ -43,6 +50,9 @@ macro_rules! kernels {
             match width {
                 $($width => {
                     const WORDS: usize = VECTOR * $width / <$lane>::BITS as usize;
+                    if let Some(packed) = words_of::<$lane, WORDS>(bytes) {
+                        return BitPacking::unpack::<$width, WORDS>(packed, out);
+                    }
                     let mut packed = [0; WORDS];
                     for (word, bytes) in packed.iter_mut().zip(bytes.chunks_exact(<$lane>::BYTES)) {
                         *word = <$lane>::read(bytes);
@@ -252,6 +262,11 @@ mod tests {
         let mut out = vec![W::default(); count];
         unpack(&bytes, base, width, &mut out);
         assert_eq!(out, values, "{count} values of {width} bits");
+        // Where they do not lie as words have to.
+        let shifted = [&[0], &*bytes].concat();
+        out.fill(W::default());
+        unpack(&shifted[1..], base, width, &mut out);
+        assert_eq!(out, values, "{count} values of {width} bits, shifted");
         for (index, value) in values.iter().enumerate() {
             assert_eq!(base.plus(W::from_u64(unpack_one(&bytes, count, width, index))), *value);
         }

@@ -61,6 +61,19 @@ impl Span {
     /// What 64 bits hold.
     pub const WORD: Span = Span { least: i64::MIN as i128, greatest: i64::MAX as i128 };
 
+    /// What a type of integers or decimals holds, these without their point.
+    pub fn of_type(kind: &DataType) -> Option<Span> {
+        if let DataType::Decimal128(digits, _) = kind {
+            let end = 10_i128.checked_pow((*digits).into())?;
+            return Some(Span { least: 1 - end, greatest: end - 1 });
+        }
+        let bits = kind.primitive_width().filter(|_| kind.is_integer())? * 8;
+        Some(match kind.is_unsigned_integer() {
+            true => Span { least: 0, greatest: (1 << bits) - 1 },
+            false => Span { least: -(1 << (bits - 1)), greatest: (1 << (bits - 1)) - 1 },
+        })
+    }
+
     /// Whether all of `other` is in.
     pub fn holds(self, other: Span) -> bool {
         self.least <= other.least && other.greatest <= self.greatest

@@ -263,10 +263,12 @@ impl GroupBy {
         let mut exprs = group.keys.iter().map(|key| key.expr).chain(self.recipe.states.exprs());
         let are_safe = self.recipe.states.never_fail() && exprs.all(|expr| facts.never_fails(expr));
         let is_complete = self.request.limit.is_none() && self.request.top.is_none() && group.always.is_empty();
-        match group.keys.get(column)?.expr {
-            Expr::Column(column) if are_safe && is_complete => Some(column),
-            _ => None,
-        }
+        let Expr::Column(column) = group.keys.get(column)?.expr else { return None };
+        let has_filters = match &self.source {
+            GroupSource::Table(source) => KeyFilter::is_for(&source.table().columns[column].kind.arrow()),
+            GroupSource::Batches(source) => source.accepts(column),
+        };
+        (are_safe && is_complete && has_filters).then_some(column)
     }
 
     /// Some groups; `None` when there are no more.
@@ -530,20 +532,14 @@ impl BatchSource for GroupBy {
     }
 
     fn accepts(&self, column: usize) -> bool {
-        match (self.filtered_by(column), &self.source) {
-            (Some(column), GroupSource::Table(source)) => {
-                KeyFilter::is_for(&source.table().columns[column].kind.arrow())
-            }
-            (Some(column), GroupSource::Batches(source)) => source.accepts(column),
-            (None, _) => false,
-        }
+        self.filtered_by(column).is_some()
     }
 
     fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
-        match (self.filtered_by(column).filter(|_| self.accepts(column)), &self.source) {
-            (Some(column), GroupSource::Table(_)) => self.offered.add(column, filter),
-            (Some(column), GroupSource::Batches(source)) => source.offer(column, filter),
-            (None, _) => {}
+        let Some(column) = self.filtered_by(column) else { return };
+        match &self.source {
+            GroupSource::Table(_) => self.offered.add(column, filter),
+            GroupSource::Batches(source) => source.offer(column, filter),
         }
     }
 }

@@ -152,13 +152,8 @@ impl DistinctCounts {
                 noted.add_block(table, block)?;
             } else if let Some(run) = runs.get(part - blocks.len()) {
                 add(&self.request.metrics.rows_read, run.live_rows());
-                noted.add_rows(&Rows::of_run(
-                    table,
-                    &self.request.functions,
-                    run,
-                    &self.filter,
-                    &OfferedFilters::default(),
-                )?)?;
+                let all = OfferedFilters::default();
+                noted.add_rows(&Rows::of_run(table, &self.request.functions, run, &self.filter, &all)?)?;
             } else {
                 return Ok(noted.finish());
             }

@@ -28,7 +28,7 @@ mod rank;
 mod registers;
 mod text;
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
@@ -48,6 +48,7 @@ pub(super) use self::rank::ranks_of;
 use super::facts::Facts;
 use super::rows::{Rows, Values};
 use super::texts::{TextStore, is_text};
+use crate::arithmetic::Span;
 use crate::scan::block_state::selected;
 
 /// What a cell does with values.
@@ -159,8 +160,8 @@ pub(super) struct States {
     cells: Vec<Cell>,
     logs: Vec<Log>,
     outputs: Vec<Output>,
-    /// By argument whether it is only added up, fits 64 bits whatever its type, and is never NULL.
-    are_words: Vec<bool>,
+    /// The arguments that are only added up, fit 64 bits whatever their type, and are never NULL.
+    words: Vec<usize>,
     /// The words of a group without rows.
     initial: Vec<u64>,
 }
@@ -188,7 +189,7 @@ impl States {
             cells: Vec::new(),
             logs: Vec::new(),
             outputs: Vec::new(),
-            are_words: Vec::new(),
+            words: Vec::new(),
             initial: Vec::new(),
         };
         for aggregate in aggregates {
@@ -199,9 +200,8 @@ impl States {
             states.outputs.push(output);
         }
         states.logs.iter_mut().try_for_each(Log::prepare)?;
-        for (argument, Argument { expr, .. }) in states.arguments.iter().enumerate() {
-            states.are_words.push(states.is_only_added(argument) && facts.bounds_of_words(*expr)?.is_some());
-        }
+        let words = std::mem::take(&mut states.words);
+        states.words = words.into_iter().filter(|argument| states.is_only_added(*argument)).collect();
         Ok(states)
     }
 
@@ -257,6 +257,9 @@ impl States {
                     (None, Expr::Column(column)) => facts.bounds(column)?,
                     (words, _) => words,
                 };
+                if words.is_some() {
+                    place_of(&mut self.words, argument);
+                }
                 match bounds {
                     Some(bounds) if bounds.total_fits() => Operation::SumNarrow,
                     _ if words.is_some() && operation == Operation::SumWide => Operation::SumSigned,
@@ -434,10 +437,8 @@ impl States {
 
     /// Reads what parts only add up, all of it together: they often have columns in common.
     fn read_words(&self, parts: Range<usize>, rows: &Rows<'_>, inputs: &mut Inputs<'_>) -> Result<()> {
-        let mut arguments: Vec<usize> = parts.flat_map(|part| self.read_by(part).0).copied().collect();
-        arguments.retain(|argument| self.are_words[*argument]);
-        arguments.sort_unstable();
-        arguments.dedup();
+        let is_read = |argument: &usize| parts.clone().any(|part| self.read_by(part).0.contains(argument));
+        let arguments: Vec<usize> = self.words.iter().copied().filter(is_read).collect();
         let exprs: Vec<Expr> = arguments.iter().map(|argument| self.arguments[*argument].expr).collect();
         for (argument, words) in arguments.into_iter().zip(rows.words(&exprs)?) {
             if let Some(words) = words {
@@ -528,25 +529,15 @@ fn without_shift(aggregate: &Aggregate, facts: Facts<'_>) -> Result<(Aggregate, 
     if let (true, Some((expr, kind))) = (is_total, &aggregate.argument)
         && let Some((column, by)) = facts.shift(*expr)
         && let Some(of) = facts.kind(column).filter(DataType::is_integer)
-        && let Some(range) = range_of(kind)
+        && let Some(range) = Span::of_type(kind)
         && let Some(bounds) = facts.bounds(column)?
         && let (Some(least), Some(greatest)) = (bounds.least.checked_add(by), bounds.greatest.checked_add(by))
-        && range.contains(&least)
-        && range.contains(&greatest)
+        && range.holds(Span { least, greatest })
     {
         let argument = Some((Expr::Column(column), of));
         return Ok((Aggregate { argument, ..aggregate.clone() }, by));
     }
     Ok((aggregate.clone(), 0))
-}
-
-/// The values of a type of integers.
-fn range_of(kind: &DataType) -> Option<RangeInclusive<i128>> {
-    let bits = kind.primitive_width().filter(|_| kind.is_integer())? as u32 * 8;
-    Some(match kind.is_unsigned_integer() {
-        true => 0..=(1 << bits) - 1,
-        false => -(1 << (bits - 1))..=(1 << (bits - 1)) - 1,
-    })
 }
 
 /// The place of a value in a list without repetitions, to which it is added if it is new.

@@ -48,14 +48,14 @@ fn of_operator(op: Operator, left: &Expr, right: &Expr, kind: &DataType, schema:
         Step::Times => return None,
         Step::Plus | Step::Minus => (scaled(left, &left_kind, kind)?, scaled(right, &right_kind, kind)?),
     };
-    Some(Arithmetic::Step(Box::new(Operation { operator, left, right, range: range(kind)? })))
+    Some(Arithmetic::Step(Box::new(Operation { operator, left, right, range: Span::of_type(kind)? })))
 }
 
 /// Values of one type as those of another one that has as many digits behind the point, or more.
 fn scaled(of: Arithmetic, from: &DataType, to: &DataType) -> Option<Arithmetic> {
     let more = u32::try_from(point(to) - point(from)).ok()?;
-    let range = range(to)?;
-    if more == 0 && self::range(from).is_some_and(|from| range.holds(from)) {
+    let range = Span::of_type(to)?;
+    if more == 0 && Span::of_type(from).is_some_and(|from| range.holds(from)) {
         return Some(of);
     }
     let right = Arithmetic::Number(10_i128.checked_pow(more)?);
@@ -76,19 +76,6 @@ fn point(kind: &DataType) -> i32 {
 
 fn is_exact(kind: &DataType) -> bool {
     kind.is_integer() || matches!(kind, DataType::Decimal128(..))
-}
-
-/// What a type of integers or decimals holds.
-fn range(kind: &DataType) -> Option<Span> {
-    if let DataType::Decimal128(digits, _) = kind {
-        let end = 10_i128.checked_pow((*digits).into())?;
-        return Some(Span { least: 1 - end, greatest: end - 1 });
-    }
-    let bits = kind.primitive_width().filter(|_| kind.is_integer())? * 8;
-    Some(match kind.is_unsigned_integer() {
-        true => Span { least: 0, greatest: (1 << bits) - 1 },
-        false => Span { least: -(1 << (bits - 1)), greatest: (1 << (bits - 1)) - 1 },
-    })
 }
 
 fn number(value: &ScalarValue) -> Option<i128> {

@@ -271,13 +271,23 @@ fn pick_rows<W: Word>(buffer: &[W; VECTOR], rows: &[u32], picked: &mut [W]) {
 
 /// How many of `rows`, which ascend, none twice, follow one another from the first on.
 fn run_at_front(rows: &[u32]) -> usize {
-    let is_in = |place: usize| rows[place] as usize == rows[0] as usize + place;
+    count_at_front(rows.len(), |place| rows[place] as usize == rows[0] as usize + place)
+}
+
+/// How many of `rows`, which ascend and of which there is one at least, lie in the vector of the first, up to as many as that has.
+fn rows_of_vector(rows: &[u32]) -> usize {
+    let vector = rows[0] as usize / VECTOR;
+    count_at_front(rows.len().min(VECTOR), |place| rows[place] as usize / VECTOR <= vector)
+}
+
+/// How many of `len` places are in. The first is, and none that is comes behind one that is not. Most often they are few, or all.
+fn count_at_front(len: usize, is_in: impl Fn(usize) -> bool) -> usize {
     let mut end = 1;
-    while end < rows.len() && is_in(end) {
+    while end < len && is_in(end) {
         end *= 2;
     }
     // The last place that was looked at and was in is half of that.
-    let (mut known, mut end) = (end / 2, end.min(rows.len()));
+    let (mut known, mut end) = (end / 2, end.min(len));
     while known + 1 < end {
         let middle = known + (end - known) / 2;
         match is_in(middle) {
@@ -286,18 +296,6 @@ fn run_at_front(rows: &[u32]) -> usize {
         }
     }
     known + 1
-}
-
-/// How many of `rows`, which ascend and of which there is one at least, lie in the vector of the first, up to as many as that has.
-fn rows_of_vector(rows: &[u32]) -> usize {
-    let rows = &rows[..rows.len().min(VECTOR)];
-    let vector = rows[0] as usize / VECTOR;
-    let is_in = |row: &u32| *row as usize / VECTOR <= vector;
-    let mut end = 1;
-    while end < rows.len() && is_in(&rows[end]) {
-        end *= 2;
-    }
-    rows[..end.min(rows.len())].partition_point(is_in)
 }
 
 fn widen<S: Word, W: Word>(bytes: &[u8], out: &mut [W]) {

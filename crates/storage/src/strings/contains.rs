@@ -90,20 +90,19 @@ impl Search<'_> {
         (1..self.needle.len()).rev().find_map(|before| {
             let (front, back) = self.needle.split_at(before);
             // Mostly the first byte tells.
-            let is_there =
-                bytes[0] == back[0] && bytes.starts_with(back) && self.ends_shared(own, value, shared, front);
+            let is_there = bytes[0] == back[0] && bytes.starts_with(back) && own.ends_shared(value, shared, front);
             is_there.then(|| shared + back.len() as u32)
         })
-    }
-
-    /// Whether what a value shares ends with `front`.
-    fn ends_shared(&self, own: &OwnBytes<'_>, value: usize, shared: u32, front: &[u8]) -> bool {
-        let Some(start) = shared.checked_sub(front.len() as u32) else { return false };
-        (start..shared).zip(front).all(|(place, byte)| own.byte_before(value, place) == Some(*byte))
     }
 }
 
 impl OwnBytes<'_> {
+    /// Whether the `shared` bytes that a value shares end with `front`.
+    fn ends_shared(&self, value: usize, shared: u32, front: &[u8]) -> bool {
+        let Some(start) = shared.checked_sub(front.len() as u32) else { return false };
+        (start..shared).zip(front).all(|(place, byte)| self.byte_before(value, place) == Some(*byte))
+    }
+
     /// The byte at `place` of the value before `value`, which that has from the last one of those before that has it for its own.
     fn byte_before(&self, value: usize, place: u32) -> Option<u8> {
         let shared = |value: usize| self.shared.map_or(0, |shared| shared[value]);

@@ -47,7 +47,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
-use rowmill_plan::{Expr, Group};
+use rowmill_plan::{Expr, Group, Predicate};
 use rowmill_storage::TableSource;
 
 pub(crate) use self::choice::{group_batches, group_table};
@@ -66,6 +66,7 @@ use self::state::{Finished, States};
 use self::texts::TextStore;
 pub use self::top::GroupTop;
 use self::top::{Top, rows_at};
+use self::value_list::ValueList;
 use crate::batch::{BatchSource, Batches};
 use crate::forced::rows_per_partition;
 pub use crate::function::VectorFunction;
@@ -140,7 +141,17 @@ pub struct GroupBy {
 struct Lists {
     source: Arc<dyn TableSource>,
     column: usize,
+    /// Those to take instead of what blocks have.
+    known: Option<KnownLists>,
     reading: Arc<Phase<ColumnParts, Ranges>>,
+}
+
+/// Lists that were read before, and which of their values are to be grouped.
+struct KnownLists {
+    lists: Vec<ValueList>,
+    /// The values of rows that no list has.
+    loose: Option<ArrayRef>,
+    condition: Option<(Predicate, Filter)>,
 }
 
 /// What all workers gathered.
@@ -174,6 +185,14 @@ impl GroupBy {
             let few = GroupBy::of_all(group_by.source.clone(), request, policy)?;
             group_by.few = Some(Few::new(Arc::new(few)));
         }
+        Ok(Arc::new(group_by))
+    }
+
+    /// The grouping of one column that takes its values from lists that were read before.
+    fn of_known(source: GroupSource, request: GroupRequest, known: KnownLists) -> Result<Arc<GroupBy>> {
+        let mut group_by = GroupBy::of_all(source, request, None)?;
+        let lists = group_by.lists.as_mut().ok_or_else(|| Error::internal("lists for a grouping that reads rows"))?;
+        lists.known = Some(known);
         Ok(Arc::new(group_by))
     }
 

@@ -10,7 +10,9 @@
 //!
 //! A group counts at most its rows, and has at most as many as the value of any of its keys. So all values of a group that is
 //! among the first have as many rows as the last of the first counts, and where a few values have many more rows than others,
-//! nothing has to be read of those others. Blocks list the values of the key with their rows: none is touched to know them.
+//! nothing has to be read of those others. Blocks list the values of the key with their rows: none is touched to know them. Where
+//! other columns decide which rows are in, the codes of those are counted; that is done where nothing but the key is read, for
+//! then the groups come from these counts too.
 //!
 //! What is left out is not computed, and its errors would be lost. So this is only done where nothing that is computed can fail.
 //! It is done in little memory, and where there is not even that, all rows are grouped.
@@ -26,7 +28,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, Key, Predicate};
+use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, Key};
 use rowmill_storage::TableSource;
 
 use self::list_counts::PartCounts;
@@ -37,6 +39,7 @@ use super::{GroupBy, GroupRequest, GroupSource, Lists};
 use crate::batch::{BatchSource, Batches};
 use crate::forced::forced;
 use crate::phase::Phase;
+use crate::scan::filter::Filter;
 use crate::share::share;
 
 /// What is worth its time.
@@ -44,13 +47,15 @@ use crate::share::share;
 pub(super) struct Limits {
     /// Fewer rows are grouped before their values are counted.
     pub(super) rows_min: u64,
-    /// The most frequent values have one of so many rows at most.
-    pub(super) rows_share: u64,
+    /// The groups of the most frequent values are found in one of so many parts of the time that all take, at most.
+    pub(super) share: u64,
     /// Of more groups the last one is no high bound.
     pub(super) groups_max: usize,
     /// Values of each list of which the rows are put together to find the most frequent ones of all.
     pub(super) numbers_frequent: usize,
     pub(super) texts_frequent: usize,
+    /// Of a list with fewer values for each that is wanted none is read before others: it would be most of them.
+    pub(super) values_per_frequent: usize,
     /// Places in lists whose values are read, as long as that is next to nothing, and at most: of numbers, and of texts, which
     /// take longer.
     pub(super) numbers_read: (usize, usize),
@@ -63,10 +68,11 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             rows_min: if forced().group.is_some() { 1 } else { 1 << 12 },
-            rows_share: 4,
+            share: 4,
             groups_max: 1 << 10,
             numbers_frequent: 1 << 10,
             texts_frequent: 1 << 6,
+            values_per_frequent: 4,
             numbers_read: (1 << 16, 1 << 20),
             texts_read: (1 << 11, 1 << 13),
             values_max: 1 << 16,
@@ -86,6 +92,8 @@ pub(crate) struct Frequent {
     groups: usize,
     /// Groups all rows by the key alone.
     counter: Arc<GroupBy>,
+    /// Whether nothing but the key is read to make groups.
+    reads_key_alone: bool,
     counting: Arc<Phase<PartCounts, First>>,
     grouping_first: Arc<Phase<Vec<RecordBatch>, FirstGroups>>,
     next_part: AtomicUsize,
@@ -145,6 +153,13 @@ impl Frequent {
         }
         let Some(key) = key_of_most_values(&**table, &request.group)? else { return Ok(None) };
         let Some(counter) = counter(table, key, request)? else { return Ok(None) };
+        let all = GroupBy::of_all(GroupSource::Table(Arc::clone(table)), request.clone(), None)?;
+        let reads_key_alone = all.lists.is_some();
+        // Rows that other columns decide on are read for this, and again with other columns of theirs: they may be few.
+        let filter = Filter::new(table.table(), request.group.predicates.clone());
+        if !reads_key_alone && !filter.reads_only(counter.lists.as_ref().map_or(0, |lists| lists.column)) {
+            return Ok(None);
+        }
         Ok(Some(Arc::new(Frequent {
             table: Arc::clone(table),
             request: request.clone(),
@@ -153,6 +168,7 @@ impl Frequent {
             count,
             groups,
             counter,
+            reads_key_alone,
             counting: Arc::default(),
             grouping_first: Arc::default(),
             next_part: AtomicUsize::new(0),
@@ -168,10 +184,15 @@ impl Frequent {
         self.counter.lists.as_ref().expect("a counter without lists was not taken")
     }
 
-    /// The groups of the rows for which `condition` is true.
-    fn groups_where(&self, condition: Predicate) -> Result<Arc<dyn BatchSource>> {
+    /// The groups of the rows that have one of `values`; without those, all.
+    fn groups_of(&self, counts: &RowCounts, values: Option<&ArrayRef>) -> Result<Arc<dyn BatchSource>> {
+        let condition = values.map(|values| these_values(self.lists().column, values)).transpose()?;
         let mut request = self.request.clone();
-        request.group.predicates.push(condition);
+        if self.reads_key_alone {
+            let source = GroupSource::Table(Arc::clone(&self.table));
+            return Ok(GroupBy::of_known(source, request, counts.lists(condition))?);
+        }
+        request.group.predicates.extend(condition);
         (self.group)(&self.table, request)
     }
 
@@ -180,15 +201,19 @@ impl Frequent {
         let lists = self.lists();
         let kind = &self.table.table().columns[lists.column].kind;
         let more = if is_text(&kind.arrow()) { self.limits.texts_frequent } else { self.limits.numbers_frequent };
-        let read = || PartCounts::read(&self.counter, lists, self.groups.max(more));
+        let most = self.groups.max(more);
+        let read = || PartCounts::read(&self.counter, lists, most, most * self.limits.values_per_frequent);
         self.counting.run(self.cancel(), read, |parts| {
-            if let Some(counts) = if_memory_lasts(RowCounts::new(&self.counter, parts))?
-                && let Some(values) = counts.most_frequent(self.groups, self.limits.rows_share)?
-            {
-                let source = self.groups_where(these_values(lists.column, &values)?)?;
-                return Ok(First::Values { values, source, counts });
-            }
-            Ok(First::All(self.all_groups()?))
+            let Some(counts) = if_memory_lasts(RowCounts::new(&self.counter, !self.reads_key_alone, parts))? else {
+                return Ok(First::All((self.group)(&self.table, self.request.clone())?));
+            };
+            Ok(match counts.most_frequent(self.groups, self.limits.share)? {
+                Some(values) => {
+                    let source = self.groups_of(&counts, Some(&values))?;
+                    First::Values { values, source, counts }
+                }
+                None => First::All(self.groups_of(&counts, None)?),
+            })
         })
     }
 
@@ -219,15 +244,11 @@ impl Frequent {
             };
             Ok(match others {
                 Some(others) if others.is_empty() => Rest::Nothing,
-                Some(others) => Rest::Others(self.groups_where(these_values(self.lists().column, &others)?)?),
+                Some(others) => Rest::Others(self.groups_of(counts, Some(&others))?),
                 // Reading all but a few values takes longer than reading all.
-                None => Rest::All(self.all_groups()?),
+                None => Rest::All(self.groups_of(counts, None)?),
             })
         })
-    }
-
-    fn all_groups(&self) -> Result<Arc<dyn BatchSource>> {
-        (self.group)(&self.table, self.request.clone())
     }
 
     /// What the last group counts that matters, if there are as many.
@@ -280,16 +301,9 @@ fn key_of_most_values<'a>(table: &dyn TableSource, group: &'a Group) -> Result<O
     Ok(most.map(|(_, key)| key))
 }
 
-/// Counts the rows of each value of a key that pass the conditions on it alone. `None` where lists do not tell.
+/// Counts the rows of each value of a key. `None` where lists do not tell.
 fn counter(table: &Arc<dyn TableSource>, key: &Key, request: &GroupRequest) -> Result<Option<Arc<GroupBy>>> {
-    let Expr::Column(column) = key.expr else { return Ok(None) };
     let predicates = request.group.predicates.clone();
-    let mut columns = vec![column];
-    predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
-    // Rows that other columns decide on are not known by values of this one, and may be few.
-    if columns.iter().any(|read| *read != column) {
-        return Ok(None);
-    }
     let count = Aggregate::new(AggregateFunction::Count, None, DataType::Int64);
     let group = Group { predicates, keys: vec![key.clone()], aggregates: vec![count], always: Vec::new() };
     let fields = [&key.kind, &DataType::Int64].map(|kind| Field::new("", kind.clone(), true));

@@ -26,6 +26,10 @@ use super::borders::Borders;
 use super::rows::{concat, take};
 use super::value_list::ValueList;
 
+/// Ranges that several workers share even where one would be small enough, if it has so many values for each.
+const SHARED_RANGES: usize = 16;
+const SHARED_VALUES: usize = 1 << 12;
+
 /// Values of a sample for each range.
 const SAMPLES_PER_RANGE: usize = 4;
 
@@ -92,7 +96,8 @@ impl Ranges {
             values += list.len();
             bytes += list.value_bytes(list.len())? + list.len() * row_bytes;
         }
-        let ranges = (bytes / range_bytes).clamp(1, values.max(1));
+        let shared = (values / SHARED_VALUES).min(SHARED_RANGES);
+        let ranges = (bytes / range_bytes).max(shared).clamp(1, values.max(1));
         let borders = match ranges {
             1 => Borders::none(),
             _ => borders(&lists, kind, values / (ranges * SAMPLES_PER_RANGE))?,

@@ -9,13 +9,14 @@ use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
-use rowmill_plan::Expr;
+use rowmill_plan::{Expr, Predicate};
 use rowmill_storage::chunk::{Chunk, ReadMeter};
 use rowmill_storage::{Block, OpenRun, TableDef};
 
 use super::value_list::ValueList;
 use crate::arithmetic::Arithmetic;
 use crate::function::{LengthUnit, VectorFunction};
+use crate::predicate::evaluate;
 use crate::scan::block_state::BlockState;
 use crate::scan::filter::Filter;
 use crate::scan::offered::{BlockFilters, OfferedFilters};
@@ -70,8 +71,8 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a block that are not deleted and pass `filter`, less those that filters of joins leave out. `columns` are all
-    /// that will be asked for; what is read is counted in `reads`.
+    /// The rows of a block that are not deleted and pass `filter`, less those that filters of joins leave out. `columns` are
+    /// all that will be asked for; what is read is counted in `reads`.
     pub(super) fn of_block(
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
@@ -104,7 +105,7 @@ impl<'a> Rows<'a> {
         Ok(Rows { functions, origin, total: block.rows(), positions, weights: None })
     }
 
-    /// The values of the one column that is read, if its chunk has a list of them and the filter is on these alone.
+    /// The values of the one column that is asked for, if its chunk has a list of them.
     fn of_list(
         table: &TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
@@ -422,6 +423,12 @@ pub(super) fn by_row(Values { values, codes, .. }: Values) -> Result<ArrayRef> {
 pub(super) fn concat(parts: &[ArrayRef]) -> Result<ArrayRef> {
     let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
     arrow::compute::concat(&parts).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The values for which a condition on their column is true.
+pub(super) fn values_where(values: &ArrayRef, condition: &Predicate) -> Result<ArrayRef> {
+    let truth = evaluate(condition, values.len(), &mut |_| Ok(Arc::clone(values)))?;
+    arrow::compute::filter(values, &truth).map_err(|error| Error::internal(error.to_string()))
 }
 
 /// The values at some places.

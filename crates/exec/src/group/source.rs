@@ -11,9 +11,9 @@ use rowmill_storage::{Block, TableDef, TableSource};
 
 use super::gather::Gatherer;
 use super::layout::KeyColumn;
-use super::rows::{Rows, by_row};
+use super::rows::{Rows, by_row, values_where};
 use super::value_list::ValueList;
-use super::{GroupBy, Lists};
+use super::{GroupBy, KnownLists, Lists};
 use crate::batch::BatchSource;
 use crate::scan::block_state::verdict;
 use crate::scan::filter::Filter;
@@ -95,7 +95,7 @@ impl GroupBy {
     fn read_table(&self, source: &dyn TableSource, gatherer: &mut Gatherer<'_>) -> Result<()> {
         let (blocks, runs) = (source.blocks(), source.runs());
         let functions = &self.request.functions;
-        let columns = self.columns_read();
+        let columns = self.columns_grouped();
         let mut has_read = false;
         loop {
             self.request.cancel.check()?;
@@ -127,12 +127,12 @@ impl GroupBy {
         self.has_enough.load(Ordering::Relaxed)
     }
 
-    /// The lists of the one column that is read, if its values are the keys, and nearly all rows are in blocks with lists.
+    /// The lists of the one column that is grouped, if its values are the keys, and nearly all rows are in blocks with lists.
     pub(super) fn lists(&self) -> Result<Option<Lists>> {
         let GroupSource::Table(source) = &self.source else { return Ok(None) };
         let [KeyColumn { expr: Expr::Column(column), .. }] = &*self.recipe.layout.columns else { return Ok(None) };
         let table = source.table();
-        let is_alone = self.columns_read() == [*column] && table.columns[*column].kind.is_ordered();
+        let is_alone = self.columns_grouped() == [*column] && table.columns[*column].kind.is_ordered();
         let keeps_nothing = self.recipe.enough.is_none() && self.recipe.states.logs().is_empty();
         let needs_rows = self.request.group.always.is_empty();
         if !is_alone || !keeps_nothing || !needs_rows || self.recipe.policy.range_bytes.is_none() {
@@ -146,16 +146,19 @@ impl GroupBy {
                 false => loose += block.live_rows(),
             }
         }
-        let lists = Lists { source: Arc::clone(source), column: *column, reading: Arc::default() };
+        let lists = Lists { source: Arc::clone(source), column: *column, known: None, reading: Arc::default() };
         Ok((loose * LOOSE_SHARE <= listed).then_some(lists))
     }
 
     /// Has `take` the lists of blocks that no other worker takes, and gives the values of rows that no list has.
     pub(super) fn read_lists(
         &self,
-        Lists { source, column, .. }: &Lists,
+        Lists { source, column, known, .. }: &Lists,
         take: &mut dyn FnMut(ValueList) -> Result<()>,
     ) -> Result<Vec<ArrayRef>> {
+        if let Some(known) = known {
+            return self.read_known(known, take);
+        }
         let table = &**source.table();
         let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
         let mut loose = Vec::new();
@@ -182,6 +185,26 @@ impl GroupBy {
                 loose.push(by_row(rows.values(Expr::Column(*column))?)?);
             } else {
                 return Ok(loose);
+            }
+        }
+    }
+
+    fn read_known(
+        &self,
+        KnownLists { lists, loose, condition }: &KnownLists,
+        take: &mut dyn FnMut(ValueList) -> Result<()>,
+    ) -> Result<Vec<ArrayRef>> {
+        loop {
+            self.request.cancel.check()?;
+            let part = self.next_part.fetch_add(1, Ordering::AcqRel);
+            match (lists.get(part), condition) {
+                (Some(list), Some((_, filter))) => take(list.only(filter)?)?,
+                (Some(list), None) => take(list.clone())?,
+                (None, Some((condition, _))) if part == lists.len() => {
+                    return loose.iter().map(|values| values_where(values, condition)).collect();
+                }
+                (None, None) if part == lists.len() => return Ok(loose.iter().cloned().collect()),
+                (None, _) => return Ok(Vec::new()),
             }
         }
     }
@@ -249,13 +272,10 @@ impl GroupBy {
         Ok(())
     }
 
-    /// All columns that keys, aggregates and predicates read.
-    fn columns_read(&self) -> Vec<usize> {
-        let group = &self.request.group;
+    /// All columns that keys and aggregates read.
+    fn columns_grouped(&self) -> Vec<usize> {
         let keys = self.recipe.layout.columns.iter().map(|key| key.expr);
-        let mut columns = self.columns_of(keys.chain(self.recipe.states.exprs()));
-        group.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
-        columns
+        self.columns_of(keys.chain(self.recipe.states.exprs()))
     }
 
     fn columns_of(&self, exprs: impl Iterator<Item = Expr>) -> Vec<usize> {

@@ -9,38 +9,43 @@ use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet};
 use rowmill_storage::{Block, TableDef};
 
 use super::rows::{listed, take};
-use crate::scan::block_state::codes_that_pass;
+use crate::scan::block_state::{BlockState, codes_that_pass};
 use crate::scan::filter::Filter;
+use crate::scan::{cut, live_rows};
 
 /// Values that are picked out of a range cost as much as so many that are decoded one behind the other.
-const PICK_COST: usize = 32;
+const PICK_COST: usize = 8;
 
 /// The same of their counts.
 const COUNTS_PER_PICK: usize = 4;
 
-/// The values that rows have that are in.
+/// The values that rows have that are in. Clones share what they hold.
+#[derive(Clone)]
 pub(super) struct ValueList {
-    chunk: Chunk,
+    chunk: Arc<Chunk>,
     /// The codes of the values, ascending, where not all are in.
-    codes: Option<Vec<u32>>,
+    codes: Option<Arc<Vec<u32>>>,
     /// How many rows each stands for, where the list's own counts are not the answer.
-    weights: Option<Vec<u64>>,
+    weights: Option<Arc<Vec<u64>>>,
     /// Rows that all values stand for together, where no row was left out.
     rows: Option<u64>,
 }
 
 impl ValueList {
-    /// The values of the one column that is read, in the rows that are not deleted and pass `filter`. `None` if its chunk
-    /// has no list of values that answers this. What is read is counted in `reads`.
+    /// The values of the one column that is grouped, in the rows that are not deleted and pass `filter`. `None` if its chunk has no
+    /// list of values. What is read is counted in `reads`.
     pub(super) fn of_block(
         table: &TableDef,
-        block: &Block,
+        block: &Arc<Block>,
         filter: &Filter,
         column: usize,
         reads: &Arc<ReadMeter>,
     ) -> Result<Option<ValueList>> {
         let Some(chunk) = block.chunk(table, column)?.filter(Chunk::has_values) else { return Ok(None) };
-        let chunk = chunk.metered(reads);
+        let chunk = Arc::new(chunk.metered(reads));
+        if !filter.reads_only(column) {
+            return ValueList::of_rows(table, block, filter, chunk, reads).map(Some);
+        }
         let mut codes = match filter.is_empty() {
             true => None,
             false => match codes_that_pass(&chunk, filter)? {
@@ -50,7 +55,7 @@ impl ValueList {
         };
         let Some(deleted) = block.deleted() else {
             let rows = codes.is_none().then_some(block.rows() as u64);
-            return Ok(Some(ValueList { chunk, codes, weights: None, rows }));
+            return Ok(Some(ValueList { chunk, codes: codes.map(Arc::new), weights: None, rows }));
         };
         let codes_known = chunk.distinct().unwrap_or_default() + usize::from(chunk.null_count() > 0);
         let codes = codes.get_or_insert_with(|| (0..codes_known as u32).collect());
@@ -67,13 +72,59 @@ impl ValueList {
         let mut left = weights.iter().map(|weight| *weight > 0);
         codes.retain(|_| left.next().unwrap_or(false));
         weights.retain(|weight| *weight > 0);
-        Ok(Some(ValueList { codes: Some(std::mem::take(codes)), weights: Some(weights), chunk, rows: None }))
+        Ok(Some(ValueList::of_counted(chunk, std::mem::take(codes), weights)))
+    }
+
+    /// The values of the rows that pass a filter on any columns.
+    fn of_rows(
+        table: &TableDef,
+        block: &Arc<Block>,
+        filter: &Filter,
+        chunk: Arc<Chunk>,
+        reads: &Arc<ReadMeter>,
+    ) -> Result<ValueList> {
+        let state = BlockState::new(block, table, filter, reads);
+        let mut of_rows = Vec::new();
+        for frame in cut(block.rows()) {
+            let mut mask = live_rows(&frame, block.deleted());
+            state.filter(table, filter, &mut mask)?;
+            match mask.is_full() {
+                true => chunk.codes(frame, &mut of_rows)?,
+                false => chunk.take_codes(&mask.positions(), &mut of_rows)?,
+            }
+        }
+        let (codes, weights) = counted(of_rows);
+        Ok(ValueList::of_counted(chunk, codes, weights))
+    }
+
+    fn of_counted(chunk: Arc<Chunk>, codes: Vec<u32>, weights: Vec<u64>) -> ValueList {
+        ValueList { chunk, codes: Some(Arc::new(codes)), weights: Some(Arc::new(weights)), rows: None }
+    }
+
+    /// Those of the values that pass a filter on no other column.
+    pub(super) fn only(&self, filter: &Filter) -> Result<ValueList> {
+        let passing = codes_that_pass(&self.chunk, filter)?.ok_or_else(ValueList::none)?.to_codes();
+        let Some(codes) = &self.codes else {
+            return Ok(ValueList { codes: Some(Arc::new(passing)), rows: None, ..self.clone() });
+        };
+        let places: Vec<usize> = passing.iter().filter_map(|code| codes.binary_search(code).ok()).collect();
+        let of_places = |weights: &Arc<Vec<u64>>| Arc::new(places.iter().map(|place| weights[*place]).collect());
+        Ok(ValueList {
+            chunk: Arc::clone(&self.chunk),
+            weights: self.weights.as_ref().map(of_places),
+            codes: Some(Arc::new(places.iter().map(|place| codes[*place]).collect())),
+            rows: None,
+        })
+    }
+
+    fn none() -> Error {
+        Error::internal("a list of values that is none")
     }
 
     /// Values that are in, NULL among them.
     pub(super) fn len(&self) -> usize {
         let all = self.chunk.distinct().unwrap_or_default() + usize::from(self.chunk.null_count() > 0);
-        self.codes.as_ref().map_or(all, Vec::len)
+        self.codes.as_ref().map_or(all, |codes| codes.len())
     }
 
     /// Rows that all values stand for together, where no row was left out.
@@ -111,7 +162,7 @@ impl ValueList {
     pub(super) fn all_values(&self) -> Result<ArrayRef> {
         match &self.codes {
             Some(codes) => self.chunk.values_at(codes),
-            None => listed(&self.chunk)?.ok_or_else(|| Error::internal("a list of values that is none")),
+            None => listed(&self.chunk)?.ok_or_else(ValueList::none),
         }
     }
 
@@ -156,5 +207,31 @@ impl ValueList {
         };
         weights.extend(counts.into_iter().map(u64::from));
         Ok(())
+    }
+}
+
+/// The different ones among codes, ascending, and how many there are of each.
+fn counted(mut codes: Vec<u32>) -> (Vec<u32>, Vec<u64>) {
+    /// Cells that are counted in in the time in which one code is sorted.
+    const CELLS_PER_CODE: usize = 16;
+    let cells = codes.iter().max().map_or(0, |greatest| *greatest as usize + 1);
+    if codes.len() * CELLS_PER_CODE < cells {
+        codes.sort_unstable();
+        return codes.chunk_by(|a, b| a == b).map(|same| (same[0], same.len() as u64)).unzip();
+    }
+    let mut counts = vec![0_u32; cells];
+    codes.iter().for_each(|code| counts[*code as usize] += 1);
+    (0..).zip(counts).filter(|(_, count)| *count > 0).map(|(code, count)| (code, u64::from(count))).unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_counted_however_many_there_are() {
+        assert_eq!(counted(vec![3, 1, 3]), (vec![1, 3], vec![1, 2]));
+        assert_eq!(counted(vec![70_000, 1, 70_000]), (vec![1, 70_000], vec![1, 2]));
+        assert_eq!(counted(Vec::new()), (Vec::new(), Vec::new()));
     }
 }

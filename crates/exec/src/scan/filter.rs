@@ -77,6 +77,13 @@ impl Filter {
         self.conjuncts.is_empty()
     }
 
+    /// Whether no other column decides which rows pass.
+    pub(crate) fn reads_only(&self, column: usize) -> bool {
+        let mut columns = Vec::new();
+        self.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
+        columns.iter().all(|read| *read == column)
+    }
+
     /// The conditions as they were given.
     pub(crate) fn predicates(&self) -> &[Predicate] {
         &self.predicates

@@ -32,8 +32,8 @@ pub(super) struct ListCounts {
 }
 
 impl PartCounts {
-    /// Reads lists that no other worker takes. Of each the `most` most frequent values are wanted.
-    pub(super) fn read(counter: &GroupBy, lists: &Lists, most: usize) -> Result<PartCounts> {
+    /// Reads lists that no other worker takes. Of each that has at least `len_min` values the `most` most frequent ones are wanted.
+    pub(super) fn read(counter: &GroupBy, lists: &Lists, most: usize, len_min: usize) -> Result<PartCounts> {
         let (mut histogram, mut rows, mut of_lists) = (Histogram::default(), Vec::new(), Vec::new());
         let (mut frequent, mut rows_of_frequent) = (Vec::new(), Vec::new());
         let mut read = |list: ValueList| -> Result<()> {
@@ -54,9 +54,11 @@ impl PartCounts {
             let (places, rows) = with_rows(&rows, rows_min);
             let kept = places.into_iter().zip(rows).collect();
             let counts = ListCounts { list, kept, rows_min };
-            let (places, rows) = counts.most_frequent(most);
-            frequent.push(counts.list.values_at(&places)?);
-            rows_of_frequent.extend(rows);
+            if counts.list.len() >= len_min {
+                let (places, rows) = counts.most_frequent(most);
+                frequent.push(counts.list.values_at(&places)?);
+                rows_of_frequent.extend(rows);
+            }
             of_lists.push(counts);
             Ok(())
         };

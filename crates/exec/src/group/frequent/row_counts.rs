@@ -9,12 +9,12 @@ use arrow::error::ArrowError;
 use rowmill_base::{Error, Reservation, Result, SqlType};
 use rowmill_plan::Predicate;
 
-use super::super::rows::{concat, take};
+use super::super::rows::{concat, take, values_where};
 use super::super::texts::is_text;
-use super::super::{GroupBy, Lists, OWNER};
+use super::super::{GroupBy, KnownLists, Lists, OWNER};
 use super::Limits;
 use super::list_counts::{Histogram, ListCounts, PartCounts, greatest};
-use crate::predicate::evaluate;
+use crate::scan::filter::Filter;
 
 /// Bits of a number of parts.
 const PARTS_BITS: u32 = 20;
@@ -22,8 +22,11 @@ const PARTS_BITS: u32 = 20;
 /// The values of a column with their rows, block by block.
 pub(super) struct RowCounts {
     counter: Arc<GroupBy>,
+    /// Whether groups are made of rows, and not of what lists tell.
+    reads_rows: bool,
     lists: Vec<ListCounts>,
-    /// The values of rows that no list has, each once, and their rows.
+    /// The values of rows that no list has, and each once with their rows.
+    loose: Option<ArrayRef>,
     of_loose: Option<Counted>,
     /// How many places of all lists have how many rows.
     histogram: Histogram,
@@ -50,10 +53,12 @@ pub(super) struct Bound {
 
 impl RowCounts {
     /// Those of `counter`, which groups by one column alone and has read `parts`.
-    pub(super) fn new(counter: &Arc<GroupBy>, parts: Vec<PartCounts>) -> Result<RowCounts> {
+    pub(super) fn new(counter: &Arc<GroupBy>, reads_rows: bool, parts: Vec<PartCounts>) -> Result<RowCounts> {
         let mut counts = RowCounts {
             counter: Arc::clone(counter),
+            reads_rows,
             lists: Vec::new(),
+            loose: None,
             of_loose: None,
             histogram: Histogram::default(),
             frequent: Counted::default(),
@@ -71,7 +76,8 @@ impl RowCounts {
         if !loose.is_empty() {
             let values = concat(&loose)?;
             let rows = vec![1; values.len()];
-            let of_loose = counts.counted(vec![values], rows)?;
+            let of_loose = counts.counted(vec![Arc::clone(&values)], rows)?;
+            counts.loose = Some(values);
             counts.histogram.add(&of_loose.rows);
             frequent.extend(of_loose.values.clone());
             rows_of_frequent.extend_from_slice(&of_loose.rows);
@@ -86,18 +92,44 @@ impl RowCounts {
         self.lists.len() + usize::from(self.of_loose.is_some())
     }
 
+    /// All that was read, of which only the values are to be grouped for which `condition` is true.
+    pub(super) fn lists(&self, condition: Option<Predicate>) -> KnownLists {
+        let Lists { source, .. } = self.counter.lists.as_ref().expect("a counter has lists");
+        let with_filter = |condition: Predicate| {
+            let filter = Filter::new(source.table(), vec![condition.clone()]);
+            (condition, filter)
+        };
+        KnownLists {
+            lists: self.lists.iter().map(|counts| counts.list.clone()).collect(),
+            loose: self.loose.clone(),
+            condition: condition.map(with_filter),
+        }
+    }
+
     fn column(&self) -> (usize, &SqlType) {
         let Lists { source, column, .. } = self.counter.lists.as_ref().expect("a counter has lists");
         (*column, &source.table().columns[*column].kind)
     }
 
-    /// `most` values that have more rows than most, going by those that have the most rows in some list. `None` if more than one
-    /// of `share` rows has one of them.
+    /// Whether the groups of so many values, which have so many rows, are found in a part of the time that all take: one in `share`,
+    /// about.
+    fn are_few(&self, values: usize, rows: u64, share: u64) -> bool {
+        /// Values that are decoded with all others in the time in which one is searched in a list.
+        const VALUES_PER_SEARCH: usize = 8;
+        if self.reads_rows {
+            return rows.saturating_mul(share) <= self.histogram.rows_of_all;
+        }
+        let searches = values.saturating_mul(self.lists.len() * VALUES_PER_SEARCH);
+        searches.saturating_mul(share as usize) <= self.histogram.places_with(0)
+    }
+
+    /// `most` values that have more rows than most, going by those that have the most rows in some list. `None` if they take more
+    /// than one of `share` of the time.
     pub(super) fn most_frequent(&self, most: usize, share: u64) -> Result<Option<ArrayRef>> {
         let Counted { values: Some(values), rows } = &self.frequent else { return Ok(None) };
         let places = greatest(rows, most);
         let rows: u64 = places.iter().map(|place| rows[*place as usize]).sum();
-        if rows.saturating_mul(share) > self.histogram.rows_of_all {
+        if !self.are_few(places.len(), rows, share) {
             return Ok(None);
         }
         take(values, &places).map(Some)
@@ -172,7 +204,7 @@ impl RowCounts {
                 rows_at_most += at_most;
             }
         }
-        if places.len() > limits.values_max || rows_at_most * 2 > self.histogram.rows_of_all {
+        if places.len() > limits.values_max || !self.are_few(places.len(), rows_at_most, 2) {
             return Ok(None);
         }
         let values = take(&values, &places)?;
@@ -215,12 +247,6 @@ fn other_values(column: usize, values: &ArrayRef) -> Result<Predicate> {
         0 => Predicate::Or(vec![not_in, is_null]),
         _ => Predicate::And(vec![not_in, is_null]),
     })
-}
-
-/// The values for which a condition is true.
-fn values_where(values: &ArrayRef, condition: &Predicate) -> Result<ArrayRef> {
-    let truth = evaluate(condition, values.len(), &mut |_| Ok(Arc::clone(values)))?;
-    filter(values, &truth).map_err(failed)
 }
 
 fn without_null(values: &ArrayRef) -> Result<ArrayRef> {

@@ -26,12 +26,13 @@ fn skewed(random: &mut StdRng) -> Data {
 }
 
 /// All that may be worth it, and each way out before the end.
-fn limits() -> [Limits; 5] {
-    let all = Limits { rows_min: 1, rows_share: 1, ..Limits::default() };
+fn limits() -> [Limits; 6] {
+    let all = Limits { rows_min: 1, share: 0, values_per_frequent: 0, ..Limits::default() };
     [
         all,
-        Limits { rows_share: 1_000, ..all },
+        Limits { share: 1_000, ..all },
         Limits { values_max: 0, ..all },
+        Limits { values_per_frequent: 4, ..all },
         Limits { numbers_read: (0, 0), texts_read: (0, 0), ..all },
         Limits { numbers_read: (0, 1_000), texts_read: (0, 1_000), ..all },
     ]
@@ -57,11 +58,14 @@ fn the_groups_of_frequent_values_are_those_that_count_most() {
         if random.random() && !distinct {
             group.aggregates.push(aggregate(AggregateFunction::Max, Some((key(1).expr, key(1).kind))));
         }
-        group.predicates.retain(|predicate| {
-            let mut columns = Vec::new();
-            predicate.collect_columns(&mut columns);
-            columns.iter().all(|column| *column == 0)
-        });
+        // Conditions on other columns are worth it where nothing else is read.
+        if group.keys.len() > 1 || distinct || group.aggregates.len() > 1 {
+            group.predicates.retain(|predicate| {
+                let mut columns = Vec::new();
+                predicate.collect_columns(&mut columns);
+                columns.iter().all(|column| *column == 0)
+            });
+        }
         let order = |column| SortKey { column, descending: true, nulls_first: random.random() };
         let keys = [group.keys.len(), 0].map(order).to_vec();
         let mut all = model(&data.rows(), &data, &functions_of(&data, &mut random), &group);

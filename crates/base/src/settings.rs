@@ -1,5 +1,7 @@
 //! The one table of settings: what `SET`, `SHOW` and the documentation know, and what the code reads.
 
+use std::sync::LazyLock;
+
 use crate::{Error, ErrorKind, Result, nearest};
 
 /// How far a setting reaches.
@@ -247,8 +249,10 @@ impl Settings {
 
     /// Threads that one statement works with: the setting, or one per core.
     pub fn threads(&self) -> usize {
+        // Asking the system takes as long as a small query.
+        static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
         match self.number("threads") {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            0 => *CORES,
             threads => threads as usize,
         }
     }

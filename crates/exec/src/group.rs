@@ -75,6 +75,7 @@ use crate::phase::Phase;
 use crate::scan::ScanMetrics;
 use crate::scan::filter::Filter;
 use crate::scan::offered::OfferedFilters;
+use crate::scan::part::Parts;
 
 /// The name of the operator in errors.
 const OWNER: &str = "GROUP BY";
@@ -102,6 +103,8 @@ pub struct GroupRequest {
     pub only_presence: bool,
     /// Rows of a batch at most.
     pub batch_rows: usize,
+    /// Workers that there will be, as far as it is known.
+    pub threads: usize,
     /// Ends the work early; asked once per block, batch and partition.
     pub cancel: Cancel,
     /// Grants the memory.
@@ -119,6 +122,9 @@ pub struct GroupBy {
     /// None of them.
     no_filter: Filter,
     recipe: Recipe,
+    /// Of a table, where rows are read.
+    parts: Parts,
+    /// The next list to be read.
     next_part: AtomicUsize,
     /// Whether some worker has gathered enough for all.
     has_enough: AtomicBool,
@@ -228,6 +234,7 @@ impl GroupBy {
             groups_left: AtomicUsize::new(request.limit.unwrap_or(usize::MAX)),
             top,
             recipe: Recipe { layout, states, partitions, policy, enough },
+            parts: Parts::default(),
             next_part: AtomicUsize::new(0),
             has_enough: AtomicBool::new(false),
             has_empty: AtomicBool::new(false),
@@ -239,6 +246,7 @@ impl GroupBy {
             request,
         };
         group_by.lists = group_by.lists()?;
+        group_by.parts = Parts::new(group_by.cut());
         Ok(group_by)
     }
 
@@ -249,7 +257,10 @@ impl GroupBy {
 
     /// Parts of the source that are gathered one by one; more workers than that have nothing to do.
     pub fn parts(&self) -> usize {
-        self.source.parts()
+        match (&self.source, &self.lists) {
+            (GroupSource::Table(_), None) => self.parts.frames(),
+            _ => self.source.parts(),
+        }
     }
 
     /// A worker's share of the result. All workers together give every group once.

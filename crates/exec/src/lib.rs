@@ -23,6 +23,7 @@ pub mod regexp;
 pub mod scan;
 pub mod share;
 pub mod sort;
+pub mod spin;
 #[cfg(test)]
 mod test_input;
 #[cfg(test)]

@@ -43,6 +43,8 @@ pub struct Environment<'a> {
     pub foreign: &'a BTreeMap<usize, Arc<dyn BatchSource>>,
     /// Rows of a batch at most.
     pub batch_rows: usize,
+    /// Workers that there will be.
+    pub threads: usize,
     /// Ends the work early.
     pub cancel: &'a Cancel,
     /// Grants the memory.
@@ -251,6 +253,7 @@ impl Environment<'_> {
             },
             only_presence: matches!(wish, Wish::Presence),
             batch_rows: self.batch_rows,
+            threads: self.threads,
             cancel: self.cancel.clone(),
             broker,
             metrics: Arc::default(),

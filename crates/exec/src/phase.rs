@@ -11,10 +11,13 @@
 //! failure does the same, and besides tells those that still work to stop.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rowmill_base::{Cancel, Result};
+
+use crate::spin::spin_until;
 
 /// How often who waits asks whether the statement was cancelled.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
@@ -23,6 +26,8 @@ const CANCEL_INTERVAL: Duration = Duration::from_millis(10);
 pub(crate) struct Phase<P, W> {
     progress: Mutex<Progress<P, W>>,
     changed: Condvar,
+    /// How often it changed, for those that wait and do not sleep yet.
+    changes: AtomicU64,
 }
 
 struct Progress<P, W> {
@@ -48,7 +53,7 @@ enum Outcome<W> {
 impl<P, W> Default for Phase<P, W> {
     fn default() -> Self {
         let progress = Progress { working: 0, exhausted: false, parts: Vec::new(), outcome: Outcome::Open };
-        Phase { progress: Mutex::new(progress), changed: Condvar::new() }
+        Phase { progress: Mutex::new(progress), changed: Condvar::new(), changes: AtomicU64::new(0) }
     }
 }
 
@@ -89,12 +94,19 @@ impl<P, W> Phase<P, W> {
             progress.outcome = outcome;
         }
         progress.parts.clear();
+        self.tell();
+    }
+
+    /// Tells those that wait that something changed.
+    fn tell(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
         self.changed.notify_all();
     }
 
     /// Waits until nobody works any more. The first to see it makes the whole. `None` if there is none.
     pub(crate) fn wait(&self, cancel: &Cancel, make: impl FnOnce(Vec<P>) -> Result<W>) -> Result<Option<Arc<W>>> {
         let mut progress = self.progress.lock();
+        let mut has_spun = false;
         loop {
             match &progress.outcome {
                 Outcome::Whole(whole) => return Ok(Some(Arc::clone(whole))),
@@ -102,6 +114,12 @@ impl<P, W> Phase<P, W> {
                 Outcome::Open if progress.working == 0 && progress.exhausted => break,
                 Outcome::Open | Outcome::Making => {
                     cancel.check()?;
+                    if !std::mem::replace(&mut has_spun, true) {
+                        let seen = self.changes.load(Ordering::Acquire);
+                        let has_changed = || self.changes.load(Ordering::Acquire) != seen;
+                        MutexGuard::unlocked(&mut progress, || spin_until(has_changed));
+                        continue;
+                    }
                     self.changed.wait_for(&mut progress, CANCEL_INTERVAL);
                 }
             }
@@ -167,7 +185,7 @@ impl<P, W> Drop for Turn<P, W> {
         if !self.left && matches!(progress.outcome, Outcome::Open) {
             progress.outcome = Outcome::Cut;
         }
-        self.phase.changed.notify_all();
+        self.phase.tell();
     }
 }
 

@@ -6,14 +6,15 @@
 //! start another query first.
 
 use std::collections::VecDeque;
-use std::hint::spin_loop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Error, ErrorKind, Result};
+
+use crate::spin::spin_until;
 
 /// How long a thread stays without a job.
 const IDLE_MAX: Duration = Duration::from_secs(10);
@@ -26,7 +27,6 @@ pub struct Workers {
     name: &'static str,
     stack_bytes: usize,
     on_start: fn(),
-    spin_us: AtomicU64,
     /// The desks of threads without a job, those that wait shortest last.
     idle: Mutex<VecDeque<Arc<Desk>>>,
 }
@@ -48,12 +48,7 @@ impl std::fmt::Debug for Desk {
 impl Workers {
     /// A pool without threads. Those it starts have this name and stack, and call `on_start` first.
     pub const fn new(name: &'static str, stack_bytes: usize, on_start: fn()) -> Workers {
-        Workers { name, stack_bytes, on_start, spin_us: AtomicU64::new(50), idle: Mutex::new(VecDeque::new()) }
-    }
-
-    /// Sets for how long threads spin before they sleep.
-    pub fn set_spin_us(&self, spin_us: u64) {
-        self.spin_us.store(spin_us, Ordering::Relaxed);
+        Workers { name, stack_bytes, on_start, idle: Mutex::new(VecDeque::new()) }
     }
 
     /// Has a thread do `job`, which must not panic.
@@ -81,10 +76,7 @@ impl Workers {
     fn next_job(&self) -> Option<Job> {
         let desk = Arc::new(Desk::default());
         self.idle.lock().push_back(Arc::clone(&desk));
-        let (waiting, spin) = (Instant::now(), Duration::from_micros(self.spin_us.load(Ordering::Relaxed)));
-        while !desk.called.load(Ordering::Acquire) && waiting.elapsed() < spin {
-            spin_loop();
-        }
+        spin_until(|| desk.called.load(Ordering::Acquire));
         let mut job = desk.job.lock();
         loop {
             if job.is_some() {
@@ -109,6 +101,7 @@ impl Workers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spin::set_spin_us;
     use std::sync::mpsc::channel;
 
     static WORKERS: Workers = Workers::new("test", 1 << 20, || {});
@@ -116,7 +109,7 @@ mod tests {
     #[test]
     fn every_job_runs_even_if_all_wait_for_each_other() {
         for round in 0..50_u64 {
-            WORKERS.set_spin_us(round % 2 * 100);
+            set_spin_us(round % 2 * 100);
             let barrier = Arc::new(std::sync::Barrier::new(5));
             let (done, results) = channel();
             for number in 0..5 {

@@ -37,6 +37,7 @@ fn group(source: impl Into<GroupSource>, keys: &[(usize, usize)], summed: usize)
         limit: None,
         only_presence: false,
         batch_rows: BATCH_ROWS,
+        threads: 2,
         cancel: Cancel::new(),
         broker: Broker::new(8 << 30),
         metrics: Arc::default(),

@@ -263,7 +263,7 @@ impl Notes<'_> {
             return Ok(());
         }
         let all = BlockFilters::default();
-        let rows = Rows::of_block(table, &request.functions, block, (filter, &all), columns, &metrics.reads)?;
+        let rows = Rows::of_block(table, &request.functions, block, (filter, all), columns, &metrics.reads)?;
         if is_whole && let Some(codes) = rows.codes(*column)? {
             add(&metrics.rows_selected, block.rows());
             return self.add_pairs(&rows, Ranks::List(list_of(block, table, *column, &metrics.reads)?), &codes);

@@ -54,7 +54,8 @@ pub(super) struct Limits {
     /// Values of each list of which the rows are put together to find the most frequent ones of all.
     pub(super) numbers_frequent: usize,
     pub(super) texts_frequent: usize,
-    /// Of a list with fewer values for each that is wanted none is read before others: it would be most of them.
+    /// Of a list with fewer values for each that is wanted none is read before others: it would be most of them. That is, where
+    /// rows do not matter.
     pub(super) values_per_frequent: usize,
     /// Places in lists whose values are read, as long as that is next to nothing, and at most: of numbers, and of texts, which
     /// take longer.
@@ -202,7 +203,8 @@ impl Frequent {
         let kind = &self.table.table().columns[lists.column].kind;
         let more = if is_text(&kind.arrow()) { self.limits.texts_frequent } else { self.limits.numbers_frequent };
         let most = self.groups.max(more);
-        let read = || PartCounts::read(&self.counter, lists, most, most * self.limits.values_per_frequent);
+        let len_min = if self.reads_key_alone { most * self.limits.values_per_frequent } else { 0 };
+        let read = || PartCounts::read(&self.counter, lists, most, len_min);
         self.counting.run(self.cancel(), read, |parts| {
             let Some(counts) = if_memory_lasts(RowCounts::new(&self.counter, !self.reads_key_alone, parts))? else {
                 return Ok(First::All((self.group)(&self.table, self.request.clone())?));

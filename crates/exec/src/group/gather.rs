@@ -35,6 +35,8 @@ pub(super) struct Policy {
     pub(super) rows_per_group_min: usize,
     /// Rows that pass it by when they are fewer.
     pub(super) rows_past_table: usize,
+    /// Rows of a slice of a block at least.
+    pub(super) slice_rows_min: usize,
     /// Bytes of a range of values of which the groups are found by themselves; without, ranges are not grouped.
     pub(super) range_bytes: Option<usize>,
 }
@@ -50,6 +52,9 @@ impl Policy {
     /// So few that little data has several ranges.
     const RANGE_BYTES_FORCED: usize = 1 << 7;
 
+    /// With fewer rows, finding groups in each slice again takes longer than it spares.
+    const SLICE_ROWS_MIN: usize = 1 << 16;
+
     /// Words of a log that is put into partitions, with the groups of the table.
     const LOG_WORDS_MAX: usize = 1 << 20;
 
@@ -61,7 +66,8 @@ impl Policy {
             Some(GroupWay::SmallTable) => (4, 0, Some(Policy::RANGE_BYTES_FORCED)),
             Some(GroupWay::PastTable) => (0, 2, None),
         };
-        Policy { groups_max, rows_per_group_min, rows_past_table: 1 << 20, range_bytes }
+        let slice_rows_min = if forced().group.is_some() { 1 } else { Policy::SLICE_ROWS_MIN };
+        Policy { groups_max, rows_per_group_min, rows_past_table: 1 << 20, slice_rows_min, range_bytes }
     }
 }
 

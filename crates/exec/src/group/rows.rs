@@ -3,6 +3,7 @@
 //! Where everything that a query reads of a block is one column with a value list, the list itself is the rows: each
 //! value stands for as many rows as have it, and no row is touched.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
@@ -20,7 +21,8 @@ use crate::predicate::evaluate;
 use crate::scan::block_state::BlockState;
 use crate::scan::filter::Filter;
 use crate::scan::offered::{BlockFilters, OfferedFilters};
-use crate::scan::{cut, live_rows, positions_of, rows_of_run};
+use crate::scan::part::SharedBlock;
+use crate::scan::{FRAME_ROWS_MAX, cut, live_rows, positions_of, rows_of_run};
 
 /// Rows that a function is asked for at once.
 const ROWS_PER_PIECE: usize = 1 << 13;
@@ -36,7 +38,7 @@ pub(super) struct Values {
 
 /// Where rows come from.
 enum Origin<'a> {
-    Block(BlockState, &'a TableDef),
+    Block(Arc<SharedBlock>, &'a TableDef),
     /// The distinct values of a column stand for the rows.
     List {
         column: usize,
@@ -62,8 +64,8 @@ struct Words<'a> {
 pub(super) struct Rows<'a> {
     functions: &'a [Arc<dyn VectorFunction>],
     origin: Origin<'a>,
-    /// Rows before any was left out.
-    total: usize,
+    /// Where they are, any that were left out among them.
+    range: Range<usize>,
     /// The rows that are in, ascending, where not all are.
     positions: Option<Vec<u32>>,
     /// How many rows each row stands for; one each without.
@@ -77,7 +79,7 @@ impl<'a> Rows<'a> {
         table: &'a TableDef,
         functions: &'a [Arc<dyn VectorFunction>],
         block: &Arc<Block>,
-        (filter, offered): (&Filter, &BlockFilters),
+        (filter, offered): (&Filter, BlockFilters),
         columns: &[usize],
         reads: &Arc<ReadMeter>,
     ) -> Result<Rows<'a>> {
@@ -87,22 +89,36 @@ impl<'a> Rows<'a> {
             return Ok(rows);
         }
         let state = BlockState::new(block, table, filter, reads);
-        let mut positions = Vec::new();
-        if filter.is_empty() && offered.is_empty() && block.live_rows() == block.rows() {
-            let origin = Origin::Block(state, table);
-            return Ok(Rows { functions, origin, total: block.rows(), positions: None, weights: None });
-        }
-        if offered.may_hold(table, &state, block.live_rows())? {
-            for frame in cut(block.rows()) {
-                let mut mask = live_rows(&frame, block.deleted());
-                state.filter(table, filter, &mut mask)?;
-                offered.keep(table, &state, &mut mask)?;
-                positions.extend(mask.positions());
+        let shared = Arc::new(SharedBlock { state, filters: offered });
+        Rows::of_slice(table, functions, shared, filter, 0..block.rows())
+    }
+
+    /// The same of a slice of a block's rows.
+    pub(super) fn of_slice(
+        table: &'a TableDef,
+        functions: &'a [Arc<dyn VectorFunction>],
+        shared: Arc<SharedBlock>,
+        filter: &Filter,
+        range: Range<usize>,
+    ) -> Result<Rows<'a>> {
+        let SharedBlock { state, filters } = &*shared;
+        let deleted = state.block().deleted();
+        let positions = match filter.is_empty() && filters.is_empty() && deleted.is_none() {
+            true => None,
+            false => {
+                let mut positions = Vec::new();
+                if filters.may_hold(table, state, range.len())? {
+                    for frame in cut(range.clone(), FRAME_ROWS_MAX) {
+                        let mut mask = live_rows(&frame, deleted);
+                        state.filter(table, filter, &mut mask)?;
+                        filters.keep(table, state, &mut mask)?;
+                        positions.extend(mask.positions());
+                    }
+                }
+                Some(positions).filter(|positions| positions.len() < range.len())
             }
-        }
-        let positions = Some(positions).filter(|positions| positions.len() < block.rows());
-        let origin = Origin::Block(state, table);
-        Ok(Rows { functions, origin, total: block.rows(), positions, weights: None })
+        };
+        Ok(Rows { functions, origin: Origin::Block(shared, table), range, positions, weights: None })
     }
 
     /// The values of the one column that is asked for, if its chunk has a list of them.
@@ -123,9 +139,9 @@ impl<'a> Rows<'a> {
             let found = weights.iter().sum::<u64>();
             return Err(Error::corrupt(format!("the values of a column are those of {found} rows, not of {rows}")));
         }
-        let total = list.len();
+        let range = 0..list.len();
         let origin = Origin::List { column, list: Box::new(list) };
-        Ok(Some(Rows { functions, origin, total, positions: None, weights: Some(weights) }))
+        Ok(Some(Rows { functions, origin, range, positions: None, weights: Some(weights) }))
     }
 
     /// The values of the one column that is read, each of which stands for so many rows.
@@ -135,9 +151,9 @@ impl<'a> Rows<'a> {
         values: ArrayRef,
         weights: Vec<u64>,
     ) -> Rows<'a> {
-        let total = values.len();
+        let range = 0..values.len();
         let origin = Origin::Values { column, values };
-        Rows { functions, origin, total, positions: None, weights: Some(weights) }
+        Rows { functions, origin, range, positions: None, weights: Some(weights) }
     }
 
     /// The rows of an open run that are not deleted and pass `filter`, less those that filters of joins leave out.
@@ -152,13 +168,13 @@ impl<'a> Rows<'a> {
         offered.keep_of_run(table, run, &mut mask)?;
         let positions = positions_of(&mask);
         let origin = Origin::Run(run, table);
-        Ok(Rows { functions, origin, total: run.rows(), positions, weights: None })
+        Ok(Rows { functions, origin, range: 0..run.rows(), positions, weights: None })
     }
 
     /// The rows of a batch.
     pub(super) fn of_batch(functions: &'a [Arc<dyn VectorFunction>], batch: &'a RecordBatch) -> Rows<'a> {
         let origin = Origin::Batch(batch);
-        Rows { functions, origin, total: batch.num_rows(), positions: None, weights: None }
+        Rows { functions, origin, range: 0..batch.num_rows(), positions: None, weights: None }
     }
 
     /// Whether some columns may come as codes, so that finding groups by those spares work.
@@ -168,21 +184,25 @@ impl<'a> Rows<'a> {
 
     /// Rows that are in.
     pub(super) fn len(&self) -> usize {
-        self.positions.as_ref().map_or(self.total, Vec::len)
+        self.positions.as_ref().map_or(self.range.len(), Vec::len)
     }
 
     /// Whether none of the rows of a block was left out, so that each value of its lists has a row.
     pub(super) fn is_whole(&self) -> bool {
-        self.is_block() && self.positions.is_none()
+        let is_slice = match &self.origin {
+            Origin::Block(shared, _) => self.range != (0..shared.state.block().rows()),
+            _ => false,
+        };
+        self.is_block() && self.positions.is_none() && !is_slice
     }
 
     /// The code of each row of a block of which none was left out, if the column has a value list, which is not read.
     pub(super) fn codes(&self, column: usize) -> Result<Option<Vec<u32>>> {
-        let Origin::Block(state, table) = &self.origin else { return Ok(None) };
-        match state.chunk(table, column)?.filter(|chunk| chunk.has_values() && self.is_whole()) {
+        let Origin::Block(shared, table) = &self.origin else { return Ok(None) };
+        match shared.state.chunk(table, column)?.filter(|chunk| chunk.has_values() && self.is_whole()) {
             Some(chunk) => {
-                let mut codes = Vec::with_capacity(self.total);
-                chunk.codes(0..self.total, &mut codes)?;
+                let mut codes = Vec::with_capacity(self.len());
+                chunk.codes(self.range.clone(), &mut codes)?;
                 Ok(Some(codes))
             }
             None => Ok(None),
@@ -219,7 +239,8 @@ impl<'a> Rows<'a> {
             Origin::Run(run, table) => {
                 Ok(Values { values: self.pick(&run.values(table, column)?)?, codes: None, is_list: false })
             }
-            Origin::Block(state, table) => {
+            Origin::Block(shared, table) => {
+                let state = &shared.state;
                 let chunk = state.chunk(table, column)?;
                 if let (Some(chunk), Some(positions)) = (chunk, &self.positions)
                     && positions.len() < chunk.distinct().unwrap_or_default()
@@ -234,7 +255,7 @@ impl<'a> Rows<'a> {
                 }
                 let values = match &self.positions {
                     Some(positions) => state.take(table, column, positions)?,
-                    None => state.read(table, column, 0..self.total)?,
+                    None => state.read(table, column, self.range.clone())?,
                 };
                 Ok(Values { values, codes: None, is_list: false })
             }
@@ -299,7 +320,7 @@ impl<'a> Rows<'a> {
                 piece.clear();
                 match &self.positions {
                     Some(positions) => chunk.take_integers(&positions[rows.clone()], piece)?,
-                    None => chunk.integers(rows.clone(), piece)?,
+                    None => chunk.integers(self.range.start + rows.start..self.range.start + rows.end, piece)?,
                 }
             }
             for words in found.iter_mut().flatten() {
@@ -312,7 +333,7 @@ impl<'a> Rows<'a> {
     }
 
     fn words_of(&self, expr: &Expr) -> Result<Option<Words<'_>>> {
-        let Origin::Block(state, table) = &self.origin else { return Ok(None) };
+        let Origin::Block(shared, table) = &self.origin else { return Ok(None) };
         let (columns, arithmetic) = match expr {
             Expr::Column(column) => (std::slice::from_ref(column), &Arithmetic::Column(0)),
             Expr::Function(function) => {
@@ -323,7 +344,7 @@ impl<'a> Rows<'a> {
         };
         let mut read = Vec::with_capacity(columns.len());
         for column in columns {
-            match state.chunk(table, *column)? {
+            match shared.state.chunk(table, *column)? {
                 Some(chunk) if !chunk.has_values() || columns.len() > 1 => read.push((*column, chunk)),
                 _ => return Ok(None),
             }
@@ -333,8 +354,8 @@ impl<'a> Rows<'a> {
 
     /// The lengths of listed texts; `None` where there is no list, or few of its texts have rows that are in.
     fn lengths(&self, column: usize, unit: LengthUnit, kind: &DataType) -> Result<Option<Values>> {
-        let Origin::Block(state, table) = &self.origin else { return Ok(None) };
-        let Some(chunk) = state.chunk(table, column)? else { return Ok(None) };
+        let Origin::Block(shared, table) = &self.origin else { return Ok(None) };
+        let Some(chunk) = shared.state.chunk(table, column)? else { return Ok(None) };
         if self.positions.as_ref().is_some_and(|positions| positions.len() < chunk.distinct().unwrap_or_default()) {
             return Ok(None);
         }
@@ -350,7 +371,7 @@ impl<'a> Rows<'a> {
         let mut codes = Vec::with_capacity(self.len());
         match &self.positions {
             Some(positions) => chunk.take_codes(positions, &mut codes)?,
-            None => chunk.codes(0..self.total, &mut codes)?,
+            None => chunk.codes(self.range.clone(), &mut codes)?,
         }
         Ok(codes)
     }

@@ -1,5 +1,6 @@
 //! Where the rows of a grouping come from, and how a worker takes them.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +8,7 @@ use arrow::array::ArrayRef;
 use rowmill_base::Result;
 use rowmill_plan::Expr;
 use rowmill_storage::chunk::Verdict;
-use rowmill_storage::{Block, TableDef, TableSource};
+use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 
 use super::gather::Gatherer;
 use super::layout::KeyColumn;
@@ -15,9 +16,11 @@ use super::rows::{Rows, by_row, values_where};
 use super::value_list::ValueList;
 use super::{GroupBy, KnownLists, Lists};
 use crate::batch::BatchSource;
-use crate::scan::block_state::verdict;
+use crate::scan::block_state::{BlockState, verdict};
+use crate::scan::cut;
 use crate::scan::filter::Filter;
 use crate::scan::offered::BlockFilters;
+use crate::scan::part::{Origin, Part, SharedBlock};
 
 /// Of the rows of a column that is grouped range by range, one of so many at most is in no list.
 const LOOSE_SHARE: usize = 16;
@@ -93,30 +96,58 @@ impl GroupBy {
     }
 
     fn read_table(&self, source: &dyn TableSource, gatherer: &mut Gatherer<'_>) -> Result<()> {
-        let (blocks, runs) = (source.blocks(), source.runs());
         let functions = &self.request.functions;
-        let columns = self.columns_grouped();
+        let mut columns = self.columns_grouped();
+        if columns.is_empty() {
+            self.filter.predicates().iter().for_each(|predicate| predicate.collect_columns(&mut columns));
+            columns.sort_unstable();
+            columns.dedup();
+        }
+        let mut own = None;
         let mut has_read = false;
         loop {
             self.request.cancel.check()?;
             if self.has_enough(gatherer) {
                 return Ok(());
             }
-            let part = self.next_part.fetch_add(1, Ordering::AcqRel);
-            if part < blocks.len() + runs.len() && !std::mem::replace(&mut has_read, true) {
+            let Some((part, frame)) = self.parts.next(&mut own) else { return Ok(()) };
+            if !std::mem::replace(&mut has_read, true) {
                 add(&self.request.metrics.workers, 1);
             }
-            if let Some(block) = blocks.get(part) {
-                self.read_block(source, block, &columns, gatherer)?;
-            } else if let Some(run) = runs.get(part - blocks.len()) {
-                add(&self.request.metrics.rows_read, run.live_rows());
-                let rows = Rows::of_run(source.table(), functions, run, &self.filter, &self.offered)?;
-                add(&self.request.metrics.rows_selected, rows.len());
-                gatherer.add(&rows)?;
-            } else {
-                return Ok(());
+            match part.origin {
+                Origin::Block(block) => {
+                    self.read_block(source, &source.blocks()[block], part, frame, &columns, gatherer)?
+                }
+                Origin::Run(run) => {
+                    let run = &source.runs()[run];
+                    add(&self.request.metrics.rows_read, run.live_rows());
+                    let rows = Rows::of_run(source.table(), functions, run, &self.filter, &self.offered)?;
+                    add(&self.request.metrics.rows_selected, rows.len());
+                    gatherer.add(&rows)?;
+                }
             }
         }
+    }
+
+    /// What workers take one by one: blocks, or slices of them where there are few blocks.
+    pub(super) fn cut(&self) -> Vec<Part> {
+        let GroupSource::Table(source) = &self.source else { return Vec::new() };
+        let (blocks, runs) = (source.blocks(), source.runs());
+        let slice_rows_min = self.recipe.policy.slice_rows_min;
+        let columns = self.columns_grouped();
+        // What lists tell of one column they tell of a block as a whole.
+        let has_keys = !self.request.group.keys.is_empty();
+        let is_by_lists = columns.len() == 1 || !has_keys && self.filter.is_empty();
+        // Adding to one group takes less time.
+        let slice_rows_min = if has_keys { slice_rows_min } else { 2 * slice_rows_min };
+        let slices = if is_by_lists { 1 } else { slices(blocks.len(), self.request.threads) };
+        let of_block = |(number, block): (usize, &Arc<Block>)| {
+            let rows_max = block.rows().div_ceil(slices).max(slice_rows_min);
+            Part::new(Origin::Block(number), cut(0..block.rows(), rows_max.next_multiple_of(1024)))
+        };
+        let of_run =
+            |(number, run): (usize, &Arc<OpenRun>)| Part::new(Origin::Run(number), std::iter::once(0..run.rows()));
+        blocks.iter().enumerate().map(of_block).chain(runs.iter().enumerate().map(of_run)).collect()
     }
 
     /// Whether this worker or another one has gathered enough.
@@ -170,12 +201,12 @@ impl GroupBy {
                 add(&self.request.metrics.workers, 1);
             }
             if let Some(block) = source.blocks().get(part) {
-                let Some(filter) = self.filter_of(table, block)? else { continue };
+                let Some(filter) = self.filter_of(table, block, 0..block.rows())? else { continue };
                 match ValueList::of_block(table, block, filter, *column, reads)? {
                     Some(list) => take(list)?,
                     None => {
                         let all = BlockFilters::default();
-                        let rows = Rows::of_block(table, functions, block, (filter, &all), &[*column], reads)?;
+                        let rows = Rows::of_block(table, functions, block, (filter, all), &[*column], reads)?;
                         loose.push(by_row(rows.values(Expr::Column(*column))?)?);
                     }
                 }
@@ -209,18 +240,25 @@ impl GroupBy {
         }
     }
 
-    /// What of the filter has to be asked of a block's rows; `None` if none of them passes.
-    fn filter_of(&self, table: &TableDef, block: &Block) -> Result<Option<&Filter>> {
-        add(&self.request.metrics.rows_read, block.live_rows());
+    /// What of the filter has to be asked of a block's rows, those of `frame`; `None` if none of them passes.
+    fn filter_of(&self, table: &TableDef, block: &Block, frame: Range<usize>) -> Result<Option<&Filter>> {
+        let metrics = &self.request.metrics;
+        let count = |counter: &AtomicU64, count: usize| {
+            // A block is counted with its first frame.
+            if frame.start == 0 {
+                add(counter, count);
+            }
+        };
+        count(&metrics.rows_read, block.live_rows());
         let verdict = match block.live_rows() {
             0 => Verdict::Nothing,
             _ => verdict(block, table, &self.filter)?,
         };
         if verdict == Verdict::Nothing {
-            add(&self.request.metrics.blocks_skipped, 1);
+            count(&metrics.blocks_skipped, 1);
             return Ok(None);
         }
-        add(&self.request.metrics.blocks_read, 1);
+        count(&metrics.blocks_read, 1);
         // What is true of every row need not be asked of any.
         Ok(Some(if verdict == Verdict::Everything { &self.no_filter } else { &self.filter }))
     }
@@ -229,17 +267,29 @@ impl GroupBy {
         &self,
         source: &dyn TableSource,
         block: &Arc<Block>,
+        part: &Part,
+        frame: Range<usize>,
         columns: &[usize],
         gatherer: &mut Gatherer<'_>,
     ) -> Result<()> {
         let table = &**source.table();
-        let Some(filter) = self.filter_of(table, block)? else { return Ok(()) };
-        if self.request.group.keys.is_empty() && filter.is_empty() {
+        let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
+        let Some(filter) = self.filter_of(table, block, frame.clone())? else { return Ok(()) };
+        let is_whole = frame == (0..block.rows());
+        if is_whole && self.request.group.keys.is_empty() && filter.is_empty() {
             add(&self.request.metrics.rows_selected, block.live_rows());
             return self.read_column_by_column(source, block, gatherer);
         }
-        let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
-        let rows = Rows::of_block(table, functions, block, (filter, &self.offered.of_block()), columns, reads)?;
+        let rows = match is_whole {
+            true => Rows::of_block(table, functions, block, (filter, self.offered.of_block()), columns, reads)?,
+            false => {
+                let begin = || SharedBlock {
+                    state: BlockState::new(block, table, filter, reads),
+                    filters: self.offered.of_block(),
+                };
+                Rows::of_slice(table, functions, part.enter(begin).share(), filter, frame)?
+            }
+        };
         add(&self.request.metrics.rows_selected, rows.len());
         gatherer.add(&rows)
     }
@@ -262,7 +312,7 @@ impl GroupBy {
         }
         for columns in read {
             let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
-            let all = (&Filter::default(), &BlockFilters::default());
+            let all = (&Filter::default(), BlockFilters::default());
             let rows = Rows::of_block(source.table(), functions, block, all, &columns, reads)?;
             for part in (0..states.parts()).filter(|part| columns_of(*part) == columns) {
                 let inputs = states.inputs(&rows, part..part + 1)?;
@@ -295,6 +345,35 @@ impl GroupBy {
     }
 }
 
+/// Slices that blocks are cut into so that no worker has much more to do than others: as few as that, for what is computed once
+/// per value of a block is computed once per slice then.
+fn slices(blocks: usize, workers: usize) -> usize {
+    /// The rounds that there are, by those that there were if all workers were busy in the last one, at most.
+    const IDLE_MAX: f64 = 1.15;
+    let is_even = |slices: &usize| {
+        let parts = slices * blocks;
+        (parts.next_multiple_of(workers) as f64) < IDLE_MAX * parts as f64
+    };
+    match workers > 1 && blocks > 0 {
+        true => (1..workers).find(is_even).unwrap_or(workers),
+        false => 1,
+    }
+}
+
 pub(super) fn add(counter: &AtomicU64, count: usize) {
     counter.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_cut_where_workers_would_wait() {
+        let cases =
+            [((0, 4), 1), ((1, 1), 1), ((1, 2), 2), ((1, 7), 7), ((2, 2), 1), ((3, 2), 2), ((19, 2), 1), ((19, 16), 3)];
+        for ((blocks, workers), expected) in cases {
+            assert_eq!(slices(blocks, workers), expected, "{blocks} blocks, {workers} workers");
+        }
+    }
 }

@@ -567,6 +567,8 @@ fn request(group: Group, functions: Vec<Arc<dyn VectorFunction>>) -> GroupReques
         limit: None,
         only_presence: false,
         batch_rows: 3,
+        // More than there are blocks, often.
+        threads: 7,
         cancel,
         broker,
         metrics: Arc::default(),
@@ -615,7 +617,7 @@ fn run_source(
 /// Tables of no use, of little, and of great use.
 fn policies() -> [Option<Policy>; 4] {
     let policy = |groups_max, rows_per_group_min, range_bytes| {
-        Some(Policy { groups_max, rows_per_group_min, rows_past_table: 5_000, range_bytes })
+        Some(Policy { groups_max, rows_per_group_min, rows_past_table: 5_000, slice_rows_min: 1, range_bytes })
     };
     [None, policy(0, 2, Some(100)), policy(100, 2, Some(5_000)), policy(usize::MAX, 0, None)]
 }

@@ -11,7 +11,7 @@ use rowmill_storage::{Block, TableDef};
 use super::rows::{listed, take};
 use crate::scan::block_state::{BlockState, codes_that_pass};
 use crate::scan::filter::Filter;
-use crate::scan::{cut, live_rows};
+use crate::scan::{FRAME_ROWS_MAX, cut, live_rows};
 
 /// Values that are picked out of a range cost as much as so many that are decoded one behind the other.
 const PICK_COST: usize = 8;
@@ -85,7 +85,7 @@ impl ValueList {
     ) -> Result<ValueList> {
         let state = BlockState::new(block, table, filter, reads);
         let mut of_rows = Vec::new();
-        for frame in cut(block.rows()) {
+        for frame in cut(0..block.rows(), FRAME_ROWS_MAX) {
             let mut mask = live_rows(&frame, block.deleted());
             state.filter(table, filter, &mut mask)?;
             match mask.is_full() {

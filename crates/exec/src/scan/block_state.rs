@@ -89,6 +89,11 @@ impl BlockState {
         self
     }
 
+    /// What it is the state of.
+    pub(crate) fn block(&self) -> &Block {
+        &self.block
+    }
+
     fn column(&self, table: &TableDef, index: usize) -> Result<&Column> {
         if let Some(column) = self.columns[index].get() {
             return Ok(column);

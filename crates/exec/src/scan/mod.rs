@@ -1,15 +1,13 @@
 //! Scans of one table: page frames, filters that skip, and columns that are read only for the rows that pass.
 //!
-//! A scan cuts the table into page frames, slices of a block's rows or of an open run, that any number of cursors share. A
-//! cursor takes all frames of one block before it goes on to the next, so that no two of them wait for the same value list;
-//! when no block is left that nobody has begun it helps with the others. For each frame, in this order: zone maps settle
-//! the whole block; value lists settle a conjunct once per distinct value; codes or rows select positions; and only then
-//! are the wanted columns read, for the selected positions alone.
+//! A scan cuts the table into page frames, slices of a block's rows or of an open run, that any number of cursors share
+//! (part.rs). For each frame, in this order: zone maps settle the whole block; value lists settle a conjunct once per distinct
+//! value; codes or rows select positions; and only then are the wanted columns read, for the selected positions alone.
 
 pub(crate) mod block_state;
 pub(crate) mod filter;
 pub(crate) mod offered;
-mod part;
+pub(crate) mod part;
 #[cfg(test)]
 mod tests;
 mod top;
@@ -30,15 +28,15 @@ use rowmill_storage::{Block, OpenRun, RowMask, RowNumbers, TableDef, TableSource
 use self::block_state::{BlockState, selected, verdict};
 use self::filter::Filter;
 use self::offered::OfferedFilters;
-use self::part::{Origin, Part, SharedBlock};
+use self::part::{Origin, Part, Parts, SharedBlock};
 use self::top::Top;
 pub use self::top::{TopKey, TopRequest};
 use crate::batch::{BatchSource, Batches};
 use crate::key_filter::KeyFilter;
 use crate::predicate::evaluate;
 
-/// Rows of a page frame at most. A multiple of the 1,024 values that are packed together.
-const FRAME_ROWS_MAX: usize = 1 << 16;
+/// Rows of a page frame at most.
+pub(crate) const FRAME_ROWS_MAX: usize = 1 << 16;
 
 /// The name of the column of row numbers, which no table can have.
 pub const ROW_NUMBER_COLUMN: &str = "\u{0}row";
@@ -87,9 +85,7 @@ pub struct TableScan {
     top: Option<Top>,
     offered: OfferedFilters,
     schema: SchemaRef,
-    parts: Vec<Part>,
-    /// The first part that no cursor has begun.
-    next_part: AtomicUsize,
+    parts: Parts,
     /// Rows that may still be produced.
     rows_left: AtomicUsize,
     metrics: Arc<ScanMetrics>,
@@ -116,13 +112,13 @@ impl TableScan {
         for (index, block) in blocks {
             request.cancel.check()?;
             if block.live_rows() > 0 && verdict(block, &table, &filter)? != Verdict::Nothing {
-                parts.push(Part::new(Origin::Block(index), block.rows()));
+                parts.push(Part::new(Origin::Block(index), cut(0..block.rows(), FRAME_ROWS_MAX)));
             }
         }
         add(&metrics.blocks_read, parts.len() as u64);
         add(&metrics.blocks_skipped, (source.blocks().len() - parts.len()) as u64);
         for (index, run) in source.runs().iter().enumerate() {
-            parts.push(Part::new(Origin::Run(index), run.rows()));
+            parts.push(Part::new(Origin::Run(index), cut(0..run.rows(), FRAME_ROWS_MAX)));
         }
         let schema = output_schema(&table, &request);
         let rows_left = AtomicUsize::new(request.limit.unwrap_or(usize::MAX));
@@ -133,8 +129,7 @@ impl TableScan {
             top,
             offered: OfferedFilters::default(),
             schema,
-            parts,
-            next_part: AtomicUsize::new(0),
+            parts: Parts::new(parts),
             rows_left,
             metrics: Arc::new(metrics),
         }))
@@ -152,7 +147,7 @@ impl TableScan {
 
     /// Frames to be read; more cursors than that have nothing to do.
     pub fn frames(&self) -> usize {
-        self.parts.iter().map(Part::frames).sum()
+        self.parts.frames()
     }
 
     /// A worker's view of the scan. Every batch goes to exactly one cursor.
@@ -164,26 +159,15 @@ impl TableScan {
         self.source.table()
     }
 
-    /// A part for a cursor that has none: one that nobody has begun, or else one that has frames left.
-    fn part(&self) -> Option<usize> {
-        let begun = self.next_part.fetch_add(1, Ordering::Relaxed);
-        // What was begun last has most left.
-        (begun < self.parts.len()).then_some(begun).or_else(|| self.parts.iter().rposition(Part::has_frames))
-    }
-
     fn read_frame(&self, part: &Part, rows: Range<usize>) -> Result<Option<RecordBatch>> {
         self.request.cancel.check()?;
         match part.origin {
             Origin::Block(block) => {
                 let shared = part.enter(|| SharedBlock { state: self.begin(block), filters: self.offered.of_block() });
-                let batch = match self.may_hold(block, &shared, rows.len()) {
-                    Ok(true) => self.read_block(&self.source.blocks()[block], &shared, rows),
-                    Ok(false) => Ok(None),
-                    Err(error) => Err(error),
-                };
-                drop(shared);
-                part.leave();
-                batch
+                match self.may_hold(block, &shared, rows.len())? {
+                    true => self.read_block(&self.source.blocks()[block], &shared, rows),
+                    false => Ok(None),
+                }
             }
             Origin::Run(run) => self.read_run(&self.source.runs()[run], rows),
         }
@@ -325,11 +309,13 @@ fn add(counter: &AtomicU64, count: u64) {
     counter.fetch_add(count, Ordering::Relaxed);
 }
 
-/// Cuts `rows` rows into frames of like size.
-pub(crate) fn cut(rows: usize) -> impl Iterator<Item = Range<usize>> {
-    let frames = rows.div_ceil(FRAME_ROWS_MAX).max(1);
-    let frame_rows = rows.div_ceil(frames).next_multiple_of(1024).max(1);
-    (0..rows).step_by(frame_rows).map(move |start| start..(start + frame_rows).min(rows))
+/// Cuts rows into frames of like size, of `rows_max` rows at most. That is to be a multiple of the 1,024 values that are packed
+/// together, or fewer.
+pub(crate) fn cut(rows: Range<usize>, rows_max: usize) -> impl Iterator<Item = Range<usize>> {
+    let frames = rows.len().div_ceil(rows_max).max(1);
+    let frame_rows = rows.len().div_ceil(frames).next_multiple_of(rows_max.min(1024)).max(1);
+    let end = rows.end;
+    rows.step_by(frame_rows).map(move |start| start..(start + frame_rows).min(end))
 }
 
 fn output_schema(table: &TableDef, request: &ScanRequest) -> SchemaRef {
@@ -404,16 +390,11 @@ impl ScanCursor {
             if self.scan.rows_left.load(Ordering::Relaxed) == 0 {
                 return Ok(None);
             }
-            let Some(part) = self.part.or_else(|| self.scan.part()) else { return Ok(None) };
-            let Some(rows) = self.scan.parts[part].take() else {
-                self.part = None;
-                continue;
-            };
-            self.part = Some(part);
+            let Some((part, rows)) = self.scan.parts.next(&mut self.part) else { return Ok(None) };
             if !std::mem::replace(&mut self.has_read, true) {
                 add(&self.scan.metrics.workers, 1);
             }
-            if let Some(batch) = self.scan.read_frame(&self.scan.parts[part], rows)? {
+            if let Some(batch) = self.scan.read_frame(part, rows)? {
                 let granted = self.scan.grant(batch.num_rows());
                 self.batch = (granted > 0).then(|| batch.slice(0, granted));
                 self.offset = 0;

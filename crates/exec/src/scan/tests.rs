@@ -190,6 +190,7 @@ fn count(table: &Arc<Table>, predicates: Vec<Predicate>) -> i64 {
         limit: None,
         only_presence: false,
         batch_rows: 1000,
+        threads: 2,
         cancel: Cancel::new(),
         broker: Broker::new(1 << 40),
         metrics: Arc::default(),

@@ -144,6 +144,7 @@ impl NativeExec {
                 functions: &shape.functions,
                 foreign: &foreign,
                 batch_rows: context.settings.number("batch_rows") as usize,
+                threads: context.settings.threads(),
                 cancel: &context.cancel,
                 broker: &context.broker,
             };

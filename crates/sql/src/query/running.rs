@@ -20,6 +20,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::TaskContext;
 use rowmill_base::{Cancel, Error, Result, Settings};
 use rowmill_exec::batch::Batches;
+use rowmill_exec::spin::set_spin_us;
 
 use super::ReadyQuery;
 use crate::catalog::StatementContext;
@@ -144,7 +145,7 @@ impl Producer {
             if workers == 0 {
                 return Ok(Some(catch_panics(|| Ok(running.worker()))?));
             }
-            runtime::workers().set_spin_us(spin_us);
+            set_spin_us(spin_us);
             for _ in 0..workers {
                 let (running, sender) = (Arc::clone(&running), sender.clone());
                 runtime::workers().start(move || pass_on(&running, &sender))?;

@@ -268,6 +268,13 @@ impl GroupBy {
         GroupWorker { group_by: Arc::clone(self), prepared: None, batches: VecDeque::new() }
     }
 
+    /// Lets go of the ranges of lists when all groups were taken.
+    fn end(&self) {
+        if let Some(lists) = &self.lists {
+            lists.reading.end();
+        }
+    }
+
     /// What this worker takes groups from, once all workers are done with what comes before. `None` if one of those fails,
     /// which says why itself.
     fn prepare(&self) -> Result<Option<Prepared>> {

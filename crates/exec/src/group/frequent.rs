@@ -4,7 +4,8 @@
 //!   count   a worker takes a block and finds the values of the key that most of its rows have (list_counts.rs); what all blocks
 //!           have of them is added up (row_counts.rs)
 //!   first   the groups of the best of them, as many as are asked for; the last of so many groups is a bound
-//!   narrow  the other values that may have as many rows, by how many each block has of them at least and at most
+//!   narrow  the other values that may have as many rows, by how many each block has of them at least and at most: a worker takes
+//!           the parts of lists that matter, and then a range of their values
 //!   rest    the groups of those; mostly there are none
 //! ```
 //!
@@ -35,6 +36,7 @@ use self::list_counts::PartCounts;
 use self::row_counts::{Bound, Counted, RowCounts, these_values};
 use super::facts::{Bounds, Facts};
 use super::texts::is_text;
+use super::value_list::ValueList;
 use super::{GroupBy, GroupRequest, GroupSource, Lists};
 use crate::batch::{BatchSource, Batches};
 use crate::forced::forced;
@@ -61,6 +63,8 @@ pub(super) struct Limits {
     /// take longer.
     pub(super) numbers_read: (usize, usize),
     pub(super) texts_read: (usize, usize),
+    /// Where there are more, one is read for so many rows at most: that takes less time than to group the rows.
+    pub(super) numbers_share: u64,
     /// Values that are looked for in all lists.
     pub(super) values_max: usize,
 }
@@ -76,6 +80,7 @@ impl Default for Limits {
             values_per_frequent: 4,
             numbers_read: (1 << 16, 1 << 20),
             texts_read: (1 << 11, 1 << 13),
+            numbers_share: 4,
             values_max: 1 << 16,
         }
     }
@@ -97,8 +102,9 @@ pub(crate) struct Frequent {
     reads_key_alone: bool,
     counting: Arc<Phase<PartCounts, First>>,
     grouping_first: Arc<Phase<Vec<RecordBatch>, FirstGroups>>,
-    next_part: AtomicUsize,
-    narrowing: Arc<Phase<Option<Counted>, Rest>>,
+    next_list: AtomicUsize,
+    selecting: Arc<Phase<Vec<ValueList>, Arc<GroupBy>>>,
+    narrowing: Arc<Phase<Option<Vec<Counted>>, Rest>>,
 }
 
 /// Groups rows of a table.
@@ -172,7 +178,8 @@ impl Frequent {
             reads_key_alone,
             counting: Arc::default(),
             grouping_first: Arc::default(),
-            next_part: AtomicUsize::new(0),
+            next_list: AtomicUsize::new(0),
+            selecting: Arc::default(),
             narrowing: Arc::default(),
         })))
     }
@@ -231,17 +238,23 @@ impl Frequent {
 
     /// What is left when the groups of the values `first` are there.
     fn rest(&self, first: &ArrayRef, counts: &RowCounts, bound: Option<Bound>) -> Result<Option<Arc<Rest>>> {
+        let select = || {
+            let Some(bound) = bound else { return Ok(Vec::new()) };
+            let next_list = || self.next_list.fetch_add(1, Ordering::Relaxed);
+            let lists = std::iter::from_fn(|| Some(next_list()).filter(|list| *list < counts.lists_read()));
+            lists.map(|list| counts.to_read(list, bound)).collect()
+        };
+        let put_together = |lists: Vec<Vec<ValueList>>| counts.put_together(lists.into_iter().flatten().collect());
+        let Some(all) = self.selecting.run(self.cancel(), select, put_together)? else { return Ok(None) };
         let find = || {
             let Some(bound) = bound else { return Ok(None) };
-            let next_part = || self.next_part.fetch_add(1, Ordering::Relaxed);
-            let parts = std::iter::from_fn(|| Some(next_part()).filter(|part| *part < counts.parts()));
-            if_memory_lasts(counts.with_rows(bound, parts))
+            let groups = GroupBy::worker(&all).map(|groups| counts.may_have_enough(&groups?, bound));
+            if_memory_lasts(groups.collect::<Result<Vec<_>>>())
         };
         self.narrowing.run(self.cancel(), find, |found| {
-            let others = match (bound, found.into_iter().collect::<Option<Vec<Counted>>>()) {
-                (Some(bound), Some(found)) => {
-                    if_memory_lasts(counts.others(found, bound, first, self.limits))?.flatten()
-                }
+            all.end();
+            let others = match (bound, found.into_iter().collect::<Option<Vec<_>>>()) {
+                (Some(bound), Some(found)) => counts.others(found.concat(), bound, first, self.limits)?,
                 _ => None,
             };
             Ok(match others {

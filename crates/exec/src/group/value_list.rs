@@ -101,6 +101,15 @@ impl ValueList {
         ValueList { chunk, codes: Some(Arc::new(codes)), weights: Some(Arc::new(weights)), rows: None }
     }
 
+    /// Those of the values that are at some places, which ascend, for so many rows each as `weights` says.
+    pub(super) fn at(&self, places: &[u32], weights: Vec<u64>) -> ValueList {
+        let codes = match &self.codes {
+            Some(codes) => places.iter().map(|place| codes[*place as usize]).collect(),
+            None => places.to_vec(),
+        };
+        ValueList::of_counted(Arc::clone(&self.chunk), codes, weights)
+    }
+
     /// Those of the values that pass a filter on no other column.
     pub(super) fn only(&self, filter: &Filter) -> Result<ValueList> {
         let passing = codes_that_pass(&self.chunk, filter)?.ok_or_else(ValueList::none)?.to_codes();

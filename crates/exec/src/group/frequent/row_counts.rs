@@ -11,6 +11,7 @@ use rowmill_plan::Predicate;
 
 use super::super::rows::{concat, take, values_where};
 use super::super::texts::is_text;
+use super::super::value_list::ValueList;
 use super::super::{GroupBy, KnownLists, Lists, OWNER};
 use super::Limits;
 use super::list_counts::{Histogram, ListCounts, PartCounts, greatest};
@@ -36,7 +37,7 @@ pub(super) struct RowCounts {
 }
 
 /// Values, each once, and how many rows were found of them.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Counted {
     values: Option<ArrayRef>,
     rows: Vec<u64>,
@@ -87,8 +88,13 @@ impl RowCounts {
         Ok(counts)
     }
 
+    /// Lists that were read.
+    pub(super) fn lists_read(&self) -> usize {
+        self.lists.len()
+    }
+
     /// Lists, and one more if there are rows that no list has.
-    pub(super) fn parts(&self) -> usize {
+    fn parts(&self) -> usize {
         self.lists.len() + usize::from(self.of_loose.is_some())
     }
 
@@ -141,45 +147,56 @@ impl RowCounts {
     /// that is known of a value is what it has at least and at most; with a lesser share these are nearer to each other, and
     /// fewer values are left. This is the three-phase uniform threshold algorithm (Cao and Wang, 2004), with blocks for nodes.
     pub(super) fn bound(&self, rows_min: u64, limits: Limits) -> Option<Bound> {
-        let (easily, at_most) = match is_text(&self.column().1.arrow()) {
-            true => limits.texts_read,
-            false => limits.numbers_read,
+        let (easily, at_most, many) = match is_text(&self.column().1.arrow()) {
+            true => (limits.texts_read.0, limits.texts_read.1, 0),
+            false => {
+                let many = self.histogram.rows_of_all.checked_div(limits.numbers_share).unwrap_or(0);
+                (limits.numbers_read.0, limits.numbers_read.1, many as usize)
+            }
         };
         let share = rows_min.div_ceil(self.parts().max(1) as u64);
         let with = |parts: &[u64], most: usize| {
             parts.iter().map(|part| share.div_ceil(*part)).find(|share| self.histogram.places_with(*share) <= most)
         };
         // A whole share leaves too much open, unless everything else takes too long.
-        let share = with(&[8, 4], easily).or_else(|| with(&[8, 4, 2, 1], at_most)).filter(|_| rows_min > 1)?;
+        let share = with(&[8, 4], easily)
+            .or_else(|| with(&[8, 4, 2, 1], at_most))
+            .or_else(|| with(&[2, 1], many))
+            .filter(|_| rows_min > 1)?;
         Some(Bound { rows_min, share })
     }
 
-    /// All values that some `parts` have enough rows of.
-    pub(super) fn with_rows(&self, bound: Bound, parts: impl Iterator<Item = usize>) -> Result<Counted> {
-        // Beside the rows, in how many parts a value was found.
-        let in_one = |rows: u64| rows << PARTS_BITS | 1;
-        let (mut found, mut rows_found) = (Vec::new(), Vec::new());
-        for part in parts {
-            match (self.lists.get(part), &self.of_loose) {
-                (Some(counts), _) => {
-                    let (places, rows) = counts.with_rows(bound.share)?;
-                    rows_found.extend(rows.into_iter().map(|rows| in_one(rows.into())));
-                    found.push(counts.list.values_at(&places)?);
-                }
-                (None, Some(Counted { values: Some(values), rows })) => {
-                    let enough = (0..).zip(rows).filter(|(_, rows)| **rows >= bound.share);
-                    let places: Vec<u32> = enough.map(|(place, _)| place).collect();
-                    rows_found.extend(places.iter().map(|place| in_one(rows[*place as usize])));
-                    found.push(take(values, &places)?);
-                }
-                (None, _) => {}
-            }
-        }
-        self.counted(found, rows_found)
+    /// What has to be read of a list.
+    pub(super) fn to_read(&self, list: usize, bound: Bound) -> Result<ValueList> {
+        // Beside the rows, in how many lists a value was found.
+        let in_one = |rows: u32| u64::from(rows) << PARTS_BITS | 1;
+        let counts = &self.lists[list];
+        let (places, rows) = counts.with_rows(bound.share)?;
+        Ok(counts.list.at(&places, rows.into_iter().map(in_one).collect()))
     }
 
-    /// Of what was found of all lists the values that may have enough rows, without those of `first`. `None` if these may be
-    /// most of all rows.
+    /// A grouping that puts together what `lists` have of each value, of which all were read that have to be.
+    pub(super) fn put_together(&self, lists: Vec<ValueList>) -> Result<Arc<GroupBy>> {
+        let known = KnownLists { lists, loose: None, condition: None };
+        GroupBy::of_known(self.counter.source.clone(), self.counter.request.clone(), known)
+    }
+
+    /// Of groups of [`RowCounts::put_together`] the values that may have enough rows.
+    pub(super) fn may_have_enough(&self, groups: &RecordBatch, bound: Bound) -> Result<Counted> {
+        let (mut places, mut rows_at_most) = (Vec::new(), Vec::new());
+        for (place, known) in (0..).zip(rows_in(groups)?) {
+            let (rows, found_in) = (*known as u64 >> PARTS_BITS, *known as u64 & ((1 << PARTS_BITS) - 1));
+            let at_most = rows + (self.parts() as u64).saturating_sub(found_in) * (bound.share - 1);
+            if at_most >= bound.rows_min {
+                places.push(place);
+                rows_at_most.push(at_most);
+            }
+        }
+        Ok(Counted { values: Some(take(groups.column(0), &places)?), rows: rows_at_most })
+    }
+
+    /// All values that may have enough rows, without those of `first`. `found` has those that lists have some share of. `None` if
+    /// these may be most of all rows.
     pub(super) fn others(
         &self,
         found: Vec<Counted>,
@@ -187,28 +204,25 @@ impl RowCounts {
         first: &ArrayRef,
         limits: Limits,
     ) -> Result<Option<ArrayRef>> {
-        let (mut values, mut rows) = (Vec::new(), Vec::new());
-        for of_worker in found {
-            values.extend(of_worker.values);
-            rows.extend(of_worker.rows);
+        let (mut values, mut rows) = (Vec::new(), 0);
+        for part in found {
+            rows += part.rows.iter().sum::<u64>();
+            values.extend(part.values);
         }
-        let Counted { values: Some(values), rows } = self.counted(values, rows)? else {
-            return Ok(Some(first.slice(0, 0)));
-        };
-        let (mut places, mut rows_at_most) = (Vec::new(), 0);
-        for (place, known) in (0..).zip(&rows) {
-            let (rows, found_in) = (known >> PARTS_BITS, known & ((1 << PARTS_BITS) - 1));
-            let at_most = rows + (self.parts() as u64).saturating_sub(found_in) * (bound.share - 1);
-            if at_most >= bound.rows_min {
-                places.push(place);
-                rows_at_most += at_most;
-            }
+        if let Some(Counted { values: Some(of_loose), rows: of_values }) = &self.of_loose {
+            let enough = (0..).zip(of_values).filter(|(_, rows)| **rows >= bound.share);
+            let places: Vec<u32> = enough.map(|(place, _)| place).collect();
+            rows += places.iter().map(|place| of_values[*place as usize]).sum::<u64>();
+            values.push(take(of_loose, &places)?);
         }
-        if places.len() > limits.values_max || !self.are_few(places.len(), rows_at_most, 2) {
+        let found: usize = values.iter().map(|values| values.len()).sum();
+        if found > limits.values_max || !self.are_few(found, rows, 2) {
             return Ok(None);
         }
-        let values = take(&values, &places)?;
-        values_where(&values, &other_values(self.column().0, first)?).map(Some)
+        match values.is_empty() {
+            true => Ok(Some(first.slice(0, 0))),
+            false => values_where(&concat(&values)?, &other_values(self.column().0, first)?).map(Some),
+        }
     }
 
     /// Each value once, with all rows that it has.

@@ -26,15 +26,16 @@ fn skewed(random: &mut StdRng) -> Data {
 }
 
 /// All that may be worth it, and each way out before the end.
-fn limits() -> [Limits; 6] {
+fn limits() -> [Limits; 7] {
     let all = Limits { rows_min: 1, share: 0, values_per_frequent: 0, ..Limits::default() };
     [
         all,
         Limits { share: 1_000, ..all },
         Limits { values_max: 0, ..all },
         Limits { values_per_frequent: 4, ..all },
-        Limits { numbers_read: (0, 0), texts_read: (0, 0), ..all },
-        Limits { numbers_read: (0, 1_000), texts_read: (0, 1_000), ..all },
+        Limits { numbers_read: (0, 0), texts_read: (0, 0), numbers_share: 0, ..all },
+        Limits { numbers_read: (0, 0), numbers_share: 2, ..all },
+        Limits { numbers_read: (0, 1_000), texts_read: (0, 1_000), numbers_share: 0, ..all },
     ]
 }
 

@@ -253,9 +253,10 @@ impl<'a> Lowerer<'a> {
         }
         let mut columns: Vec<plan::Expr> = (0..rows.schema.fields().len()).map(plan::Expr::Column).collect();
         let mut fields: Vec<FieldRef> = rows.schema.fields().to_vec();
+        let mut names: Vec<Expr> = Vec::new();
         for place in 0..exprs.len() {
             let expr = exprs[place].clone();
-            if rows.place(&expr).is_some() {
+            if rows.place(&expr).is_some() || names.contains(&expr) {
                 continue;
             }
             let kind = expr.get_type(&*rows.schema)?;
@@ -267,6 +268,7 @@ impl<'a> Lowerer<'a> {
             // Whoever else asks for the same gets it from here.
             let others = exprs.iter_mut().chain(&mut rows.exprs);
             others.filter(|other| **other == expr).for_each(|other| *other = name.clone());
+            names.push(name);
         }
         let fields = fields.into_iter().map(|field| (None, field)).collect();
         let schema = Arc::new(DFSchema::new_with_metadata(fields, Default::default())?);

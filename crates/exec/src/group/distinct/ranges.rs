@@ -9,6 +9,10 @@ use crate::group::state::signed_array;
 
 /// Entries of a range: those of its set fit a core's second cache, going by common ones.
 const ENTRIES_PER_RANGE: usize = 1 << 14;
+/// Of many lists a range has more: what it has of each is unpacked 1,024 entries at a time, and fewer cost as much. Above the
+/// last of these numbers caches matter more.
+const ENTRIES_PER_LIST: usize = 1 << 10;
+const ENTRIES_PER_RANGE_MAX: usize = 1 << 16;
 const RANGES_MAX: usize = 1 << 12;
 
 /// Entries of which one is looked at to choose ranges.
@@ -37,13 +41,15 @@ pub(super) struct Ranges(Vec<Border>);
 impl Ranges {
     /// Ranges of values of a column of the type `kind`, by what lists in `pairs` hold.
     pub(super) fn new<'p>(pairs: impl Iterator<Item = &'p Pairs>, kind: &SqlType) -> Result<Ranges> {
-        let (mut entries, mut samples) = (0, Vec::new());
+        let (mut entries, mut lists, mut samples) = (0, 0, Vec::new());
         for pairs in pairs {
             entries += pairs.entries();
+            lists += 1;
             pairs.sample(&mut samples)?;
         }
         samples.sort_unstable();
-        let ranges = (entries / ENTRIES_PER_RANGE).clamp(1, RANGES_MAX);
+        let per_range = (lists * ENTRIES_PER_LIST).clamp(ENTRIES_PER_RANGE, ENTRIES_PER_RANGE_MAX);
+        let ranges = (entries / per_range).clamp(1, RANGES_MAX);
         let places = (1..ranges).map(|range| range * samples.len() / ranges);
         let mut ranks: Vec<i64> = places.filter_map(|place| samples.get(place).copied()).collect();
         ranks.dedup();

@@ -6,8 +6,8 @@
 //! that could read it is gone.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::UInt64Type;
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use roaring::RoaringBitmap;
 use rowmill_base::{BlockId, ColumnId, CommitId, Error, Result, RowNumber, SqlType};
 
-use crate::chunk::{Chunk, ChunkBytes};
+use crate::chunk::{Chunk, ChunkBytes, ChunkHead};
 use crate::column_file::ColumnFile;
 use crate::extent::Extent;
 use crate::schema::TableDef;
@@ -79,13 +79,16 @@ pub struct StoredChunk {
     fate: AtomicU64,
     /// Whether the checksums were found right once in this process.
     verified: AtomicBool,
+    /// The head, once somebody has asked for it: zone maps are looked at by every query.
+    head: OnceLock<ChunkHead>,
     freed: Arc<FreedExtents>,
 }
 
 impl StoredChunk {
     /// A chunk that was just written and that no commit names yet.
     pub fn private(column: ColumnId, file: Arc<ColumnFile>, extent: Extent, freed: Arc<FreedExtents>) -> Self {
-        StoredChunk { column, file, extent, fate: AtomicU64::new(PRIVATE), verified: AtomicBool::new(false), freed }
+        let (fate, verified, head) = (AtomicU64::new(PRIVATE), AtomicBool::new(false), OnceLock::new());
+        StoredChunk { column, file, extent, fate, verified, head, freed }
     }
 
     /// A chunk that the manifest names.
@@ -261,7 +264,14 @@ impl Block {
         let mapping = stored.file.mapping(stored.extent)?;
         let bytes = ChunkBytes::mapped(mapping, stored.extent.offset, stored.extent.len as usize);
         let memory = stored.file.memory().scratch("reading a block");
-        let chunk = Chunk::open(bytes, kind)?.with_memory(memory);
+        let head = match stored.head.get() {
+            Some(head) => head.clone(),
+            None => {
+                let head = ChunkHead::read(&bytes)?;
+                stored.head.get_or_init(|| head).clone()
+            }
+        };
+        let chunk = Chunk::with_head(bytes, head, kind)?.with_memory(memory);
         match chunk.rows() == self.rows {
             true => Ok(chunk),
             false => Err(Error::corrupt(format!("the chunk has {} rows, its block {}", chunk.rows(), self.rows))),
@@ -271,6 +281,8 @@ impl Block {
     fn open_verified(&self, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
         let chunk = self.open(stored, kind)?;
         if stored.verified.load(Ordering::Relaxed) {
+            // It may have gone since.
+            chunk.look_for()?;
             chunk.assume_verified();
         } else {
             chunk.verify()?;

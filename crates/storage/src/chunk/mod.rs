@@ -49,7 +49,7 @@ use rowmill_base::{Error, Result, SqlType};
 pub use bytes::ChunkBytes;
 pub use code_set::CodeSet;
 pub use filter::Verdict;
-pub use open::Chunk;
+pub use open::{Chunk, ChunkHead};
 pub use read_meter::ReadMeter;
 pub use text::StringTest;
 pub use value_set::ValueSet;

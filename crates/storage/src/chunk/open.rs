@@ -47,7 +47,7 @@ impl CodeCheck {
 #[derive(Debug)]
 pub struct Chunk {
     pub(super) bytes: ChunkBytes,
-    pub(super) head: Head,
+    pub(super) head: Arc<Head>,
     pub(super) kind: SqlType,
     verified: AtomicBool,
     fixed: OnceLock<FixedList>,
@@ -63,11 +63,27 @@ pub struct Chunk {
     reads: Option<ChunkReads>,
 }
 
+/// The head of a chunk, to be kept for the next time that it is opened. Clones share it.
+#[derive(Clone, Debug)]
+pub struct ChunkHead(Arc<Head>);
+
+impl ChunkHead {
+    /// Reads and checks the head at the start of `bytes`.
+    pub fn read(bytes: &ChunkBytes) -> Result<ChunkHead> {
+        Head::parse(bytes).map(|head| ChunkHead(Arc::new(head)))
+    }
+}
+
 impl Chunk {
     /// Opens the chunk of a column of type `kind` at the start of `bytes`; what is behind it must be zeros. Checks the
     /// head only. Errors name the byte of the chunk at which something is wrong.
     pub fn open(bytes: ChunkBytes, kind: &SqlType) -> Result<Chunk> {
-        let head = Head::parse(&bytes)?;
+        let head = ChunkHead::read(&bytes)?;
+        Chunk::with_head(bytes, head, kind)
+    }
+
+    /// The same with the head that was read of these bytes before.
+    pub fn with_head(bytes: ChunkBytes, ChunkHead(head): ChunkHead, kind: &SqlType) -> Result<Chunk> {
         if head.facts.physical != Physical::of(kind) {
             return Err(Error::corrupt(format!("byte 7 of the chunk: {:?} instead of {kind}", head.facts.physical)));
         }
@@ -175,6 +191,11 @@ impl Chunk {
             self.assume_verified();
         }
         Ok(())
+    }
+
+    /// Looks for the first of the bytes on the disk, with an error where reading them would be a signal.
+    pub fn look_for(&self) -> Result<()> {
+        self.bytes.fetch(0..1).map(|_| ())
     }
 
     /// Skips the checksums, for a caller that knows that these bytes were verified before.

@@ -119,7 +119,7 @@ enum First {
         values: ArrayRef,
         /// Their groups.
         source: Arc<dyn BatchSource>,
-        counts: RowCounts,
+        counts: Box<RowCounts>,
     },
 }
 
@@ -219,7 +219,7 @@ impl Frequent {
             Ok(match counts.most_frequent(self.groups, self.limits.share)? {
                 Some(values) => {
                     let source = self.groups_of(&counts, Some(&values))?;
-                    First::Values { values, source, counts }
+                    First::Values { values, source, counts: Box::new(counts) }
                 }
                 None => First::All(self.groups_of(&counts, None)?),
             })

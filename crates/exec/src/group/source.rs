@@ -97,12 +97,7 @@ impl GroupBy {
 
     fn read_table(&self, source: &dyn TableSource, gatherer: &mut Gatherer<'_>) -> Result<()> {
         let functions = &self.request.functions;
-        let mut columns = self.columns_grouped();
-        if columns.is_empty() {
-            self.filter.predicates().iter().for_each(|predicate| predicate.collect_columns(&mut columns));
-            columns.sort_unstable();
-            columns.dedup();
-        }
+        let columns = self.columns_listed();
         let mut own = None;
         let mut has_read = false;
         loop {
@@ -134,10 +129,9 @@ impl GroupBy {
         let GroupSource::Table(source) = &self.source else { return Vec::new() };
         let (blocks, runs) = (source.blocks(), source.runs());
         let slice_rows_min = self.recipe.policy.slice_rows_min;
-        let columns = self.columns_grouped();
         // What lists tell of one column they tell of a block as a whole.
         let has_keys = !self.request.group.keys.is_empty();
-        let is_by_lists = columns.len() == 1 || !has_keys && self.filter.is_empty();
+        let is_by_lists = self.columns_listed().len() == 1 || !has_keys && self.filter.is_empty();
         // Adding to one group takes less time.
         let slice_rows_min = if has_keys { slice_rows_min } else { 2 * slice_rows_min };
         let slices = if is_by_lists { 1 } else { slices(blocks.len(), self.request.threads) };
@@ -320,6 +314,18 @@ impl GroupBy {
             }
         }
         Ok(())
+    }
+
+    /// The columns that a list of one of them may tell all of: those that are grouped, or where rows are only counted those that
+    /// decide which.
+    fn columns_listed(&self) -> Vec<usize> {
+        let mut columns = self.columns_grouped();
+        if columns.is_empty() {
+            self.filter.predicates().iter().for_each(|predicate| predicate.collect_columns(&mut columns));
+            columns.sort_unstable();
+            columns.dedup();
+        }
+        columns
     }
 
     /// All columns that keys and aggregates read.

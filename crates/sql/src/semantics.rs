@@ -20,6 +20,7 @@ mod precedence;
 mod rules;
 mod statement;
 mod typing;
+mod whole_sorts;
 
 use std::sync::Arc;
 
@@ -83,5 +84,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 /// rule over the logical plan.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
-    rules.filter(|rule| !rule.name().starts_with("FilterPushdown")).collect()
+    let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown"));
+    // Behind those that give limits to sorts.
+    rules.chain([Arc::new(whole_sorts::WholeSorts) as _]).collect()
 }

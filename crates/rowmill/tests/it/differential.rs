@@ -120,7 +120,6 @@ const AGGREGATES: &[&str] = &[
     "bool_and(flag)",
     "bool_or(tiny > 90)",
     "string_agg(word, ',' ORDER BY many)",
-    "string_agg(DISTINCT word, ',' ORDER BY word)",
     "array_agg(few ORDER BY many DESC)",
     "first_value(word ORDER BY many)",
     "last_value(line ORDER BY tiny DESC, many)",

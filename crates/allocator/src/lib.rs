@@ -17,7 +17,7 @@ use mimalloc::MiMalloc;
 
 /// Milliseconds for which freed pages are kept, ten times that for large areas. The next query needs them again, and a page that
 /// was given back is cleared by the system before it is had anew, which took a tenth of the time of queries.
-const PURGE_DELAY_MS: c_long = 1000;
+const PURGE_DELAY_MS: c_long = 10_000;
 
 /// `mi_option_purge_delay`
 const PURGE_DELAY: c_int = 15;

@@ -14,6 +14,8 @@ pub struct Forced {
     pub rows_per_partition: Option<usize>,
     /// How rows come to their groups.
     pub group: Option<GroupWay>,
+    /// How the distinct values of an argument come to their groups.
+    pub distinct: Option<DistinctWay>,
     /// How the rows of a join's build side are found.
     pub join: Option<JoinWay>,
 }
@@ -27,6 +29,17 @@ pub enum GroupWay {
     SmallTable,
     /// None is looked up before all that may have its key are there.
     PastTable,
+}
+
+/// How the distinct values of an argument come to their groups, where there is more than one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DistinctWay {
+    /// Range by range of the values, however many groups there are.
+    Ranges,
+    /// By a grouping of keys and values below one of the keys.
+    Steps,
+    /// With the other states of their group.
+    Group,
 }
 
 /// How the rows of a join's build side are found. Where keys are no small numbers there is only one way.

@@ -8,6 +8,7 @@ use rowmill_base::Result;
 pub use rowmill_storage::strings::LengthUnit;
 
 use crate::arithmetic::Arithmetic;
+use crate::case::Case;
 
 /// A function of columns that the engine has no operators for. It gives the same for the same values.
 pub trait VectorFunction: Send + Sync + fmt::Debug {
@@ -31,6 +32,11 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
 
     /// What the results are of the integers in the columns, if they are that.
     fn arithmetic(&self) -> Option<&Arithmetic> {
+        None
+    }
+
+    /// What the results are chosen of, if they are texts of columns or constants, by conditions that do not fail.
+    fn case(&self) -> Option<&Case> {
         None
     }
 }

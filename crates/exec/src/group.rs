@@ -12,6 +12,7 @@
 
 mod bits;
 mod borders;
+mod case_values;
 mod choice;
 mod distinct;
 mod facts;

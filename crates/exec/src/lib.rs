@@ -2,6 +2,7 @@
 
 pub mod arithmetic;
 pub mod batch;
+pub mod case;
 pub mod collect;
 pub mod expand;
 pub mod filter;

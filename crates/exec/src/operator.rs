@@ -18,6 +18,7 @@ use self::measured::watched;
 pub use self::measured::{Measured, Operator};
 use crate::arithmetic::Arithmetic;
 use crate::batch::{BatchSource, Batches};
+use crate::case::Case;
 use crate::expand::Expand;
 use crate::filter::Filter;
 use crate::function::{LengthUnit, VectorFunction};
@@ -338,5 +339,9 @@ impl VectorFunction for Moved {
 
     fn arithmetic(&self) -> Option<&Arithmetic> {
         self.function.arithmetic()
+    }
+
+    fn case(&self) -> Option<&Case> {
+        self.function.case()
     }
 }

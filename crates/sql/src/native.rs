@@ -5,6 +5,7 @@
 //! are the result ([`table`]).
 
 mod arithmetic;
+mod case;
 mod estimate;
 mod foreign;
 mod function;

@@ -109,13 +109,13 @@ impl Drop for Statement {
 
 /// Parses `sql` into its statements, if it is within the limits of `settings`.
 pub(crate) fn parse(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
-    check_statement(sql, &StatementLimits::from(settings))?;
+    let levels = check_statement(sql, &StatementLimits::from(settings))?;
     let patience = Patience::new(&Cancel::new(), settings);
     let (sql, settings) = (sql.to_string(), settings.clone());
-    run_on_large_stack(&patience, move || parse_here(&sql, &settings))
+    run_on_large_stack(&patience, move || parse_here(&sql, levels, &settings))
 }
 
-fn parse_here(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
+fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Statement>> {
     let dialect = RowmillDialect::new(false, 0);
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
@@ -124,7 +124,7 @@ fn parse_here(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
     tokens
         .split(|token| token.token == Token::SemiColon)
         .filter_map(|tokens| Section::new(tokens, &mut cursor))
-        .map(|section| section.parse(sql, settings))
+        .map(|section| section.parse(sql, levels, settings))
         .collect()
 }
 
@@ -147,7 +147,7 @@ impl<'t> Section<'t> {
         Some(Section { tokens, range: start..end, query_start })
     }
 
-    fn parse(self, sql: &str, settings: &Settings) -> Result<Statement> {
+    fn parse(self, sql: &str, levels: u64, settings: &Settings) -> Result<Statement> {
         let mut spellings = Spellings::default();
         let mut parameters = Parameters::default();
         let mut tokens = self.tokens.to_vec();
@@ -175,7 +175,7 @@ impl<'t> Section<'t> {
         let text = sql[self.range.clone()].to_string();
         Ok(Statement {
             body: Arc::new(body),
-            room_bytes: room_bytes(settings),
+            room_bytes: room_bytes(levels),
             text,
             range: self.range,
             spellings,

@@ -81,7 +81,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 
 /// DataFusion's rules over operators, without those that push conditions down: they tell the columns of a join apart by
 /// name, so that a condition on one side may land on the other. Our scans get their conditions before, from the
-/// rule over the logical plan.
+/// rule over the logical plan. One of ours stands behind them.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
     let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown"));

@@ -11,6 +11,7 @@ use super::frequent::{Frequent, Limits};
 use super::steps::in_two_steps;
 use super::{DistinctCounts, GroupBy, GroupRequest};
 use crate::batch::BatchSource;
+use crate::forced::{DistinctWay, forced};
 
 /// A grouping of the rows of a table, which it reads itself.
 pub(crate) fn group_table(table: &Arc<dyn TableSource>, request: GroupRequest) -> Result<Arc<dyn BatchSource>> {
@@ -22,12 +23,16 @@ pub(crate) fn group_table(table: &Arc<dyn TableSource>, request: GroupRequest) -
 
 /// The same, where no value of a key is looked at before others.
 pub(super) fn group_all(table: &Arc<dyn TableSource>, request: GroupRequest) -> Result<Arc<dyn BatchSource>> {
-    if let Some(counts) = DistinctCounts::new(table, &request)? {
+    // Many groups have few values each, which are best kept with the group.
+    let usual = if has_many_groups(&**table, &request)? { DistinctWay::Group } else { DistinctWay::Ranges };
+    let way = forced().distinct.unwrap_or(usual);
+    if way == DistinctWay::Ranges
+        && let Some(counts) = DistinctCounts::new(table, &request)?
+    {
         return Ok(counts);
     }
     let of_rows = |request: GroupRequest| GroupBy::new(Arc::clone(table), request);
-    // Many groups have few values each, which are best kept with the group.
-    if has_many_groups(&**table, &request)? {
+    if way == DistinctWay::Group {
         return Ok(of_rows(request)?);
     }
     match in_two_steps(&request, |column| table.table().columns[column].nullable) {

@@ -102,7 +102,7 @@ impl DistinctCounts {
             return Ok(None);
         }
         let Some(column) = counted(aggregate, source.table()) else { return Ok(None) };
-        if has_many_groups(&**source, request)? || !has_lists(&**source, column)? {
+        if !has_lists(&**source, column)? {
             return Ok(None);
         }
         let mut columns = key_columns(request);

@@ -41,7 +41,6 @@ use super::{GroupBy, GroupRequest, GroupSource, Lists};
 use crate::batch::{BatchSource, Batches};
 use crate::forced::forced;
 use crate::phase::Phase;
-use crate::scan::filter::Filter;
 use crate::share::share;
 
 /// What is worth its time.
@@ -163,8 +162,8 @@ impl Frequent {
         let all = GroupBy::of_all(GroupSource::Table(Arc::clone(table)), request.clone(), None)?;
         let reads_key_alone = all.lists.is_some();
         // Rows that other columns decide on are read for this, and again with other columns of theirs: they may be few.
-        let filter = Filter::new(table.table(), request.group.predicates.clone());
-        if !reads_key_alone && !filter.reads_only(counter.lists.as_ref().map_or(0, |lists| lists.column)) {
+        let decides_alone = counter.lists.as_ref().is_some_and(|lists| counter.filter.reads_only(lists.column));
+        if !reads_key_alone && !decides_alone {
             return Ok(None);
         }
         Ok(Some(Arc::new(Frequent {
@@ -238,8 +237,10 @@ impl Frequent {
 
     /// What is left when the groups of the values `first` are there.
     fn rest(&self, first: &ArrayRef, counts: &RowCounts, bound: Option<Bound>) -> Result<Option<Arc<Rest>>> {
+        let Some(bound) = bound else {
+            return self.narrowing.run(self.cancel(), || Ok(None), |_| Ok(Rest::All(self.groups_of(counts, None)?)));
+        };
         let select = || {
-            let Some(bound) = bound else { return Ok(Vec::new()) };
             let next_list = || self.next_list.fetch_add(1, Ordering::Relaxed);
             let lists = std::iter::from_fn(|| Some(next_list()).filter(|list| *list < counts.lists_read()));
             lists.map(|list| counts.to_read(list, bound)).collect()
@@ -247,15 +248,14 @@ impl Frequent {
         let put_together = |lists: Vec<Vec<ValueList>>| counts.put_together(lists.into_iter().flatten().collect());
         let Some(all) = self.selecting.run(self.cancel(), select, put_together)? else { return Ok(None) };
         let find = || {
-            let Some(bound) = bound else { return Ok(None) };
             let groups = GroupBy::worker(&all).map(|groups| counts.may_have_enough(&groups?, bound));
             if_memory_lasts(groups.collect::<Result<Vec<_>>>())
         };
         self.narrowing.run(self.cancel(), find, |found| {
             all.end();
-            let others = match (bound, found.into_iter().collect::<Option<Vec<_>>>()) {
-                (Some(bound), Some(found)) => counts.others(found.concat(), bound, first, self.limits)?,
-                _ => None,
+            let others = match found.into_iter().collect::<Option<Vec<_>>>() {
+                Some(found) => counts.others(found.concat(), bound, first, self.limits)?,
+                None => None,
             };
             Ok(match others {
                 Some(others) if others.is_empty() => Rest::Nothing,

@@ -230,7 +230,7 @@ impl SlotTable {
     /// The places of numbers; `None` if hardly any of the first is met twice.
     fn places(mut numbers: impl ExactSizeIterator<Item = u64>) -> Option<LocalGroups> {
         let rows = numbers.len();
-        let mut table = SlotTable { slots: vec![0; 1 << 12], len: 0 };
+        let mut table = SlotTable { slots: vec![0; (rows * 2).next_power_of_two().clamp(1 << 8, 1 << 14)], len: 0 };
         let mut found = LocalGroups { groups: Vec::with_capacity(rows), first_rows: Vec::new() };
         let (mut some, mut hashes) = ([0; SlotTable::ROWS_AT_ONCE], [0; SlotTable::ROWS_AT_ONCE]);
         for start in (0..rows).step_by(SlotTable::ROWS_AT_ONCE) {

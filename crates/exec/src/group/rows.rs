@@ -3,6 +3,7 @@
 //! Where everything that a query reads of a block is one column with a value list, the list itself is the rows: each
 //! value stands for as many rows as have it, and no row is touched.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,6 +15,9 @@ use rowmill_plan::{Expr, Predicate};
 use rowmill_storage::chunk::{Chunk, ReadMeter};
 use rowmill_storage::{Block, OpenRun, TableDef};
 
+use super::bits::width_of;
+use super::local::{self, LocalGroups};
+use super::texts::is_text;
 use super::value_list::ValueList;
 use crate::arithmetic::Arithmetic;
 use crate::function::{LengthUnit, VectorFunction};
@@ -70,9 +74,15 @@ pub(super) struct Rows<'a> {
     positions: Option<Vec<u32>>,
     /// How many rows each row stands for; one each without.
     weights: Option<Vec<u64>>,
+    /// Columns of a block that were read, for whoever reads them besides.
+    columns_read: RefCell<Vec<(usize, Values)>>,
 }
 
 impl<'a> Rows<'a> {
+    fn new(functions: &'a [Arc<dyn VectorFunction>], origin: Origin<'a>, range: Range<usize>) -> Rows<'a> {
+        Rows { functions, origin, range, positions: None, weights: None, columns_read: RefCell::default() }
+    }
+
     /// The rows of a block that are not deleted and pass `filter`, less those that filters of joins leave out. `columns` are
     /// all that will be asked for; what is read is counted in `reads`.
     pub(super) fn of_block(
@@ -118,7 +128,7 @@ impl<'a> Rows<'a> {
                 Some(positions).filter(|positions| positions.len() < range.len())
             }
         };
-        Ok(Rows { functions, origin: Origin::Block(shared, table), range, positions, weights: None })
+        Ok(Rows { positions, ..Rows::new(functions, Origin::Block(shared, table), range) })
     }
 
     /// The values of the one column that is asked for, if its chunk has a list of them.
@@ -141,7 +151,7 @@ impl<'a> Rows<'a> {
         }
         let range = 0..list.len();
         let origin = Origin::List { column, list: Box::new(list) };
-        Ok(Some(Rows { functions, origin, range, positions: None, weights: Some(weights) }))
+        Ok(Some(Rows { weights: Some(weights), ..Rows::new(functions, origin, range) }))
     }
 
     /// The values of the one column that is read, each of which stands for so many rows.
@@ -153,7 +163,7 @@ impl<'a> Rows<'a> {
     ) -> Rows<'a> {
         let range = 0..values.len();
         let origin = Origin::Values { column, values };
-        Rows { functions, origin, range, positions: None, weights: Some(weights) }
+        Rows { weights: Some(weights), ..Rows::new(functions, origin, range) }
     }
 
     /// The rows of an open run that are not deleted and pass `filter`, less those that filters of joins leave out.
@@ -168,13 +178,13 @@ impl<'a> Rows<'a> {
         offered.keep_of_run(table, run, &mut mask)?;
         let positions = positions_of(&mask);
         let origin = Origin::Run(run, table);
-        Ok(Rows { functions, origin, range: 0..run.rows(), positions, weights: None })
+        Ok(Rows { positions, ..Rows::new(functions, origin, 0..run.rows()) })
     }
 
     /// The rows of a batch.
     pub(super) fn of_batch(functions: &'a [Arc<dyn VectorFunction>], batch: &'a RecordBatch) -> Rows<'a> {
         let origin = Origin::Batch(batch);
-        Rows { functions, origin, range: 0..batch.num_rows(), positions: None, weights: None }
+        Rows::new(functions, origin, 0..batch.num_rows())
     }
 
     /// Whether some columns may come as codes, so that finding groups by those spares work.
@@ -189,11 +199,10 @@ impl<'a> Rows<'a> {
 
     /// Whether none of the rows of a block was left out, so that each value of its lists has a row.
     pub(super) fn is_whole(&self) -> bool {
-        let is_slice = match &self.origin {
-            Origin::Block(shared, _) => self.range != (0..shared.state.block().rows()),
-            _ => false,
-        };
-        self.is_block() && self.positions.is_none() && !is_slice
+        match &self.origin {
+            Origin::Block(shared, _) => self.len() == shared.state.block().rows(),
+            _ => self.is_block(),
+        }
     }
 
     /// The code of each row of a block of which none was left out, if the column has a value list, which is not read.
@@ -217,12 +226,40 @@ impl<'a> Rows<'a> {
     /// The values of `expr`, one for each row that is in.
     pub(super) fn values(&self, expr: Expr) -> Result<Values> {
         match expr {
-            Expr::Column(column) => self.column(column),
+            Expr::Column(column) => self.column_once(column),
             Expr::Function(function) => self.computed(&*self.functions[function]),
         }
     }
 
-    fn column(&self, column: usize) -> Result<Values> {
+    /// Those of the rows of a block that stand at `places`, which ascend.
+    pub(super) fn only(&self, places: &[u32]) -> Rows<'a> {
+        let Origin::Block(shared, table) = &self.origin else {
+            unreachable!("only rows of a block are asked for some")
+        };
+        let at = |place: &u32| match &self.positions {
+            Some(positions) => positions[*place as usize],
+            None => self.range.start as u32 + place,
+        };
+        let positions = (places.len() < self.range.len()).then(|| places.iter().map(at).collect());
+        let origin = Origin::Block(Arc::clone(shared), table);
+        Rows { positions, ..Rows::new(self.functions, origin, self.range.clone()) }
+    }
+
+    /// As [`Rows::column`]; that of a block is kept.
+    pub(super) fn column_once(&self, column: usize) -> Result<Values> {
+        if !matches!(self.origin, Origin::Block(..)) {
+            return self.column(column);
+        }
+        if let Some((_, values)) = self.columns_read.borrow().iter().find(|(read, _)| *read == column) {
+            return Ok(values.clone());
+        }
+        let values = self.column(column)?;
+        self.columns_read.borrow_mut().push((column, values.clone()));
+        Ok(values)
+    }
+
+    /// The values of a column.
+    pub(super) fn column(&self, column: usize) -> Result<Values> {
         match &self.origin {
             Origin::List { column: of_list, list } => {
                 assert_eq!(*of_list, column, "only the column of the list is asked for");
@@ -264,9 +301,17 @@ impl<'a> Rows<'a> {
 
     /// What a function makes of the rows that are in, and of no others: it may fail for those.
     fn computed(&self, function: &dyn VectorFunction) -> Result<Values> {
+        if let (Some(case), Origin::Block(..), 1..) = (function.case(), &self.origin, self.len()) {
+            return self.chosen(function, case);
+        }
         let [column] = function.columns() else {
-            let columns = function.columns().iter().map(|column| by_row(self.column(*column)?));
-            let values = evaluate_in_pieces(function, &columns.collect::<Result<Vec<_>>>()?, self.len())?;
+            let columns = function.columns().iter().map(|column| self.column_once(*column));
+            let columns = columns.collect::<Result<Vec<Values>>>()?;
+            if let Some(values) = self.computed_once_per_codes(function, &columns)? {
+                return Ok(values);
+            }
+            let columns = columns.into_iter().map(by_row).collect::<Result<Vec<_>>>()?;
+            let values = evaluate_in_pieces(function, &columns, self.len())?;
             return Ok(Values { values, codes: None, is_list: false });
         };
         if let Some((unit, kind)) = function.length()
@@ -295,6 +340,31 @@ impl<'a> Rows<'a> {
         let rows = values.len();
         let values = evaluate_in_pieces(function, &[values], rows)?;
         Ok(Values { values, codes: Some(Arc::new(codes)), is_list: false })
+    }
+
+    /// What a function of several columns makes of rows, asked once of those that are alike in all of them. `None` where that
+    /// spares little: no copies of texts, or hardly any rows are alike.
+    fn computed_once_per_codes(&self, function: &dyn VectorFunction, columns: &[Values]) -> Result<Option<Values>> {
+        let spares_texts = |column: &Values| column.codes.is_some() && is_text(column.values.data_type());
+        // Floats that are equal may differ in their bits, which a function may tell apart.
+        let are_codes_exact = |column: &Values| {
+            let kind = column.values.data_type();
+            is_text(kind) || (width_of(kind).is_some() && !kind.is_floating())
+        };
+        if !columns.iter().any(spares_texts) || !columns.iter().all(are_codes_exact) {
+            return Ok(None);
+        }
+        let Some(LocalGroups { groups, first_rows }) = local::group(columns, self.len())? else { return Ok(None) };
+        if first_rows.len() * 2 > self.len() {
+            return Ok(None);
+        }
+        let first = |Values { values, codes, .. }: &Values| match codes {
+            Some(codes) => take(values, &first_rows.iter().map(|row| codes[*row as usize]).collect::<Vec<_>>()),
+            None => take(values, &first_rows),
+        };
+        let columns = columns.iter().map(first).collect::<Result<Vec<_>>>()?;
+        let values = evaluate_in_pieces(function, &columns, first_rows.len())?;
+        Ok(Some(Values { values, codes: Some(Arc::new(groups)), is_list: false }))
     }
 
     /// The values of expressions of integers or decimals that are known to fit 64 bits, and never to be NULL: so many rows of a
@@ -366,8 +436,8 @@ impl<'a> Rows<'a> {
         Ok(Some(Values { values, codes: Some(Arc::new(self.codes_in(chunk)?)), is_list: false }))
     }
 
-    /// The codes of the rows that are in.
-    fn codes_in(&self, chunk: &Chunk) -> Result<Vec<u32>> {
+    /// The codes of the rows of a block that are in.
+    pub(super) fn codes_in(&self, chunk: &Chunk) -> Result<Vec<u32>> {
         let mut codes = Vec::with_capacity(self.len());
         match &self.positions {
             Some(positions) => chunk.take_codes(positions, &mut codes)?,

@@ -319,13 +319,7 @@ impl GroupBy {
     /// The columns that a list of one of them may tell all of: those that are grouped, or where rows are only counted those that
     /// decide which.
     fn columns_listed(&self) -> Vec<usize> {
-        let mut columns = self.columns_grouped();
-        if columns.is_empty() {
-            self.filter.predicates().iter().for_each(|predicate| predicate.collect_columns(&mut columns));
-            columns.sort_unstable();
-            columns.dedup();
-        }
-        columns
+        Some(self.columns_grouped()).filter(|columns| !columns.is_empty()).unwrap_or_else(|| self.filter.columns())
     }
 
     /// All columns that keys and aggregates read.

@@ -558,7 +558,7 @@ fn valid_rows(values: &Values) -> Option<BooleanBuffer> {
 }
 
 /// The rows of which it is true.
-fn true_rows(values: &Values) -> BooleanBuffer {
+pub(super) fn true_rows(values: &Values) -> BooleanBuffer {
     let truth = values.values.as_boolean();
     let is_true = |place: usize| truth.is_valid(place) && truth.value(place);
     match &values.codes {

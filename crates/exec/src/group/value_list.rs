@@ -8,10 +8,11 @@ use rowmill_base::{Error, Result};
 use rowmill_storage::chunk::{Chunk, CodeSet, ReadMeter, ValueSet};
 use rowmill_storage::{Block, TableDef};
 
-use super::rows::{listed, take};
+use super::rows::{Rows, listed, take};
 use crate::scan::block_state::{BlockState, codes_that_pass};
 use crate::scan::filter::Filter;
-use crate::scan::{FRAME_ROWS_MAX, cut, live_rows};
+use crate::scan::offered::BlockFilters;
+use crate::scan::part::SharedBlock;
 
 /// Values that are picked out of a range cost as much as so many that are decoded one behind the other.
 const PICK_COST: usize = 8;
@@ -84,16 +85,9 @@ impl ValueList {
         reads: &Arc<ReadMeter>,
     ) -> Result<ValueList> {
         let state = BlockState::new(block, table, filter, reads);
-        let mut of_rows = Vec::new();
-        for frame in cut(0..block.rows(), FRAME_ROWS_MAX) {
-            let mut mask = live_rows(&frame, block.deleted());
-            state.filter(table, filter, &mut mask)?;
-            match mask.is_full() {
-                true => chunk.codes(frame, &mut of_rows)?,
-                false => chunk.take_codes(&mask.positions(), &mut of_rows)?,
-            }
-        }
-        let (codes, weights) = counted(of_rows);
+        let shared = Arc::new(SharedBlock { state, filters: BlockFilters::default() });
+        let rows = Rows::of_slice(table, &[], shared, filter, 0..block.rows())?;
+        let (codes, weights) = counted(rows.codes_in(&chunk)?);
         Ok(ValueList::of_counted(chunk, codes, weights))
     }
 

@@ -77,11 +77,18 @@ impl Filter {
         self.conjuncts.is_empty()
     }
 
-    /// Whether no other column decides which rows pass.
-    pub(crate) fn reads_only(&self, column: usize) -> bool {
+    /// The columns that decide which rows pass, each once.
+    pub(crate) fn columns(&self) -> Vec<usize> {
         let mut columns = Vec::new();
         self.predicates.iter().for_each(|predicate| predicate.collect_columns(&mut columns));
-        columns.iter().all(|read| *read == column)
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// Whether no other column decides which rows pass.
+    pub(crate) fn reads_only(&self, column: usize) -> bool {
+        self.columns().iter().all(|read| *read == column)
     }
 
     /// The conditions as they were given.

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use rowmill_exec::forced::{Forced, GroupWay, JoinWay, force};
+use rowmill_exec::forced::{DistinctWay, Forced, GroupWay, JoinWay, force};
 
 use crate::hostile_settings::{Hostility, plain};
 use crate::sql_suite::run_all;
@@ -14,12 +14,18 @@ const WAY: &str = "ROWMILL_FORCED_WAY";
 fn ways() -> Vec<Forced> {
     let plain = Forced::default();
     let small = Forced { rows_per_partition: Some(2), ..plain };
+    let way = |group, distinct, join, others| Forced {
+        group: Some(group),
+        distinct: Some(distinct),
+        join: Some(join),
+        ..others
+    };
     vec![
-        Forced { equal_hashes: true, ..small },
-        Forced { group: Some(GroupWay::Table), join: Some(JoinWay::Direct), ..plain },
-        Forced { group: Some(GroupWay::SmallTable), join: Some(JoinWay::Ranked), ..small },
-        Forced { group: Some(GroupWay::PastTable), join: Some(JoinWay::Hashed), ..small },
-        Forced { equal_hashes: true, group: Some(GroupWay::PastTable), join: Some(JoinWay::Hashed), ..plain },
+        Forced { equal_hashes: true, distinct: Some(DistinctWay::Ranges), ..small },
+        way(GroupWay::Table, DistinctWay::Ranges, JoinWay::Direct, plain),
+        way(GroupWay::SmallTable, DistinctWay::Steps, JoinWay::Ranked, small),
+        way(GroupWay::PastTable, DistinctWay::Group, JoinWay::Hashed, small),
+        Forced { equal_hashes: true, ..way(GroupWay::PastTable, DistinctWay::Steps, JoinWay::Hashed, plain) },
     ]
 }
 

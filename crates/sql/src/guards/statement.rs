@@ -38,8 +38,8 @@ impl From<&Settings> for StatementLimits {
     }
 }
 
-/// Refuses a text that is too long, too deep or has too many terms.
-pub fn check_statement(sql: &str, limits: &StatementLimits) -> Result<()> {
+/// How many levels deep a text is. Refuses one that is too long, too deep or has too many terms.
+pub fn check_statement(sql: &str, limits: &StatementLimits) -> Result<u64> {
     if sql.len() as u64 > limits.length_bytes {
         return Err(too_complex(
             "is",
@@ -70,7 +70,7 @@ pub fn check_statement(sql: &str, limits: &StatementLimits) -> Result<()> {
     if depth > limits.depth {
         return Err(too_complex("nests", depth, "levels deep", limits.depth, "expression_depth_max"));
     }
-    Ok(())
+    Ok(depth)
 }
 
 fn too_complex(verb: &str, found: u64, what: &str, limit: u64, setting: &str) -> Error {

@@ -11,9 +11,11 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use rowmill_base::{Error, Result};
 use rowmill_exec::arithmetic::Arithmetic;
+use rowmill_exec::case::Case;
 use rowmill_exec::function::{LengthUnit, VectorFunction};
 
 use super::arithmetic::arithmetic;
+use super::case::case;
 use super::regexp::prepared;
 use crate::errors::{NoCandidates, from_datafusion};
 
@@ -28,6 +30,7 @@ pub(super) struct ExprFunction {
     never_fails: bool,
     length: Option<LengthUnit>,
     arithmetic: Option<Arithmetic>,
+    case: Option<Case>,
 }
 
 impl ExprFunction {
@@ -42,11 +45,12 @@ impl ExprFunction {
         let (never_fails, length) = (never_fails(expr, schema), length(expr));
         let is_of_kind = expr.get_type(schema)? == kind;
         let arithmetic = arithmetic(expr, schema).filter(|_| is_of_kind);
+        let case = case(expr, schema, state)?.filter(|_| is_of_kind);
         let expr = state.create_physical_expr(prepared(expr.clone())?, schema)?;
         // What the planner believes of NULLs is not relied on.
         let fields = schema.fields().iter().map(|field| Field::clone(field).with_nullable(true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        Ok(ExprFunction { expr, schema, columns, kind, never_fails, length, arithmetic })
+        Ok(ExprFunction { expr, schema, columns, kind, never_fails, length, arithmetic, case })
     }
 }
 
@@ -86,6 +90,10 @@ impl VectorFunction for ExprFunction {
     fn arithmetic(&self) -> Option<&Arithmetic> {
         self.arithmetic.as_ref()
     }
+
+    fn case(&self) -> Option<&Case> {
+        self.case.as_ref()
+    }
 }
 
 /// What an expression counts of a column, if it is the length of its values.
@@ -102,12 +110,17 @@ fn length(expr: &Expr) -> Option<LengthUnit> {
 }
 
 /// Whether an expression has a value whatever its columns hold. What is not known here may fail.
-fn never_fails(expr: &Expr, schema: &DFSchema) -> bool {
+pub(super) fn never_fails(expr: &Expr, schema: &DFSchema) -> bool {
     let kind_of = |expr: &Expr| expr.get_type(schema).ok();
     let all = |exprs: &[&Expr]| exprs.iter().all(|expr| never_fails(expr, schema));
     match expr {
         Expr::Column(_) | Expr::Literal(..) => true,
         Expr::Alias(alias) => never_fails(&alias.expr, schema),
+        Expr::Case(case) => {
+            let arms = case.when_then_expr.iter().flat_map(|(when, then)| [&**when, &**then]);
+            let parts = case.expr.iter().chain(&case.else_expr).map(|part| &**part).chain(arms);
+            all(&parts.collect::<Vec<_>>())
+        }
         Expr::IsNull(of) | Expr::IsNotNull(of) | Expr::Not(of) => never_fails(of, schema),
         Expr::Cast(cast) => {
             let from = kind_of(&cast.expr).and_then(|kind| integer_bits(&kind));

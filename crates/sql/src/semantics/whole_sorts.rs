@@ -1,8 +1,8 @@
 //! Sorts of which only the first rows are wanted, where DataFusion finds others.
 //!
-//! Its operator for the first rows leaves out rows that come behind the last of those that it has. To tell it compares
-//! columns, and of lists and structs that are equal it says that they are not: rows that are equal in such a column and
-//! come first by another one are lost. So all rows are sorted there, and the first taken.
+//! Its operator for the first rows leaves out rows that come behind the last of those that it has. By a list it leaves out others
+//! too: rows of later batches that have an equal list and come first by another key are lost. So by columns that are nested all
+//! rows are sorted, and the first taken.
 
 use std::sync::Arc;
 

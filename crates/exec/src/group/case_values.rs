@@ -1,0 +1,73 @@
+//! The values of CASE expressions for rows of a block: of a column those are read that rows choose, and no others.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::BooleanBuffer;
+use rowmill_base::Result;
+
+use super::rows::{Rows, Values, by_row, concat, evaluate_in_pieces};
+use super::state::true_rows;
+use crate::case::{Branch, Case};
+use crate::function::VectorFunction;
+
+impl Rows<'_> {
+    /// What `case`, which `function` is, makes of the rows that are in.
+    pub(super) fn chosen(&self, function: &dyn VectorFunction, case: &Case) -> Result<Values> {
+        let mut chosen = Chosen { rows: self, function, values: Vec::new(), len: 0, codes: vec![0; self.len()] };
+        let mut left: Vec<u32> = (0..self.len() as u32).collect();
+        for (condition, branch) in &case.arms {
+            let truth = self.truth(function, &**condition)?;
+            let (taken, others): (Vec<u32>, _) = left.into_iter().partition(|row| truth.value(*row as usize));
+            left = others;
+            chosen.add(branch, taken)?;
+        }
+        chosen.add(&case.otherwise, left)?;
+        chosen.finish()
+    }
+
+    /// For which rows a condition is true that reads some of the columns of `function`.
+    fn truth(&self, function: &dyn VectorFunction, condition: &dyn VectorFunction) -> Result<BooleanBuffer> {
+        let column = |place: &usize| self.column_once(function.columns()[*place]).and_then(by_row);
+        let columns = condition.columns().iter().map(column).collect::<Result<Vec<_>>>()?;
+        let values = evaluate_in_pieces(condition, &columns, self.len())?;
+        Ok(true_rows(&Values { values, codes: None, is_list: false }))
+    }
+}
+
+/// What rows have chosen so far.
+struct Chosen<'r> {
+    rows: &'r Rows<'r>,
+    function: &'r dyn VectorFunction,
+    values: Vec<ArrayRef>,
+    /// How many those are.
+    len: u32,
+    codes: Vec<u32>,
+}
+
+impl Chosen<'_> {
+    /// Adds what `rows` get.
+    fn add(&mut self, branch: &Branch, rows: Vec<u32>) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (values, codes) = match branch {
+            Branch::Constant(value) => (Arc::clone(value), Some(Arc::new(vec![0; rows.len()]))),
+            Branch::Column(place) => {
+                let Values { values, codes, .. } = self.rows.only(&rows).column(self.function.columns()[*place])?;
+                (values, codes)
+            }
+        };
+        for (place, row) in rows.into_iter().enumerate() {
+            let code = codes.as_ref().map_or(place as u32, |codes| codes[place]);
+            self.codes[row as usize] = self.len + code;
+        }
+        self.len += values.len() as u32;
+        self.values.push(values);
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Values> {
+        Ok(Values { values: concat(&self.values)?, codes: Some(Arc::new(self.codes)), is_list: false })
+    }
+}

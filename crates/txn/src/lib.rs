@@ -11,6 +11,7 @@ mod column_files;
 mod commit;
 mod deletes;
 mod engine;
+pub mod log;
 mod manifest;
 mod merge;
 mod recovery;

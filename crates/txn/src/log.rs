@@ -1,0 +1,334 @@
+//! The log: records one behind the other in a stream without end, of which the part is kept that is needed.
+//!
+//! ```text
+//! append    a record goes to the file system: it outlives the process from then on
+//! sync      it outlives a power cut; whoever waits for a later record has it synced with those before
+//! release   the records before a position are not needed: their files are used again
+//! replay    what is there from a position on, up to the first place without a record
+//! ```
+//!
+//! The stream lies in segments ([`segment`]), files that are written and synced before they are used ([`spares`]), so that a
+//! sync writes the records alone.
+//!
+//! Behind the end there may be anything: half a record, records of a reused file, records of which one before is missing because no
+//! sync had reached it. So the end is the first position without a whole record ([`record`]). It is a false end, and that an error, if
+//! anything says that the stream was on disk beyond it: a record behind it, each of which has the position that was synced
+//! when it was written, or the file `synced`, which has the last such position. A log that is started again begins with the
+//! next segment that was never used, so that it never meets what lies behind an old end.
+
+mod reader;
+mod record;
+mod segment;
+mod spares;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_io::{Disk, DiskFile, OpenMode};
+
+use self::reader::{Reader, ends_too_early};
+use self::record::PAYLOAD_BYTES_MAX;
+use self::segment::{FOLDER, Segment, SegmentBytes, slot_of};
+use self::spares::Spares;
+
+/// A place in the stream, in bytes from its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(pub u64);
+
+/// How a log is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct LogOptions {
+    /// Bytes of the stream in one file; a multiple of 8.
+    pub segment_bytes: u64,
+}
+
+impl Default for LogOptions {
+    fn default() -> Self {
+        LogOptions { segment_bytes: 16 << 20 }
+    }
+}
+
+/// What was found of a log.
+#[derive(Debug)]
+pub struct Replayed {
+    /// Behind the last record.
+    pub end: Position,
+    /// Where a log that is started now begins.
+    pub next: Position,
+    /// All files there are, and the number for a new one.
+    slots: Vec<u32>,
+    next_slot: u32,
+}
+
+/// A log that is written.
+#[derive(Debug)]
+pub struct Log {
+    disk: Arc<dyn Disk>,
+    segment_bytes: SegmentBytes,
+    writing: Mutex<Writing>,
+    syncing: Mutex<Syncing>,
+    sync_ended: Condvar,
+    /// [`Syncing::synced`], for whoever does not wait for it.
+    synced: AtomicU64,
+    spares: Spares,
+}
+
+#[derive(Debug)]
+struct Writing {
+    end: Position,
+    /// Those that are needed, without a gap; the last is written.
+    segments: VecDeque<Segment>,
+    /// Scratch for the next record.
+    record: Vec<u8>,
+    /// Why nothing is written any more.
+    failure: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Syncing {
+    synced: Position,
+    is_busy: bool,
+    published: Box<dyn DiskFile>,
+    failure: Option<Error>,
+}
+
+impl Log {
+    /// Reads the log of `disk` from `from` on, the beginning of a record or an end, and gives `each` the payload of every record, up to
+    /// the end. There need not be a log. `Corrupt` if the end is a false one.
+    pub fn replay(
+        disk: &dyn Disk,
+        options: LogOptions,
+        from: Position,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Replayed> {
+        let segment_bytes = SegmentBytes(options.segment_bytes);
+        let slots: Vec<u32> = disk.list(FOLDER)?.iter().filter_map(|name| slot_of(name)).collect();
+        let mut segments = BTreeMap::new();
+        for slot in &slots {
+            let Some(segment) = Segment::open(disk, *slot, segment_bytes, OpenMode::Read)? else { continue };
+            if let Some(twin) = segments.insert(segment.number, segment) {
+                let (one, other) = (segment::path(*slot), segment::path(twin.slot));
+                return Err(Error::corrupt(format!("{one} and {other} hold the same part of the log")));
+            }
+        }
+        let mut reader = Reader::new(&segments, segment_bytes);
+        let mut end = from;
+        while let Some((head, payload)) = reader.record(end)? {
+            each(payload)?;
+            end.0 += head.record_bytes() as u64;
+        }
+        if let Some(claim) = reader.claim_behind(end)? {
+            return Err(ends_too_early(end, &format!("a record at {} says that it went further", claim.0)));
+        }
+        if let Some(synced) = published::read(disk)?.filter(|synced| *synced > end) {
+            return Err(ends_too_early(end, &format!("it was on disk up to {}", synced.0)));
+        }
+        let used = segments.keys().next_back().map_or(0, |last| last + 1);
+        let next = segment_bytes.start(used.max(segment_bytes.place(end).0 + 1));
+        let next_slot = slots.iter().max().map_or(0, |last| last + 1);
+        Ok(Replayed { end, next, slots, next_slot })
+    }
+
+    /// Starts a log at `replayed.next`. Nothing of the old one is needed any more: its files are written over.
+    pub fn start(disk: &Arc<dyn Disk>, options: LogOptions, replayed: Replayed) -> Result<Log> {
+        let segment_bytes = SegmentBytes(options.segment_bytes);
+        disk.create_dir(FOLDER)?;
+        disk.sync_dir("")?;
+        let published = published::open(&**disk)?;
+        published::write(&*published, replayed.next)?;
+        published.sync()?;
+        disk.sync_dir(FOLDER)?;
+        let spares = Spares::start(disk, segment_bytes, replayed.slots, replayed.next_slot)?;
+        let first = spares.take(segment_bytes.place(replayed.next).0)?;
+        Ok(Log {
+            disk: Arc::clone(disk),
+            segment_bytes,
+            writing: Mutex::new(Writing {
+                end: replayed.next,
+                segments: VecDeque::from([first]),
+                record: Vec::new(),
+                failure: None,
+            }),
+            syncing: Mutex::new(Syncing { synced: replayed.next, is_busy: false, published, failure: None }),
+            sync_ended: Condvar::new(),
+            synced: AtomicU64::new(replayed.next.0),
+            spares,
+        })
+    }
+
+    /// Puts a record behind the last one and says where it ends. It outlives the process, but not yet a power cut.
+    ///
+    /// Kinds: `DiskFull` if there is no room for another segment, after which the log is as it was; `Io` if a write failed, after
+    /// which nothing is written any more, since it is not known what the file holds.
+    pub fn append(&self, payload: &[u8]) -> Result<Position> {
+        if payload.len() > PAYLOAD_BYTES_MAX {
+            let message =
+                format!("a commit of {} bytes is longer than the log takes ({PAYLOAD_BYTES_MAX})", payload.len());
+            return Err(Error::new(ErrorKind::InvalidParameter, message).hint("split the transaction"));
+        }
+        let mut writing = self.writing.lock();
+        if let Some(failure) = &writing.failure {
+            return Err(failure.clone());
+        }
+        let position = writing.end;
+        let end = Position(position.0 + record::record_bytes(payload.len()) as u64);
+        let last = self.segment_bytes.place(Position(end.0 - 1)).0;
+        while let Some(behind) = writing.segments.back().map(|segment| segment.number + 1).filter(|next| *next <= last)
+        {
+            let segment = self.spares.take(behind)?;
+            writing.segments.push_back(segment);
+        }
+        let mut bytes = std::mem::take(&mut writing.record);
+        record::write(payload, position, Position(self.synced.load(Ordering::Acquire)), &mut bytes);
+        let written = self.write(&writing.segments, position, &bytes);
+        writing.record = bytes;
+        match written {
+            Ok(()) => {
+                writing.end = end;
+                Ok(end)
+            }
+            Err(error) => {
+                let failure = refused(&error);
+                writing.failure = Some(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    fn write(&self, segments: &VecDeque<Segment>, position: Position, mut bytes: &[u8]) -> Result<()> {
+        let (mut number, mut at) = self.segment_bytes.place(position);
+        while !bytes.is_empty() {
+            let segment = segments.iter().rfind(|segment| segment.number == number);
+            let segment = segment.ok_or_else(|| Error::internal("a record behind the last segment"))?;
+            let (here, behind) = bytes.split_at(bytes.len().min((self.segment_bytes.0 - at) as usize));
+            segment.write(here, at)?;
+            (bytes, number, at) = (behind, number + 1, 0);
+        }
+        Ok(())
+    }
+
+    /// Returns when the stream is on disk up to `position`. Whoever comes first syncs for all whose records are there by then.
+    ///
+    /// After an error nothing is written or synced any more.
+    pub fn sync_to(&self, position: Position) -> Result<()> {
+        let mut syncing = self.syncing.lock();
+        loop {
+            if syncing.synced >= position {
+                return Ok(());
+            }
+            if let Some(failure) = &syncing.failure {
+                return Err(failure.clone());
+            }
+            if !syncing.is_busy {
+                break;
+            }
+            self.sync_ended.wait(&mut syncing);
+        }
+        syncing.is_busy = true;
+        let synced = syncing.synced;
+        drop(syncing);
+        let (end, done) = self.sync_behind(synced);
+        let mut syncing = self.syncing.lock();
+        syncing.is_busy = false;
+        // That it was published is not waited for: it only has others know sooner.
+        let done = done.and_then(|()| published::write(&*syncing.published, end));
+        let outcome = match done {
+            Ok(()) => {
+                syncing.synced = end;
+                self.synced.store(end.0, Ordering::Release);
+                Ok(())
+            }
+            Err(error) => {
+                let failure = refused(&error);
+                syncing.failure = Some(failure.clone());
+                self.writing.lock().failure = Some(failure.clone());
+                Err(failure)
+            }
+        };
+        self.sync_ended.notify_all();
+        outcome
+    }
+
+    /// Syncs what is written from `synced` on, and says how far that goes.
+    fn sync_behind(&self, synced: Position) -> (Position, Result<()>) {
+        let writing = self.writing.lock();
+        let end = writing.end;
+        let (first, last) = (self.segment_bytes.place(synced).0, self.segment_bytes.place(Position(end.0 - 1)).0);
+        let is_touched = |segment: &&Segment| (first..=last).contains(&segment.number);
+        let touched: Vec<Segment> = writing.segments.iter().filter(is_touched).cloned().collect();
+        drop(writing);
+        (end, touched.iter().try_for_each(Segment::sync))
+    }
+
+    /// Behind the last record.
+    pub fn end(&self) -> Position {
+        self.writing.lock().end
+    }
+
+    /// Up to where the stream is on disk.
+    pub fn synced(&self) -> Position {
+        Position(self.synced.load(Ordering::Acquire))
+    }
+
+    /// Nothing before `position` is needed any more.
+    pub fn release(&self, position: Position) {
+        let mut writing = self.writing.lock();
+        let (first, _) = self.segment_bytes.place(position);
+        while writing.segments.len() > 1
+            && let Some(segment) = writing.segments.pop_front_if(|segment| segment.number < first)
+        {
+            self.spares.give_back(&segment);
+        }
+    }
+
+    /// The disk that it is on.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+}
+
+/// What is said from the first failure on.
+fn refused(error: &Error) -> Error {
+    Error::new(ErrorKind::Io, format!("the log cannot be written any more: {}", error.message()))
+        .hint("reading goes on; writing does when the database is opened again")
+}
+
+/// The file that has up to where the stream is on disk, for other processes and for the next opening.
+mod published {
+    use super::{Disk, DiskFile, FOLDER, OpenMode, Position, Result};
+
+    const BYTES: usize = 12;
+
+    fn path() -> String {
+        format!("{FOLDER}/synced")
+    }
+
+    pub(super) fn open(disk: &dyn Disk) -> Result<Box<dyn DiskFile>> {
+        disk.open(&path(), OpenMode::Create)
+    }
+
+    pub(super) fn write(file: &dyn DiskFile, synced: Position) -> Result<()> {
+        let mut bytes = [0; BYTES];
+        bytes[..8].copy_from_slice(&synced.0.to_le_bytes());
+        bytes[8..].copy_from_slice(&crc32fast::hash(&synced.0.to_le_bytes()).to_le_bytes());
+        file.write_all_at(&bytes, 0)
+    }
+
+    /// `None` if there is no such file, or it was being written.
+    pub(super) fn read(disk: &dyn Disk) -> Result<Option<Position>> {
+        if disk.len(&path())?.is_none_or(|len| len < BYTES as u64) {
+            return Ok(None);
+        }
+        let mut bytes = [0; BYTES];
+        disk.open(&path(), OpenMode::Read)?.read_exact_at(&mut bytes, 0)?;
+        let (position, sum) = bytes.split_at(8);
+        let is_whole = sum == crc32fast::hash(position).to_le_bytes();
+        Ok(is_whole.then(|| Position(u64::from_le_bytes(position.try_into().expect("eight bytes")))))
+    }
+}

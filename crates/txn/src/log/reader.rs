@@ -1,0 +1,87 @@
+//! Reading the stream: record by record, to the first place that has none.
+
+use std::collections::BTreeMap;
+
+use rowmill_base::{Error, Result};
+
+use super::Position;
+use super::record::{self, ALIGNMENT, HEAD_BYTES, Head};
+use super::segment::{Segment, SegmentBytes};
+
+/// Bytes that are read at a time.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// A reader of the segments that there are, which need not follow each other.
+#[derive(Debug)]
+pub(super) struct Reader<'a> {
+    segments: &'a BTreeMap<u64, Segment>,
+    segment_bytes: SegmentBytes,
+    /// A piece of the stream, and where it begins.
+    window: Vec<u8>,
+    start: Position,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(segments: &'a BTreeMap<u64, Segment>, segment_bytes: SegmentBytes) -> Reader<'a> {
+        Reader { segments, segment_bytes, window: Vec::new(), start: Position(0) }
+    }
+
+    /// The record at `position`: its head and payload. `None` if there is none, or not all of it.
+    pub(super) fn record(&mut self, position: Position) -> Result<Option<(Head, &[u8])>> {
+        let Some(head) = self.bytes(position, HEAD_BYTES)?.and_then(|bytes| Head::read(bytes, position)) else {
+            return Ok(None);
+        };
+        let bytes = self.bytes(position, head.record_bytes())?;
+        Ok(bytes.and_then(|bytes| record::payload(bytes, head)).map(|payload| (head, payload)))
+    }
+
+    /// The first record behind `end` that says that the stream was on disk beyond `end`. There is none behind a true end: what was on
+    /// disk for certain is still there.
+    pub(super) fn claim_behind(&mut self, end: Position) -> Result<Option<Position>> {
+        for number in self.segments.keys().copied() {
+            let (start, behind) = (self.segment_bytes.start(number), self.segment_bytes.start(number + 1));
+            let mut at = Position(start.0.max(end.0).next_multiple_of(ALIGNMENT));
+            while at.0 + HEAD_BYTES as u64 <= behind.0 {
+                if self.record(at)?.is_some_and(|(head, _)| head.synced > end) {
+                    return Ok(Some(at));
+                }
+                at.0 += ALIGNMENT;
+            }
+        }
+        Ok(None)
+    }
+
+    /// `len` bytes from `position` on; `None` if a segment is missing there.
+    fn bytes(&mut self, position: Position, len: usize) -> Result<Option<&[u8]>> {
+        let skipped = position.0.wrapping_sub(self.start.0);
+        if skipped >= self.window.len() as u64 || self.window.len() - (skipped as usize) < len {
+            self.fill(position, len)?;
+        }
+        let skipped = (position.0 - self.start.0) as usize;
+        Ok(self.window.get(skipped..skipped + len))
+    }
+
+    /// Reads at least `len_min` bytes from `position` on, as far as there are segments.
+    fn fill(&mut self, position: Position, len_min: usize) -> Result<()> {
+        self.window.clear();
+        self.start = position;
+        let (mut number, mut at) = self.segment_bytes.place(position);
+        while self.window.len() < len_min.max(WINDOW_BYTES)
+            && let Some(segment) = self.segments.get(&number)
+        {
+            let missing = (len_min.max(WINDOW_BYTES) - self.window.len()) as u64;
+            let piece = missing.min(self.segment_bytes.0 - at) as usize;
+            let filled = self.window.len();
+            self.window.resize(filled + piece, 0);
+            segment.read(&mut self.window[filled..], at)?;
+            (number, at) = (number + 1, 0);
+        }
+        Ok(())
+    }
+}
+
+/// The error of a log that ends before what was on disk.
+pub(super) fn ends_too_early(end: Position, known: &str) -> Error {
+    Error::corrupt(format!("the log ends at position {}, but {known}: what lay there is damaged", end.0))
+        .hint("restore the directory from a backup; the log folder is of no use without the rest")
+}

@@ -1,0 +1,145 @@
+//! A segment of the log: a file of fixed length that holds one stretch of the stream at a time.
+//!
+//! ```text
+//! offset   bytes
+//!  0       8      mark of a segment
+//!  8       4      version of the format
+//! 12       4      zeros
+//! 16       8      bytes of the stream that a segment holds
+//! 24       8      number of the segment: it holds the stream from so many times these bytes on
+//! 32       4      CRC-32 of all before
+//! 4,096    ...    the stream
+//! ```
+//!
+//! All of a file is written and synced before it is used, so that a sync of the log writes nothing but the log: neither lengths nor
+//! places of a file change. A file whose segment is no longer needed becomes a later one by its first page alone; what the stream
+//! held there before lies at other positions.
+
+use std::sync::Arc;
+
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_io::{Disk, DiskFile, OpenMode};
+
+use super::Position;
+
+/// The folder of the log.
+pub(super) const FOLDER: &str = "log";
+
+const MARK: [u8; 8] = *b"RowmilLg";
+const VERSION: u32 = 1;
+const HEAD_BYTES: usize = 36;
+/// Where the stream begins in a file: behind a page that is written alone.
+const STREAM_START: u64 = 4_096;
+/// Bytes that a new file is filled with at a time.
+const FILL_BYTES: usize = 1 << 20;
+
+/// Bytes of the stream that each segment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SegmentBytes(pub(super) u64);
+
+impl SegmentBytes {
+    /// The segment that holds the byte at `position`, and where in its stretch.
+    pub(super) fn place(self, position: Position) -> (u64, u64) {
+        (position.0 / self.0, position.0 % self.0)
+    }
+
+    /// Where segment `number` begins.
+    pub(super) fn start(self, number: u64) -> Position {
+        Position(number * self.0)
+    }
+}
+
+/// A segment and its file.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub(super) number: u64,
+    /// The number in the name of the file.
+    pub(super) slot: u32,
+    file: Arc<dyn DiskFile>,
+}
+
+/// The path of a file.
+pub(super) fn path(slot: u32) -> String {
+    format!("{FOLDER}/{slot:04}")
+}
+
+/// The number in the name of a file of the log.
+pub(super) fn slot_of(name: &str) -> Option<u32> {
+    name.parse().ok().filter(|slot| path(*slot).ends_with(&format!("/{name}")))
+}
+
+impl Segment {
+    /// Makes segment `number` of a file that is new or holds one that is not needed. It is on disk when this returns.
+    pub(super) fn make(disk: &dyn Disk, slot: u32, number: u64, bytes: SegmentBytes) -> Result<Segment> {
+        let file: Arc<dyn DiskFile> = Arc::from(disk.open(&path(slot), OpenMode::Create)?);
+        let len = STREAM_START + bytes.0;
+        if file.len()? != len {
+            file.set_len(0)?;
+            let zeros = vec![0; FILL_BYTES];
+            let mut at = 0;
+            while at < len {
+                let piece = zeros.len().min((len - at) as usize);
+                file.write_all_at(&zeros[..piece], at)?;
+                at += piece as u64;
+            }
+            file.sync()?;
+            disk.sync_dir(FOLDER)?;
+        }
+        file.write_all_at(&head(number, bytes), 0)?;
+        file.sync()?;
+        Ok(Segment { number, slot, file })
+    }
+
+    /// The segment that a file holds; `None` if none was ever finished there.
+    pub(super) fn open(disk: &dyn Disk, slot: u32, bytes: SegmentBytes, mode: OpenMode) -> Result<Option<Segment>> {
+        let file: Arc<dyn DiskFile> = Arc::from(disk.open(&path(slot), mode)?);
+        if file.len()? < STREAM_START {
+            return Ok(None);
+        }
+        let mut found = [0; HEAD_BYTES];
+        file.read_exact_at(&mut found, 0)?;
+        let number = u64::from_le_bytes(found[24..32].try_into().expect("eight bytes"));
+        let is_whole = found[32..] == crc32fast::hash(&found[..32]).to_le_bytes();
+        if !is_whole || found[..8] != MARK {
+            return Ok(None);
+        }
+        let version = u32::from_le_bytes(found[8..12].try_into().expect("four bytes"));
+        if version != VERSION {
+            let message = format!("{} is of version {version} of the log, not {VERSION}", disk.describe(&path(slot)));
+            return Err(
+                Error::new(ErrorKind::Unsupported, message).hint("a newer Rowmill has written it; open it with that")
+            );
+        }
+        let stretch = u64::from_le_bytes(found[16..24].try_into().expect("eight bytes"));
+        if stretch != bytes.0 || file.len()? != STREAM_START + bytes.0 {
+            let message = format!("{} holds {stretch} bytes of the log, not {}", disk.describe(&path(slot)), bytes.0);
+            return Err(Error::corrupt(message));
+        }
+        Ok(Some(Segment { number, slot, file }))
+    }
+
+    /// Writes `bytes` from the place `at` of its stretch on.
+    pub(super) fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
+        self.file.write_all_at(bytes, STREAM_START + at)
+    }
+
+    /// Reads from the place `at` of its stretch on.
+    pub(super) fn read(&self, bytes: &mut [u8], at: u64) -> Result<()> {
+        self.file.read_exact_at(bytes, STREAM_START + at)
+    }
+
+    pub(super) fn sync(&self) -> Result<()> {
+        self.file.sync()
+    }
+}
+
+fn head(number: u64, bytes: SegmentBytes) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..8].copy_from_slice(&MARK);
+    head[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    head[16..24].copy_from_slice(&bytes.0.to_le_bytes());
+    head[24..32].copy_from_slice(&number.to_le_bytes());
+    let sum = crc32fast::hash(&head[..32]);
+    head[32..].copy_from_slice(&sum.to_le_bytes());
+    head
+}

@@ -1,0 +1,132 @@
+//! Segments that are made before they are needed, on a thread of their own: filling and syncing a file takes as long as thousands of
+//! commits.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use rowmill_base::{Error, Result};
+use rowmill_io::Disk;
+
+use super::segment::{Segment, SegmentBytes};
+
+/// Makes segments ahead.
+#[derive(Debug)]
+pub(super) struct Spares {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    disk: Arc<dyn Disk>,
+    segment_bytes: SegmentBytes,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Files that hold nothing that is needed.
+    free: Vec<u32>,
+    /// The number of the next file that is made.
+    next_slot: u32,
+    /// The segment to make next.
+    wanted: Option<u64>,
+    /// One is being made.
+    is_busy: bool,
+    ready: Option<Segment>,
+    is_over: bool,
+}
+
+impl Spares {
+    /// `free` are files that may be written over; no file has a number from `next_slot` on.
+    pub(super) fn start(
+        disk: &Arc<dyn Disk>,
+        segment_bytes: SegmentBytes,
+        free: Vec<u32>,
+        next_slot: u32,
+    ) -> Result<Spares> {
+        let state = State { free, next_slot, wanted: None, is_busy: false, ready: None, is_over: false };
+        let shared = Arc::new(Shared {
+            disk: Arc::clone(disk),
+            segment_bytes,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        });
+        let work = {
+            let shared = Arc::clone(&shared);
+            move || shared.make_ahead()
+        };
+        let thread = std::thread::Builder::new().name("rowmill-log".into()).spawn(work);
+        let thread = thread.map_err(|error| Error::io("starting the thread that prepares the log", &error))?;
+        Ok(Spares { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Segment `number`. Has the one behind it made meanwhile.
+    pub(super) fn take(&self, number: u64) -> Result<Segment> {
+        let mut state = self.shared.state.lock();
+        while state.is_busy {
+            self.shared.changed.wait(&mut state);
+        }
+        // The thread need not begin with what is made here.
+        state.wanted = None;
+        let ready = state.ready.take_if(|segment| segment.number == number);
+        let segment = match ready {
+            Some(segment) => segment,
+            None => self.shared.make(&mut state, number)?,
+        };
+        state.wanted = Some(number + 1);
+        self.shared.changed.notify_all();
+        Ok(segment)
+    }
+
+    /// The file of a segment that is not needed any more.
+    pub(super) fn give_back(&self, segment: &Segment) {
+        self.shared.state.lock().free.push(segment.slot);
+    }
+}
+
+impl Drop for Spares {
+    fn drop(&mut self) {
+        self.shared.state.lock().is_over = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn make_ahead(&self) {
+        let mut state = self.state.lock();
+        while !state.is_over {
+            let wanted = if state.is_busy { None } else { state.wanted.take() };
+            let Some(number) = wanted else {
+                self.changed.wait(&mut state);
+                continue;
+            };
+            // Whoever needs the segment tries again, and says what is wrong.
+            let made = self.make(&mut state, number).ok();
+            state.ready = made;
+        }
+    }
+
+    fn make(&self, state: &mut MutexGuard<'_, State>, number: u64) -> Result<Segment> {
+        let slot = match state.free.pop() {
+            Some(slot) => slot,
+            None => {
+                state.next_slot += 1;
+                state.next_slot - 1
+            }
+        };
+        state.is_busy = true;
+        let made = MutexGuard::unlocked(state, || Segment::make(&*self.disk, slot, number, self.segment_bytes));
+        state.is_busy = false;
+        if made.is_err() {
+            state.free.push(slot);
+        }
+        self.changed.notify_all();
+        made
+    }
+}

@@ -1,0 +1,250 @@
+//! The log on disks that lose power, fail, or hold damaged bytes.
+
+#![allow(clippy::unwrap_used)]
+
+use rowmill_io::{Call, Fate, Fault, FaultyDisk, MemoryDisk, crash_state};
+
+use super::*;
+
+const SMALL: LogOptions = LogOptions { segment_bytes: 512 };
+const START: Position = Position(0);
+
+/// Numbers that depend on a seed alone.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % end
+    }
+
+    /// A payload that may be longer than a segment.
+    fn payload(&mut self) -> Vec<u8> {
+        let len = match self.below(10) {
+            0 => self.below(1_500),
+            1 => 0,
+            _ => self.below(90),
+        };
+        (0..len).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+fn replayed(disk: &dyn Disk, from: Position) -> Result<(Replayed, Vec<Vec<u8>>)> {
+    let mut payloads = Vec::new();
+    let replayed = Log::replay(disk, SMALL, from, &mut |payload| {
+        payloads.push(payload.to_vec());
+        Ok(())
+    })?;
+    Ok((replayed, payloads))
+}
+
+fn start(disk: &Arc<dyn Disk>) -> Log {
+    Log::start(disk, SMALL, replayed(&**disk, START).unwrap().0).unwrap()
+}
+
+#[test]
+fn what_was_appended_is_replayed_however_often_it_is_started_again() {
+    let mut random = Random(7);
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let (mut from, mut files_most) = (START, 0);
+    for _ in 0..60 {
+        let (replayed_before, _) = replayed(&*disk, from).unwrap();
+        from = replayed_before.next;
+        let log = Log::start(&disk, SMALL, replayed_before).unwrap();
+        let mut kept: VecDeque<(Position, Vec<u8>)> = VecDeque::new();
+        for _ in 0..random.below(80) {
+            let payload = random.payload();
+            let end = log.append(&payload).unwrap();
+            kept.push_back((end, payload));
+            match random.below(8) {
+                0 => log.sync_to(kept[random.below(kept.len() as u64) as usize].0).unwrap(),
+                1 => {
+                    from =
+                        kept.drain(..random.below(kept.len() as u64) as usize).next_back().map_or(from, |last| last.0);
+                    log.release(from);
+                }
+                _ => {}
+            }
+        }
+        assert!(log.synced() <= log.end());
+        drop(log);
+        let (_, payloads) = replayed(&*disk, from).unwrap();
+        assert_eq!(payloads, kept.into_iter().map(|(_, payload)| payload).collect::<Vec<_>>());
+        files_most = files_most.max(disk.list(FOLDER).unwrap().len());
+    }
+    assert!(files_most < 60, "files are used again: {files_most}");
+}
+
+#[test]
+fn many_records_leave_no_more_files_than_few() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let log = start(&disk);
+    for _ in 0..10_000 {
+        let end = log.append(&[1; 100]).unwrap();
+        log.sync_to(end).unwrap();
+        log.release(end);
+    }
+    assert!(disk.list(FOLDER).unwrap().len() <= 4, "{:?}", disk.list(FOLDER).unwrap());
+}
+
+#[test]
+fn a_power_cut_takes_nothing_that_was_synced_and_leaves_no_half() {
+    for seed in 1..40 {
+        let mut random = Random(seed);
+        let faulty = Arc::new(FaultyDisk::new(Arc::new(MemoryDisk::new())));
+        let plan = faulty.plan().clone();
+        let disk: Arc<dyn Disk> = faulty;
+        plan.record();
+        let log = start(&disk);
+        let first = log.end();
+        let mut appended = Vec::new();
+        // How many calls were made, and how many records were synced then.
+        let mut acknowledged = vec![(plan.records().len(), 0)];
+        for _ in 0..40 {
+            let payload = random.payload();
+            let end = log.append(&payload).unwrap();
+            appended.push(payload);
+            if random.below(3) == 0 {
+                log.sync_to(end).unwrap();
+                acknowledged.push((plan.records().len(), appended.len()));
+            }
+        }
+        drop(log);
+        let records = plan.records();
+        for _ in 0..40 {
+            let cut = acknowledged[0].0 + random.below((records.len() - acknowledged[0].0) as u64 + 1) as usize;
+            let after = crash_state(&records[..cut], |_| match random.below(4) {
+                0 => Fate::Lost,
+                1 => {
+                    let start = random.below(64) as usize;
+                    Fate::Torn { start, end: start + random.below(200) as usize }
+                }
+                _ => Fate::Kept,
+            });
+            let (_, payloads) = replayed(&after.unwrap(), first).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            let certain = acknowledged.iter().rfind(|(calls, _)| *calls <= cut).unwrap().1;
+            assert!(payloads.len() >= certain, "seed {seed}: {} of {certain}", payloads.len());
+            assert_eq!(payloads, appended[..payloads.len()], "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_log_that_was_synced_does_not_end_early_whatever_is_damaged() {
+    let mut random = Random(11);
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let log = start(&disk);
+    let first = log.end();
+    let appended: Vec<Vec<u8>> = (0..30).map(|_| random.payload()).collect();
+    for payload in &appended {
+        let end = log.append(payload).unwrap();
+        log.sync_to(end).unwrap();
+    }
+    drop(log);
+    let mut found = 0;
+    for name in disk.list(FOLDER).unwrap() {
+        let path = format!("{FOLDER}/{name}");
+        let len = disk.len(&path).unwrap().unwrap();
+        for _ in 0..400 {
+            let at = random.below(len);
+            let file = disk.open(&path, OpenMode::Write).unwrap();
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ 1 << random.below(8)], at).unwrap();
+            match replayed(&*disk, first) {
+                Ok((_, payloads)) => assert_eq!(payloads, appended, "byte {at} of {path}"),
+                Err(error) => {
+                    assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported), "{error}");
+                    found += 1;
+                }
+            }
+            file.write_all_at(&byte, at).unwrap();
+        }
+    }
+    assert!(found > 100, "{found}");
+}
+
+#[test]
+fn every_writer_waits_until_its_record_is_synced() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let log = start(&disk);
+    let first = log.end();
+    std::thread::scope(|scope| {
+        for writer in 0..8_u8 {
+            let log = &log;
+            scope.spawn(move || {
+                for _ in 0..500 {
+                    let end = log.append(&[writer; 60]).unwrap();
+                    log.sync_to(end).unwrap();
+                    assert!(log.synced() >= end);
+                }
+            });
+        }
+    });
+    assert_eq!(log.synced(), log.end());
+    drop(log);
+    let (_, payloads) = replayed(&*disk, first).unwrap();
+    (0..8).for_each(|writer| assert_eq!(payloads.iter().filter(|payload| payload[0] == writer).count(), 500));
+}
+
+#[test]
+fn what_failed_is_not_acknowledged_and_what_was_acknowledged_is_there() {
+    let run = |fault: Option<(u64, Fault)>| {
+        let faulty = Arc::new(FaultyDisk::new(Arc::new(MemoryDisk::new())));
+        let plan = faulty.plan().clone();
+        let disk: Arc<dyn Disk> = faulty;
+        let log = start(&disk);
+        let first = log.end();
+        if let Some((nth, fault)) = fault {
+            plan.fail_from(None, nth, fault);
+        }
+        let (before, mut random) = (plan.count_all(), Random(5));
+        let (mut appended, mut certain, mut failed) = (Vec::new(), 0, false);
+        for _ in 0..30 {
+            let payload = random.payload();
+            appended.push(payload.clone());
+            match log.append(&payload).and_then(|end| log.sync_to(end)) {
+                Ok(()) => {
+                    assert!(!failed, "nothing is written behind a failure");
+                    certain = appended.len();
+                }
+                Err(_) => failed = true,
+            }
+        }
+        let calls = plan.count_all() - before;
+        drop(log);
+        plan.clear();
+        let (_, payloads) = replayed(&*disk, first).unwrap();
+        assert!(payloads.len() >= certain && payloads == appended[..payloads.len()], "{fault:?}");
+        calls
+    };
+    let calls = run(None);
+    for fault in [Fault::Io, Fault::NoSpace, Fault::ShortWrite] {
+        for nth in 1..=calls {
+            run(Some((nth, fault)));
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_heals() {
+    let faulty = Arc::new(FaultyDisk::new(Arc::new(MemoryDisk::new())));
+    let plan = faulty.plan().clone();
+    let disk: Arc<dyn Disk> = faulty;
+    let log = start(&disk);
+    plan.fail_from(Call::SetLen, 1, Fault::NoSpace);
+    let mut appended = 0;
+    let error = loop {
+        match log.append(&[3; 40]) {
+            Ok(_) => appended += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+    plan.clear();
+    let end = log.append(&[3; 40]).unwrap();
+    log.sync_to(end).unwrap();
+    assert!(appended > 5);
+}

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use mimalloc::MiMalloc;
 
-/// Milliseconds for which freed pages are kept, ten times that for large areas. The next query needs them again, and a page that
+/// Milliseconds for which freed pages are kept. The next query needs them again, and a page that
 /// was given back is cleared by the system before it is had anew, which took a tenth of the time of queries.
 const PURGE_DELAY_MS: c_long = 10_000;
 

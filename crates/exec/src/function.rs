@@ -35,7 +35,8 @@ pub trait VectorFunction: Send + Sync + fmt::Debug {
         None
     }
 
-    /// What the results are chosen of, if they are texts of columns or constants, by conditions that do not fail.
+    /// What the results are chosen of, if they are texts of columns or constants, by conditions that do not fail. Asked where several
+    /// columns of a block are read.
     fn case(&self) -> Option<&Case> {
         None
     }

@@ -1,18 +1,27 @@
 //! Room on the stack for code that walks syntax trees on the caller's thread: copying, printing and dropping them
 //! recurses once per level, and the caller's stack may be small.
 
+use rowmill_base::Settings;
+
 /// What one level of a tree may take, with much to spare.
 const LEVEL_BYTES: usize = 16 << 10;
-const ROOM_BYTES_MIN: usize = 2 << 20;
+/// For what a statement leads to beside its own tree: defaults of columns, views. The stack of a program's first thread has that.
+const ROOM_BYTES_MIN: usize = 4 << 20;
 const ROOM_BYTES_MAX: usize = 1 << 30;
+/// Levels that others may have which a statement leads to, unless the setting says more.
+const LEVELS_USUAL: u64 = 1_000;
+/// A stack that is made, at least.
+const STACK_BYTES_MIN: usize = 16 << 20;
 
-/// The stack that trees of so many levels need, in bytes. The stack of most threads has that for most statements: another one
-/// would have to be made for each of those.
-pub(crate) fn room_bytes(levels: u64) -> usize {
+/// The stack that a statement of so many levels needs, in bytes, and what it leads to.
+pub(crate) fn room_bytes(levels: u64, settings: &Settings) -> usize {
+    let levels_max = settings.number("expression_depth_max");
+    let levels = if levels_max > LEVELS_USUAL { levels_max } else { levels };
     (levels as usize).saturating_mul(LEVEL_BYTES).saturating_add(ROOM_BYTES_MIN).min(ROOM_BYTES_MAX)
 }
 
-/// Runs `work` with at least `room_bytes` of stack.
+/// Runs `work` with at least `room_bytes` of stack: on that of the thread if it is large enough, since to make another one and to
+/// unmap it takes as long as a small query.
 pub(crate) fn with_room<T>(room_bytes: usize, work: impl FnOnce() -> T) -> T {
-    stacker::maybe_grow(room_bytes, room_bytes, work)
+    stacker::maybe_grow(room_bytes, room_bytes.max(STACK_BYTES_MIN), work)
 }

@@ -175,7 +175,7 @@ impl<'t> Section<'t> {
         let text = sql[self.range.clone()].to_string();
         Ok(Statement {
             body: Arc::new(body),
-            room_bytes: room_bytes(levels),
+            room_bytes: room_bytes(levels, settings),
             text,
             range: self.range,
             spellings,

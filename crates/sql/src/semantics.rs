@@ -20,6 +20,7 @@ mod precedence;
 mod rules;
 mod statement;
 mod typing;
+mod unordered_sets;
 mod whole_sorts;
 
 use std::sync::Arc;
@@ -81,10 +82,11 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 
 /// DataFusion's rules over operators, without those that push conditions down: they tell the columns of a join apart by
 /// name, so that a condition on one side may land on the other. Our scans get their conditions before, from the
-/// rule over the logical plan. One of ours stands behind them.
+/// rule over the logical plan. Two of ours stand around them.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
     let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown"));
-    // Behind those that give limits to sorts.
-    rules.chain([Arc::new(whole_sorts::WholeSorts) as _]).collect()
+    // Before those that rely on orders, and behind those that give limits to sorts.
+    let first: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 1] = [Arc::new(unordered_sets::UnorderedSets)];
+    first.into_iter().chain(rules).chain([Arc::new(whole_sorts::WholeSorts) as _]).collect()
 }

@@ -99,7 +99,7 @@ struct Syncing {
 }
 
 impl Log {
-    /// Reads the log of `disk` from `from` on, the beginning of a record or an end, and gives `each` the payload of every record, up to
+    /// Reads the log of `disk` from `from` on, where a record ends or a log was started, and gives `each` the payload of every record, up to
     /// the end. There need not be a log. `Corrupt` if the end is a false one.
     pub fn replay(
         disk: &dyn Disk,
@@ -135,7 +135,8 @@ impl Log {
         Ok(Replayed { end, next, slots, next_slot })
     }
 
-    /// Starts a log at `replayed.next`. Nothing of the old one is needed any more: its files are written over.
+    /// Starts a log at `replayed.next`, from where it is to be replayed from now on: the caller has that on disk. Nothing of the old
+    /// one is needed any more; its files are written over.
     pub fn start(disk: &Arc<dyn Disk>, options: LogOptions, replayed: Replayed) -> Result<Log> {
         let segment_bytes = SegmentBytes(options.segment_bytes);
         disk.create_dir(FOLDER)?;
@@ -164,8 +165,8 @@ impl Log {
 
     /// Puts a record behind the last one and says where it ends. It outlives the process, but not yet a power cut.
     ///
-    /// Kinds: `DiskFull` if there is no room for another segment, after which the log is as it was; `Io` if a write failed, after
-    /// which nothing is written any more, since it is not known what the file holds.
+    /// Whatever happens while another segment is made, `DiskFull` above all, leaves the log as it was. After a write that failed
+    /// nothing is written any more (`Io`), since it is not known what the file holds.
     pub fn append(&self, payload: &[u8]) -> Result<Position> {
         if payload.len() > PAYLOAD_BYTES_MAX {
             let message =

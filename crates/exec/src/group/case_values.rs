@@ -17,6 +17,9 @@ impl Rows<'_> {
         let mut chosen = Chosen { rows: self, function, values: Vec::new(), len: 0, codes: vec![0; self.len()] };
         let mut left: Vec<u32> = (0..self.len() as u32).collect();
         for (condition, branch) in &case.arms {
+            if left.is_empty() {
+                break;
+            }
             let truth = self.truth(function, &**condition)?;
             let (taken, others): (Vec<u32>, _) = left.into_iter().partition(|row| truth.value(*row as usize));
             left = others;

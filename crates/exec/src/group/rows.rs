@@ -301,10 +301,10 @@ impl<'a> Rows<'a> {
 
     /// What a function makes of the rows that are in, and of no others: it may fail for those.
     fn computed(&self, function: &dyn VectorFunction) -> Result<Values> {
-        if let (Some(case), Origin::Block(..), 1..) = (function.case(), &self.origin, self.len()) {
-            return self.chosen(function, case);
-        }
         let [column] = function.columns() else {
+            if let (Some(case), Origin::Block(..), 1..) = (function.case(), &self.origin, self.len()) {
+                return self.chosen(function, case);
+            }
             let columns = function.columns().iter().map(|column| self.column_once(*column));
             let columns = columns.collect::<Result<Vec<Values>>>()?;
             if let Some(values) = self.computed_once_per_codes(function, &columns)? {

@@ -42,7 +42,7 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 /// Operators that only pass batches on: they give way to other work and look at the cancel flag.
-const SILENT: &[&str] = &["CooperativeExec", "GuardExec"];
+const SILENT: &[&str] = &["CooperativeExec", "GuardExec", "UnorderedExec"];
 
 /// Details that say nothing to a reader of a plan.
 const NOISE: &[&str] = &[" ASC NULLS LAST", ", preserve_partitioning=[false]", ", preserve_partitioning=[true]"];

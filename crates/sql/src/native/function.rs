@@ -137,15 +137,26 @@ pub(super) fn never_fails(expr: &Expr, schema: &DFSchema) -> bool {
         }
         Expr::ScalarFunction(call) => {
             let is_safe = match call.name() {
-                "date_part" => matches!(
-                    call.args.get(1).and_then(&kind_of),
-                    Some(DataType::Timestamp(..) | DataType::Date32 | DataType::Time64(_))
-                ),
+                "date_part" => call.args.get(1).and_then(&kind_of).is_some_and(|kind| has_part(&kind, &call.args[0])),
                 "character_length" | "octet_length" => true,
                 _ => false,
             };
             is_safe && call.args.iter().all(|argument| never_fails(argument, schema))
         }
+        _ => false,
+    }
+}
+
+/// Whether values of type `kind` have the part of a date or time that `part` names.
+fn has_part(kind: &DataType, part: &Expr) -> bool {
+    let Expr::Literal(part, _) = part else { return false };
+    let Some(Some(part)) = part.try_as_str() else { return false };
+    let is_of_day = ["year", "quarter", "month", "week", "day", "dow", "doy"].contains(&part);
+    let is_of_time = ["hour", "minute", "second"].contains(&part);
+    match kind {
+        DataType::Timestamp(..) => is_of_day || is_of_time,
+        DataType::Date32 => is_of_day,
+        DataType::Time64(_) => is_of_time,
         _ => false,
     }
 }

@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
         for number in self.segments.keys().copied() {
             let (start, behind) = (self.segment_bytes.start(number), self.segment_bytes.start(number + 1));
             let mut at = Position(start.0.max(end.0).next_multiple_of(ALIGNMENT));
-            while at.0 + HEAD_BYTES as u64 <= behind.0 {
+            while at < behind {
                 if self.record(at)?.is_some_and(|(head, _)| head.synced > end) {
                     return Ok(Some(at));
                 }

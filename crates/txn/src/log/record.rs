@@ -7,7 +7,7 @@
 //!  8       8      position of the record in the stream
 //! 16       8      position up to which the stream was on disk for certain when the record was written
 //! 24       n      payload
-//! 24 + n   0..8   zeros, up to a multiple of eight
+//! 24 + n   0..7   zeros, up to a multiple of eight
 //!          4      CRC-32 of all before
 //!          4      mark of the end
 //! ```

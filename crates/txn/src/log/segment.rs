@@ -74,17 +74,14 @@ impl Segment {
         let file: Arc<dyn DiskFile> = Arc::from(disk.open(&path(slot), OpenMode::Create)?);
         let len = STREAM_START + bytes.0;
         if file.len()? != len {
-            file.set_len(0)?;
-            let zeros = vec![0; FILL_BYTES];
-            let mut at = 0;
-            while at < len {
-                let piece = zeros.len().min((len - at) as usize);
-                file.write_all_at(&zeros[..piece], at)?;
-                at += piece as u64;
+            let filled = fill(&*file, len).and_then(|()| file.sync());
+            if let Err(error) = filled {
+                // What is not known to be on disk is not taken for a file that is.
+                let _ = file.set_len(0);
+                return Err(error);
             }
-            file.sync()?;
-            disk.sync_dir(FOLDER)?;
         }
+        disk.sync_dir(FOLDER)?;
         file.write_all_at(&head(number, bytes), 0)?;
         file.sync()?;
         Ok(Segment { number, slot, file })
@@ -131,6 +128,16 @@ impl Segment {
     pub(super) fn sync(&self) -> Result<()> {
         self.file.sync()
     }
+}
+
+/// Writes zeros over a whole file.
+fn fill(file: &dyn DiskFile, len: u64) -> Result<()> {
+    file.set_len(0)?;
+    let zeros = vec![0; FILL_BYTES];
+    for at in (0..len).step_by(FILL_BYTES) {
+        file.write_all_at(&zeros[..FILL_BYTES.min((len - at) as usize)], at)?;
+    }
+    Ok(())
 }
 
 fn head(number: u64, bytes: SegmentBytes) -> [u8; HEAD_BYTES] {

@@ -83,7 +83,8 @@ impl Spares {
 
     /// The file of a segment that is not needed any more.
     pub(super) fn give_back(&self, segment: &Segment) {
-        self.shared.state.lock().free.push(segment.slot);
+        // A file of which it is not known whether it became a segment is the next one that is tried, for the same segment.
+        self.shared.state.lock().free.insert(0, segment.slot);
     }
 }
 

@@ -151,8 +151,9 @@ pub(super) fn never_fails(expr: &Expr, schema: &DFSchema) -> bool {
 fn has_part(kind: &DataType, part: &Expr) -> bool {
     let Expr::Literal(part, _) = part else { return false };
     let Some(Some(part)) = part.try_as_str() else { return false };
-    let is_of_day = ["year", "quarter", "month", "week", "day", "dow", "doy"].contains(&part);
-    let is_of_time = ["hour", "minute", "second"].contains(&part);
+    let part = part.to_ascii_lowercase();
+    let is_of_day = ["year", "quarter", "month", "week", "day", "dow", "doy"].contains(&&*part);
+    let is_of_time = ["hour", "minute", "second"].contains(&&*part);
     match kind {
         DataType::Timestamp(..) => is_of_day || is_of_time,
         DataType::Date32 => is_of_day,

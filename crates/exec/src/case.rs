@@ -1,4 +1,4 @@
-//! CASE expressions that choose among columns and constants, so that only those values are read that some row chooses.
+//! CASE expressions that choose among columns and constants, so that a column need not be read for rows that do not choose it.
 
 use std::sync::Arc;
 

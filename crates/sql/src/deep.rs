@@ -8,15 +8,15 @@ const LEVEL_BYTES: usize = 16 << 10;
 /// For what a statement leads to beside its own tree: defaults of columns, views. The stack of a program's first thread has that.
 const ROOM_BYTES_MIN: usize = 4 << 20;
 const ROOM_BYTES_MAX: usize = 1 << 30;
-/// Levels that others may have which a statement leads to, unless the setting says more.
-const LEVELS_USUAL: u64 = 1_000;
 /// A stack that is made, at least.
 const STACK_BYTES_MIN: usize = 16 << 20;
 
-/// The stack that a statement of so many levels needs, in bytes, and what it leads to.
+/// The stack that a statement of so many levels needs, in bytes, and what it leads to: that may have more levels than usual where
+/// the setting allows more.
 pub(crate) fn room_bytes(levels: u64, settings: &Settings) -> usize {
-    let levels_max = settings.number("expression_depth_max");
-    let levels = if levels_max > LEVELS_USUAL { levels_max } else { levels };
+    let levels_max = |settings: &Settings| settings.number("expression_depth_max");
+    let is_raised = levels_max(settings) > levels_max(&Settings::default());
+    let levels = if is_raised { levels_max(settings) } else { levels };
     (levels as usize).saturating_mul(LEVEL_BYTES).saturating_add(ROOM_BYTES_MIN).min(ROOM_BYTES_MAX)
 }
 

@@ -84,9 +84,10 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
 /// name, so that a condition on one side may land on the other. Our scans get their conditions before, from the
 /// rule over the logical plan. Two of ours stand around them.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let rules = PhysicalOptimizer::new().rules.into_iter();
-    let rules = rules.filter(|rule| !rule.name().starts_with("FilterPushdown"));
+    let mut rules = PhysicalOptimizer::new().rules;
+    rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
     // Before those that rely on orders, and behind those that give limits to sorts.
-    let first: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 1] = [Arc::new(unordered_sets::UnorderedSets)];
-    first.into_iter().chain(rules).chain([Arc::new(whole_sorts::WholeSorts) as _]).collect()
+    rules.insert(0, Arc::new(unordered_sets::UnorderedSets));
+    rules.push(Arc::new(whole_sorts::WholeSorts));
+    rules
 }

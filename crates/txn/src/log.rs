@@ -69,7 +69,6 @@ pub struct Replayed {
 /// A log that is written.
 #[derive(Debug)]
 pub struct Log {
-    disk: Arc<dyn Disk>,
     segment_bytes: SegmentBytes,
     writing: Mutex<Writing>,
     syncing: Mutex<Syncing>,
@@ -111,7 +110,7 @@ impl Log {
         let slots: Vec<u32> = disk.list(FOLDER)?.iter().filter_map(|name| slot_of(name)).collect();
         let mut segments = BTreeMap::new();
         for slot in &slots {
-            let Some(segment) = Segment::open(disk, *slot, segment_bytes, OpenMode::Read)? else { continue };
+            let Some(segment) = Segment::open(disk, *slot, segment_bytes)? else { continue };
             if let Some(twin) = segments.insert(segment.number, segment) {
                 let (one, other) = (segment::path(*slot), segment::path(twin.slot));
                 return Err(Error::corrupt(format!("{one} and {other} hold the same part of the log")));
@@ -148,7 +147,6 @@ impl Log {
         let spares = Spares::start(disk, segment_bytes, replayed.slots, replayed.next_slot)?;
         let first = spares.take(segment_bytes.place(replayed.next).0)?;
         Ok(Log {
-            disk: Arc::clone(disk),
             segment_bytes,
             writing: Mutex::new(Writing {
                 end: replayed.next,
@@ -286,11 +284,6 @@ impl Log {
         {
             self.spares.give_back(&segment);
         }
-    }
-
-    /// The disk that it is on.
-    pub fn disk(&self) -> &Arc<dyn Disk> {
-        &self.disk
     }
 }
 

@@ -1,4 +1,4 @@
-//! The values of CASE expressions for rows of a block: of a column those are read that rows choose, and no others.
+//! The values of CASE expressions for rows of a block: of a column that a branch gives only those rows are read that choose it.
 
 use std::sync::Arc;
 

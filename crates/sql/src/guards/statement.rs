@@ -195,8 +195,10 @@ impl Gauge {
     }
 
     fn value(&mut self) {
+        // What stands behind a value without an operator between is one itself (NOTNULL), or belongs to a prefix (INTERVAL).
+        let weight = if self.after_value { weight::OTHER } else { 0 };
         let level = self.level();
-        level.depth = level.depth.max(1 + level.prefixes);
+        level.depth = level.depth.max(1 + level.prefixes) + weight;
         level.prefixes = 0;
         self.after_value = true;
     }
@@ -225,7 +227,7 @@ impl Gauge {
                 self.after_value = false;
             }
             ";" => self.end_statement(),
-            "." => {}
+            "." => self.after_value = false,
             "+" | "-" | "~" | "!" if !self.after_value => self.level().prefixes += weight::SIGN,
             "->" => self.operator(weight::BOUND_TWICE),
             _ => self.operator(weight::OTHER),
@@ -483,6 +485,9 @@ mod tests {
         assert_eq!(depth("SELECT 1 EXCEPT SELECT 2 EXCEPT SELECT 3"), 5);
         assert_eq!(depth("SELECT 'CASE (((((' -- (((("), 1);
         assert_eq!(depth("SELECT a IS DISTINCT FROM b, c, d"), 2);
+        assert_eq!(depth("SELECT a NOTNULL NOTNULL ISNULL"), 4);
+        assert_eq!(depth("SELECT INTERVAL INTERVAL '1'"), 3);
+        assert_eq!(depth("SELECT a.b.c x"), 2);
         assert_eq!(depth(&format!("SELECT {}", "(".repeat(500))), 500);
     }
 

@@ -118,8 +118,8 @@ pub(super) fn never_fails(expr: &Expr, schema: &DFSchema) -> bool {
         Expr::Alias(alias) => never_fails(&alias.expr, schema),
         Expr::Case(case) => {
             let arms = case.when_then_expr.iter().flat_map(|(when, then)| [&**when, &**then]);
-            let parts = case.expr.iter().chain(&case.else_expr).map(|part| &**part).chain(arms);
-            all(&parts.collect::<Vec<_>>())
+            let mut parts = case.expr.iter().chain(&case.else_expr).map(|part| &**part).chain(arms);
+            parts.all(|part| never_fails(part, schema))
         }
         Expr::IsNull(of) | Expr::IsNotNull(of) | Expr::Not(of) => never_fails(of, schema),
         Expr::Cast(cast) => {

@@ -87,9 +87,9 @@ impl Segment {
         Ok(Segment { number, slot, file })
     }
 
-    /// The segment that a file holds; `None` if none was ever finished there.
-    pub(super) fn open(disk: &dyn Disk, slot: u32, bytes: SegmentBytes, mode: OpenMode) -> Result<Option<Segment>> {
-        let file: Arc<dyn DiskFile> = Arc::from(disk.open(&path(slot), mode)?);
+    /// The segment that a file holds, for reading; `None` if none was ever finished there.
+    pub(super) fn open(disk: &dyn Disk, slot: u32, bytes: SegmentBytes) -> Result<Option<Segment>> {
+        let file: Arc<dyn DiskFile> = Arc::from(disk.open(&path(slot), OpenMode::Read)?);
         if file.len()? < STREAM_START {
             return Ok(None);
         }

@@ -335,12 +335,12 @@ impl GroupBy {
     /// The values of a column in ranges.
     fn ranges(&self, lists: &Lists) -> Result<Option<Arc<Ranges>>> {
         let read = || {
-            let mut of_lists = Vec::new();
-            let loose = self.read_lists(lists, &mut |list| {
-                of_lists.push(list);
+            let mut parts = ColumnParts::default();
+            self.read_lists(lists, &mut |part| {
+                parts.add(part);
                 Ok(())
             })?;
-            Ok(ColumnParts { lists: of_lists, loose })
+            Ok(parts)
         };
         lists.reading.run(&self.request.cancel, read, |parts| {
             let Recipe { layout, policy, .. } = &self.recipe;

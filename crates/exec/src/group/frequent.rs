@@ -32,8 +32,8 @@ use rowmill_base::{Cancel, Error, ErrorKind, Result};
 use rowmill_plan::{Aggregate, AggregateFunction, Expr, Group, Key};
 use rowmill_storage::TableSource;
 
-use self::list_counts::PartCounts;
-use self::row_counts::{Bound, Counted, RowCounts, these_values};
+use self::list_counts::{Counted, PartCounts};
+use self::row_counts::{Bound, RowCounts, these_values};
 use super::facts::{Bounds, Facts};
 use super::texts::is_text;
 use super::value_list::ValueList;

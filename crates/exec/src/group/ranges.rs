@@ -51,12 +51,27 @@ pub(super) struct Ranges {
     _memory: Reservation,
 }
 
+/// A part of a column that one worker takes.
+pub(super) enum ColumnPart {
+    List(ValueList),
+    /// The values of rows that no list has.
+    Loose(ArrayRef),
+}
+
 /// What one worker found of a column.
 #[derive(Default)]
 pub(super) struct ColumnParts {
-    pub(super) lists: Vec<ValueList>,
-    /// The values of rows that no list has.
-    pub(super) loose: Vec<ArrayRef>,
+    lists: Vec<ValueList>,
+    loose: Vec<ArrayRef>,
+}
+
+impl ColumnParts {
+    pub(super) fn add(&mut self, part: ColumnPart) {
+        match part {
+            ColumnPart::List(list) => self.lists.push(list),
+            ColumnPart::Loose(values) => self.loose.push(values),
+        }
+    }
 }
 
 /// The values of rows that no list has, range by range.

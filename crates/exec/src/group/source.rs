@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::ArrayRef;
 use rowmill_base::Result;
 use rowmill_plan::Expr;
 use rowmill_storage::chunk::Verdict;
@@ -12,6 +11,7 @@ use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 
 use super::gather::Gatherer;
 use super::layout::KeyColumn;
+use super::ranges::ColumnPart;
 use super::rows::{Rows, by_row, values_where};
 use super::value_list::ValueList;
 use super::{GroupBy, KnownLists, Lists};
@@ -175,18 +175,18 @@ impl GroupBy {
         Ok((loose * LOOSE_SHARE <= listed).then_some(lists))
     }
 
-    /// Has `take` the lists of blocks that no other worker takes, and gives the values of rows that no list has.
+    /// Has `take` the parts of the column that no other worker takes.
     pub(super) fn read_lists(
         &self,
         Lists { source, column, known, .. }: &Lists,
-        take: &mut dyn FnMut(ValueList) -> Result<()>,
-    ) -> Result<Vec<ArrayRef>> {
+        take: &mut dyn FnMut(ColumnPart) -> Result<()>,
+    ) -> Result<()> {
         if let Some(known) = known {
             return self.read_known(known, take);
         }
         let table = &**source.table();
         let (functions, reads) = (&self.request.functions, &self.request.metrics.reads);
-        let mut loose = Vec::new();
+        let loose = |rows: &Rows<'_>| by_row(rows.values(Expr::Column(*column))?).map(ColumnPart::Loose);
         let mut has_read = false;
         loop {
             self.request.cancel.check()?;
@@ -194,22 +194,21 @@ impl GroupBy {
             if part < source.blocks().len() + source.runs().len() && !std::mem::replace(&mut has_read, true) {
                 add(&self.request.metrics.workers, 1);
             }
-            if let Some(block) = source.blocks().get(part) {
+            // Runs first: a run takes longer than a list, and who has the last of the work is waited for.
+            if let Some(run) = source.runs().get(part) {
+                add(&self.request.metrics.rows_read, run.live_rows());
+                take(loose(&Rows::of_run(table, functions, run, &self.filter, &self.offered)?)?)?;
+            } else if let Some(block) = source.blocks().get(part - source.runs().len()) {
                 let Some(filter) = self.filter_of(table, block, 0..block.rows())? else { continue };
-                match ValueList::of_block(table, block, filter, *column, reads)? {
-                    Some(list) => take(list)?,
+                take(match ValueList::of_block(table, block, filter, *column, reads)? {
+                    Some(list) => ColumnPart::List(list),
                     None => {
                         let all = BlockFilters::default();
-                        let rows = Rows::of_block(table, functions, block, (filter, all), &[*column], reads)?;
-                        loose.push(by_row(rows.values(Expr::Column(*column))?)?);
+                        loose(&Rows::of_block(table, functions, block, (filter, all), &[*column], reads)?)?
                     }
-                }
-            } else if let Some(run) = source.runs().get(part - source.blocks().len()) {
-                add(&self.request.metrics.rows_read, run.live_rows());
-                let rows = Rows::of_run(table, functions, run, &self.filter, &self.offered)?;
-                loose.push(by_row(rows.values(Expr::Column(*column))?)?);
+                })?;
             } else {
-                return Ok(loose);
+                return Ok(());
             }
         }
     }
@@ -217,19 +216,23 @@ impl GroupBy {
     fn read_known(
         &self,
         KnownLists { lists, loose, condition }: &KnownLists,
-        take: &mut dyn FnMut(ValueList) -> Result<()>,
-    ) -> Result<Vec<ArrayRef>> {
+        take: &mut dyn FnMut(ColumnPart) -> Result<()>,
+    ) -> Result<()> {
         loop {
             self.request.cancel.check()?;
             let part = self.next_part.fetch_add(1, Ordering::AcqRel);
-            match (lists.get(part), condition) {
-                (Some(list), Some((_, filter))) => take(list.only(filter)?)?,
-                (Some(list), None) => take(list.clone())?,
-                (None, Some((condition, _))) if part == lists.len() => {
-                    return loose.iter().map(|values| values_where(values, condition)).collect();
-                }
-                (None, None) if part == lists.len() => return Ok(loose.iter().cloned().collect()),
-                (None, _) => return Ok(Vec::new()),
+            if part == 0 {
+                let loose = loose.iter().map(|values| match condition {
+                    Some((condition, _)) => values_where(values, condition),
+                    None => Ok(Arc::clone(values)),
+                });
+                loose.map(|values| values.map(ColumnPart::Loose)).try_for_each(|part| take(part?))?;
+                continue;
+            }
+            match (lists.get(part - 1), condition) {
+                (Some(list), Some((_, filter))) => take(ColumnPart::List(list.only(filter)?))?,
+                (Some(list), None) => take(ColumnPart::List(list.clone()))?,
+                (None, _) => return Ok(()),
             }
         }
     }

@@ -2,10 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use rowmill_base::Result;
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+use rowmill_base::{Error, Result};
 
+use super::super::ranges::ColumnPart;
+use super::super::rows::concat;
 use super::super::value_list::ValueList;
 use super::super::{GroupBy, Lists};
 
@@ -15,12 +19,49 @@ const KEPT_MAX: usize = 1 << 15;
 /// The lists that one worker has read.
 pub(super) struct PartCounts {
     pub(super) lists: Vec<ListCounts>,
-    /// The values of rows that no list has.
+    /// The values of rows that no list has, and each once with their rows.
     pub(super) loose: Vec<ArrayRef>,
+    pub(super) of_loose: Option<Counted>,
     pub(super) histogram: Histogram,
-    /// The most frequent values of each list, and their rows.
-    pub(super) frequent: Vec<ArrayRef>,
-    pub(super) rows_of_frequent: Vec<u64>,
+    /// The most frequent values of each list, each once, and the rows that were found of them.
+    pub(super) frequent: Option<Counted>,
+}
+
+/// Values, each once, and how many rows were found of them.
+#[derive(Clone)]
+pub(super) struct Counted {
+    pub(super) values: ArrayRef,
+    pub(super) rows: Vec<u64>,
+}
+
+impl Counted {
+    /// Each of the values once, with all rows that it has. `None` if there are none.
+    pub(super) fn of(counter: &GroupBy, column: usize, values: &[ArrayRef], rows: Vec<u64>) -> Result<Option<Counted>> {
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let counted = counter.group_values(column, concat(values)?, rows)?;
+        let rows = rows_in(&counted)?.iter().map(|rows| *rows as u64).collect();
+        Ok(Some(Counted { values: Arc::clone(counted.column(0)), rows }))
+    }
+
+    /// One of several of which each has a value once.
+    pub(super) fn join(counter: &GroupBy, column: usize, mut parts: Vec<Counted>) -> Result<Option<Counted>> {
+        if parts.len() < 2 {
+            return Ok(parts.pop());
+        }
+        let rows = parts.iter().flat_map(|part| part.rows.iter().copied()).collect();
+        let values: Vec<ArrayRef> = parts.into_iter().map(|part| part.values).collect();
+        Counted::of(counter, column, &values, rows)
+    }
+}
+
+/// The rows of a counter's groups.
+pub(super) fn rows_in(groups: &RecordBatch) -> Result<&[i64]> {
+    match groups.column(1).as_primitive_opt::<Int64Type>() {
+        Some(rows) => Ok(rows.values()),
+        None => Err(Error::internal("a count that is no integer")),
+    }
 }
 
 /// A list and the rows of its most frequent values.
@@ -36,7 +77,17 @@ impl PartCounts {
     pub(super) fn read(counter: &GroupBy, lists: &Lists, most: usize, len_min: usize) -> Result<PartCounts> {
         let (mut histogram, mut rows, mut of_lists) = (Histogram::default(), Vec::new(), Vec::new());
         let (mut frequent, mut rows_of_frequent) = (Vec::new(), Vec::new());
-        let mut read = |list: ValueList| -> Result<()> {
+        let (mut loose, mut of_loose) = (Vec::new(), Vec::new());
+        let mut read = |part: ColumnPart| -> Result<()> {
+            let list = match part {
+                ColumnPart::List(list) => list,
+                ColumnPart::Loose(values) => {
+                    let rows = vec![1; values.len()];
+                    of_loose.extend(Counted::of(counter, lists.column, std::slice::from_ref(&values), rows)?);
+                    loose.push(values);
+                    return Ok(());
+                }
+            };
             rows.clear();
             list.weights(0..list.len(), &mut rows)?;
             let rows_min = match rows.len() <= KEPT_MAX {
@@ -51,9 +102,7 @@ impl PartCounts {
                     of_list.rows_of_few(KEPT_MAX as u64)
                 }
             };
-            let (places, rows) = with_rows(&rows, rows_min);
-            let kept = places.into_iter().zip(rows).collect();
-            let counts = ListCounts { list, kept, rows_min };
+            let counts = ListCounts { list, kept: with_rows(&rows, rows_min), rows_min };
             if counts.list.len() >= len_min {
                 let (places, rows) = counts.most_frequent(most);
                 frequent.push(counts.list.values_at(&places)?);
@@ -62,8 +111,10 @@ impl PartCounts {
             of_lists.push(counts);
             Ok(())
         };
-        let loose = counter.read_lists(lists, &mut read)?;
-        Ok(PartCounts { lists: of_lists, loose, histogram, frequent, rows_of_frequent })
+        counter.read_lists(lists, &mut read)?;
+        let of_loose = Counted::join(counter, lists.column, of_loose)?;
+        let frequent = Counted::of(counter, lists.column, &frequent, rows_of_frequent)?;
+        Ok(PartCounts { lists: of_lists, loose, of_loose, histogram, frequent })
     }
 }
 
@@ -85,15 +136,23 @@ impl ListCounts {
         if rows_min < self.rows_min {
             let mut rows = Vec::new();
             self.list.weights(0..self.list.len(), &mut rows)?;
-            return Ok(with_rows(&rows, rows_min));
+            return Ok(with_rows(&rows, rows_min).into_iter().unzip());
         }
         Ok(self.kept.iter().filter(|(_, rows)| u64::from(*rows) >= rows_min).copied().unzip())
     }
 }
 
 /// The places of the numbers that are no less than `least`, and these: blocks have less than 2^32 rows.
-fn with_rows(rows: &[u64], least: u64) -> (Vec<u32>, Vec<u32>) {
-    (0..).zip(rows).filter(|(_, rows)| **rows >= least).map(|(place, rows)| (place, *rows as u32)).unzip()
+fn with_rows(rows: &[u64], least: u64) -> Vec<(u32, u32)> {
+    let mut kept = vec![(0, 0); rows.iter().filter(|rows| **rows >= least).count() + 1];
+    let mut len = 0;
+    // Written in any case, so that no branch has to be guessed.
+    for (place, rows) in (0..).zip(rows) {
+        kept[len] = (place, *rows as u32);
+        len += usize::from(*rows >= least);
+    }
+    kept.truncate(len);
+    kept
 }
 
 /// How many places of lists have how many rows.

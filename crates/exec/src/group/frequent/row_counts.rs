@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::filter;
-use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
 use rowmill_base::{Error, Reservation, Result, SqlType};
 use rowmill_plan::Predicate;
@@ -14,7 +13,7 @@ use super::super::texts::is_text;
 use super::super::value_list::ValueList;
 use super::super::{GroupBy, KnownLists, Lists, OWNER};
 use super::Limits;
-use super::list_counts::{Histogram, ListCounts, PartCounts, greatest};
+use super::list_counts::{Counted, Histogram, ListCounts, PartCounts, greatest, rows_in};
 use crate::scan::filter::Filter;
 
 /// Bits of a number of parts.
@@ -32,15 +31,8 @@ pub(super) struct RowCounts {
     /// How many places of all lists have how many rows.
     histogram: Histogram,
     /// The most frequent values of each list, each once, and the rows that were found of them.
-    frequent: Counted,
+    frequent: Option<Counted>,
     memory: Reservation,
-}
-
-/// Values, each once, and how many rows were found of them.
-#[derive(Clone, Default)]
-pub(super) struct Counted {
-    values: Option<ArrayRef>,
-    rows: Vec<u64>,
 }
 
 /// What has to be read of lists to know which values may have enough rows.
@@ -62,29 +54,28 @@ impl RowCounts {
             loose: None,
             of_loose: None,
             histogram: Histogram::default(),
-            frequent: Counted::default(),
+            frequent: None,
             memory: counter.request.broker.reservation(OWNER),
         };
-        let (mut loose, mut frequent, mut rows_of_frequent) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut loose, mut of_loose, mut frequent) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
             frequent.extend(part.frequent);
-            rows_of_frequent.extend(part.rows_of_frequent);
             counts.lists.extend(part.lists);
             loose.extend(part.loose);
+            of_loose.extend(part.of_loose);
             counts.histogram.join(&part.histogram);
         }
         counts.memory.grow(counts.lists.iter().map(ListCounts::bytes).sum())?;
+        let (column, _) = counts.column();
         if !loose.is_empty() {
-            let values = concat(&loose)?;
-            let rows = vec![1; values.len()];
-            let of_loose = counts.counted(vec![Arc::clone(&values)], rows)?;
-            counts.loose = Some(values);
+            counts.loose = Some(concat(&loose)?);
+        }
+        if let Some(of_loose) = Counted::join(counter, column, of_loose)? {
             counts.histogram.add(&of_loose.rows);
-            frequent.extend(of_loose.values.clone());
-            rows_of_frequent.extend_from_slice(&of_loose.rows);
+            frequent.push(of_loose.clone());
             counts.of_loose = Some(of_loose);
         }
-        counts.frequent = counts.counted(frequent, rows_of_frequent)?;
+        counts.frequent = Counted::join(counter, column, frequent)?;
         Ok(counts)
     }
 
@@ -132,7 +123,7 @@ impl RowCounts {
     /// `most` values that have more rows than most, going by those that have the most rows in some list. `None` if they take more
     /// than one of `share` of the time.
     pub(super) fn most_frequent(&self, most: usize, share: u64) -> Result<Option<ArrayRef>> {
-        let Counted { values: Some(values), rows } = &self.frequent else { return Ok(None) };
+        let Some(Counted { values, rows }) = &self.frequent else { return Ok(None) };
         let places = greatest(rows, most);
         let rows: u64 = places.iter().map(|place| rows[*place as usize]).sum();
         if !self.are_few(places.len(), rows, share) {
@@ -192,7 +183,7 @@ impl RowCounts {
                 rows_at_most.push(at_most);
             }
         }
-        Ok(Counted { values: Some(take(groups.column(0), &places)?), rows: rows_at_most })
+        Ok(Counted { values: take(groups.column(0), &places)?, rows: rows_at_most })
     }
 
     /// All values that may have enough rows, without those of `first`. `found` has those that lists have some share of. `None` if
@@ -207,9 +198,9 @@ impl RowCounts {
         let (mut values, mut rows) = (Vec::new(), 0);
         for part in found {
             rows += part.rows.iter().sum::<u64>();
-            values.extend(part.values);
+            values.push(part.values);
         }
-        if let Some(Counted { values: Some(of_loose), rows: of_values }) = &self.of_loose {
+        if let Some(Counted { values: of_loose, rows: of_values }) = &self.of_loose {
             let enough = (0..).zip(of_values).filter(|(_, rows)| **rows >= bound.share);
             let places: Vec<u32> = enough.map(|(place, _)| place).collect();
             rows += places.iter().map(|place| of_values[*place as usize]).sum::<u64>();
@@ -223,24 +214,6 @@ impl RowCounts {
             true => Ok(Some(first.slice(0, 0))),
             false => values_where(&concat(&values)?, &other_values(self.column().0, first)?).map(Some),
         }
-    }
-
-    /// Each value once, with all rows that it has.
-    fn counted(&self, values: Vec<ArrayRef>, rows: Vec<u64>) -> Result<Counted> {
-        if values.is_empty() {
-            return Ok(Counted::default());
-        }
-        let counted = self.counter.group_values(self.column().0, concat(&values)?, rows)?;
-        let rows = rows_in(&counted)?.iter().map(|rows| *rows as u64).collect();
-        Ok(Counted { values: Some(Arc::clone(counted.column(0))), rows })
-    }
-}
-
-/// The rows of a counter's groups.
-fn rows_in(groups: &RecordBatch) -> Result<&[i64]> {
-    match groups.column(1).as_primitive_opt::<Int64Type>() {
-        Some(rows) => Ok(rows.values()),
-        None => Err(Error::internal("a count that is no integer")),
     }
 }
 

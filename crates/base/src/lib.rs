@@ -5,6 +5,7 @@
 pub mod allocations;
 mod broker;
 mod cancel;
+mod durability;
 mod error;
 mod ids;
 mod settings;
@@ -13,6 +14,7 @@ mod suggest;
 
 pub use broker::{Broker, Meter, Reservation, Scratch};
 pub use cancel::Cancel;
+pub use durability::Durability;
 pub use error::{Error, ErrorKind, Result};
 pub use ids::{BlockId, ColumnId, CommitId, RowNumber, SchemaId, TableId, ViewId};
 pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings};

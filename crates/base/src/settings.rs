@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{Error, ErrorKind, Result, nearest};
+use crate::{Durability, Error, ErrorKind, Result, nearest};
 
 /// How far a setting reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub enum SettingKind {
     },
     /// `true` or `false`.
     Flag,
+    /// One of some words.
+    Choice(&'static [&'static str]),
 }
 
 /// A value of a setting.
@@ -39,6 +41,8 @@ pub enum SettingValue {
     Number(u64),
     /// A switch.
     Flag(bool),
+    /// A word, as the table has it.
+    Choice(&'static str),
 }
 
 /// One row of the table of settings.
@@ -83,6 +87,28 @@ pub const SETTINGS: &[Setting] = &[
         default: SettingValue::Number(0),
         doc: "Memory that statements may hold together; by default 70 % of the machine's.",
     }),
+    Setting {
+        name: "durability",
+        kind: SettingKind::Choice(Durability::NAMES),
+        scope: SettingScope::Database,
+        default: SettingValue::Choice(Durability::NAMES[0]),
+        doc: "When a commit is answered: full, when it is on disk; relaxed, when the log has it, which is synced within \
+              relaxed_sync_ms; off, at once: there is no log, and a process that dies loses what came since the last checkpoint.",
+    },
+    database(number(
+        "relaxed_sync_ms",
+        1,
+        60_000,
+        50,
+        "Milliseconds of commits that a power cut may take where durability is relaxed. Read when the database is opened.",
+    )),
+    Setting {
+        name: "checkpoint_log_bytes",
+        kind: SettingKind::Bytes { min: 1 << 20 },
+        scope: SettingScope::Database,
+        default: SettingValue::Number(64 << 20),
+        doc: "Bytes of the log after which what it has goes to the base. Opening after a crash reads as many, at most twice.",
+    },
     number("threads", 1, 1024, 0, "Threads that one statement works with; by default one per core."),
     number("statement_timeout_ms", 0, u64::MAX >> 1, 0, "Milliseconds a statement may run; 0 is no limit."),
     number(
@@ -213,6 +239,10 @@ impl Settings {
                 "false" | "off" | "0" | "no" => SettingValue::Flag(false),
                 _ => return Err(bad("true or false".into())),
             },
+            SettingKind::Choice(words) => {
+                let word = words.iter().find(|word| word.eq_ignore_ascii_case(text.trim()));
+                SettingValue::Choice(word.ok_or_else(|| bad(format!("one of {}", words.join(", "))))?)
+            }
         };
         Ok(())
     }
@@ -236,14 +266,27 @@ impl Settings {
         Ok(match self.values[Self::index(name)?] {
             SettingValue::Number(value) => value.to_string(),
             SettingValue::Flag(value) => value.to_string(),
+            SettingValue::Choice(word) => word.to_owned(),
         })
     }
 
     /// A number by the name in the table. The name comes from the code, so that a wrong one is a bug.
     pub fn number(&self, name: &'static str) -> u64 {
-        match self.values[Self::index(name).expect("the code names settings of the table")] {
+        match self.value(name) {
             SettingValue::Number(value) => value,
-            SettingValue::Flag(_) => panic!("the setting {name} is a flag"),
+            other => panic!("the setting {name} is no number but {other:?}"),
+        }
+    }
+
+    fn value(&self, name: &'static str) -> SettingValue {
+        self.values[Self::index(name).expect("the code names settings of the table")]
+    }
+
+    /// When a commit is answered.
+    pub fn durability(&self) -> Durability {
+        match self.value("durability") {
+            SettingValue::Choice(word) => Durability::named(word),
+            other => panic!("durability is no word but {other:?}"),
         }
     }
 
@@ -259,9 +302,9 @@ impl Settings {
 
     /// A switch by the name in the table.
     pub fn flag(&self, name: &'static str) -> bool {
-        match self.values[Self::index(name).expect("the code names settings of the table")] {
+        match self.value(name) {
             SettingValue::Flag(value) => value,
-            SettingValue::Number(_) => panic!("the setting {name} is a number"),
+            other => panic!("the setting {name} is no flag but {other:?}"),
         }
     }
 }
@@ -303,6 +346,10 @@ mod tests {
         assert_eq!(settings.set("threads", "many").unwrap_err().kind(), ErrorKind::InvalidParameter);
         let error = settings.set("memorylimit", "1").unwrap_err();
         assert_eq!(error.hint_text(), Some("did you mean memory_limit?"));
+        settings.set("durability", "Relaxed").expect("a word");
+        assert_eq!((settings.durability(), settings.show("durability")), (Durability::Relaxed, Ok("relaxed".into())));
+        let error = settings.set("durability", "on").unwrap_err();
+        assert!(error.message().contains("one of full, relaxed, off"), "{error}");
     }
 
     #[test]

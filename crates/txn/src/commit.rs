@@ -1,27 +1,23 @@
-//! The commit: one synced write of the ordered base, after the blocks that it names are synced.
+//! The commit: a record of the log, behind the blocks that it names.
 //!
-//! Everything that changes the committed state passes [`publish`]: it writes the difference between the current
-//! snapshot and the next one, and then shows the next one to readers. Transactions add validation in front of it: first
-//! committer wins. What a commit costs is what changed: a row inserted writes one run, a table of a thousand blocks
-//! compares a thousand pointers.
+//! Everything that changes the committed state passes [`publish`]: it makes the next state of a [`Change`], puts the change
+//! behind the log, and shows the state. Transactions add validation in front of it: first committer wins. What a
+//! commit costs is what changed, and a sync that it shares with all that wait for one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rowmill_base::{Broker, CommitId, Error, ErrorKind, Result, RowNumber, TableId};
-use rowmill_storage::{Block, ColumnFile, OpenRun, TableDef};
+use rowmill_base::{CommitId, Error, ErrorKind, Result, RowNumber};
+use rowmill_storage::{Block, ColumnFile, TableDef};
 
-use crate::base::WriteBatch;
 use crate::catalog::Catalog;
+use crate::change::{Change, TableChange};
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
 use crate::engine::Core;
-use crate::manifest::{self, BLOCK, BlockEntry, DELETES, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key, row_key};
+use crate::log::Position;
 use crate::seal;
 use crate::snapshot::{Snapshot, TableSnapshot};
-use crate::transaction::{TableChanges, Transaction, join_tail};
-
-/// The tables of a snapshot.
-type Tables = HashMap<TableId, Arc<TableSnapshot>>;
+use crate::transaction::{TableChanges, Transaction};
 
 /// Validates the transaction against what was committed since it began, and commits it.
 pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
@@ -29,17 +25,18 @@ pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
     sync_blocks(engine, transaction.changes.tables.values().flat_map(|table| &table.blocks))?;
 
     let committing = engine.lock_commit();
-    let current = engine.current();
+    let current = engine.latest();
     let catalog = merge_catalogs(&transaction.base.catalog, &transaction.changes.catalog, &current.catalog)?;
-    let mut tables: Tables = HashMap::with_capacity(current.tables.len() + 1);
-    for def in catalog.all_tables() {
-        let changes = transaction.changes.tables.get(&def.id).filter(|changes| !changes.is_empty());
-        let (now, base) = (current.tables.get(&def.id), transaction.base.tables.get(&def.id));
-        let next = next_table(def, now, base, changes, engine.broker())?;
-        tables.insert(def.id, next);
+    let mut tables = BTreeMap::new();
+    for (id, changes) in transaction.changes.tables.iter().filter(|(_, changes)| !changes.is_empty()) {
+        // A table that the transaction has dropped again has no definition.
+        let Some(def) = catalog.table_by_id(*id) else { continue };
+        let (now, base) = (current.tables.get(id), transaction.base.tables.get(id));
+        tables.insert(*id, change_of(def, now.map(|now| &**now), base.map(|base| &**base), changes)?);
     }
-    let commit = publish(engine, &current, catalog, tables)?;
+    let (commit, end) = publish(engine, &current, &Change { catalog, tables })?;
     drop(committing);
+    engine.journal().wait_for(end)?;
 
     for (id, changes) in &transaction.changes.tables {
         if !changes.is_empty() {
@@ -48,7 +45,7 @@ pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
         }
     }
     let _ = seal::relieve_memory(engine);
-    engine.wake_merger();
+    engine.reap();
     Ok(commit)
 }
 
@@ -67,166 +64,30 @@ pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Ar
     engine.sync_directories(files.keys().copied())
 }
 
-/// Writes the difference between `current` and the next state, then lets readers see it. The caller holds the commit
-/// lock and has synced every new block.
-pub(crate) fn publish(
-    engine: &Core,
-    current: &Arc<Snapshot>,
-    catalog: Arc<Catalog>,
-    tables: Tables,
-) -> Result<CommitId> {
-    let commit = CommitId(current.commit.0 + 1);
-    let mut difference = Difference::default();
-    difference.catalogs(&current.catalog, &catalog)?;
-    for (id, before) in &*current.tables {
-        match tables.get(id) {
-            Some(after) => difference.tables(before, after)?,
-            None => difference.dropped_table(before),
-        }
-    }
-    for (id, after) in &tables {
-        if !current.tables.contains_key(id) {
-            difference.tables(&TableSnapshot::empty(Arc::clone(&after.def)), after)?;
-        }
-    }
-    difference.batch.put(manifest::META_KEY.to_vec(), engine.ids().meta().encode());
-    engine.base().write(&difference.batch, commit)?;
+/// Makes `change` to `current`, the latest state: the next is the latest then, and whoever waits for the log up to the
+/// position that is given has it shown. The caller holds the commit lock and has synced every new block.
+pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, change: &Change) -> Result<(CommitId, Position)> {
+    let applied = change.apply(current, engine.broker())?;
+    let mut next = applied.snapshot;
+    next.log_end = engine.journal().append(|| change.encode(current, next.commit, engine.ids().meta()))?;
 
-    // From here on nothing can fail: the state on disk and the state in memory change as one.
-    for block in &difference.named {
+    // From here on nothing can fail: the state in the log and the state in memory change as one.
+    for block in change.blocks() {
         block.keep();
     }
-    for block in &difference.removed {
-        block.doom(commit);
+    for block in &applied.removed {
+        block.doom(next.commit);
     }
-    for table in &difference.dropped {
-        engine.note_dropped(*table, commit);
+    for table in &applied.dropped {
+        engine.note_dropped(*table, next.commit);
     }
-    engine.show(Arc::new(Snapshot { commit, catalog, tables: Arc::new(tables), pin: None }));
-    Ok(commit)
-}
-
-/// What a commit writes, and which blocks and tables it names or removes.
-#[derive(Default)]
-struct Difference {
-    batch: WriteBatch,
-    named: Vec<Arc<Block>>,
-    removed: Vec<Arc<Block>>,
-    dropped: Vec<TableId>,
-}
-
-impl Difference {
-    fn catalogs(&mut self, before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result<()> {
-        if Arc::ptr_eq(before, after) {
-            return Ok(());
-        }
-        for schema in before.schemas().filter(|schema| after.schema_by_id(schema.id).is_none()) {
-            self.batch.delete(id_key(SCHEMA, schema.id.0));
-        }
-        for schema in after.schemas() {
-            self.batch.put(id_key(SCHEMA, schema.id.0), manifest::encode_schema(schema));
-        }
-        for view in before.all_views().filter(|view| after.view_by_id(view.id).is_none()) {
-            self.batch.delete(id_key(VIEW, view.id.0));
-        }
-        for view in after.all_views() {
-            if !before.view_by_id(view.id).is_some_and(|old| Arc::ptr_eq(old, view)) {
-                self.batch.put(id_key(VIEW, view.id.0), manifest::encode_view(view));
-            }
-        }
-        for table in before.all_tables().filter(|table| after.table_by_id(table.id).is_none()) {
-            self.batch.delete(id_key(TABLE, table.id.0));
-        }
-        for table in after.all_tables() {
-            if !before.table_by_id(table.id).is_some_and(|old| Arc::ptr_eq(old, table)) {
-                self.batch.put(id_key(TABLE, table.id.0), manifest::encode_table(table)?);
-            }
-        }
-        Ok(())
+    let (commit, end) = (next.commit, next.log_end);
+    engine.journal().advance(Arc::new(next));
+    if !applied.removed.is_empty() || !applied.dropped.is_empty() {
+        engine.stored().note_space();
     }
-
-    fn dropped_table(&mut self, before: &Arc<TableSnapshot>) {
-        for kind in [BLOCK, DELETES, RUN, NEXT_ROW] {
-            self.batch.delete_prefix(id_key(kind, before.def.id.0));
-        }
-        self.removed.extend(before.blocks.iter().cloned());
-        self.dropped.push(before.def.id);
-    }
-
-    fn tables(&mut self, before: &TableSnapshot, after: &TableSnapshot) -> Result<()> {
-        let table = after.def.id;
-        if !Arc::ptr_eq(&before.blocks, &after.blocks) {
-            self.blocks(table, &before.blocks, &after.blocks)?;
-        }
-        if !Arc::ptr_eq(&before.runs, &after.runs) {
-            self.runs(table, &before.runs, &after.runs)?;
-        }
-        if before.next_row != after.next_row {
-            self.batch.put(id_key(NEXT_ROW, table.0), after.next_row.0.to_le_bytes().to_vec());
-        }
-        Ok(())
-    }
-
-    fn blocks(&mut self, table: TableId, before: &[Arc<Block>], after: &[Arc<Block>]) -> Result<()> {
-        let mut old: HashMap<_, _> = before.iter().map(|block| (block.id(), block)).collect();
-        let mut puts = Vec::new();
-        for block in after {
-            match old.remove(&block.id()) {
-                Some(old) if Arc::ptr_eq(old, block) => {}
-                Some(_) => puts.push((block, false)),
-                None => puts.push((block, true)),
-            }
-        }
-        // Removals first: a rewritten block may start at the row of one that it replaces.
-        for block in old.into_values() {
-            self.batch.delete(row_key(BLOCK, table, block.first_row()));
-            self.batch.delete(row_key(DELETES, table, block.first_row()));
-            self.removed.push(Arc::clone(block));
-        }
-        for (block, new) in puts {
-            if new {
-                self.batch.put(row_key(BLOCK, table, block.first_row()), BlockEntry::of(block).encode());
-                self.named.push(Arc::clone(block));
-            }
-            self.deletes(&Holder::Block(Arc::clone(block)), table)?;
-        }
-        Ok(())
-    }
-
-    fn runs(&mut self, table: TableId, before: &[Arc<OpenRun>], after: &[Arc<OpenRun>]) -> Result<()> {
-        let mut old: HashMap<_, _> = before.iter().map(|run| (run.first_row(), run)).collect();
-        let mut puts = Vec::new();
-        for run in after {
-            match old.remove(&run.first_row()) {
-                Some(old) if Arc::ptr_eq(old, run) => {}
-                Some(old) => puts.push((run, !old.same_rows(run))),
-                None => puts.push((run, true)),
-            }
-        }
-        for run in old.into_values() {
-            self.batch.delete(row_key(RUN, table, run.first_row()));
-            // A sealed block that starts at the same row has written its own deletes before.
-            if !self.batch.puts(&row_key(DELETES, table, run.first_row())) {
-                self.batch.delete(row_key(DELETES, table, run.first_row()));
-            }
-        }
-        for (run, new) in puts {
-            if new {
-                self.batch.put(row_key(RUN, table, run.first_row()), run.encode()?);
-            }
-            self.deletes(&Holder::Run(Arc::clone(run)), table)?;
-        }
-        Ok(())
-    }
-
-    fn deletes(&mut self, holder: &Holder, table: TableId) -> Result<()> {
-        let key = row_key(DELETES, table, holder.first_row());
-        match holder.deleted() {
-            Some(deleted) => self.batch.put(key, manifest::encode_deletes(deleted)?),
-            None => self.batch.delete(key),
-        };
-        Ok(())
-    }
+    engine.tidy(end);
+    Ok((commit, end))
 }
 
 fn conflict(message: String) -> Error {
@@ -285,48 +146,28 @@ fn merge_catalogs(base: &Arc<Catalog>, changed: &Arc<Catalog>, current: &Arc<Cat
     Ok(Arc::new(merged))
 }
 
-/// The next state of a table: the current one under a transaction's changes.
-fn next_table(
+/// What a transaction changes of a table as it is now.
+fn change_of(
     def: &Arc<TableDef>,
-    current: Option<&Arc<TableSnapshot>>,
-    base: Option<&Arc<TableSnapshot>>,
-    changes: Option<&Arc<TableChanges>>,
-    memory: &Broker,
-) -> Result<Arc<TableSnapshot>> {
-    let Some(current) = current else {
-        let mut table = TableSnapshot::empty(Arc::clone(def));
-        if let Some(changes) = changes {
-            append(&mut table, changes, memory)?;
-        }
-        return Ok(Arc::new(table));
-    };
-    let Some(changes) = changes else {
-        if Arc::ptr_eq(&current.def, def) {
-            return Ok(Arc::clone(current));
-        }
-        return Ok(Arc::new(TableSnapshot { def: Arc::clone(def), ..(**current).clone() }));
-    };
+    current: Option<&TableSnapshot>,
+    base: Option<&TableSnapshot>,
+    changes: &TableChanges,
+) -> Result<TableChange> {
+    let Some(current) = current else { return Ok(appended(RowNumber(0), changes)) };
     let base = base.ok_or_else(|| Error::internal("a table that is committed was there at the beginning"))?;
     if !Arc::ptr_eq(&base.def, &current.def) {
-        return Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", current.def.name)));
+        return Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", def.name)));
     }
-    let mut next = TableSnapshot { def: Arc::clone(def), ..(**current).clone() };
+    let mut change = appended(current.next_row, changes);
     if changes.truncated {
         if current.next_row != base.next_row || live_rows_differ(base, current) {
             return Err(conflict(format!("rows of table \"{}\" were changed meanwhile", current.def.name)));
         }
-        next.blocks = Arc::default();
-        next.runs = Arc::default();
+        change.truncated = true;
     } else if !changes.deleted.is_empty() {
-        let deleted = validate_deletes(base, current, &changes.deleted)?;
-        let (mut blocks, mut runs) = deletes::apply(&current.blocks, &current.runs, &deleted);
-        blocks.retain(|block| block.live_rows() > 0);
-        runs.retain(|run| run.live_rows() > 0);
-        next.blocks = blocks.into();
-        next.runs = runs.into();
+        change.deleted = validate_deletes(base, current, &changes.deleted)?;
     }
-    append(&mut next, changes, memory)?;
-    Ok(Arc::new(next))
+    Ok(change)
 }
 
 /// Whether rows were deleted between the two states (row numbers only grow, so counts tell).
@@ -366,29 +207,21 @@ fn validate_deletes(
     Ok(valid)
 }
 
-/// Numbers the transaction's own rows and puts them behind the others, in the order in which they were inserted.
-fn append(table: &mut TableSnapshot, changes: &TableChanges, memory: &Broker) -> Result<()> {
+/// The transaction's own rows, numbered from `next_row` on in the order in which they were inserted.
+fn appended(next_row: RowNumber, changes: &TableChanges) -> TableChange {
     let (own_blocks, own_runs) = deletes::apply(&changes.blocks, &changes.runs, &changes.own_deleted);
     let mut own: Vec<Holder> =
         own_blocks.into_iter().map(Holder::Block).chain(own_runs.into_iter().map(Holder::Run)).collect();
     own.sort_by_key(Holder::first_row);
-    let mut blocks = table.blocks.to_vec();
-    let mut runs = table.runs.to_vec();
+    let mut change = TableChange { next_row, ..TableChange::default() };
     for holder in own {
-        let first_row = table.next_row;
+        let first_row = change.next_row;
         match &holder {
-            Holder::Block(block) if block.live_rows() > 0 => blocks.push(Arc::new(block.at(first_row))),
-            Holder::Run(run) if run.live_rows() > 0 => runs.push(Arc::new(run.at(first_row))),
+            Holder::Block(block) if block.live_rows() > 0 => change.blocks.push(Arc::new(block.at(first_row))),
+            Holder::Run(run) if run.live_rows() > 0 => change.runs.push(Arc::new(run.at(first_row))),
             _ => continue,
         }
-        table.next_row = RowNumber(first_row.0 + holder.rows() as u64);
+        change.next_row = RowNumber(first_row.0 + holder.rows() as u64);
     }
-    if blocks.len() != table.blocks.len() {
-        table.blocks = blocks.into();
-    }
-    if runs.len() != table.runs.len() {
-        join_tail(&table.def, &mut runs, memory)?;
-        table.runs = runs.into();
-    }
-    Ok(())
+    change
 }

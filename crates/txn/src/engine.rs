@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rowmill_base::{
@@ -14,12 +15,19 @@ use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk};
 use rowmill_storage::{ColumnDef, ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
 
 use crate::base::{LmdbBase, MemoryBase, OrderedBase};
+use crate::bell::Background;
+use crate::checkpoint::{self, Stored};
 use crate::column_files::{ColumnFiles, TABLES, Unnamed, table_folder};
+use crate::journal::Journal;
+use crate::log::{Log, LogOptions, Position};
 use crate::manifest::Meta;
-use crate::merge::Merger;
+use crate::merge;
 use crate::recovery;
 use crate::snapshot::{Pin, Snapshot};
 use crate::transaction::Transaction;
+
+/// Of a log that tests look at byte by byte.
+const SHORT_LOG: LogOptions = LogOptions { segment_bytes: 1 << 14 };
 
 /// How a directory is opened.
 #[derive(Clone, Debug, Default)]
@@ -32,11 +40,11 @@ pub struct OpenOptions {
 
 /// One open database: the handle that connections and transactions share.
 ///
-/// It ends the background merge when it goes, so that a directory that is closed can be opened again at once.
+/// When it goes it ends the work in the background and brings the base up to the log, so that a directory that is closed is opened
+/// at once.
 #[derive(Debug)]
 pub struct Engine {
     core: Arc<Core>,
-    merger: Merger,
 }
 
 /// Everything about an open database but its background work, which uses it too.
@@ -51,8 +59,11 @@ pub struct Core {
     ids: Ids,
     files: ColumnFiles,
     freed: Arc<FreedExtents>,
-    current: RwLock<Arc<Snapshot>>,
+    journal: Journal,
+    stored: Stored,
     committing: Mutex<()>,
+    merger: Background,
+    checkpointer: Background,
     /// Held while the database is open; released last.
     _lock: Option<DirectoryLock>,
 }
@@ -78,18 +89,18 @@ impl Engine {
         };
         let base: Arc<dyn OrderedBase> = Arc::new(LmdbBase::open(path, options.read_only)?);
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(path));
-        Engine::start(Some(path.to_owned()), disk, base, lock, options)
+        Engine::start(Some(path.to_owned()), disk, base, lock, options, Some(LogOptions::default()))
     }
 
     /// An empty database in memory.
     pub fn memory(settings: Settings) -> Result<Arc<Engine>> {
         let options = OpenOptions { read_only: false, settings };
-        Engine::start(None, Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), None, options)
+        Engine::start(None, Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), None, options, None)
     }
 
-    /// A database over a disk and a base of the caller's: for tests of faults.
+    /// A database over a disk and a base of the caller's, with a log in short files: for tests of faults.
     pub fn over(disk: Arc<dyn Disk>, base: Arc<dyn OrderedBase>, settings: Settings) -> Result<Arc<Engine>> {
-        Engine::start(None, disk, base, None, OpenOptions { read_only: false, settings })
+        Engine::start(None, disk, base, None, OpenOptions { read_only: false, settings }, Some(SHORT_LOG))
     }
 
     fn start(
@@ -98,6 +109,7 @@ impl Engine {
         base: Arc<dyn OrderedBase>,
         lock: Option<DirectoryLock>,
         options: OpenOptions,
+        log_options: Option<LogOptions>,
     ) -> Result<Arc<Engine>> {
         let limit = match options.settings.number("memory_limit") {
             0 => machine_memory_bytes() / 10 * 7,
@@ -106,16 +118,23 @@ impl Engine {
         let broker = Broker::new(limit);
         let freed = Arc::new(FreedExtents::default());
         let files = ColumnFiles::new(Arc::clone(&disk), broker.clone());
-        if !options.read_only {
-            recovery::initialise(&*base)?;
-            // Once, so that a commit has to sync no more than this folder and those in it.
-            disk.create_dir(TABLES)?;
-            disk.sync_dir("")?;
-        }
+        let replayed = match options.read_only {
+            true => None,
+            false => {
+                recovery::initialise(&*base)?;
+                // Once, so that a commit has to sync no more than this folder and those in it.
+                disk.create_dir(TABLES)?;
+                disk.sync_dir("")?;
+                log_options.map(|options| recovery::replay(&disk, &*base, &broker, options)).transpose()?
+            }
+        };
         let (snapshot, meta) = recovery::load(&*base.read()?, &files, &freed, None)?;
         if !options.read_only {
             recovery::note_unnamed(&files, &freed, &snapshot)?;
         }
+        let log = replayed.zip(log_options).map(|(replayed, options)| Log::start(&disk, options, replayed)).transpose()?;
+        let bound = Duration::from_millis(options.settings.number("relaxed_sync_ms"));
+        let journal = Journal::start(log, snapshot, options.settings.durability(), bound)?;
         let core = Arc::new(Core {
             path,
             read_only: options.read_only,
@@ -126,28 +145,27 @@ impl Engine {
             ids: Ids::new(meta),
             files,
             freed,
-            current: RwLock::new(Arc::new(snapshot)),
+            stored: Stored::new(journal.latest()),
+            journal,
             committing: Mutex::new(()),
+            merger: Background::default(),
+            checkpointer: Background::default(),
             _lock: lock,
         });
-        let merger = match core.read_only {
-            true => Merger::default(),
-            false => {
-                core.try_reap()?;
-                Merger::start(&core)?
-            }
-        };
-        Ok(Arc::new(Engine { core, merger }))
+        if !core.read_only {
+            core.try_reap()?;
+            merge::start(&core.merger, &core)?;
+        }
+        if core.journal.log().is_some() {
+            checkpoint::start(&core.checkpointer, &core)?;
+        }
+        Ok(Arc::new(Engine { core }))
     }
 
     /// A transaction over the last committed state.
     pub fn begin(self: &Arc<Self>) -> Result<Transaction> {
         let base = self.snapshot()?;
         Ok(Transaction::new(Arc::clone(self), base))
-    }
-
-    pub(crate) fn wake_merger(&self) {
-        self.merger.wake();
     }
 }
 
@@ -161,8 +179,13 @@ impl Deref for Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.merger.stop();
-        self.core.reap();
+        let core = &self.core;
+        core.merger.stop();
+        core.checkpointer.stop();
+        // What fails here is made again of the log by the next opening.
+        let _ = checkpoint::checkpoint(core);
+        core.journal.stop();
+        core.reap();
     }
 }
 
@@ -195,6 +218,14 @@ impl Core {
         if limit > 0 {
             self.broker.set_limit_bytes(limit);
         }
+        let durability = settings.durability();
+        drop(settings);
+        if durability != self.journal.durability() {
+            let _committing = self.committing.lock();
+            // What no log has, the base has before one goes on.
+            checkpoint::checkpoint(self)?;
+            self.journal.set_durability(durability)?;
+        }
         Ok(())
     }
 
@@ -202,36 +233,48 @@ impl Core {
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         match self.read_only {
             true => self.follow(),
-            false => Ok(self.current()),
+            false => Ok(self.journal.shown()),
         }
     }
 
-    /// The last committed state that this process knows.
-    pub(crate) fn current(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.current.read())
+    /// The state that the next commit builds on. It may not be on disk yet.
+    pub(crate) fn latest(&self) -> Arc<Snapshot> {
+        self.journal.latest()
     }
 
     /// What the writing process has committed by now, under a read of the base that lives as long as the snapshot.
     ///
-    /// The state that was loaded last holds nothing back. It is taken up again if no commit has come since: what it
-    /// names, only a later commit can remove.
+    /// The state that was loaded last holds nothing back. It is taken up again, and what the log has behind it is made to it:
+    /// what it names, only a commit removes that the base does not have.
     fn follow(&self) -> Result<Arc<Snapshot>> {
-        let read = self.base.read()?;
-        let mut snapshot = self.current();
-        if read.commit_id()? != snapshot.commit {
-            snapshot = Arc::new(recovery::load(&*read, &self.files, &self.freed, Some(&snapshot))?.0);
-            let mut current = self.current.write();
-            if current.commit < snapshot.commit {
-                *current = Arc::clone(&snapshot);
+        /// The log may be released behind the base that was read, but hardly so often.
+        const TRIES: usize = 16;
+        let mut known = self.journal.shown();
+        for _ in 0..TRIES {
+            let read = self.base.read()?;
+            let stored = read.commit_id()?;
+            if known.commit < stored {
+                known = Arc::new(recovery::load(&*read, &self.files, &self.freed, Some(&known))?.0);
+            }
+            if let Some(state) = recovery::follow(&*self.disk, &known, &self.files, &self.freed)? {
+                self.journal.show(&state);
+                return Ok(Arc::new(state.pinned(Pin::new(read))));
+            }
+            // The log before the base's position was used again, or the log was begun anew.
+            known = Arc::new(recovery::load(&*read, &self.files, &self.freed, Some(&known))?.0);
+            if let Some(state) = recovery::follow(&*self.disk, &known, &self.files, &self.freed)? {
+                self.journal.show(&state);
+                return Ok(Arc::new(state.pinned(Pin::new(read))));
             }
         }
-        Ok(Arc::new(snapshot.pinned(Pin::new(read))))
+        Err(Error::corrupt("the log ends before what was on disk, and the base has no later state")
+            .hint("if a process writes this directory, try again; otherwise what lay there is damaged"))
     }
 
-    /// Gives back all space that no snapshot needs, and makes sure that everything committed is on disk.
+    /// Brings the base up to the log, and gives back all space that no snapshot needs.
     pub fn checkpoint(&self) -> Result<()> {
         self.check_writable()?;
-        let _committing = self.committing.lock();
+        checkpoint::checkpoint(self)?;
         self.try_reap()
     }
 
@@ -258,10 +301,20 @@ impl Core {
         self.committing.lock()
     }
 
-    /// Lets readers see a state that is committed.
-    pub(crate) fn show(&self, snapshot: Arc<Snapshot>) {
-        *self.current.write() = snapshot;
-        self.reap();
+    /// Has the work done that a commit leaves behind, whose record ends at `end`.
+    pub(crate) fn tidy(&self, end: Position) {
+        self.merger.ring();
+        if self.stored.is_due(end, self.settings.read().number("checkpoint_log_bytes")) {
+            self.checkpointer.ring();
+        }
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    pub(crate) fn stored(&self) -> &Stored {
+        &self.stored
     }
 
     /// No commit from `since` on has the table: its folder goes with its last reader.
@@ -272,16 +325,23 @@ impl Core {
     /// Gives back extents and files whose last reader is gone. What cannot be given back now is found at the next
     /// opening.
     pub(crate) fn reap(&self) {
-        if !self.freed.is_empty() || self.files.has_unnamed() {
+        if self.has_unfreed() {
             let _ = self.try_reap();
         }
     }
 
+    /// Whether there is space that is to be given back.
+    pub(crate) fn has_unfreed(&self) -> bool {
+        !self.freed.is_empty() || self.files.has_unnamed()
+    }
+
     /// In this process a snapshot keeps what it reads by holding it. The readers of others are known to the base: what
-    /// commit `n` removed is free when none of them is older than `n`.
+    /// commit `n` removed is free when none of them is older than `n`. The base itself reads what it names: after a crash the
+    /// log's changes are made to that.
     fn try_reap(&self) -> Result<()> {
         let oldest = self.base.oldest_reader()?;
-        let may_free = |removed_by| oldest.is_none_or(|oldest| removed_by <= oldest);
+        let stored = self.journal.log().map(|_| self.stored.commit());
+        let may_free = |removed_by| [oldest, stored].into_iter().flatten().all(|needed| removed_by <= needed);
         self.freed.reap(may_free)?;
         self.files.remove_unnamed(may_free)
     }

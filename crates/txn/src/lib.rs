@@ -1,16 +1,21 @@
 //! Transactions over column files: catalog, snapshots, private write sets, the commit, recovery and the background merge.
 //!
-//! The life of a commit: a [`Transaction`] gathers private changes over a [`Snapshot`]; `commit.rs` validates them,
-//! writes the difference to the ordered base in one synced step and shows the next snapshot to readers; `seal.rs` and
-//! `merge.rs` tidy up behind it in commits of their own; `recovery.rs` reads it all back.
+//! The life of a commit: a [`Transaction`] gathers private changes over a [`Snapshot`]; `commit.rs` validates them and
+//! puts them behind the log as a [`change`]; `journal.rs` has the log synced and shows the next snapshot to readers; `seal.rs` and
+//! `merge.rs` tidy up behind it in commits of their own; `checkpoint.rs` brings the ordered base up to the log, and
+//! `recovery.rs` reads it all back.
 
 pub mod base;
+mod bell;
 mod catalog;
+mod change;
+mod checkpoint;
 mod codec;
 mod column_files;
 mod commit;
 mod deletes;
 mod engine;
+mod journal;
 pub mod log;
 mod manifest;
 mod merge;

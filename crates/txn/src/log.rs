@@ -50,7 +50,7 @@ pub struct LogOptions {
 
 impl Default for LogOptions {
     fn default() -> Self {
-        LogOptions { segment_bytes: 16 << 20 }
+        LogOptions { segment_bytes: 4 << 20 }
     }
 }
 
@@ -107,15 +107,8 @@ impl Log {
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<Replayed> {
         let segment_bytes = SegmentBytes(options.segment_bytes);
-        let slots: Vec<u32> = disk.list(FOLDER)?.iter().filter_map(|name| slot_of(name)).collect();
-        let mut segments = BTreeMap::new();
-        for slot in &slots {
-            let Some(segment) = Segment::open(disk, *slot, segment_bytes)? else { continue };
-            if let Some(twin) = segments.insert(segment.number, segment) {
-                let (one, other) = (segment::path(*slot), segment::path(twin.slot));
-                return Err(Error::corrupt(format!("{one} and {other} hold the same part of the log")));
-            }
-        }
+        let slots = slots(disk)?;
+        let segments = segments(disk, &slots, segment_bytes)?;
         let mut reader = Reader::new(&segments, segment_bytes);
         let mut end = from;
         while let Some((head, payload)) = reader.record(end)? {
@@ -132,6 +125,28 @@ impl Log {
         let next = segment_bytes.start(used.max(segment_bytes.place(end).0 + 1));
         let next_slot = slots.iter().max().map_or(0, |last| last + 1);
         Ok(Replayed { end, next, slots, next_slot })
+    }
+
+    /// Reads the log that another process writes, from `from` on up to what is on disk for certain, and says where that ends. `None`
+    /// if records are missing before: their segments are used again, or a new log was begun.
+    pub fn follow(
+        disk: &dyn Disk,
+        options: LogOptions,
+        from: Position,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Option<Position>> {
+        let mut end = from;
+        // Who reads it while it is written may see half of it, and tries again with the next statement.
+        let Some(synced) = published::read(disk)?.filter(|synced| *synced > from) else { return Ok(Some(end)) };
+        let segment_bytes = SegmentBytes(options.segment_bytes);
+        let segments = segments(disk, &slots(disk)?, segment_bytes)?;
+        let mut reader = Reader::new(&segments, segment_bytes);
+        while end < synced {
+            let Some((head, payload)) = reader.record(end)? else { return Ok(None) };
+            each(payload)?;
+            end.0 += head.record_bytes() as u64;
+        }
+        Ok(Some(end))
     }
 
     /// Starts a log at `replayed.next`, from where it is to be replayed from now on: the caller has that on disk. Nothing of the old
@@ -265,6 +280,11 @@ impl Log {
         (end, touched.iter().try_for_each(Segment::sync))
     }
 
+    /// Writes nothing any more, because of `error` elsewhere.
+    pub fn refuse(&self, error: &Error) {
+        self.writing.lock().failure.get_or_insert_with(|| refused(error));
+    }
+
     /// Behind the last record.
     pub fn end(&self) -> Position {
         self.writing.lock().end
@@ -285,6 +305,24 @@ impl Log {
             self.spares.give_back(&segment);
         }
     }
+}
+
+/// The numbers of the files that there are.
+fn slots(disk: &dyn Disk) -> Result<Vec<u32>> {
+    Ok(disk.list(FOLDER)?.iter().filter_map(|name| slot_of(name)).collect())
+}
+
+/// The segments that files hold, by number.
+fn segments(disk: &dyn Disk, slots: &[u32], segment_bytes: SegmentBytes) -> Result<BTreeMap<u64, Segment>> {
+    let mut segments = BTreeMap::new();
+    for slot in slots {
+        let Some(segment) = Segment::open(disk, *slot, segment_bytes)? else { continue };
+        if let Some(twin) = segments.insert(segment.number, segment) {
+            let (one, other) = (segment::path(*slot), segment::path(twin.slot));
+            return Err(Error::corrupt(format!("{one} and {other} hold the same part of the log")));
+        }
+    }
+    Ok(segments)
 }
 
 /// What is said from the first failure on.

@@ -14,11 +14,14 @@ use rowmill_storage::{Block, ColumnDef, Extent, PAGE_BYTES, ROWS_PER_BLOCK_MAX, 
 
 use crate::catalog::{SchemaDef, ViewDef};
 use crate::codec::{Reader, Writer};
+use crate::log::Position;
 
 /// The version of everything in the directory. A directory of a newer version is refused.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 pub(crate) const META_KEY: &[u8] = b"m";
+/// Up to where the base has what the log has.
+pub(crate) const LOG_POSITION_KEY: &[u8] = b"l";
 
 pub(crate) const SCHEMA: u8 = b'S';
 pub(crate) const TABLE: u8 = b'T';
@@ -91,6 +94,15 @@ impl Meta {
         input.end()?;
         Ok(meta)
     }
+}
+
+pub(crate) fn encode_position(position: Position) -> Vec<u8> {
+    position.0.to_le_bytes().to_vec()
+}
+
+pub(crate) fn decode_position(bytes: &[u8]) -> Result<Position> {
+    let bytes = bytes.try_into().map_err(|_| Error::corrupt("the position of the log has the wrong length"))?;
+    Ok(Position(u64::from_le_bytes(bytes)))
 }
 
 pub(crate) fn encode_schema(def: &SchemaDef) -> Vec<u8> {

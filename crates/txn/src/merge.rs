@@ -5,16 +5,16 @@
 //! block finds it again by number. One merge is one commit.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, UInt64Array};
 use arrow::compute::concat;
-use parking_lot::{Condvar, Mutex};
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result, RowNumber, SqlType, TableId};
 use rowmill_storage::{Block, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, repeat_missing, write_block};
 
+use crate::bell::Background;
+use crate::change::{Change, TableChange};
 use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
 use crate::snapshot::TableSnapshot;
@@ -22,84 +22,21 @@ use crate::snapshot::TableSnapshot;
 /// Time between a commit and the look for something to merge, so that a burst of commits is merged once.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// The thread that merges, and the bell that wakes it.
-#[derive(Debug, Default)]
-pub(crate) struct Merger {
-    shared: Arc<Bell>,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-#[derive(Debug, Default)]
-struct Bell {
-    state: Mutex<BellState>,
-    rung: Condvar,
-    stop: Cancel,
-}
-
-#[derive(Debug, Default)]
-struct BellState {
-    wanted: bool,
-}
-
-impl Merger {
-    pub(crate) fn start(engine: &Arc<Core>) -> Result<Merger> {
-        let merger = Merger::default();
-        let bell = Arc::clone(&merger.shared);
-        let engine = Arc::clone(engine);
-        let work = move || {
-            while bell.wait() {
-                // A merge that fails leaves everything as it was; the next commit tries again.
-                let _ = merge_all(&engine, &bell.stop);
-            }
-        };
-        let thread = std::thread::Builder::new().name("rowmill-merge".into()).spawn(work);
-        *merger.thread.lock() = Some(thread.map_err(|error| Error::io("starting the merge thread", &error))?);
-        Ok(merger)
-    }
-
-    pub(crate) fn wake(&self) {
-        self.shared.state.lock().wanted = true;
-        self.shared.rung.notify_one();
-    }
-
-    /// Ends the thread; a merge that is under way is given up.
-    pub(crate) fn stop(&self) {
-        {
-            // Under the lock, so that the thread is not between its look at the flag and its sleep.
-            let _state = self.shared.state.lock();
-            self.shared.stop.cancel();
-        }
-        self.shared.rung.notify_one();
-        if let Some(thread) = self.thread.lock().take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Bell {
-    /// Waits until there may be work; `false` when it is over.
-    fn wait(&self) -> bool {
-        let mut state = self.state.lock();
-        while !state.wanted {
-            if self.stop.is_cancelled() {
-                return false;
-            }
-            self.rung.wait(&mut state);
-        }
-        state.wanted = false;
-        self.rung.wait_for(&mut state, SETTLE);
-        !self.stop.is_cancelled()
-    }
+/// Starts the thread that merges, which is rung for by commits.
+pub(crate) fn start(merger: &Background, engine: &Arc<Core>) -> Result<()> {
+    let engine = Arc::clone(engine);
+    // A merge that fails leaves everything as it was; the next commit tries again.
+    merger.start("rowmill-merge", SETTLE, move |stop| drop(merge_all(&engine, stop)))
 }
 
 /// Merges until nothing is left to merge.
 pub(crate) fn merge_all(engine: &Core, stop: &Cancel) -> Result<()> {
     let block_rows = engine.rows_per_block();
-    let tables: Vec<TableId> = engine.current().tables.keys().copied().collect();
+    let tables: Vec<TableId> = engine.latest().tables.keys().copied().collect();
     for id in tables {
         loop {
             stop.check()?;
-            let snapshot = engine.current();
+            let snapshot = engine.latest();
             let Some(table) = snapshot.tables.get(&id) else { break };
             let Some(group) = candidates(table, block_rows) else { break };
             if !merge_once(engine, table, &group, stop)? {
@@ -172,36 +109,26 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
     let merged = Block::new(engine.ids().block(), RowNumber(first)..RowNumber(last + 1), rows, chunks, None);
     sync_blocks(engine, [Arc::new(merged.clone())].iter())?;
 
-    let _committing = engine.lock_commit();
-    let current = engine.current();
+    let committing = engine.lock_commit();
+    let current = engine.latest();
     let Some(now) = current.tables.get(&def.id).filter(|now| Arc::ptr_eq(&now.def, def)) else { return Ok(false) };
     let mut deleted = RoaringBitmap::new();
-    let mut blocks = Vec::with_capacity(now.blocks.len());
-    let mut found = 0;
-    for block in &*now.blocks {
-        match parts.iter().position(|part| part.block.id() == block.id()) {
-            Some(index) => {
-                parts[index].deleted_since(
-                    block,
-                    parts[..index].iter().map(|part| part.numbers.len()).sum(),
-                    &mut deleted,
-                );
-                found += 1;
-            }
-            None => blocks.push(Arc::clone(block)),
-        }
+    let (mut found, mut offset) = (0, 0);
+    for part in &parts {
+        let Some(block) = now.blocks.iter().find(|block| block.id() == part.block.id()) else { break };
+        part.deleted_since(block, offset, &mut deleted);
+        (found, offset) = (found + 1, offset + part.numbers.len());
     }
     if found != parts.len() {
         return Ok(false);
     }
     let merged = Arc::new(merged.with_deleted(&deleted));
-    if merged.live_rows() > 0 {
-        let at = blocks.partition_point(|other| other.first_row() < merged.first_row());
-        blocks.insert(at, merged);
-    }
-    let mut tables = (*current.tables).clone();
-    tables.insert(def.id, Arc::new(TableSnapshot { blocks: blocks.into(), ..(**now).clone() }));
-    publish(engine, &current, Arc::clone(&current.catalog), tables)?;
+    assert!(merged.live_rows() > 0, "a block without live rows is dropped by the commit that empties it");
+    let change = TableChange { blocks: vec![merged], next_row: now.next_row, ..TableChange::default() };
+    let (_, end) = publish(engine, &current, &Change::of_table(&current, def.id, change))?;
+    drop(committing);
+    engine.journal().wait_for(end)?;
+    engine.reap();
     Ok(true)
 }
 

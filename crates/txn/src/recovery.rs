@@ -1,4 +1,7 @@
-//! Opening: reads the base's catalog and manifest into the first snapshot, and frees what no commit names.
+//! Opening: brings the base up to the end of the log, reads it into the first snapshot, and frees what no commit names.
+//!
+//! What the log has behind the base's position is made again, commit by commit, and written to the base as a checkpoint, with the
+//! position at which a new log begins. A process that is killed meanwhile has changed nothing, or all.
 //!
 //! Whatever a killed process left behind - extents of a load that never committed, files of a dropped table - is not in
 //! the base, so it is found by what is missing there. Doing it twice, or being killed meanwhile, changes nothing.
@@ -13,14 +16,18 @@ use roaring::RoaringBitmap;
 use rowmill_base::{
     BlockId, Broker, ColumnId, CommitId, Error, ErrorKind, Result, RowNumber, SchemaId, TableId, ViewId,
 };
-use rowmill_storage::{Block, ColumnFile, Extent, FreedExtents, OpenRun, ROW_NUMBERS, StoredChunk, TableDef};
+use rowmill_io::Disk;
+use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, TableDef};
 
 use crate::base::{BaseRead, OrderedBase, WriteBatch};
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef};
+use crate::change::{Change, open_block};
+use crate::checkpoint;
 use crate::column_files::{ColumnFiles, Unnamed};
 use crate::engine::NO_COMMIT;
+use crate::log::{Log, LogOptions, Position, Replayed};
 use crate::manifest::{
-    self, BLOCK, BlockEntry, DELETES, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key, parse_row_key,
+    self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key, parse_row_key,
 };
 use crate::snapshot::{Snapshot, TableSnapshot};
 
@@ -39,6 +46,54 @@ pub(crate) fn initialise(base: &dyn OrderedBase) -> Result<()> {
     base.write(&batch, FIRST_COMMIT)
 }
 
+/// Brings the base up to what the log has, and says where the log goes on: the base has that too.
+pub(crate) fn replay(
+    disk: &Arc<dyn Disk>,
+    base: &dyn OrderedBase,
+    broker: &Broker,
+    options: LogOptions,
+) -> Result<Replayed> {
+    // Of their own: nothing is freed or written by what is only read.
+    let files = ColumnFiles::new(Arc::clone(disk), broker.clone());
+    let freed = Arc::new(FreedExtents::default());
+    let read = base.read()?;
+    let (before, mut meta) = load(&*read, &files, &freed, None)?;
+    drop(read);
+    let before = Arc::new(before);
+    let mut state = Arc::clone(&before);
+    let replayed = Log::replay(&**disk, options, before.log_end, &mut |record| {
+        let (change, later) = Change::decode(record, &state, &files, &freed)?;
+        state = Arc::new(change.apply(&state, broker)?.snapshot);
+        meta = later;
+        Ok(())
+    })?;
+    let mut batch = checkpoint::difference(&before, &state)?;
+    batch.put(META_KEY.to_vec(), meta.encode());
+    batch.put(LOG_POSITION_KEY.to_vec(), manifest::encode_position(replayed.next));
+    base.write(&batch, state.commit)?;
+    Ok(replayed)
+}
+
+/// What follows `known`, a state that another process has written, up to what its log has on disk. `None` if the log does not
+/// go on from there.
+pub(crate) fn follow(
+    disk: &dyn Disk,
+    known: &Arc<Snapshot>,
+    files: &ColumnFiles,
+    freed: &Arc<FreedExtents>,
+) -> Result<Option<Arc<Snapshot>>> {
+    let mut state = Arc::clone(known);
+    let end = Log::follow(disk, LogOptions::default(), known.log_end, &mut |record| {
+        let (change, _) = Change::decode(record, &state, files, freed)?;
+        state = Arc::new(change.apply(&state, files.memory())?.snapshot);
+        Ok(())
+    })?;
+    Ok(end.map(|log_end| match log_end == state.log_end {
+        true => state,
+        false => Arc::new(Snapshot { log_end, ..(*state).clone() }),
+    }))
+}
+
 /// Delete vectors of a table, by first row.
 type Deletes = HashMap<(TableId, RowNumber), Vec<u8>>;
 
@@ -55,6 +110,7 @@ pub(crate) fn load(
     }
     let meta = reader.get(META_KEY)?.ok_or_else(|| Error::corrupt("the ordered base has no head"))?;
     let meta = Meta::decode(&meta)?;
+    let log_end = reader.get(LOG_POSITION_KEY)?.map_or(Ok(Position::default()), |bytes| manifest::decode_position(&bytes))?;
     let catalog = load_catalog(reader)?;
     let mut deletes = load_deletes(reader)?;
     let mut blocks = load_blocks(reader, &catalog, files, freed, known, &mut deletes)?;
@@ -77,7 +133,7 @@ pub(crate) fn load(
         };
         tables.insert(def.id, Arc::new(table));
     }
-    Ok((Snapshot { commit, catalog: Arc::new(catalog), tables: Arc::new(tables), pin: None }, meta))
+    Ok((Snapshot { commit, catalog: Arc::new(catalog), tables: Arc::new(tables), log_end, pin: None }, meta))
 }
 
 fn id_of(key: &[u8]) -> Result<u32> {
@@ -141,46 +197,33 @@ fn load_blocks(
         let Some(table) = catalog.table_by_id(id) else {
             return Err(Error::corrupt(format!("the manifest names blocks of a table {id} that does not exist")));
         };
-        let column_files = open_files(table, &entries, files)?;
+        open_files(table, &entries, files)?;
         let known = known.and_then(|known| known.tables.get(&id));
         let known: HashMap<BlockId, &Arc<Block>> =
             known.iter().flat_map(|known| known.blocks.iter()).map(|block| (block.id(), block)).collect();
         let mut of_table = Vec::with_capacity(entries.len());
         for (first_row, entry) in entries {
-            let rows = entry.rows as usize;
-            let deleted = take_deletes(deletes, table, first_row, rows)?.map(Arc::new);
-            if let Some(block) = known.get(&entry.id) {
+            let deleted = take_deletes(deletes, table, first_row, entry.rows as usize)?;
+            of_table.push(Arc::new(match known.get(&entry.id) {
                 // A block's id is never given to another, and its bytes never change while a commit names it.
-                of_table.push(Arc::new(block.with_all_deleted(deleted)));
-                continue;
-            }
-            let chunks = entry.chunks.iter().filter_map(|(column, extent)| {
-                // A dropped column's chunks stay in the entries; its file is gone.
-                let file = Arc::clone(column_files.get(column)?);
-                Some(StoredChunk::kept(*column, file, *extent, Arc::clone(freed)))
-            });
-            let block = Block::new(entry.id, first_row..entry.end_row, rows, chunks.collect(), deleted);
-            of_table.push(Arc::new(block));
+                Some(block) => block.with_all_deleted(deleted.map(Arc::new)),
+                None => open_block(table, first_row, &entry, deleted, files, freed)?,
+            }));
         }
         blocks.insert(id, of_table);
     }
     Ok(blocks)
 }
 
-/// The files of a table's columns, with exactly the extents of `entries` taken.
-fn open_files(
-    table: &TableDef,
-    entries: &[(RowNumber, BlockEntry)],
-    files: &ColumnFiles,
-) -> Result<HashMap<ColumnId, Arc<ColumnFile>>> {
-    let exists = |column: ColumnId| column == ROW_NUMBERS || table.column_by_id(column).is_some();
+/// Opens the files of a table's columns with exactly the extents of `entries` taken.
+fn open_files(table: &TableDef, entries: &[(RowNumber, BlockEntry)], files: &ColumnFiles) -> Result<()> {
     let mut named: HashMap<ColumnId, Vec<Extent>> = HashMap::new();
     for (column, extent) in entries.iter().flat_map(|(_, entry)| &entry.chunks) {
-        if exists(*column) {
-            named.entry(*column).or_default().push(*extent);
-        }
+        named.entry(*column).or_default().push(*extent);
     }
-    named.into_iter().map(|(column, extents)| Ok((column, files.get_or_put(table.id, column, extents)?))).collect()
+    let exists = |column: ColumnId| column == ROW_NUMBERS || table.column_by_id(column).is_some();
+    let named = named.into_iter().filter(|(column, _)| exists(*column));
+    named.map(|(column, extents)| files.get_or_put(table.id, column, extents)).try_for_each(|file| file.map(drop))
 }
 
 fn load_runs(

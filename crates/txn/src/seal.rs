@@ -9,6 +9,7 @@ use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result, RowNumber, TableId};
 use rowmill_storage::{Block, BlockSource, OpenRun, TableDef, write_block};
 
+use crate::change::{Change, TableChange};
 use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
 use crate::snapshot::TableSnapshot;
@@ -17,7 +18,7 @@ use crate::snapshot::TableSnapshot;
 pub(crate) fn seal_full_table(engine: &Core, id: TableId) -> Result<()> {
     let block_rows = engine.rows_per_block();
     loop {
-        let snapshot = engine.current();
+        let snapshot = engine.latest();
         let Some(table) = snapshot.tables.get(&id) else { return Ok(()) };
         let rows: usize = table.runs.iter().map(|run| run.rows()).sum();
         if rows < block_rows || !seal_once(engine, table, block_rows)? {
@@ -30,7 +31,7 @@ pub(crate) fn seal_full_table(engine: &Core, id: TableId) -> Result<()> {
 pub(crate) fn relieve_memory(engine: &Core) -> Result<()> {
     let is_short = || engine.broker().used_bytes() > engine.broker().limit_bytes() / 2;
     while is_short() {
-        let snapshot = engine.current();
+        let snapshot = engine.latest();
         let bytes = |table: &TableSnapshot| table.runs.iter().map(|run| run.memory_bytes()).sum::<u64>();
         let open = snapshot.tables.values().map(|table| (bytes(table), table));
         let all: u64 = open.clone().map(|(bytes, _)| bytes).sum();
@@ -57,8 +58,8 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
     let block = Block::new(engine.ids().block(), numbers, rows, chunks, None);
     sync_blocks(engine, [Arc::new(block.clone())].iter())?;
 
-    let _committing = engine.lock_commit();
-    let current = engine.current();
+    let committing = engine.lock_commit();
+    let current = engine.latest();
     let Some(now) = current.tables.get(&table.def.id).filter(|now| Arc::ptr_eq(&now.def, &table.def)) else {
         return Ok(false);
     };
@@ -72,15 +73,12 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
         let offset = (run.first_row().0 - first_row.0) as u32;
         deleted.extend(run.deleted().into_iter().flatten().map(|position| position + offset));
     }
-    let mut next = (**now).clone();
-    let mut blocks = now.blocks.to_vec();
-    let at = blocks.partition_point(|other| other.first_row() < first_row);
-    blocks.insert(at, Arc::new(block.with_deleted(&deleted)));
-    next.blocks = blocks.into();
-    next.runs = now.runs.iter().filter(|run| !sealed.iter().any(|old| Arc::ptr_eq(old, run))).cloned().collect();
-    let mut tables = (*current.tables).clone();
-    tables.insert(table.def.id, Arc::new(next));
-    publish(engine, &current, Arc::clone(&current.catalog), tables)?;
+    let change =
+        TableChange { blocks: vec![Arc::new(block.with_deleted(&deleted))], next_row: now.next_row, ..TableChange::default() };
+    let (_, end) = publish(engine, &current, &Change::of_table(&current, table.def.id, change))?;
+    drop(committing);
+    engine.journal().wait_for(end)?;
+    engine.reap();
     Ok(true)
 }
 

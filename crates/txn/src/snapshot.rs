@@ -12,6 +12,10 @@ use rowmill_base::{CommitId, RowNumber, TableId};
 use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 
 use crate::base::BaseRead;
+use crate::log::Position;
+
+/// The tables of a snapshot.
+pub(crate) type Tables = HashMap<TableId, Arc<TableSnapshot>>;
 use crate::catalog::Catalog;
 
 /// The rows and the definition of one table in one snapshot.
@@ -53,7 +57,9 @@ impl TableSource for TableSnapshot {
 pub struct Snapshot {
     pub(crate) commit: CommitId,
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) tables: Arc<HashMap<TableId, Arc<TableSnapshot>>>,
+    pub(crate) tables: Arc<Tables>,
+    /// Behind the log's record of its commit.
+    pub(crate) log_end: Position,
     /// In a process that only reads. The writing process needs none: its snapshots hold the blocks that they name.
     pub(crate) pin: Option<Arc<Pin>>,
 }

@@ -188,7 +188,13 @@ impl Transaction {
             }
         }
         self.recount();
-        Ok(Snapshot { commit: self.base.commit, catalog, tables: Arc::new(tables), pin: self.base.pin.clone() })
+        Ok(Snapshot {
+            commit: self.base.commit,
+            catalog,
+            tables: Arc::new(tables),
+            log_end: self.base.log_end,
+            pin: self.base.pin.clone(),
+        })
     }
 
     // Definitions.
@@ -539,7 +545,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         // Private blocks go with the changes; their extents are given back before anyone could ask where they went.
         let engine = Arc::clone(&self.engine);
-        let current = engine.current();
+        let current = engine.latest();
         for (id, _) in self.changes.tables.drain() {
             if !self.base.tables.contains_key(&id) && !current.tables.contains_key(&id) {
                 engine.note_dropped(id, NO_COMMIT);

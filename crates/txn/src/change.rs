@@ -1,0 +1,407 @@
+//! What one commit changes: made by a transaction or by the work behind commits, applied to the state before it, written to
+//! the log, and made again of the log's bytes. The byte table is in `docs/file-format.md`, "Log".
+//!
+//! Blocks and runs are joined, sealed and merged without that anybody notices, so the bytes name rows by their numbers alone: rows
+//! that are deleted, and ranges of rows of which a block takes the place.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use roaring::{RoaringBitmap, RoaringTreemap};
+use rowmill_base::{Broker, ColumnId, CommitId, Error, Result, RowNumber, SchemaId, TableId, ViewId};
+use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, StoredChunk, TableDef};
+
+use crate::catalog::Catalog;
+use crate::codec::{Reader, Writer};
+use crate::column_files::ColumnFiles;
+use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
+use crate::manifest::{self, BlockEntry, Meta, SCHEMA, TABLE, VIEW};
+use crate::snapshot::{Snapshot, TableSnapshot, Tables};
+use crate::transaction::join_tail;
+
+/// The difference between two committed states that follow each other.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// All definitions, those that stay among them.
+    pub(crate) catalog: Arc<Catalog>,
+    /// Only of tables that are there afterwards.
+    pub(crate) tables: BTreeMap<TableId, TableChange>,
+}
+
+/// What changes of a table, in this order.
+#[derive(Debug, Default)]
+pub(crate) struct TableChange {
+    /// All rows that were there are gone.
+    pub(crate) truncated: bool,
+    /// Deleted rows of the state before.
+    pub(crate) deleted: DeletesByHolder,
+    /// Each takes the place of all rows in its range of numbers.
+    pub(crate) blocks: Vec<Arc<Block>>,
+    /// Rows behind all others.
+    pub(crate) runs: Vec<Arc<OpenRun>>,
+    /// The number of the next row to be committed.
+    pub(crate) next_row: RowNumber,
+}
+
+/// What came of a change.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) snapshot: Snapshot,
+    /// Blocks of the state before that the next does not name.
+    pub(crate) removed: Vec<Arc<Block>>,
+    pub(crate) dropped: Vec<TableId>,
+}
+
+impl Change {
+    /// One that leaves all definitions as they are.
+    pub(crate) fn of_table(before: &Snapshot, table: TableId, change: TableChange) -> Change {
+        Change { catalog: Arc::clone(&before.catalog), tables: BTreeMap::from([(table, change)]) }
+    }
+
+    /// The state that follows `before`.
+    pub(crate) fn apply(&self, before: &Snapshot, memory: &Broker) -> Result<Applied> {
+        let mut tables: Tables = (*before.tables).clone();
+        let (mut removed, mut dropped) = (Vec::new(), Vec::new());
+        if !Arc::ptr_eq(&before.catalog, &self.catalog) {
+            tables.retain(|id, table| {
+                let stays = self.catalog.table_by_id(*id).is_some();
+                if !stays {
+                    removed.extend(table.blocks.iter().cloned());
+                    dropped.push(*id);
+                }
+                stays
+            });
+            for def in self.catalog.all_tables() {
+                match tables.get(&def.id) {
+                    Some(table) if Arc::ptr_eq(&table.def, def) => {}
+                    Some(table) => {
+                        let table = TableSnapshot { def: Arc::clone(def), ..(**table).clone() };
+                        tables.insert(def.id, Arc::new(table));
+                    }
+                    None => {
+                        tables.insert(def.id, Arc::new(TableSnapshot::empty(Arc::clone(def))));
+                    }
+                }
+            }
+        }
+        for (id, change) in &self.tables {
+            let table = tables.get(id).ok_or_else(|| Error::internal(format!("a change of a table {id} that is not there")))?;
+            let next = change.apply(table, memory)?;
+            removed.extend(blocks_without(&table.blocks, &next.blocks));
+            tables.insert(*id, Arc::new(next));
+        }
+        let snapshot = Snapshot {
+            commit: CommitId(before.commit.0 + 1),
+            catalog: Arc::clone(&self.catalog),
+            tables: Arc::new(tables),
+            log_end: before.log_end,
+            pin: None,
+        };
+        Ok(Applied { snapshot, removed, dropped })
+    }
+
+    /// The blocks that it names first.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
+        self.tables.values().flat_map(|table| &table.blocks)
+    }
+}
+
+/// Those of `before` that are not in `after`.
+fn blocks_without(before: &Arc<[Arc<Block>]>, after: &Arc<[Arc<Block>]>) -> Vec<Arc<Block>> {
+    if before.is_empty() || Arc::ptr_eq(before, after) {
+        return Vec::new();
+    }
+    let stay: HashSet<_> = after.iter().map(|block| block.id()).collect();
+    before.iter().filter(|block| !stay.contains(&block.id())).cloned().collect()
+}
+
+impl TableChange {
+    fn apply(&self, before: &TableSnapshot, memory: &Broker) -> Result<TableSnapshot> {
+        let mut next = TableSnapshot { next_row: self.next_row, ..before.clone() };
+        if self.truncated {
+            next.blocks = Arc::default();
+            next.runs = Arc::default();
+        } else if !self.deleted.is_empty() {
+            let (mut blocks, mut runs) = deletes::apply(&before.blocks, &before.runs, &self.deleted);
+            blocks.retain(|block| block.live_rows() > 0);
+            runs.retain(|run| run.live_rows() > 0);
+            (next.blocks, next.runs) = (blocks.into(), runs.into());
+        }
+        if !self.blocks.is_empty() {
+            let (mut blocks, mut runs) = (next.blocks.to_vec(), next.runs.to_vec());
+            self.blocks.iter().for_each(|block| put_block(block, &mut blocks, &mut runs));
+            (next.blocks, next.runs) = (blocks.into(), runs.into());
+        }
+        if !self.runs.is_empty() {
+            let mut runs = next.runs.to_vec();
+            runs.extend(self.runs.iter().cloned());
+            join_tail(&next.def, &mut runs, memory)?;
+            next.runs = runs.into();
+        }
+        Ok(next)
+    }
+}
+
+/// Puts a block in the place of what has rows of its range.
+fn put_block(block: &Arc<Block>, blocks: &mut Vec<Arc<Block>>, runs: &mut Vec<Arc<OpenRun>>) {
+    let numbers = block.first_row()..block.end_row();
+    // What is replaced may begin before: its first rows are deleted, and so left out.
+    let from = blocks.partition_point(|other| other.end_row() <= numbers.start);
+    let to = blocks.partition_point(|other| other.first_row() < numbers.end);
+    blocks.splice(from..to, [Arc::clone(block)]);
+    runs.retain(|run| !numbers.contains(&run.first_row()));
+}
+
+// Bytes.
+
+/// What a definition or a table of the record has, as bits of its first byte.
+const TRUNCATED: u8 = 1;
+
+impl Change {
+    /// The log's record of commit `at`, which follows `before`.
+    pub(crate) fn encode(&self, before: &Snapshot, at: CommitId, meta: Meta) -> Result<Vec<u8>> {
+        let mut out = Writer::new();
+        out.u64(at.0).bytes(&meta.encode());
+        let definitions = definitions(&before.catalog, &self.catalog)?;
+        out.u32(definitions.len() as u32);
+        for (kind, id, value) in definitions {
+            out.u8(kind).u32(id);
+            out.option(value, |out, value| {
+                out.bytes(&value);
+            });
+        }
+        out.u32(self.tables.len() as u32);
+        for (id, table) in &self.tables {
+            out.u32(id.0);
+            table.encode(before.tables.get(id).map(|table| &**table), &mut out)?;
+        }
+        Ok(out.finish())
+    }
+
+    /// The change that a record holds, which follows `before`, and the ids that come next.
+    pub(crate) fn decode(
+        bytes: &[u8],
+        before: &Snapshot,
+        files: &ColumnFiles,
+        freed: &Arc<FreedExtents>,
+    ) -> Result<(Change, Meta)> {
+        let mut input = Reader::new(bytes, "a record of the log");
+        let at = CommitId(input.u64()?);
+        if at.0 != before.commit.0 + 1 {
+            return Err(input.damaged(&format!("commit {at} behind commit {}", before.commit)));
+        }
+        let meta = Meta::decode(input.bytes()?)?;
+        let catalog = decode_catalog(&mut input, &before.catalog)?;
+        let mut tables = BTreeMap::new();
+        for _ in 0..input.count(TABLE_BYTES_MIN)? {
+            let id = TableId(input.u32()?);
+            let def = catalog.table_by_id(id).ok_or_else(|| input.damaged(&format!("a table {id} that is not there")))?;
+            let of_table = before.tables.get(&id);
+            let table = TableChange::decode(&mut input, def, of_table.map(|table| &**table), files, freed)?;
+            if tables.insert(id, table).is_some() {
+                return Err(input.damaged("a table twice"));
+            }
+        }
+        input.end()?;
+        Ok((Change { catalog, tables }, meta))
+    }
+}
+
+/// A table, its flags, its next row and four counts.
+const TABLE_BYTES_MIN: usize = 4 + 1 + 8 + 1 + 4 + 4;
+/// A definition's kind, id and whether it has a value.
+const DEFINITION_BYTES_MIN: usize = 1 + 4 + 1;
+
+/// The definitions that differ: their kind, their id, and their bytes unless they are gone.
+pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result<Vec<(u8, u32, Option<Vec<u8>>)>> {
+    let mut changed = Vec::new();
+    if Arc::ptr_eq(before, after) {
+        return Ok(changed);
+    }
+    for view in before.all_views().filter(|view| after.view_by_id(view.id).is_none()) {
+        changed.push((VIEW, view.id.0, None));
+    }
+    for table in before.all_tables().filter(|table| after.table_by_id(table.id).is_none()) {
+        changed.push((TABLE, table.id.0, None));
+    }
+    for schema in before.schemas().filter(|schema| after.schema_by_id(schema.id).is_none()) {
+        changed.push((SCHEMA, schema.id.0, None));
+    }
+    for schema in after.schemas() {
+        if !before.schema_by_id(schema.id).is_some_and(|old| Arc::ptr_eq(old, schema)) {
+            changed.push((SCHEMA, schema.id.0, Some(manifest::encode_schema(schema))));
+        }
+    }
+    for table in after.all_tables() {
+        if !before.table_by_id(table.id).is_some_and(|old| Arc::ptr_eq(old, table)) {
+            changed.push((TABLE, table.id.0, Some(manifest::encode_table(table)?)));
+        }
+    }
+    for view in after.all_views() {
+        if !before.view_by_id(view.id).is_some_and(|old| Arc::ptr_eq(old, view)) {
+            changed.push((VIEW, view.id.0, Some(manifest::encode_view(view))));
+        }
+    }
+    Ok(changed)
+}
+
+fn decode_catalog(input: &mut Reader<'_>, before: &Arc<Catalog>) -> Result<Arc<Catalog>> {
+    let count = input.count(DEFINITION_BYTES_MIN)?;
+    if count == 0 {
+        return Ok(Arc::clone(before));
+    }
+    let mut catalog = (**before).clone();
+    let mut defined = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (kind, id) = (input.u8()?, input.u32()?);
+        let value = input.option(|input| input.bytes())?;
+        // Names that are given up can be taken by others of the same commit. A schema keeps what is in it.
+        match kind {
+            VIEW => catalog.remove_view(ViewId(id)),
+            TABLE => catalog.remove_table(TableId(id)),
+            SCHEMA if value.is_none() => catalog.remove_schema(SchemaId(id)),
+            SCHEMA => {}
+            _ => return Err(input.damaged("a definition of no known kind")),
+        }
+        defined.extend(value.map(|value| (kind, id, value)));
+    }
+    for (kind, id, value) in defined {
+        let put = match kind {
+            VIEW => catalog.put_view(Arc::new(manifest::decode_view(ViewId(id), value)?)),
+            TABLE => catalog.put_table(Arc::new(manifest::decode_table(TableId(id), value)?)),
+            _ => catalog.put_schema(Arc::new(manifest::decode_schema(SchemaId(id), value)?)),
+        };
+        put.map_err(|error| input.damaged(error.message()))?;
+    }
+    Ok(Arc::new(catalog))
+}
+
+impl TableChange {
+    fn encode(&self, before: Option<&TableSnapshot>, out: &mut Writer) -> Result<()> {
+        out.u8(if self.truncated { TRUNCATED } else { 0 }).u64(self.next_row.0);
+        let deleted = match before.filter(|_| !self.deleted.is_empty()) {
+            Some(before) => Some(deleted_rows(before, &self.deleted)?),
+            None => None,
+        };
+        out.option(deleted, |out, deleted| {
+            out.bytes(&deleted);
+        });
+        out.u32(self.blocks.len() as u32);
+        for block in &self.blocks {
+            out.u64(block.first_row().0).bytes(&BlockEntry::of(block).encode());
+            encode_positions(block.deleted(), out)?;
+        }
+        out.u32(self.runs.len() as u32);
+        for run in &self.runs {
+            out.u64(run.first_row().0).bytes(&run.encode()?);
+            encode_positions(run.deleted(), out)?;
+        }
+        Ok(())
+    }
+
+    fn decode(
+        input: &mut Reader<'_>,
+        def: &TableDef,
+        before: Option<&TableSnapshot>,
+        files: &ColumnFiles,
+        freed: &Arc<FreedExtents>,
+    ) -> Result<TableChange> {
+        let truncated = match input.u8()? {
+            0 => false,
+            TRUNCATED => true,
+            _ => return Err(input.damaged("a change of no known kind")),
+        };
+        let next_row = RowNumber(input.u64()?);
+        let rows = input.option(|input| input.bytes())?;
+        let deleted = match (rows, before.filter(|_| !truncated)) {
+            (None, _) => DeletesByHolder::new(),
+            (Some(rows), Some(before)) => deleted_positions(before, rows)?,
+            (Some(_), None) => return Err(input.damaged("deletes of rows that are not there")),
+        };
+        let mut blocks = Vec::new();
+        for _ in 0..input.count(8 + 4 + 1)? {
+            let first_row = RowNumber(input.u64()?);
+            let entry = BlockEntry::decode(first_row, input.bytes()?)?;
+            let deleted = decode_positions(input, entry.rows as usize)?;
+            blocks.push(Arc::new(open_block(def, first_row, &entry, deleted, files, freed)?));
+        }
+        let mut runs = Vec::new();
+        for _ in 0..input.count(8 + 4 + 1)? {
+            let first_row = RowNumber(input.u64()?);
+            let run = OpenRun::decode(first_row, def, input.bytes()?)?;
+            let deleted = decode_positions(input, run.rows())?;
+            let run = match deleted {
+                Some(deleted) => run.with_deleted(&deleted),
+                None => run,
+            };
+            runs.push(Arc::new(run.counted(files.memory())));
+        }
+        Ok(TableChange { truncated, deleted, blocks, runs, next_row })
+    }
+}
+
+/// The block of an entry in the log or the base.
+pub(crate) fn open_block(
+    table: &TableDef,
+    first_row: RowNumber,
+    entry: &BlockEntry,
+    deleted: Option<RoaringBitmap>,
+    files: &ColumnFiles,
+    freed: &Arc<FreedExtents>,
+) -> Result<Block> {
+    // A dropped column's chunks stay in the entries; its file is gone.
+    let exists = |column: ColumnId| column == ROW_NUMBERS || table.column_by_id(column).is_some();
+    let open = |(column, extent): &(ColumnId, Extent)| {
+        let file = files.get(table.id, *column)?;
+        Ok(StoredChunk::kept(*column, file, *extent, Arc::clone(freed)))
+    };
+    let chunks = entry.chunks.iter().filter(|(column, _)| exists(*column)).map(open).collect::<Result<Vec<_>>>()?;
+    Ok(Block::new(entry.id, first_row..entry.end_row, entry.rows as usize, chunks, deleted.map(Arc::new)))
+}
+
+fn encode_positions(deleted: Option<&RoaringBitmap>, out: &mut Writer) -> Result<()> {
+    let deleted = deleted.map(manifest::encode_deletes).transpose()?;
+    out.option(deleted, |out, deleted| {
+        out.bytes(&deleted);
+    });
+    Ok(())
+}
+
+fn decode_positions(input: &mut Reader<'_>, rows: usize) -> Result<Option<RoaringBitmap>> {
+    input.option(|input| manifest::decode_deletes(input.bytes()?, rows))
+}
+
+/// The numbers of rows that are deleted, as bytes.
+fn deleted_rows(before: &TableSnapshot, deleted: &DeletesByHolder) -> Result<Vec<u8>> {
+    let finder = RowFinder::new(&before.def, &before.blocks, &before.runs);
+    let mut rows = RoaringTreemap::new();
+    for (first_row, positions) in deleted {
+        let holder = finder.holder_at(*first_row).ok_or_else(|| Error::internal("deletes of rows that nothing holds"))?;
+        let numbers = holder.row_numbers(&before.def)?;
+        rows.extend(positions.iter().map(|position| numbers.at(position as usize)));
+    }
+    let mut bytes = Vec::with_capacity(rows.serialized_size());
+    rows.serialize_into(&mut bytes).map_err(|error| Error::io("deleted rows", &error))?;
+    Ok(bytes)
+}
+
+/// The positions of [`deleted_rows`], each of which has to be of a row that is there.
+fn deleted_positions(before: &TableSnapshot, bytes: &[u8]) -> Result<DeletesByHolder> {
+    let damaged = |problem: String| Error::corrupt(format!("deleted rows of a record of the log: {problem}"));
+    let rows = RoaringTreemap::deserialize_from(bytes).map_err(|error| damaged(error.to_string()))?;
+    let mut finder = RowFinder::new(&before.def, &before.blocks, &before.runs);
+    let mut deleted = DeletesByHolder::new();
+    for row in rows {
+        let found = finder.find(row)?.map(|(holder, position)| (holder.first_row(), position, is_gone(holder, position)));
+        match found {
+            Some((first_row, position, false)) => deleted.entry(first_row).or_default().insert(position),
+            Some(_) => return Err(damaged(format!("row {row} is gone already"))),
+            None => return Err(damaged(format!("row {row} is not there"))),
+        };
+    }
+    Ok(deleted)
+}
+
+fn is_gone(holder: &Holder, position: u32) -> bool {
+    holder.deleted().is_some_and(|deleted| deleted.contains(position))
+}

@@ -1,0 +1,207 @@
+//! The checkpoint: what changed since the last one goes to the ordered base, and the log before it is used again.
+//!
+//! States are immutable, so the difference between the one that the base has and the latest is found while commits go on,
+//! and one synced write of the base, with the position of the log that it has come to, is the checkpoint. What has come and
+//! gone in between is never written. Recent rows are written where their run is a new one: runs are joined a logarithmic
+//! number of times.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rowmill_base::{Cancel, CommitId, ErrorKind, Result, TableId};
+use rowmill_storage::{Block, OpenRun};
+
+use crate::base::WriteBatch;
+use crate::bell::Background;
+use crate::change::definitions;
+use crate::deletes::Holder;
+use crate::engine::Core;
+use crate::log::Position;
+use crate::manifest::{self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, NEXT_ROW, RUN, id_key, row_key};
+use crate::snapshot::{Snapshot, TableSnapshot};
+
+/// What the base has.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    state: Mutex<Arc<Snapshot>>,
+    commit: AtomicU64,
+    log_end: AtomicU64,
+    /// Commits have removed blocks or tables that the base still names.
+    space_waits: AtomicBool,
+}
+
+impl Stored {
+    pub(crate) fn new(state: Arc<Snapshot>) -> Stored {
+        let (commit, log_end) = (AtomicU64::new(state.commit.0), AtomicU64::new(state.log_end.0));
+        Stored { state: Mutex::new(state), commit, log_end, space_waits: AtomicBool::new(false) }
+    }
+
+    /// The last commit that the base has.
+    pub(crate) fn commit(&self) -> CommitId {
+        CommitId(self.commit.load(Ordering::Acquire))
+    }
+
+    /// A commit has removed blocks or tables.
+    pub(crate) fn note_space(&self) {
+        self.space_waits.store(true, Ordering::Release);
+    }
+
+    /// Whether there is space that only a checkpoint gives back, or so many bytes of the log, which ends at `end`.
+    pub(crate) fn is_due(&self, end: Position, bytes_max: u64) -> bool {
+        let bytes = end.0.saturating_sub(self.log_end.load(Ordering::Acquire));
+        self.space_waits.load(Ordering::Acquire) || bytes >= bytes_max
+    }
+}
+
+/// Time between what makes a checkpoint due and the checkpoint, so that what follows at once is part of it.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// Starts the thread that makes checkpoints when they are due.
+pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()> {
+    let engine = Arc::clone(engine);
+    let work = move |_: &Cancel| {
+        // One that fails is made again behind the next commit, and the log has everything meanwhile.
+        let _ = checkpoint(&engine);
+        engine.reap();
+    };
+    checkpointer.start("rowmill-checkpoint", SETTLE, work)
+}
+
+/// Brings the base to the latest state.
+pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
+    let Some(log) = engine.journal().log() else { return Ok(()) };
+    // One at a time; commits go on.
+    let mut stored = engine.stored().state.lock();
+    // Before the state is looked up: what is noted behind that waits for the next.
+    engine.stored().space_waits.store(false, Ordering::Release);
+    let latest = engine.journal().latest();
+    if latest.commit == stored.commit {
+        return Ok(());
+    }
+    // The base must not have what a power cut may take from the log: its position would lie behind the log's end.
+    engine.journal().sync()?;
+    let mut batch = difference(&stored, &latest)?;
+    batch.put(manifest::META_KEY.to_vec(), engine.ids().meta().encode());
+    batch.put(LOG_POSITION_KEY.to_vec(), manifest::encode_position(latest.log_end));
+    if let Err(error) = engine.base().write(&batch, latest.commit) {
+        if error.kind() == ErrorKind::Io {
+            log.refuse(&error);
+        }
+        return Err(error);
+    }
+    engine.stored().commit.store(latest.commit.0, Ordering::Release);
+    engine.stored().log_end.store(latest.log_end.0, Ordering::Release);
+    log.release(latest.log_end);
+    *stored = latest;
+    Ok(())
+}
+
+/// What makes a base that has the state `before` one that has `after`.
+pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBatch> {
+    let mut difference = Difference::default();
+    for (kind, id, value) in definitions(&before.catalog, &after.catalog)? {
+        match value {
+            Some(value) => difference.batch.put(id_key(kind, id), value),
+            None => difference.batch.delete(id_key(kind, id)),
+        };
+    }
+    for (id, before) in &*before.tables {
+        match after.tables.get(id) {
+            Some(after) => difference.tables(before, after)?,
+            None => difference.dropped_table(*id),
+        }
+    }
+    for (_, after) in after.tables.iter().filter(|(id, _)| !before.tables.contains_key(id)) {
+        difference.tables(&TableSnapshot::empty(Arc::clone(&after.def)), after)?;
+    }
+    Ok(difference.batch)
+}
+
+#[derive(Default)]
+struct Difference {
+    batch: WriteBatch,
+}
+
+impl Difference {
+    fn dropped_table(&mut self, table: TableId) {
+        for kind in [BLOCK, DELETES, RUN, NEXT_ROW] {
+            self.batch.delete_prefix(id_key(kind, table.0));
+        }
+    }
+
+    fn tables(&mut self, before: &TableSnapshot, after: &TableSnapshot) -> Result<()> {
+        let table = after.def.id;
+        if !Arc::ptr_eq(&before.blocks, &after.blocks) {
+            self.blocks(table, &before.blocks, &after.blocks)?;
+        }
+        if !Arc::ptr_eq(&before.runs, &after.runs) {
+            self.runs(table, &before.runs, &after.runs)?;
+        }
+        if before.next_row != after.next_row {
+            self.batch.put(id_key(NEXT_ROW, table.0), after.next_row.0.to_le_bytes().to_vec());
+        }
+        Ok(())
+    }
+
+    fn blocks(&mut self, table: TableId, before: &[Arc<Block>], after: &[Arc<Block>]) -> Result<()> {
+        let mut old: HashMap<_, _> = before.iter().map(|block| (block.id(), block)).collect();
+        let mut puts = Vec::new();
+        for block in after {
+            match old.remove(&block.id()) {
+                Some(old) if Arc::ptr_eq(old, block) => {}
+                Some(_) => puts.push((block, false)),
+                None => puts.push((block, true)),
+            }
+        }
+        // Removals first: a rewritten block may start at the row of one that it replaces.
+        for block in old.into_values() {
+            self.batch.delete(row_key(BLOCK, table, block.first_row()));
+            self.batch.delete(row_key(DELETES, table, block.first_row()));
+        }
+        for (block, new) in puts {
+            if new {
+                self.batch.put(row_key(BLOCK, table, block.first_row()), BlockEntry::of(block).encode());
+            }
+            self.deletes(&Holder::Block(Arc::clone(block)), table)?;
+        }
+        Ok(())
+    }
+
+    fn runs(&mut self, table: TableId, before: &[Arc<OpenRun>], after: &[Arc<OpenRun>]) -> Result<()> {
+        let mut old: HashMap<_, _> = before.iter().map(|run| (run.first_row(), run)).collect();
+        let mut puts = Vec::new();
+        for run in after {
+            match old.remove(&run.first_row()) {
+                Some(old) if Arc::ptr_eq(old, run) => {}
+                Some(old) => puts.push((run, !old.same_rows(run))),
+                None => puts.push((run, true)),
+            }
+        }
+        for run in old.into_values() {
+            self.batch.delete(row_key(RUN, table, run.first_row()));
+            // A sealed block that starts at the same row has written its own deletes before.
+            if !self.batch.puts(&row_key(DELETES, table, run.first_row())) {
+                self.batch.delete(row_key(DELETES, table, run.first_row()));
+            }
+        }
+        for (run, new) in puts {
+            if new {
+                self.batch.put(row_key(RUN, table, run.first_row()), run.encode()?);
+            }
+            self.deletes(&Holder::Run(Arc::clone(run)), table)?;
+        }
+        Ok(())
+    }
+
+    fn deletes(&mut self, holder: &Holder, table: TableId) -> Result<()> {
+        let key = row_key(DELETES, table, holder.first_row());
+        match holder.deleted() {
+            Some(deleted) => self.batch.put(key, manifest::encode_deletes(deleted)?),
+            None => self.batch.delete(key),
+        };
+        Ok(())
+    }
+}

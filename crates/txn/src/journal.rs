@@ -1,0 +1,146 @@
+//! What commits see of the log: it has their changes before anybody sees them, and is on disk before anybody is told.
+//!
+//! The latest state is what the next commit builds on. What readers see is the latest state that would be there after a power cut,
+//! or where the durability allows it the latest of all. So an answer never has to wait for the disk, and nobody acts on what may
+//! still be lost.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use rowmill_base::{Durability, Result};
+
+use crate::bell::Background;
+use crate::log::{Log, Position};
+use crate::snapshot::Snapshot;
+
+/// The log of one open database and the states that its commits lead to.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    /// `None` where nothing outlives the process, or nothing is written.
+    log: Option<Arc<Log>>,
+    durability: RwLock<Durability>,
+    /// The latest state.
+    latest: RwLock<Arc<Snapshot>>,
+    /// What readers see.
+    shown: RwLock<Arc<Snapshot>>,
+    /// States behind the shown one, oldest first.
+    waiting: Mutex<VecDeque<Arc<Snapshot>>>,
+    /// Syncs what nobody waits for.
+    syncer: Background,
+}
+
+impl Journal {
+    /// One that begins with `state`, the last that the log has.
+    pub(crate) fn start(log: Option<Log>, state: Snapshot, durability: Durability, bound: Duration) -> Result<Journal> {
+        let log = log.map(Arc::new);
+        let state = Arc::new(state);
+        let syncer = Background::default();
+        if let Some(log) = &log {
+            let log = Arc::clone(log);
+            // Half of the bound is left for the sync itself. One that fails poisons the log, which says so from then on.
+            syncer.start("rowmill-sync", bound / 2, move |_| drop(log.sync_to(log.end())))?;
+        }
+        Ok(Journal {
+            log,
+            durability: RwLock::new(durability),
+            latest: RwLock::new(Arc::clone(&state)),
+            shown: RwLock::new(state),
+            waiting: Mutex::default(),
+            syncer,
+        })
+    }
+
+    pub(crate) fn log(&self) -> Option<&Log> {
+        self.log.as_deref()
+    }
+
+    /// The state that the next commit builds on.
+    pub(crate) fn latest(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.latest.read())
+    }
+
+    /// The state that readers see.
+    pub(crate) fn shown(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.shown.read())
+    }
+
+    /// In a process that only reads: a state that another process has written, unless a later one is known.
+    pub(crate) fn show(&self, state: &Arc<Snapshot>) {
+        let mut shown = self.shown.write();
+        if shown.commit <= state.commit {
+            *shown = Arc::clone(state);
+        }
+    }
+
+    fn is_logged(&self) -> Option<&Log> {
+        self.log().filter(|_| *self.durability.read() != Durability::Off)
+    }
+
+    /// Puts a record behind the last one and says where it ends. The caller holds the commit lock.
+    pub(crate) fn append(&self, record: impl FnOnce() -> Result<Vec<u8>>) -> Result<Position> {
+        match self.is_logged() {
+            Some(log) => log.append(&record()?),
+            None => Ok(self.latest.read().log_end),
+        }
+    }
+
+    /// The state of the record that was appended last. The caller holds the commit lock.
+    pub(crate) fn advance(&self, next: Arc<Snapshot>) {
+        *self.latest.write() = Arc::clone(&next);
+        let is_full = *self.durability.read() == Durability::Full;
+        if self.is_logged().is_some() && is_full {
+            self.waiting.lock().push_back(next);
+        } else {
+            *self.shown.write() = next;
+        }
+    }
+
+    /// Returns when commits up to `end` are as durable as the database has them, and shown.
+    pub(crate) fn wait_for(&self, end: Position) -> Result<()> {
+        let Some(log) = self.is_logged() else { return Ok(()) };
+        if *self.durability.read() == Durability::Relaxed {
+            self.syncer.ring();
+            return Ok(());
+        }
+        log.sync_to(end)?;
+        self.show_synced(log);
+        Ok(())
+    }
+
+    /// Syncs all that is there.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let Some(log) = self.log() else { return Ok(()) };
+        log.sync_to(log.end())?;
+        self.show_synced(log);
+        Ok(())
+    }
+
+    fn show_synced(&self, log: &Log) {
+        let mut waiting = self.waiting.lock();
+        let synced = log.synced();
+        let mut last = None;
+        while let Some(state) = waiting.pop_front_if(|state| state.log_end <= synced) {
+            last = Some(state);
+        }
+        if let Some(state) = last {
+            *self.shown.write() = state;
+        }
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        *self.durability.read()
+    }
+
+    /// Changes what commits to come wait for. The caller holds the commit lock, and has what no log has in the base.
+    pub(crate) fn set_durability(&self, durability: Durability) -> Result<()> {
+        self.sync()?;
+        *self.durability.write() = durability;
+        Ok(())
+    }
+
+    pub(crate) fn stop(&self) {
+        self.syncer.stop();
+    }
+}

@@ -15,7 +15,7 @@ use rowmill::ProgressFn;
 use rowmill_allocator::CountingAllocator;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_bench::hits::World;
-use rowmill_bench::{load, parquet_file, run, tpch};
+use rowmill_bench::{commits, load, parquet_file, run, tpch};
 use serde_json::Value;
 
 #[global_allocator]
@@ -33,6 +33,8 @@ enum Bench {
     Load(LoadArgs),
     /// Runs the statements of a file on a Rowmill database.
     Run(RunArgs),
+    /// Commits rows one by one, at each durability, beside a bare loop of appends and syncs.
+    Commits(CommitsArgs),
     #[command(flatten)]
     Python(Python),
 }
@@ -125,6 +127,21 @@ struct RunArgs {
     out: Option<PathBuf>,
 }
 
+#[derive(Args)]
+struct CommitsArgs {
+    /// The directory of the database, made if absent.
+    directory: PathBuf,
+    /// Seconds of each turn.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Turns of each, of which the best counts.
+    #[arg(long, default_value_t = 3)]
+    turns: usize,
+    /// The file for the report; by default it is printed.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
     CountingAllocator::announce();
     let done = match Bench::parse() {
@@ -132,6 +149,7 @@ fn main() -> ExitCode {
         Bench::Tpch(args) => tpch(&args),
         Bench::Load(args) => load(&args),
         Bench::Run(args) => run(&args),
+        Bench::Commits(args) => commits(&args),
         Bench::Python(Python::Peers(passed)) => python(None, &passed),
         Bench::Python(Python::Compare(passed)) => python(Some("compare"), &passed),
     };
@@ -193,6 +211,11 @@ fn run(args: &RunArgs) -> Result<()> {
     let report = run::run(&run, || bar.inc(1))?;
     bar.finish_and_clear();
     write(args.out.as_deref(), &report)
+}
+
+fn commits(args: &CommitsArgs) -> Result<()> {
+    let commits = commits::Commits { directory: &args.directory, seconds: args.seconds, turns: args.turns };
+    write(args.out.as_deref(), &Value::Object(commits::run(&commits)?))
 }
 
 /// Becomes the Python program in `bench/peers`.

@@ -4,6 +4,7 @@
 mod conflicts;
 mod crash;
 mod followers;
+mod killed;
 mod memory;
 mod model;
 mod other_process;

@@ -1,0 +1,111 @@
+//! Commits of one row, by prepared statement, beside what the disk takes: a loop that appends as many bytes to a file that is
+//! there and syncs them. In turns, because disks are not the same from one second to the next.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rowmill::Database;
+use rowmill_base::{Error, Result};
+use serde_json::{Map, Value, json};
+
+/// Bytes of the file of the bare loop, as many as a segment of the log has.
+const BARE_BYTES: u64 = 4 << 20;
+/// Bytes of one of its records, as many as the record of a row of this table takes.
+const BARE_RECORD: usize = 168;
+
+/// What is to be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Commits<'a> {
+    /// The directory of the database.
+    pub directory: &'a Path,
+    /// Of each turn.
+    pub seconds: f64,
+    /// Turns of each.
+    pub turns: usize,
+}
+
+/// Runs it. The report has rows a second: the best of all turns, and their quotient with the bare loop's.
+pub fn run(commits: &Commits<'_>) -> Result<Map<String, Value>> {
+    let time = Duration::from_secs_f64(commits.seconds);
+    let database = Database::open(commits.directory)?;
+    let mut connection = database.connect()?;
+    connection.execute("CREATE TABLE IF NOT EXISTS commits (number BIGINT, moment TIMESTAMP, payload TEXT)")?;
+    let file = bare_file(commits.directory).map_err(|error| Error::io("the file of the bare loop", &error))?;
+
+    let (mut bare, mut best): (f64, Map<String, Value>) = (0.0, Map::new());
+    let mut rates: Vec<(&str, usize, f64)> =
+        vec![("full", 1, 0.0), ("full", 8, 0.0), ("relaxed", 1, 0.0), ("off", 1, 0.0)];
+    let mut latencies: Vec<Vec<Duration>> = vec![Vec::new(); rates.len()];
+    for _ in 0..commits.turns {
+        bare = bare.max(bare_rate(&file, time).map_err(|error| Error::io("the bare loop", &error))?);
+        for ((durability, connections, rate), latencies) in rates.iter_mut().zip(&mut latencies) {
+            connection.execute(&format!("SET durability = '{durability}'"))?;
+            let times = insert(&database, *connections, time)?;
+            let of_this = times.len() as f64 / time.as_secs_f64();
+            if of_this > *rate {
+                (*rate, *latencies) = (of_this, times);
+            }
+        }
+    }
+    best.insert("bare_syncs_per_second".into(), json!(bare.round()));
+    for ((durability, connections, rate), mut times) in rates.into_iter().zip(latencies) {
+        times.sort_unstable();
+        let micros = |share: usize| times.get(times.len() * share / 1_000).map_or(0.0, |time| time.as_secs_f64() * 1e6);
+        let result = json!({
+            "rows_per_second": rate.round(),
+            "of_bare": (rate / bare * 100.0).round() / 100.0,
+            "p50_us": micros(500).round(),
+            "p99_us": micros(990).round(),
+            "p999_us": micros(999).round(),
+        });
+        best.insert(format!("{durability}_{connections}"), result);
+    }
+    Ok(best)
+}
+
+fn bare_file(directory: &Path) -> std::io::Result<File> {
+    let path = directory.join("bare");
+    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
+    // Its space goes back when it is closed.
+    std::fs::remove_file(path)?;
+    file.write_all(&vec![0; BARE_BYTES as usize])?;
+    file.sync_all()?;
+    Ok(file)
+}
+
+fn bare_rate(file: &File, time: Duration) -> std::io::Result<f64> {
+    let record = [0x5A; BARE_RECORD];
+    let (start, mut at, mut syncs) = (Instant::now(), 0, 0_u64);
+    while start.elapsed() < time {
+        file.write_all_at(&record, at)?;
+        file.sync_data()?;
+        at = (at + BARE_RECORD as u64) % (BARE_BYTES - BARE_RECORD as u64);
+        syncs += 1;
+    }
+    Ok(syncs as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Inserts by so many connections, each on a thread, and gives the time of each commit.
+fn insert(database: &Database, connections: usize, time: Duration) -> Result<Vec<Duration>> {
+    let one = |number: usize| -> Result<Vec<Duration>> {
+        let mut connection = database.connect()?;
+        let insert = connection.prepare("INSERT INTO commits VALUES ($1, '2026-01-01 10:00:00', $2)")?;
+        let (start, mut times) = (Instant::now(), Vec::new());
+        let mut row = number as i64;
+        while start.elapsed() < time {
+            let begun = Instant::now();
+            insert.execute(&mut connection, &[row.into(), "a payload of some length".into()])?;
+            times.push(begun.elapsed());
+            row += connections as i64;
+        }
+        Ok(times)
+    };
+    let threads = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..connections).map(|number| scope.spawn(move || one(number))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panics")).collect::<Result<Vec<_>>>()
+    })?;
+    Ok(threads.concat())
+}

@@ -85,7 +85,8 @@ impl Change {
             }
         }
         for (id, change) in &self.tables {
-            let table = tables.get(id).ok_or_else(|| Error::internal(format!("a change of a table {id} that is not there")))?;
+            let table =
+                tables.get(id).ok_or_else(|| Error::internal(format!("a change of a table {id} that is not there")))?;
             let next = change.apply(table, memory)?;
             removed.extend(blocks_without(&table.blocks, &next.blocks));
             tables.insert(*id, Arc::new(next));
@@ -195,7 +196,8 @@ impl Change {
         let mut tables = BTreeMap::new();
         for _ in 0..input.count(TABLE_BYTES_MIN)? {
             let id = TableId(input.u32()?);
-            let def = catalog.table_by_id(id).ok_or_else(|| input.damaged(&format!("a table {id} that is not there")))?;
+            let def =
+                catalog.table_by_id(id).ok_or_else(|| input.damaged(&format!("a table {id} that is not there")))?;
             let of_table = before.tables.get(&id);
             let table = TableChange::decode(&mut input, def, of_table.map(|table| &**table), files, freed)?;
             if tables.insert(id, table).is_some() {
@@ -376,7 +378,8 @@ fn deleted_rows(before: &TableSnapshot, deleted: &DeletesByHolder) -> Result<Vec
     let finder = RowFinder::new(&before.def, &before.blocks, &before.runs);
     let mut rows = RoaringTreemap::new();
     for (first_row, positions) in deleted {
-        let holder = finder.holder_at(*first_row).ok_or_else(|| Error::internal("deletes of rows that nothing holds"))?;
+        let holder =
+            finder.holder_at(*first_row).ok_or_else(|| Error::internal("deletes of rows that nothing holds"))?;
         let numbers = holder.row_numbers(&before.def)?;
         rows.extend(positions.iter().map(|position| numbers.at(position as usize)));
     }
@@ -392,7 +395,8 @@ fn deleted_positions(before: &TableSnapshot, bytes: &[u8]) -> Result<DeletesByHo
     let mut finder = RowFinder::new(&before.def, &before.blocks, &before.runs);
     let mut deleted = DeletesByHolder::new();
     for row in rows {
-        let found = finder.find(row)?.map(|(holder, position)| (holder.first_row(), position, is_gone(holder, position)));
+        let found =
+            finder.find(row)?.map(|(holder, position)| (holder.first_row(), position, is_gone(holder, position)));
         match found {
             Some((first_row, position, false)) => deleted.entry(first_row).or_default().insert(position),
             Some(_) => return Err(damaged(format!("row {row} is gone already"))),

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, CommitId, ErrorKind, Result, TableId};
@@ -31,17 +31,44 @@ pub(crate) struct Stored {
     log_end: AtomicU64,
     /// Commits have removed blocks or tables that the base still names.
     space_waits: AtomicBool,
+    times: Mutex<CheckpointTimes>,
+}
+
+/// Checkpoints since the database was opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CheckpointTimes {
+    /// How many.
+    pub count: u64,
+    /// How long the last one took, during which commits went on.
+    pub last: Duration,
+    /// How long the longest one took.
+    pub longest: Duration,
 }
 
 impl Stored {
     pub(crate) fn new(state: Arc<Snapshot>) -> Stored {
         let (commit, log_end) = (AtomicU64::new(state.commit.0), AtomicU64::new(state.log_end.0));
-        Stored { state: Mutex::new(state), commit, log_end, space_waits: AtomicBool::new(false) }
+        Stored {
+            state: Mutex::new(state),
+            commit,
+            log_end,
+            space_waits: AtomicBool::new(false),
+            times: Mutex::default(),
+        }
     }
 
     /// The last commit that the base has.
     pub(crate) fn commit(&self) -> CommitId {
         CommitId(self.commit.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn times(&self) -> CheckpointTimes {
+        *self.times.lock()
+    }
+
+    /// Up to where the base has what the log has.
+    pub(crate) fn log_end(&self) -> Position {
+        Position(self.log_end.load(Ordering::Acquire))
     }
 
     /// A commit has removed blocks or tables.
@@ -51,7 +78,7 @@ impl Stored {
 
     /// Whether there is space that only a checkpoint gives back, or so many bytes of the log, which ends at `end`.
     pub(crate) fn is_due(&self, end: Position, bytes_max: u64) -> bool {
-        let bytes = end.0.saturating_sub(self.log_end.load(Ordering::Acquire));
+        let bytes = end.0.saturating_sub(self.log_end().0);
         self.space_waits.load(Ordering::Acquire) || bytes >= bytes_max
     }
 }
@@ -81,6 +108,7 @@ pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
     if latest.commit == stored.commit {
         return Ok(());
     }
+    let begun = Instant::now();
     // The base must not have what a power cut may take from the log: its position would lie behind the log's end.
     engine.journal().sync()?;
     let mut batch = difference(&stored, &latest)?;
@@ -96,6 +124,9 @@ pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
     engine.stored().log_end.store(latest.log_end.0, Ordering::Release);
     log.release(latest.log_end);
     *stored = latest;
+    let mut times = engine.stored().times.lock();
+    let last = begun.elapsed();
+    *times = CheckpointTimes { count: times.count + 1, last, longest: times.longest.max(last) };
     Ok(())
 }
 

@@ -132,7 +132,8 @@ impl Engine {
         if !options.read_only {
             recovery::note_unnamed(&files, &freed, &snapshot)?;
         }
-        let log = replayed.zip(log_options).map(|(replayed, options)| Log::start(&disk, options, replayed)).transpose()?;
+        let log =
+            replayed.zip(log_options).map(|(replayed, options)| Log::start(&disk, options, replayed)).transpose()?;
         let bound = Duration::from_millis(options.settings.number("relaxed_sync_ms"));
         let journal = Journal::start(log, snapshot, options.settings.durability(), bound)?;
         let core = Arc::new(Core {

@@ -22,10 +22,13 @@ mod merge;
 mod recovery;
 mod seal;
 mod snapshot;
+mod status;
 mod transaction;
 
 pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
+pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
 pub use rowmill_storage::{Block, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource};
 pub use snapshot::{Snapshot, TableSnapshot};
+pub use status::LogStatus;
 pub use transaction::{Savepoint, Transaction};

@@ -76,6 +76,30 @@ pub struct Log {
     /// [`Syncing::synced`], for whoever does not wait for it.
     synced: AtomicU64,
     spares: Spares,
+    counts: Counts,
+}
+
+/// What was done since the log was started.
+#[derive(Debug, Default)]
+struct Counts {
+    records: AtomicU64,
+    bytes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+/// What a log has done since it was started.
+#[derive(Clone, Debug)]
+pub struct LogWork {
+    /// Records that were appended.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Syncs, each of which served all records before it.
+    pub syncs: u64,
+    /// Files that it has, those made ahead not among them.
+    pub segments: usize,
+    /// Why nothing is written any more.
+    pub failure: Option<Error>,
 }
 
 #[derive(Debug)]
@@ -173,6 +197,7 @@ impl Log {
             sync_ended: Condvar::new(),
             synced: AtomicU64::new(replayed.next.0),
             spares,
+            counts: Counts::default(),
         })
     }
 
@@ -205,6 +230,8 @@ impl Log {
         match written {
             Ok(()) => {
                 writing.end = end;
+                self.counts.records.fetch_add(1, Ordering::Relaxed);
+                self.counts.bytes.fetch_add(end.0 - position.0, Ordering::Relaxed);
                 Ok(end)
             }
             Err(error) => {
@@ -256,6 +283,7 @@ impl Log {
             Ok(()) => {
                 syncing.synced = end;
                 self.synced.store(end.0, Ordering::Release);
+                self.counts.syncs.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
             Err(error) => {
@@ -283,6 +311,19 @@ impl Log {
     /// Writes nothing any more, because of `error` elsewhere.
     pub fn refuse(&self, error: &Error) {
         self.writing.lock().failure.get_or_insert_with(|| refused(error));
+    }
+
+    /// What it has done since it was started.
+    pub fn work(&self) -> LogWork {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let writing = self.writing.lock();
+        LogWork {
+            records: count(&self.counts.records),
+            bytes: count(&self.counts.bytes),
+            syncs: count(&self.counts.syncs),
+            segments: writing.segments.len(),
+            failure: writing.failure.clone(),
+        }
     }
 
     /// Behind the last record.

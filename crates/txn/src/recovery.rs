@@ -27,7 +27,8 @@ use crate::column_files::{ColumnFiles, Unnamed};
 use crate::engine::NO_COMMIT;
 use crate::log::{Log, LogOptions, Position, Replayed};
 use crate::manifest::{
-    self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key, parse_row_key,
+    self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key,
+    parse_row_key,
 };
 use crate::snapshot::{Snapshot, TableSnapshot};
 
@@ -110,7 +111,8 @@ pub(crate) fn load(
     }
     let meta = reader.get(META_KEY)?.ok_or_else(|| Error::corrupt("the ordered base has no head"))?;
     let meta = Meta::decode(&meta)?;
-    let log_end = reader.get(LOG_POSITION_KEY)?.map_or(Ok(Position::default()), |bytes| manifest::decode_position(&bytes))?;
+    let log_end =
+        reader.get(LOG_POSITION_KEY)?.map_or(Ok(Position::default()), |bytes| manifest::decode_position(&bytes))?;
     let catalog = load_catalog(reader)?;
     let mut deletes = load_deletes(reader)?;
     let mut blocks = load_blocks(reader, &catalog, files, freed, known, &mut deletes)?;

@@ -73,8 +73,11 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
         let offset = (run.first_row().0 - first_row.0) as u32;
         deleted.extend(run.deleted().into_iter().flatten().map(|position| position + offset));
     }
-    let change =
-        TableChange { blocks: vec![Arc::new(block.with_deleted(&deleted))], next_row: now.next_row, ..TableChange::default() };
+    let change = TableChange {
+        blocks: vec![Arc::new(block.with_deleted(&deleted))],
+        next_row: now.next_row,
+        ..TableChange::default()
+    };
     let (_, end) = publish(engine, &current, &Change::of_table(&current, table.def.id, change))?;
     drop(committing);
     engine.journal().wait_for(end)?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use rowmill_base::{CommitId, Error, ErrorKind};
 
-use super::{BaseRead, KEY_LEN_MAX, LmdbBase, LmdbOptions, MemoryBase, OrderedBase, WriteBatch};
+use super::{BaseRead, KEY_LEN_MAX, LmdbBase, LmdbOptions, MemoryBase, OrderedBase, Reader, WriteBatch};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -161,6 +161,12 @@ fn the_oldest_reader_is_known(base: &dyn OrderedBase) {
     assert_eq!(oldest(), Some(CommitId(10)));
     (20..25).for_each(touch);
     let second = base.read().unwrap();
+    let readers: Vec<CommitId> = base.readers().unwrap().iter().map(|reader| reader.commit).collect();
+    assert_eq!(
+        (readers.len(), readers.iter().min(), readers.iter().max()),
+        (3, Some(&CommitId(10)), Some(&CommitId(24)))
+    );
+    assert!(base.readers().unwrap().iter().all(|reader| reader.process == std::process::id()));
     (30..35).for_each(touch);
     assert_eq!(oldest(), Some(CommitId(10)));
     drop(first);
@@ -244,6 +250,10 @@ impl OrderedBase for InDirectory {
 
     fn oldest_reader(&self) -> rowmill_base::Result<Option<CommitId>> {
         self.base.oldest_reader()
+    }
+
+    fn readers(&self) -> rowmill_base::Result<Vec<Reader>> {
+        self.base.readers()
     }
 
     fn verify(&self) -> rowmill_base::Result<()> {

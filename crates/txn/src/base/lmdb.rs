@@ -40,7 +40,7 @@ use super::lmdb_file::{Map, attach, check_never_made, error_of, is_full, make, o
 use super::lmdb_pages::{check_file, check_pages};
 use super::lmdb_readers::ReaderTable;
 use super::sealed_value::{seal, unseal};
-use super::{BaseRead, Operation, OrderedBase, Visitor, WriteBatch, check_batch, prefix_range};
+use super::{BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, prefix_range};
 
 /// The file's name in the directory of a database.
 pub const BASE_FILE: &str = "base.lmdb";
@@ -276,6 +276,16 @@ impl OrderedBase for LmdbBase {
         let oldest = readers.oldest().map_err(|e| Error::io(format_args!("readers of {}", base.file.display()), &e))?;
         // Looked up behind the table, so that the look-up is not the reader that it finds.
         oldest.map(|transaction| base.begin()?.commit_of(transaction)).transpose()
+    }
+
+    fn readers(&self) -> Result<Vec<Reader>> {
+        let base = &self.open;
+        let Some(readers) = &base.readers else { return Ok(Vec::new()) };
+        base.env.clear_stale_readers().map_err(|e| base.error("look for readers of", e))?;
+        let all = readers.all().map_err(|e| Error::io(format_args!("readers of {}", base.file.display()), &e))?;
+        let read = base.begin()?;
+        let of = |(transaction, process)| Ok(Reader { commit: read.commit_of(transaction)?, process });
+        all.into_iter().map(of).collect()
     }
 
     fn verify(&self) -> Result<()> {

@@ -60,6 +60,11 @@ impl ReaderTable {
         Ok(self.slots()?.map(|(transaction, _)| transaction).min())
     }
 
+    /// The transaction and the process of each reader.
+    pub(super) fn all(&self) -> io::Result<Vec<(u64, u32)>> {
+        Ok(self.slots()?.collect())
+    }
+
     fn holds(&self, transaction: u64) -> io::Result<bool> {
         let process = std::process::id();
         Ok(self.slots()?.any(|slot| slot == (transaction, process)))

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rowmill_base::{CommitId, Result};
 
-use super::{BaseRead, Operation, OrderedBase, Visitor, WriteBatch, check_batch, check_key, prefix_range};
+use super::{BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, check_key, prefix_range};
 
 /// Entries that a scan copies at a time; it holds no lock while it shows them to the visitor.
 const SCAN_ENTRIES: usize = 64;
@@ -121,6 +121,13 @@ impl OrderedBase for MemoryBase {
 
     fn oldest_reader(&self) -> Result<Option<CommitId>> {
         Ok(self.state.lock().reads.values().next().map(|(commit, _)| *commit))
+    }
+
+    fn readers(&self) -> Result<Vec<Reader>> {
+        let state = self.state.lock();
+        let of =
+            |(commit, count): &(CommitId, usize)| vec![Reader { commit: *commit, process: std::process::id() }; *count];
+        Ok(state.reads.values().flat_map(of).collect())
     }
 
     fn verify(&self) -> Result<()> {

@@ -58,8 +58,20 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// `n`. The answer may be lower than the truth, never higher.
     fn oldest_reader(&self) -> Result<Option<CommitId>>;
 
+    /// Everybody who reads in any process, after those of dead processes were cleared.
+    fn readers(&self) -> Result<Vec<Reader>>;
+
     /// Reads every key and value and checks what can be checked. The first damage found is the error.
     fn verify(&self) -> Result<()>;
+}
+
+/// A read of a base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reader {
+    /// The last commit that it sees, or an older one.
+    pub commit: CommitId,
+    /// The process that reads.
+    pub process: u32,
 }
 
 /// Takes a key and its value, and says whether to go on.

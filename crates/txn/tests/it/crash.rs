@@ -61,6 +61,10 @@ impl OrderedBase for NotedBase {
         self.base.oldest_reader()
     }
 
+    fn readers(&self) -> Result<Vec<rowmill_txn::base::Reader>> {
+        self.base.readers()
+    }
+
     fn verify(&self) -> Result<()> {
         self.base.verify()
     }

@@ -15,6 +15,11 @@ impl Durability {
     /// The words for them, in order.
     pub(crate) const NAMES: &[&str] = &["full", "relaxed", "off"];
 
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        Durability::NAMES[self as usize]
+    }
+
     /// The one of a word of [`Durability::NAMES`].
     pub(crate) fn named(word: &str) -> Durability {
         match Durability::NAMES.iter().position(|name| *name == word) {

@@ -16,7 +16,7 @@ use datafusion::execution::SessionState;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, SchemaId, Settings, ViewId};
 use rowmill_exec::scan::ScanMetrics;
-use rowmill_txn::{Snapshot, ViewDef};
+use rowmill_txn::{Engine, Snapshot, ViewDef};
 
 use crate::errors::to_datafusion;
 use crate::files::provider::provider_of;
@@ -49,6 +49,8 @@ pub(crate) struct StatementContext {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) cancel: Cancel,
     pub(crate) settings: Settings,
+    /// The database, for what is told of it beside its rows.
+    pub(crate) engine: Arc<Engine>,
     /// Grants the memory of the engine's operators.
     pub(crate) broker: Broker,
     /// What planning has to say beside the result.
@@ -62,10 +64,11 @@ impl StatementContext {
         snapshot: Arc<Snapshot>,
         cancel: Cancel,
         settings: Settings,
-        broker: Broker,
+        engine: Arc<Engine>,
         notices: Arc<Mutex<Vec<String>>>,
     ) -> Arc<Self> {
-        Arc::new(StatementContext { snapshot, cancel, settings, broker, notices, scans: Mutex::default() })
+        let broker = engine.broker().clone();
+        Arc::new(StatementContext { snapshot, cancel, settings, engine, broker, notices, scans: Mutex::default() })
     }
 
     /// Has `progress` count by `metrics`, and the statement's progress by `progress`.

@@ -5,6 +5,8 @@ use rowmill_base::Settings;
 
 /// What one level of a tree may take, with much to spare.
 const LEVEL_BYTES: usize = 16 << 10;
+/// For what walks a tree.
+const WALK_BYTES_MIN: usize = 512 << 10;
 /// For what a statement leads to beside its own tree: defaults of columns, views. The stack of a program's first thread has that.
 const ROOM_BYTES_MIN: usize = 4 << 20;
 const ROOM_BYTES_MAX: usize = 1 << 30;
@@ -18,6 +20,11 @@ pub(crate) fn room_bytes(levels: u64, settings: &Settings) -> usize {
     let is_raised = levels_max(settings) > levels_max(&Settings::default());
     let levels = if is_raised { levels_max(settings) } else { levels };
     (levels as usize).saturating_mul(LEVEL_BYTES).saturating_add(ROOM_BYTES_MIN).min(ROOM_BYTES_MAX)
+}
+
+/// The stack that walking a tree of so many levels takes, in bytes, if nothing is planned.
+pub(crate) fn walk_bytes(levels: u64) -> usize {
+    (levels as usize).saturating_mul(LEVEL_BYTES).saturating_add(WALK_BYTES_MIN).min(ROOM_BYTES_MAX)
 }
 
 /// Runs `work` with at least `room_bytes` of stack: on that of the thread if it is large enough, since to make another one and to

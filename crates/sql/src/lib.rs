@@ -19,6 +19,7 @@ pub mod files;
 pub mod guards;
 mod information_schema;
 mod leaf;
+mod log_functions;
 mod logical;
 mod names;
 mod native;

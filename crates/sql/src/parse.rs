@@ -20,11 +20,12 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 use rowmill_base::{Cancel, Error, ErrorKind, Result, Settings};
 
-use crate::deep::{room_bytes, with_room};
+use crate::deep::{room_bytes, walk_bytes, with_room};
 use crate::dialect::RowmillDialect;
 use crate::guards::{Patience, StatementLimits, check_expansion, check_statement, flatten_chains, run_on_large_stack};
 use crate::names::{Spellings, lower};
 use crate::semantics;
+use crate::statement::insert;
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use position::Cursor;
 
@@ -36,6 +37,8 @@ const PARSER_DEPTH_PER_LEVEL: usize = 16;
 pub struct Statement {
     body: Arc<Body>,
     /// The stack that walking the body takes at most.
+    walk_bytes: usize,
+    /// The same with what it leads to, if something is planned.
     room_bytes: usize,
     text: String,
     range: Range<usize>,
@@ -81,8 +84,17 @@ impl Statement {
         &self.body
     }
 
+    /// The stack that it takes if something is planned, in bytes.
     pub(crate) fn room_bytes(&self) -> usize {
         self.room_bytes
+    }
+
+    /// The stack that it takes before something is planned, which some statements do not need.
+    pub(crate) fn room_bytes_at_first(&self) -> usize {
+        match &*self.body {
+            Body::Sql(sql) if is_unplanned(sql) => self.walk_bytes,
+            _ => self.room_bytes,
+        }
     }
 
     /// The spelling of a name of this statement.
@@ -100,10 +112,21 @@ impl Statement {
     }
 }
 
+/// Whether a statement is run without a plan, unless values have to be computed.
+fn is_unplanned(sql: &ast::Statement) -> bool {
+    match sql {
+        ast::Statement::Insert(insert) => insert::is_of_values(insert),
+        ast::Statement::StartTransaction { .. } | ast::Statement::Commit { .. } | ast::Statement::Rollback { .. } => {
+            true
+        }
+        _ => false,
+    }
+}
+
 impl Drop for Statement {
     fn drop(&mut self) {
         let body = std::mem::replace(&mut self.body, Arc::new(Body::Checkpoint));
-        with_room(self.room_bytes, || drop(body));
+        with_room(self.walk_bytes, || drop(body));
     }
 }
 
@@ -175,6 +198,7 @@ impl<'t> Section<'t> {
         let text = sql[self.range.clone()].to_string();
         Ok(Statement {
             body: Arc::new(body),
+            walk_bytes: walk_bytes(levels),
             room_bytes: room_bytes(levels, settings),
             text,
             range: self.range,

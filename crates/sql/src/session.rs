@@ -91,7 +91,7 @@ impl Session {
     ) -> Result<T> {
         let cancel = self.begin_statement();
         let mut this = Work { session: self, statement, params, cancel, started: Instant::now() };
-        with_room(statement.room_bytes(), || catch_panics(|| work(&mut this)))
+        with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)))
     }
 
     /// A handle for other threads that cancels the statement running at that moment.

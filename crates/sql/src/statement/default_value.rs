@@ -17,6 +17,7 @@ use super::cell::Cell;
 use super::clause::unsupported;
 use super::sql_text;
 use crate::assign::assign;
+use crate::deep::with_room;
 use crate::session::Work;
 use crate::walk::walk;
 
@@ -72,7 +73,7 @@ impl DefaultValue {
         let query = sql_text::query(&format!("SELECT {text}"), work.settings())?;
         let value = match literal(&query, kind, column)? {
             Some(value) => Value::Same(value),
-            None => evaluate(work, &query, text, kind, column)?,
+            None => with_room(work.statement.room_bytes(), || evaluate(work, &query, text, kind, column))?,
         };
         Ok(DefaultValue { column: column.into(), kind: kind.clone(), value })
     }
@@ -91,7 +92,8 @@ impl DefaultValue {
             Value::PerRow(_) if rows == 0 => Ok(new_null_array(&self.kind.arrow(), 0)),
             Value::PerRow(text) => {
                 let sql = format!("SELECT {text} FROM generate_series(1, {rows})");
-                let values = run(work, &sql_text::query(&sql, work.settings())?)?;
+                let query = sql_text::query(&sql, work.settings())?;
+                let values = with_room(work.statement.room_bytes(), || run(work, &query))?;
                 assign(&values, &self.kind, &self.column)
             }
         }

@@ -159,6 +159,11 @@ fn column_name(name: &ObjectName) -> Result<&Ident> {
     }
 }
 
+/// Whether its rows are those of a `VALUES` list, or defaults.
+pub(crate) fn is_of_values(insert: &Insert) -> bool {
+    insert.source.as_deref().is_none_or(|query| plain_values(query).is_some())
+}
+
 /// The `VALUES` list of a query that is nothing else.
 fn plain_values(query: &Query) -> Option<&Values> {
     let Query {

@@ -24,6 +24,7 @@ use super::default_value::DefaultValue;
 use super::row_sink::{RowSink, default_of};
 use super::sql_text;
 use crate::assign::assign;
+use crate::deep::with_room;
 use crate::session::Work;
 
 /// Rows that are turned into columns at once: bounds the memory beside the syntax tree.
@@ -144,7 +145,7 @@ impl Computed {
         }
         let mut values = HashMap::with_capacity(exprs.len());
         for exprs in exprs.chunks(COMPUTED_AT_ONCE) {
-            let row = evaluate(work, transaction, exprs)?;
+            let row = with_room(work.statement.room_bytes(), || evaluate(work, transaction, exprs))?;
             values.extend(exprs.iter().map(|expr| std::ptr::from_ref(*expr)).zip(row));
         }
         Ok(Computed(values))

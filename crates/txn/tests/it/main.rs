@@ -4,6 +4,7 @@
 mod conflicts;
 mod crash;
 mod followers;
+mod group_commit;
 mod killed;
 mod memory;
 mod model;

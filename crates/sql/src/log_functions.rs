@@ -1,0 +1,88 @@
+//! `rowmill_log()`: what the log has done since the database was opened. `rowmill_readers()`: who reads which state of it, and so holds
+//! back space that later commits have given up.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::Result as PlanResult;
+use datafusion::execution::SessionState;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_txn::{Engine, LogStatus};
+
+use crate::catalog::StatementContext;
+use crate::errors::to_datafusion;
+
+/// Makes the functions known to the planner of one statement.
+pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
+    let functions: [(&'static str, Rows); 2] = [("rowmill_log", log), ("rowmill_readers", readers)];
+    for (name, rows) in functions {
+        let engine = Arc::clone(&context.engine);
+        state.register_udtf(name, Arc::new(StatusFunction { name, rows, engine }));
+    }
+}
+
+/// The rows of a function.
+type Rows = fn(&Engine) -> Result<RecordBatch>;
+
+#[derive(Debug)]
+struct StatusFunction {
+    name: &'static str,
+    rows: Rows,
+    engine: Arc<Engine>,
+}
+
+impl TableFunctionImpl for StatusFunction {
+    fn call_with_args(&self, args: TableFunctionArgs) -> PlanResult<Arc<dyn TableProvider>> {
+        if !args.exprs().is_empty() {
+            let error = Error::new(ErrorKind::UndefinedFunction, format!("{} takes no argument", self.name));
+            return Err(to_datafusion(error.hint(format!("SELECT * FROM {}()", self.name))));
+        }
+        let batch = (self.rows)(&self.engine).map_err(to_datafusion)?;
+        Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
+    }
+}
+
+fn log(engine: &Engine) -> Result<RecordBatch> {
+    let LogStatus { durability, commit, stored, bytes_behind, work, checkpoints } = engine.log_status();
+    let work = work.as_ref();
+    let number = |value: Option<u64>| Arc::new(UInt64Array::from(vec![value])) as ArrayRef;
+    let millis = |value: Option<f64>| Arc::new(Float64Array::from(vec![value])) as ArrayRef;
+    let text = |value: Option<String>| Arc::new(StringArray::from(vec![value])) as ArrayRef;
+    let has_run = checkpoints.count > 0;
+    let columns = vec![
+        ("durability", text(Some(durability.name().to_owned()))),
+        ("commit", number(Some(commit.0))),
+        ("stored_commit", number(Some(stored.0))),
+        ("commits", number(work.map(|work| work.records))),
+        ("bytes", number(work.map(|work| work.bytes))),
+        ("syncs", number(work.map(|work| work.syncs))),
+        ("commits_per_sync", millis(work.map(|work| work.records as f64 / work.syncs.max(1) as f64))),
+        ("bytes_behind", number(Some(bytes_behind))),
+        ("segments", number(work.map(|work| work.segments as u64))),
+        ("checkpoints", number(Some(checkpoints.count))),
+        ("last_checkpoint_ms", millis(has_run.then_some(checkpoints.last.as_secs_f64() * 1e3))),
+        ("longest_checkpoint_ms", millis(has_run.then_some(checkpoints.longest.as_secs_f64() * 1e3))),
+        ("failure", text(work.and_then(|work| work.failure.as_ref()).map(|error| error.message().to_owned()))),
+    ];
+    batch(columns)
+}
+
+fn readers(engine: &Engine) -> Result<RecordBatch> {
+    let last = engine.log_status().commit;
+    let readers = engine.readers()?;
+    let columns = vec![
+        ("process", Arc::new(readers.iter().map(|reader| reader.process).collect::<UInt32Array>()) as ArrayRef),
+        ("commit", Arc::new(readers.iter().map(|reader| reader.commit.0).collect::<UInt64Array>()) as ArrayRef),
+        (
+            "commits_behind",
+            Arc::new(readers.iter().map(|reader| last.0.saturating_sub(reader.commit.0)).collect::<UInt64Array>()),
+        ),
+    ];
+    batch(columns)
+}
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
+    let columns = columns.into_iter().map(|(name, values)| (name, values, true));
+    RecordBatch::try_from_iter_with_nullable(columns).map_err(|error| Error::internal(error.to_string()))
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowmill_base::{CommitId, Result, TableId};
+use rowmill_base::{CommitId, ErrorKind, Result, TableId};
 use rowmill_io::{Disk, Fate, Fault, FaultPlan, FaultyDisk, MemoryDisk, OpenMode, Record, crash_state};
 use rowmill_storage::PAGE_BYTES;
 use rowmill_txn::base::{BaseRead, MemoryBase, OrderedBase, WriteBatch};
@@ -321,19 +321,26 @@ fn possible_at(cut: usize, acknowledged: &[Acknowledged]) -> Vec<Content> {
 /// Says what becomes of a change that was not synced.
 type Judge = Box<dyn FnMut(&Record) -> Fate>;
 
-/// Nothing that was not synced is there, all of it is, or the lot decides.
-fn fates(seed: u64) -> [Judge; 3] {
+/// Nothing that was not synced is there, all of it is, or the lot decides, as often as `ROWMILL_LOTS` says.
+fn fates(seed: u64) -> Vec<Judge> {
+    let lots = std::env::var("ROWMILL_LOTS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let sure: [Judge; 2] = [Box::new(|_| Fate::Lost), Box::new(|_| Fate::Kept)];
+    sure.into_iter().chain((0..lots).map(|lot| by_lot(seed.wrapping_mul(1_000_003) + lot))).collect()
+}
+
+fn by_lot(seed: u64) -> Judge {
     let mut dice = seed.wrapping_mul(6_364_136_223_846_793_005) | 1;
-    let by_lot = move |_: &Record| {
+    Box::new(move |_: &Record| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let roll = (dice >> 33) as usize;
         match roll % 3 {
             0 => Fate::Kept,
             1 => Fate::Lost,
+            // Whole sectors, as most disks have it, or any piece.
+            _ if roll % 2 == 0 => Fate::Torn { start: roll % 8 * 512, end: roll % 16 * 512 },
             _ => Fate::Torn { start: roll % 4_096, end: roll % 7_919 },
         }
-    };
-    [Box::new(|_| Fate::Lost), Box::new(|_| Fate::Kept), Box::new(by_lot)]
+    })
 }
 
 #[test]
@@ -399,4 +406,79 @@ fn a_call_that_fails_refuses_its_statement_and_nothing_else() {
         assert_eq!(data_bytes(&*memory), named_bytes(&engine), "call {nth} failed with {fault:?}");
     }
     assert!((1..calls / 2).contains(&poisoned), "{poisoned} of {calls} calls make writing unsafe");
+}
+
+/// A change of a file that no write of ours makes.
+fn damage(disk: &dyn Disk, dice: &mut u64) -> String {
+    let mut roll = |sides: u64| {
+        *dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*dice >> 33) % sides
+    };
+    let names = disk.list("log").expect("listed");
+    let name = &names[roll(names.len() as u64) as usize];
+    let path = format!("log/{name}");
+    let file = disk.open(&path, OpenMode::Create).expect("opened");
+    let len = file.len().expect("its length");
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, 0).expect("read");
+    // Most of a segment is never used; what is there is at its beginning.
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last as u64 + 1);
+    let kind = roll(6);
+    match kind {
+        0 | 1 => {
+            let (at, bit) = (roll(used) as usize, roll(8));
+            bytes[at] ^= 1 << bit;
+        }
+        2 => {
+            let (at, count) = (roll(used) as usize, 1 + roll(64) as usize);
+            bytes.iter_mut().skip(at).take(count).for_each(|byte| *byte = 0);
+        }
+        3 => {
+            let pages = len.div_ceil(512);
+            let (one, other) = ((roll(pages) * 512) as usize, (roll(used.div_ceil(512)) * 512) as usize);
+            for at in 0..512 {
+                if one + at < bytes.len() && other + at < bytes.len() {
+                    bytes.swap(one + at, other + at);
+                }
+            }
+        }
+        4 => bytes.truncate(roll(used) as usize),
+        _ => {
+            let (from, to) = ((roll(used.div_ceil(8)) * 8) as usize, (roll(used.div_ceil(8)) * 8) as usize);
+            let piece = bytes[from..].iter().take(200).copied().collect::<Vec<_>>();
+            bytes.splice(to.., piece.into_iter().chain(std::iter::repeat(0)).take(len as usize - to));
+        }
+    }
+    file.set_len(0).expect("cut");
+    file.write_all_at(&bytes, 0).expect("written");
+    format!("damage {kind} of {path}")
+}
+
+#[test]
+fn a_damaged_log_is_an_error_or_harmless() {
+    let damages = std::env::var("ROWMILL_DAMAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000);
+    let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
+    let plan = disk.plan().clone();
+    plan.record();
+    let base = NotedBase::new(&plan);
+    let engine = Engine::over(Arc::new(disk), Arc::clone(&base) as _, settings(ROWS_PER_BLOCK)).expect("opened");
+    let mut workload = Workload::new(engine, &plan);
+    workload.run(|_| {});
+    let expected = workload.content.clone();
+    // As it is when the process is killed, with commits that the base does not have.
+    let (records, writes) = (plan.records(), base.writes.lock().clone());
+    drop(workload);
+    let (mut dice, mut found) = (0x5EED, 0);
+    for number in 0..damages {
+        let disk: Arc<dyn Disk> = Arc::new(crash_state(&records, |_| Fate::Kept).expect("the record is played back"));
+        let what = damage(&*disk, &mut dice);
+        match Engine::over(disk, Arc::new(base_after(&writes)), settings(ROWS_PER_BLOCK)) {
+            Ok(engine) => assert_eq!(content_of(&engine), expected, "damage {number}: {what}"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "damage {number}: {what}: {error}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > damages / 10, "{found} of {damages} were found");
 }

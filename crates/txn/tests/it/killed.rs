@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rowmill_base::{Settings, TableId};
@@ -22,16 +23,29 @@ use crate::support::{TestRow, insert, read, settings, specs, values};
 /// Names directory and role to the processes that are killed.
 const CHILD_DIR: &str = "ROWMILL_TEST_KILLED_DIR";
 const CHILD_ROLE: &str = "ROWMILL_TEST_KILLED_ROLE";
+/// Settings of the writer beside the usual ones: `name=value` and a comma between.
+const CHILD_SETTINGS: &str = "ROWMILL_TEST_KILLED_SETTINGS";
 
 const NOTES: TableId = TableId(0);
 const ROWS: TableId = TableId(1);
 /// Transactions behind which the rows begin anew, so that the model stays small.
 const ROUND: i64 = 400;
 
-fn options(read_only: bool) -> OpenOptions {
+pub(crate) fn options(read_only: bool) -> OpenOptions {
     let mut settings: Settings = settings(64);
     settings.set("checkpoint_log_bytes", "1MiB").expect("the least");
     OpenOptions { read_only, settings }
+}
+
+/// Makes the tables, in the state of transaction 0.
+pub(crate) fn prepare(dir: &Path) {
+    let engine = Engine::open(dir, options(false)).expect("a new directory");
+    let mut transaction = engine.begin().expect("a transaction");
+    let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
+    let made = ["Notes", "Rows"].map(|name| transaction.create_table(main, name, specs()).expect("a new table"));
+    assert_eq!(made, [NOTES, ROWS]);
+    insert(&mut transaction, NOTES, &[row(0)]);
+    transaction.commit().expect("committed");
 }
 
 /// The numbers of the rows behind transaction `step`.
@@ -85,7 +99,7 @@ fn write(engine: &Arc<Engine>, step: i64) {
 }
 
 /// The transaction that a state notes; its rows have to be those of the model.
-fn step_of(snapshot: &Snapshot) -> i64 {
+pub(crate) fn step_of(snapshot: &Snapshot) -> i64 {
     let notes = values(snapshot, NOTES);
     let [(step, _)] = notes.as_slice() else { panic!("{} notes in one state", notes.len()) };
     let mut rows = values(snapshot, ROWS);
@@ -95,13 +109,16 @@ fn step_of(snapshot: &Snapshot) -> i64 {
     *step
 }
 
-fn child(dir: &Path, role: &str) -> Child {
+/// Starts the process of [`process_to_kill`].
+pub(crate) fn child(dir: &Path, role: &str, settings: &str, complaints: Stdio) -> Child {
     let (_, module) = module_path!().split_once("::").expect("a module of the test binary");
     Command::new(std::env::current_exe().expect("the test binary"))
         .args([&format!("{module}::process_to_kill"), "--exact", "--nocapture"])
         .env(CHILD_DIR, dir)
         .env(CHILD_ROLE, role)
+        .env(CHILD_SETTINGS, settings)
         .stdout(Stdio::piped())
+        .stderr(complaints)
         .spawn()
         .expect("a process")
 }
@@ -115,7 +132,12 @@ fn process_to_kill() {
         println!("> {step}");
         std::io::stdout().flush().expect("somebody listens");
     };
-    let engine = Engine::open(dir, options(role == "follow")).expect("the directory opens");
+    let mut options = options(role == "follow");
+    let more = std::env::var(CHILD_SETTINGS).unwrap_or_default();
+    for (name, value) in more.split(',').filter_map(|setting| setting.split_once('=')) {
+        options.settings.set(name, value).expect("a setting");
+    }
+    let engine = Engine::open(dir, options).expect("the directory opens");
     if role == "write" {
         let first = step_of(&engine.snapshot().expect("a snapshot")) + 1;
         for step in first.. {
@@ -135,41 +157,40 @@ fn process_to_kill() {
 }
 
 /// Takes what a process says; it ends with the process.
-fn listen(process: &mut Child, heard: &Arc<AtomicI64>) -> std::thread::JoinHandle<()> {
+pub(crate) fn listen(process: &mut Child, mut hear: impl FnMut(i64) + Send + 'static) -> JoinHandle<()> {
     let lines = BufReader::new(process.stdout.take().expect("piped"));
-    let heard = Arc::clone(heard);
     std::thread::spawn(move || {
         for line in lines.lines().map_while(Result::ok) {
             if let Some(step) = line.split_once("> ").and_then(|(_, step)| step.trim().parse().ok()) {
-                heard.fetch_max(step, Ordering::SeqCst);
+                hear(step);
             }
         }
     })
+}
+
+/// Keeps the last of what is heard.
+fn keep(last: &Arc<AtomicI64>) -> impl FnMut(i64) + Send + use<> {
+    let last = Arc::clone(last);
+    move |step| {
+        last.fetch_max(step, Ordering::SeqCst);
+    }
 }
 
 #[test]
 fn a_process_may_be_killed_at_any_moment() {
     let cycles = std::env::var("ROWMILL_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(25);
     let folder = tempfile::tempdir().expect("a temporary folder");
-    {
-        let engine = Engine::open(folder.path(), options(false)).expect("a new directory");
-        let mut transaction = engine.begin().expect("a transaction");
-        let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
-        let made = ["Notes", "Rows"].map(|name| transaction.create_table(main, name, specs()).expect("a new table"));
-        assert_eq!(made, [NOTES, ROWS]);
-        insert(&mut transaction, NOTES, &[row(0)]);
-        transaction.commit().expect("committed");
-    }
+    prepare(folder.path());
     let seen = Arc::new(AtomicI64::new(0));
-    let mut followers: Vec<Child> = (0..2).map(|_| child(folder.path(), "follow")).collect();
-    let threads: Vec<_> = followers.iter_mut().map(|follower| listen(follower, &seen)).collect();
+    let mut followers: Vec<Child> = (0..2).map(|_| child(folder.path(), "follow", "", Stdio::inherit())).collect();
+    let threads: Vec<_> = followers.iter_mut().map(|follower| listen(follower, keep(&seen))).collect();
 
     let mut dice: u64 = 0x5DEE_CE66;
     let mut last = 0;
     for cycle in 0..cycles {
         let acknowledged = Arc::new(AtomicI64::new(last));
-        let mut writer = child(folder.path(), "write");
-        let listener = listen(&mut writer, &acknowledged);
+        let mut writer = child(folder.path(), "write", "", Stdio::inherit());
+        let listener = listen(&mut writer, keep(&acknowledged));
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // Some are killed while they open.
         let patience = Duration::from_micros((dice >> 33) % [30_000, 150_000, 400_000][cycle % 3]);

@@ -4,10 +4,11 @@
 mod conflicts;
 mod crash;
 mod followers;
-mod group_commit;
 mod killed;
+mod log_speed;
 mod memory;
 mod model;
 mod other_process;
+mod power_cut;
 mod space;
 mod support;

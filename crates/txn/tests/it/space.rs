@@ -95,7 +95,7 @@ fn what_a_killed_process_left_is_gone_after_opening() {
     std::fs::remove_dir_all(copied).expect("the copy is removed");
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir_all(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("a folder") {

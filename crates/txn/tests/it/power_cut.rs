@@ -1,0 +1,153 @@
+//! Power cuts on a real file system: ext4 on a loop device, which is shut down in the middle of everything, so that nothing that was not
+//! synced reaches the device, and mounted again.
+//!
+//! Needs root and loop devices, and says so where it skips. `ROWMILL_POWER_CUTS` says how often each test cuts.
+
+#![allow(clippy::print_stderr)]
+// The call that shuts a file system down is a raw one.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rowmill_txn::Engine;
+
+use crate::killed::{child, listen, options, prepare, step_of};
+
+/// `EXT4_IOC_SHUTDOWN` and its way that does not even write the journal.
+const SHUTDOWN: libc::c_ulong = 0x8004_587D;
+const WITHOUT_JOURNAL: u32 = 2;
+
+/// A file system of its own. It goes with the folder.
+struct Loop {
+    image: PathBuf,
+    at: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Loop {
+    /// `None` where this cannot be done.
+    fn make() -> Option<Loop> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (image, at) = (folder.path().join("image"), folder.path().join("mounted"));
+        std::fs::create_dir(&at).expect("a folder");
+        File::create(&image).and_then(|file| file.set_len(192 << 20)).expect("a file");
+        let made = Loop { image, at, folder };
+        let is_there = run("mkfs.ext4", &["-q", "-F", &made.image.to_string_lossy()]) && made.mount();
+        if !is_there {
+            eprintln!("skipped: a power cut needs root, mkfs.ext4 and loop devices");
+        }
+        is_there.then_some(made)
+    }
+
+    fn mount(&self) -> bool {
+        run("mount", &["-o", "loop", &self.image.to_string_lossy(), &self.at.to_string_lossy()])
+    }
+
+    fn unmount(&self) -> bool {
+        run("umount", &[&self.at.to_string_lossy()])
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.at.join("database")
+    }
+
+    /// Nothing that is not on the device by now will be.
+    fn cut(&self) {
+        let root = File::open(&self.at).expect("the root");
+        // SAFETY: the call reads one number through the pointer, which outlives it.
+        let done = unsafe { libc::ioctl(root.as_raw_fd(), SHUTDOWN, &WITHOUT_JOURNAL) };
+        assert_eq!(done, 0, "the file system is shut down: {}", std::io::Error::last_os_error());
+    }
+
+    /// As after the power is back.
+    fn come_back(&self) {
+        let begun = Instant::now();
+        while !self.unmount() {
+            assert!(begun.elapsed() < Duration::from_secs(10), "somebody holds {}", self.at.display());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(self.mount(), "{} in {} is mounted again", self.image.display(), self.folder.path().display());
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = self.unmount();
+    }
+}
+
+fn run(program: &str, args: &[&str]) -> bool {
+    let quiet = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    quiet.is_ok_and(|status| status.success())
+}
+
+fn cuts(usual: usize) -> usize {
+    std::env::var("ROWMILL_POWER_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// Cuts the power `cuts` times while a process writes with `settings`. A transaction that was acknowledged longer than `bound` before has
+/// to be there. Says how often one was missing that was acknowledged at all; `None` if nothing can be cut here.
+fn cut_power(cuts: usize, settings: &str, bound: Duration) -> Option<usize> {
+    let disk = Loop::make()?;
+    prepare(&disk.directory());
+    let mut dice: u64 = 0xD1CE;
+    let mut losses = 0;
+    let mut last = 0;
+    for cut in 0..cuts {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let mut writer = child(&disk.directory(), "write", settings, Stdio::null());
+        let listener = {
+            let heard = Arc::clone(&heard);
+            listen(&mut writer, move |step| heard.lock().push((Instant::now(), step)))
+        };
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_micros((dice >> 33) % [60_000, 300_000][cut % 2]));
+        disk.cut();
+        let end = Instant::now();
+        // Who writes may have died of it.
+        let _ = writer.kill();
+        writer.wait().expect("the process has ended");
+        listener.join().expect("it only listens");
+        disk.come_back();
+        let step = read(&disk.directory());
+        let heard = heard.lock();
+        let before = |moment: Instant| heard.iter().rfind(|(at, _)| *at <= moment).map_or(last, |(_, step)| *step);
+        let needed = end.checked_sub(bound).map_or(last, before);
+        assert!(step >= needed, "cut {cut}: transaction {needed} is missing, {step} is the last that is there");
+        losses += usize::from(step < before(end));
+        last = step;
+    }
+    assert!(last > cuts as i64, "{last} transactions in {cuts} cuts");
+    Some(losses)
+}
+
+/// The transaction that is there after the power came back.
+fn read(directory: &Path) -> i64 {
+    let engine = Engine::open(directory, options(false)).expect("the directory opens");
+    let step = step_of(&engine.snapshot().expect("a snapshot"));
+    engine.checkpoint().expect("it goes on");
+    step
+}
+
+#[test]
+fn nothing_acknowledged_is_missing_after_a_power_cut() {
+    let losses = cut_power(cuts(8), "durability=full", Duration::ZERO);
+    assert!(losses.is_none_or(|losses| losses == 0));
+}
+
+#[test]
+fn relaxed_commits_are_missing_no_longer_than_the_bound() {
+    cut_power(cuts(6), "durability=relaxed,relaxed_sync_ms=50", Duration::from_millis(60));
+}
+
+#[test]
+fn without_syncs_the_power_cuts_find_losses() {
+    let losses = cut_power(cuts(6), "durability=relaxed,relaxed_sync_ms=60000", Duration::from_secs(60));
+    assert!(losses.is_none_or(|losses| losses > 0), "what was never synced has outlived every power cut");
+}

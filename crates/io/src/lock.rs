@@ -16,7 +16,14 @@ const LOCK_FILE: &str = "LOCK";
 /// holds the holder's process id, for the message that others get.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that is being started just now has a copy of it until it runs its program.
+        let _ = self.file.unlock();
+    }
 }
 
 impl DirectoryLock {
@@ -32,7 +39,7 @@ impl DirectoryLock {
             Err(TryLockError::Error(e)) => return Err(failed(&e)),
         }
         write_holder(&mut file).map_err(|e| failed(&e))?;
-        Ok(DirectoryLock { _file: file })
+        Ok(DirectoryLock { file })
     }
 }
 
@@ -76,6 +83,15 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Locked);
         assert!(error.message().contains("this process"), "{error}");
         drop(first);
+        DirectoryLock::acquire(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_given_back_though_somebody_has_a_copy_of_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = DirectoryLock::acquire(dir.path()).unwrap();
+        let _copy = lock.file.try_clone().unwrap();
+        drop(lock);
         DirectoryLock::acquire(dir.path()).unwrap();
     }
 

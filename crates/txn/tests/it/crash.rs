@@ -16,7 +16,7 @@ use rowmill_txn::base::{BaseRead, MemoryBase, OrderedBase, WriteBatch};
 use rowmill_txn::{Engine, Transaction};
 
 use crate::space::named_bytes;
-use crate::support::{TestRow, batch, read, settings, specs, values};
+use crate::support::{TestRow, batch, read, settings, specs, times, values};
 
 const ROWS_PER_BLOCK: usize = 40;
 
@@ -321,11 +321,10 @@ fn possible_at(cut: usize, acknowledged: &[Acknowledged]) -> Vec<Content> {
 /// Says what becomes of a change that was not synced.
 type Judge = Box<dyn FnMut(&Record) -> Fate>;
 
-/// Nothing that was not synced is there, all of it is, or the lot decides, as often as `ROWMILL_LOTS` says.
-fn fates(seed: u64) -> Vec<Judge> {
-    let lots = std::env::var("ROWMILL_LOTS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+/// Nothing that was not synced is there, all of it is, or the lot decides, so many times.
+fn fates(seed: u64, lots: usize) -> Vec<Judge> {
     let sure: [Judge; 2] = [Box::new(|_| Fate::Lost), Box::new(|_| Fate::Kept)];
-    sure.into_iter().chain((0..lots).map(|lot| by_lot(seed.wrapping_mul(1_000_003) + lot))).collect()
+    sure.into_iter().chain((0..lots).map(|lot| by_lot(seed.wrapping_mul(1_000_003) + lot as u64))).collect()
 }
 
 fn by_lot(seed: u64) -> Judge {
@@ -358,19 +357,23 @@ fn a_power_cut_at_any_call_leaves_exactly_the_acknowledged_commits() {
 
     let (records, writes) = (plan.records(), base.writes.lock().clone());
     assert!((4..acknowledged.len()).contains(&writes.len()), "checkpoints, fewer than commits: {}", writes.len());
+    let lots = times("ROWMILL_LOTS", 1, 200);
+    let mut states = 0;
     for cut in 0..=records.len() {
         // A write of the base at the very cut has happened or not.
         let certain = writes.partition_point(|write| write.records < cut);
         let possible = writes.partition_point(|write| write.records <= cut);
         for (count, written) in (certain..=possible).enumerate() {
-            for (index, fate) in fates((cut * 31 + count) as u64).into_iter().enumerate() {
+            for (index, fate) in fates((cut * 31 + count) as u64, lots).into_iter().enumerate() {
                 let (base, expected) = (base_after(&writes[..written]), possible_at(cut, &acknowledged));
                 let disk = crash_state(&records[..cut], fate).expect("the record is played back");
+                states += 1;
                 let work_on = (cut + index).is_multiple_of(4);
                 check(disk, base, &expected, work_on, &format!("cut at call {cut}, {written} writes, fate {index}"));
             }
         }
     }
+    assert!(states > records.len() * (lots + 2), "{states} states");
 }
 
 #[test]
@@ -456,7 +459,7 @@ fn damage(disk: &dyn Disk, dice: &mut u64) -> String {
 
 #[test]
 fn a_damaged_log_is_an_error_or_harmless() {
-    let damages = std::env::var("ROWMILL_DAMAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000);
+    let damages = times("ROWMILL_DAMAGES", 1_000, 10_000);
     let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
     let plan = disk.plan().clone();
     plan.record();

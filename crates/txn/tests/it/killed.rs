@@ -2,7 +2,7 @@
 //! not is there whole or not at all, and whoever reads meanwhile sees one state after the other.
 //!
 //! One process writes: transaction `n` does what `n` says, and notes `n` in a table of its own. So what has to be there is known
-//! from the note alone. `ROWMILL_CYCLES` says how often it is killed.
+//! from the note alone.
 
 #![allow(clippy::print_stdout)]
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rowmill_base::{Settings, TableId};
 use rowmill_txn::{Engine, MAIN_SCHEMA, OpenOptions, Snapshot, Transaction};
 
-use crate::support::{TestRow, insert, read, settings, specs, values};
+use crate::support::{TestRow, insert, read, settings, specs, times, values};
 
 /// Names directory and role to the processes that are killed.
 const CHILD_DIR: &str = "ROWMILL_TEST_KILLED_DIR";
@@ -178,7 +178,7 @@ fn keep(last: &Arc<AtomicI64>) -> impl FnMut(i64) + Send + use<> {
 
 #[test]
 fn a_process_may_be_killed_at_any_moment() {
-    let cycles = std::env::var("ROWMILL_CYCLES").ok().and_then(|text| text.parse().ok()).unwrap_or(25);
+    let cycles = times("ROWMILL_CYCLES", 25, 2_000);
     let folder = tempfile::tempdir().expect("a temporary folder");
     prepare(folder.path());
     let seen = Arc::new(AtomicI64::new(0));

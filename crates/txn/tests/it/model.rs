@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rowmill_base::TableId;
 use rowmill_txn::{Engine, Snapshot};
 
-use crate::support::{TestRow, create, insert, open, read, settings, values};
+use crate::support::{TestRow, create, insert, open, read, settings, times, values};
 
 struct Dice(u64);
 
@@ -137,10 +137,9 @@ fn histories_in_memory_agree_with_the_model() {
 
 #[test]
 fn histories_on_disk_agree_with_the_model_through_reopenings() {
-    // For longer, from another seed on: `ROWMILL_SEED=1 ROWMILL_HISTORIES=1000`.
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let first = number("ROWMILL_SEED").unwrap_or(5);
-    for seed in first..first + number("ROWMILL_HISTORIES").unwrap_or(3) {
+    // From another seed on: `ROWMILL_SEED=1`.
+    let first = times("ROWMILL_SEED", 5, 5) as u64;
+    for seed in first..first + times("ROWMILL_HISTORIES", 3, 4_000) as u64 {
         let folder = tempfile::tempdir().expect("a temporary folder");
         history(seed, 50, [3, 50, 300][seed as usize % 3], Some(folder.path()));
     }

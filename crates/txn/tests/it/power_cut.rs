@@ -1,7 +1,7 @@
 //! Power cuts on a real file system: ext4 on a loop device, which is shut down in the middle of everything, so that nothing that was not
 //! synced reaches the device, and mounted again.
 //!
-//! Needs root and loop devices, and says so where it skips. `ROWMILL_POWER_CUTS` says how often each test cuts.
+//! Needs root and loop devices, and says so where it skips.
 
 #![allow(clippy::print_stderr)]
 // The call that shuts a file system down is a raw one.
@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use rowmill_txn::Engine;
 
 use crate::killed::{child, listen, options, prepare, step_of};
+use crate::support::times;
 
 /// `EXT4_IOC_SHUTDOWN` and its way that does not even write the journal.
 const SHUTDOWN: libc::c_ulong = 0x8004_587D;
@@ -87,10 +88,6 @@ fn run(program: &str, args: &[&str]) -> bool {
     quiet.is_ok_and(|status| status.success())
 }
 
-fn cuts(usual: usize) -> usize {
-    std::env::var("ROWMILL_POWER_CUTS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
-
 /// Cuts the power `cuts` times while a process writes with `settings`. A transaction that was acknowledged longer than `bound` before has
 /// to be there. Says how often one was missing that was acknowledged at all; `None` if nothing can be cut here.
 fn cut_power(cuts: usize, settings: &str, bound: Duration) -> Option<usize> {
@@ -137,17 +134,21 @@ fn read(directory: &Path) -> i64 {
 
 #[test]
 fn nothing_acknowledged_is_missing_after_a_power_cut() {
-    let losses = cut_power(cuts(8), "durability=full", Duration::ZERO);
+    let losses = cut_power(times("ROWMILL_POWER_CUTS", 8, 250), "durability=full", Duration::ZERO);
     assert!(losses.is_none_or(|losses| losses == 0));
 }
 
 #[test]
 fn relaxed_commits_are_missing_no_longer_than_the_bound() {
-    cut_power(cuts(6), "durability=relaxed,relaxed_sync_ms=50", Duration::from_millis(60));
+    cut_power(times("ROWMILL_POWER_CUTS", 6, 250), "durability=relaxed,relaxed_sync_ms=50", Duration::from_millis(60));
 }
 
 #[test]
 fn without_syncs_the_power_cuts_find_losses() {
-    let losses = cut_power(cuts(6), "durability=relaxed,relaxed_sync_ms=60000", Duration::from_secs(60));
+    let losses = cut_power(
+        times("ROWMILL_POWER_CUTS", 6, 20),
+        "durability=relaxed,relaxed_sync_ms=60000",
+        Duration::from_secs(60),
+    );
     assert!(losses.is_none_or(|losses| losses > 0), "what was never synced has outlived every power cut");
 }

@@ -86,3 +86,12 @@ pub(crate) fn read(snapshot: &Snapshot, table: TableId) -> Result<Vec<(u64, Test
 pub(crate) fn values(snapshot: &Snapshot, table: TableId) -> Vec<TestRow> {
     read(snapshot, table).expect("the table is read").into_iter().map(|(_, row)| row).collect()
 }
+
+/// How often a test samples: `usual` times, `long` times with `ROWMILL_LONG=1`, or as often as the variable `name` says.
+pub(crate) fn times(name: &str, usual: usize, long: usize) -> usize {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is a number, not {text}")),
+        Err(_) if std::env::var_os("ROWMILL_LONG").is_some() => long,
+        Err(_) => usual,
+    }
+}

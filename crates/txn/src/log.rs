@@ -25,8 +25,8 @@ mod spares;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Error, ErrorKind, Result};
@@ -69,6 +69,7 @@ pub struct Replayed {
 /// A log that is written.
 #[derive(Debug)]
 pub struct Log {
+    disk: Arc<dyn Disk>,
     segment_bytes: SegmentBytes,
     writing: Mutex<Writing>,
     syncing: Mutex<Syncing>,
@@ -76,6 +77,8 @@ pub struct Log {
     /// [`Syncing::synced`], for whoever does not wait for it.
     synced: AtomicU64,
     spares: Spares,
+    /// The file for others, made with the first segment.
+    published: OnceLock<Box<dyn DiskFile>>,
     counts: Counts,
 }
 
@@ -105,7 +108,7 @@ pub struct LogWork {
 #[derive(Debug)]
 struct Writing {
     end: Position,
-    /// Those that are needed, without a gap; the last is written.
+    /// Those that are needed, without a gap; the last is written. There is none before the first record.
     segments: VecDeque<Segment>,
     /// Scratch for the next record.
     record: Vec<u8>,
@@ -117,7 +120,6 @@ struct Writing {
 struct Syncing {
     synced: Position,
     is_busy: bool,
-    published: Box<dyn DiskFile>,
     failure: Option<Error>,
 }
 
@@ -146,7 +148,8 @@ impl Log {
             return Err(ends_too_early(end, &format!("it was on disk up to {}", synced.0)));
         }
         let used = segments.keys().next_back().map_or(0, |last| last + 1);
-        let next = segment_bytes.start(used.max(segment_bytes.place(end).0 + 1));
+        let (number, at) = segment_bytes.place(end);
+        let next = segment_bytes.start(used.max(number + u64::from(at > 0)));
         let next_slot = slots.iter().max().map_or(0, |last| last + 1);
         Ok(Replayed { end, next, slots, next_slot })
     }
@@ -174,31 +177,36 @@ impl Log {
     }
 
     /// Starts a log at `replayed.next`, from where it is to be replayed from now on: the caller has that on disk. Nothing of the old
-    /// one is needed any more; its files are written over.
+    /// one is needed any more; its files are written over, the first of them by the first record.
     pub fn start(disk: &Arc<dyn Disk>, options: LogOptions, replayed: Replayed) -> Result<Log> {
         let segment_bytes = SegmentBytes(options.segment_bytes);
-        disk.create_dir(FOLDER)?;
-        disk.sync_dir("")?;
-        let published = published::open(&**disk)?;
-        published::write(&*published, replayed.next)?;
-        published.sync()?;
-        disk.sync_dir(FOLDER)?;
-        let spares = Spares::start(disk, segment_bytes, replayed.slots, replayed.next_slot)?;
-        let first = spares.take(segment_bytes.place(replayed.next).0)?;
         Ok(Log {
+            disk: Arc::clone(disk),
             segment_bytes,
             writing: Mutex::new(Writing {
                 end: replayed.next,
-                segments: VecDeque::from([first]),
+                segments: VecDeque::new(),
                 record: Vec::new(),
                 failure: None,
             }),
-            syncing: Mutex::new(Syncing { synced: replayed.next, is_busy: false, published, failure: None }),
+            syncing: Mutex::new(Syncing { synced: replayed.next, is_busy: false, failure: None }),
             sync_ended: Condvar::new(),
             synced: AtomicU64::new(replayed.next.0),
-            spares,
+            spares: Spares::start(disk, segment_bytes, replayed.slots, replayed.next_slot)?,
+            published: OnceLock::new(),
             counts: Counts::default(),
         })
+    }
+
+    /// Makes the folder and the first segment.
+    fn prepare(&self, writing: &mut Writing) -> Result<()> {
+        self.disk.create_dir(FOLDER)?;
+        self.disk.sync_dir("")?;
+        if self.published.get().is_none() {
+            let _ = self.published.set(published::open(&*self.disk)?);
+        }
+        writing.segments.push_back(self.spares.take(self.segment_bytes.place(writing.end).0)?);
+        Ok(())
     }
 
     /// Puts a record behind the last one and says where it ends. It outlives the process, but not yet a power cut.
@@ -214,6 +222,9 @@ impl Log {
         let mut writing = self.writing.lock();
         if let Some(failure) = &writing.failure {
             return Err(failure.clone());
+        }
+        if writing.segments.is_empty() {
+            self.prepare(&mut writing)?;
         }
         let position = writing.end;
         let end = Position(position.0 + record::record_bytes(payload.len()) as u64);
@@ -278,7 +289,8 @@ impl Log {
         let mut syncing = self.syncing.lock();
         syncing.is_busy = false;
         // That it was published is not waited for: it only has others know sooner.
-        let done = done.and_then(|()| published::write(&*syncing.published, end));
+        let published = self.published.get().ok_or_else(|| Error::internal("a record without a log"));
+        let done = done.and_then(|()| published::write(&**published?, end));
         let outcome = match done {
             Ok(()) => {
                 syncing.synced = end;

@@ -68,6 +68,10 @@ pub(crate) fn replay(
         meta = later;
         Ok(())
     })?;
+    if replayed.next == before.log_end {
+        // There is nothing behind it: a directory that is only read is not written.
+        return Ok(replayed);
+    }
     let mut batch = checkpoint::difference(&before, &state)?;
     batch.put(META_KEY.to_vec(), meta.encode());
     batch.put(LOG_POSITION_KEY.to_vec(), manifest::encode_position(replayed.next));

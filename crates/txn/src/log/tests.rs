@@ -234,6 +234,7 @@ fn a_full_disk_heals() {
     let plan = faulty.plan().clone();
     let disk: Arc<dyn Disk> = faulty;
     let log = start(&disk);
+    log.append(&[3; 40]).unwrap();
     plan.fail_from(Call::SetLen, 1, Fault::NoSpace);
     let mut appended = 0;
     let error = loop {

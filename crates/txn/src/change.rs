@@ -165,7 +165,7 @@ impl Change {
         out.u64(at.0).bytes(&meta.encode());
         let definitions = definitions(&before.catalog, &self.catalog)?;
         out.u32(definitions.len() as u32);
-        for (kind, id, value) in definitions {
+        for Definition { kind, id, value } in definitions {
             out.u8(kind).u32(id);
             out.option(value, |out, value| {
                 out.bytes(&value);
@@ -214,34 +214,44 @@ const TABLE_BYTES_MIN: usize = 4 + 1 + 8 + 1 + 4 + 4;
 /// A definition's kind, id and whether it has a value.
 const DEFINITION_BYTES_MIN: usize = 1 + 4 + 1;
 
-/// The definitions that differ: their kind, their id, and their bytes unless they are gone.
-pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result<Vec<(u8, u32, Option<Vec<u8>>)>> {
-    let mut changed = Vec::new();
+/// A schema, table or view that was made, changed or removed.
+pub(crate) struct Definition {
+    /// [`SCHEMA`], [`TABLE`] or [`VIEW`].
+    pub(crate) kind: u8,
+    pub(crate) id: u32,
+    /// Its value in the base, unless it is gone.
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// The definitions that differ.
+pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result<Vec<Definition>> {
     if Arc::ptr_eq(before, after) {
-        return Ok(changed);
+        return Ok(Vec::new());
     }
+    let mut changed = Vec::new();
+    let mut put = |kind, id, value| changed.push(Definition { kind, id, value });
     for view in before.all_views().filter(|view| after.view_by_id(view.id).is_none()) {
-        changed.push((VIEW, view.id.0, None));
+        put(VIEW, view.id.0, None);
     }
     for table in before.all_tables().filter(|table| after.table_by_id(table.id).is_none()) {
-        changed.push((TABLE, table.id.0, None));
+        put(TABLE, table.id.0, None);
     }
     for schema in before.schemas().filter(|schema| after.schema_by_id(schema.id).is_none()) {
-        changed.push((SCHEMA, schema.id.0, None));
+        put(SCHEMA, schema.id.0, None);
     }
     for schema in after.schemas() {
         if !before.schema_by_id(schema.id).is_some_and(|old| Arc::ptr_eq(old, schema)) {
-            changed.push((SCHEMA, schema.id.0, Some(manifest::encode_schema(schema))));
+            put(SCHEMA, schema.id.0, Some(manifest::encode_schema(schema)));
         }
     }
     for table in after.all_tables() {
         if !before.table_by_id(table.id).is_some_and(|old| Arc::ptr_eq(old, table)) {
-            changed.push((TABLE, table.id.0, Some(manifest::encode_table(table)?)));
+            put(TABLE, table.id.0, Some(manifest::encode_table(table)?));
         }
     }
     for view in after.all_views() {
         if !before.view_by_id(view.id).is_some_and(|old| Arc::ptr_eq(old, view)) {
-            changed.push((VIEW, view.id.0, Some(manifest::encode_view(view))));
+            put(VIEW, view.id.0, Some(manifest::encode_view(view)));
         }
     }
     Ok(changed)

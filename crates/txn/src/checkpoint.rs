@@ -16,7 +16,7 @@ use rowmill_storage::{Block, OpenRun};
 
 use crate::base::WriteBatch;
 use crate::bell::Background;
-use crate::change::definitions;
+use crate::change::{Definition, definitions};
 use crate::deletes::Holder;
 use crate::engine::Core;
 use crate::log::Position;
@@ -133,7 +133,7 @@ pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
 /// What makes a base that has the state `before` one that has `after`.
 pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBatch> {
     let mut difference = Difference::default();
-    for (kind, id, value) in definitions(&before.catalog, &after.catalog)? {
+    for Definition { kind, id, value } in definitions(&before.catalog, &after.catalog)? {
         match value {
             Some(value) => difference.batch.put(id_key(kind, id), value),
             None => difference.batch.delete(id_key(kind, id)),

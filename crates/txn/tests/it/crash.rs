@@ -336,7 +336,7 @@ fn by_lot(seed: u64) -> Judge {
             0 => Fate::Kept,
             1 => Fate::Lost,
             // Whole sectors, as most disks have it, or any piece.
-            _ if roll % 2 == 0 => Fate::Torn { start: roll % 8 * 512, end: roll % 16 * 512 },
+            _ if roll.is_multiple_of(2) => Fate::Torn { start: roll % 8 * 512, end: roll % 16 * 512 },
             _ => Fate::Torn { start: roll % 4_096, end: roll % 7_919 },
         }
     })

@@ -70,7 +70,7 @@ fn row(number: i64) -> TestRow {
 fn write(engine: &Arc<Engine>, step: i64) {
     let mut transaction = engine.begin().expect("a transaction");
     let delete = |transaction: &mut Transaction, table: TableId, doomed: &dyn Fn(i64) -> bool| {
-        let found = read(&*transaction.view().expect("a view"), table).expect("the table is read");
+        let found = read(&transaction.view().expect("a view"), table).expect("the table is read");
         let rows: Vec<u64> = found.iter().filter(|(_, row)| doomed(row.0)).map(|(number, _)| *number).collect();
         transaction.delete(table, &rows).expect("deleted");
     };

@@ -211,21 +211,21 @@ impl Core {
         self.settings.read().clone()
     }
 
-    /// Changes a setting of the database.
+    /// Changes a setting of the database. After an error it is what it was.
     pub fn set(&self, name: &str, text: &str) -> Result<()> {
-        let mut settings = self.settings.write();
-        settings.set(name, text)?;
-        let limit = settings.number("memory_limit");
-        if limit > 0 {
-            self.broker.set_limit_bytes(limit);
-        }
-        let durability = settings.durability();
-        drop(settings);
-        if durability != self.journal.durability() {
+        let mut changed = self.settings();
+        changed.set(name, text)?;
+        if changed.durability() != self.journal.durability() {
             let _committing = self.committing.lock();
             // What no log has, the base has before one goes on.
             checkpoint::checkpoint(self)?;
-            self.journal.set_durability(durability)?;
+            self.journal.set_durability(changed.durability())?;
+        }
+        let mut settings = self.settings.write();
+        settings.copy(name, &changed)?;
+        let limit = settings.number("memory_limit");
+        if limit > 0 {
+            self.broker.set_limit_bytes(limit);
         }
         Ok(())
     }

@@ -80,9 +80,13 @@ impl Journal {
 
     /// Puts a record behind the last one and says where it ends. The caller holds the commit lock.
     pub(crate) fn append(&self, record: impl FnOnce() -> Result<Vec<u8>>) -> Result<Position> {
-        match self.is_logged() {
-            Some(log) => log.append(&record()?),
-            None => Ok(self.latest.read().log_end),
+        match (self.is_logged(), self.log()) {
+            (Some(log), _) => log.append(&record()?),
+            (None, log) => {
+                // Nothing is written, but it may be known already that nothing can be.
+                log.map_or(Ok(()), Log::check)?;
+                Ok(self.latest.read().log_end)
+            }
         }
     }
 

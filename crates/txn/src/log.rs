@@ -320,6 +320,11 @@ impl Log {
         (end, touched.iter().try_for_each(Segment::sync))
     }
 
+    /// An error if nothing is written any more.
+    pub fn check(&self) -> Result<()> {
+        self.writing.lock().failure.clone().map_or(Ok(()), Err)
+    }
+
     /// Writes nothing any more, because of `error` elsewhere.
     pub fn refuse(&self, error: &Error) {
         self.writing.lock().failure.get_or_insert_with(|| refused(error));

@@ -422,6 +422,9 @@ fn damage(disk: &dyn Disk, dice: &mut u64) -> String {
     let path = format!("log/{name}");
     let file = disk.open(&path, OpenMode::Create).expect("opened");
     let len = file.len().expect("its length");
+    if len == 0 {
+        return format!("nothing: {path} was only being made");
+    }
     let mut bytes = vec![0; len as usize];
     file.read_exact_at(&mut bytes, 0).expect("read");
     // Most of a segment is never used; what is there is at its beginning.

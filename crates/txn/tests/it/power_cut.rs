@@ -1,5 +1,5 @@
-//! Power cuts on a real file system: ext4 on a loop device, which is shut down in the middle of everything, so that nothing that was not
-//! synced reaches the device, and mounted again.
+//! A real file system that fails: ext4 on a loop device, which is shut down in the middle of everything, so that nothing that was not
+//! synced reaches the device, and mounted again; or which is full.
 //!
 //! Needs root and loop devices, and says so where it skips.
 
@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rowmill_base::ErrorKind;
 use rowmill_txn::Engine;
 
 use crate::killed::{child, listen, options, prepare, step_of};
-use crate::support::times;
+use crate::support::{TestRow, batch, create, times, values};
 
 /// `EXT4_IOC_SHUTDOWN` and its way that does not even write the journal.
 const SHUTDOWN: libc::c_ulong = 0x8004_587D;
@@ -33,15 +34,15 @@ struct Loop {
 
 impl Loop {
     /// `None` where this cannot be done.
-    fn make() -> Option<Loop> {
+    fn make(megabytes: u64) -> Option<Loop> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (image, at) = (folder.path().join("image"), folder.path().join("mounted"));
         std::fs::create_dir(&at).expect("a folder");
-        File::create(&image).and_then(|file| file.set_len(192 << 20)).expect("a file");
+        File::create(&image).and_then(|file| file.set_len(megabytes << 20)).expect("a file");
         let made = Loop { image, at, folder };
         let is_there = run("mkfs.ext4", &["-q", "-F", &made.image.to_string_lossy()]) && made.mount();
         if !is_there {
-            eprintln!("skipped: a power cut needs root, mkfs.ext4 and loop devices");
+            eprintln!("skipped: a file system of its own needs root, mkfs.ext4 and loop devices");
         }
         is_there.then_some(made)
     }
@@ -91,7 +92,7 @@ fn run(program: &str, args: &[&str]) -> bool {
 /// Cuts the power `cuts` times while a process writes with `settings`. A transaction that was acknowledged longer than `bound` before has
 /// to be there. Says how often one was missing that was acknowledged at all; `None` if nothing can be cut here.
 fn cut_power(cuts: usize, settings: &str, bound: Duration) -> Option<usize> {
-    let disk = Loop::make()?;
+    let disk = Loop::make(192)?;
     prepare(&disk.directory());
     let mut dice: u64 = 0xD1CE;
     let mut losses = 0;
@@ -151,4 +152,48 @@ fn without_syncs_the_power_cuts_find_losses() {
         Duration::from_secs(60),
     );
     assert!(losses.is_none_or(|losses| losses > 0), "what was never synced has outlived every power cut");
+}
+
+#[test]
+fn a_full_disk_refuses_commits_and_heals() {
+    let Some(disk) = Loop::make(64) else { return };
+    let ballast = disk.at.join("ballast");
+    prepare(&disk.directory());
+    std::fs::write(&ballast, vec![1; 24 << 20]).expect("there is room for that");
+    let open = || Engine::open(&disk.directory(), options(false)).expect("the directory opens");
+    let engine = open();
+    let table = create(&engine, "Filler");
+    let rows_of = |commit: i64| -> Vec<TestRow> {
+        let text = |n: i64| format!("{n} {}", (0..200).map(|part| (n * 7_919 + part).to_string()).collect::<String>());
+        (commit * 500..commit * 500 + 500).map(|n| (n, Some(text(n)))).collect()
+    };
+    let commit = |number: i64| {
+        let mut transaction = engine.begin()?;
+        transaction.insert(table, &batch(&rows_of(number)))?;
+        transaction.commit()
+    };
+    let rows = |engine: &Engine| values(&engine.snapshot().expect("a snapshot"), table).len() as i64;
+    let (mut acknowledged, mut refused) = (0, 0);
+    while refused < 20 {
+        assert!(acknowledged < 10_000, "64 MB are not full");
+        match commit(acknowledged) {
+            Ok(_) => (acknowledged, refused) = (acknowledged + 1, 0),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+                assert_eq!(rows(&engine), acknowledged * 500, "reading goes on behind {error}");
+                refused += 1;
+            }
+        }
+        if acknowledged % 50 == 49 {
+            let done = engine.checkpoint();
+            assert!(done.is_ok() || done.is_err_and(|error| error.kind() == ErrorKind::DiskFull));
+        }
+    }
+    std::fs::remove_file(&ballast).expect("it is there");
+    commit(acknowledged).expect("there is room again");
+    engine.checkpoint().expect("there is room again");
+    let expected = (acknowledged + 1) * 500;
+    assert_eq!(rows(&engine), expected);
+    drop(engine);
+    assert_eq!(rows(&open()), expected);
 }

@@ -59,6 +59,8 @@ pub(crate) fn replay(
     let freed = Arc::new(FreedExtents::default());
     let read = base.read()?;
     let (before, mut meta) = load(&*read, &files, &freed, None)?;
+    // A version that knows no log must not open a directory that has one.
+    let is_of_this_version = read.get(META_KEY)?.is_some_and(|stored| stored == meta.encode());
     drop(read);
     let before = Arc::new(before);
     let mut state = Arc::clone(&before);
@@ -68,7 +70,7 @@ pub(crate) fn replay(
         meta = later;
         Ok(())
     })?;
-    if replayed.next == before.log_end {
+    if replayed.next == before.log_end && is_of_this_version {
         // There is nothing behind it: a directory that is only read is not written.
         return Ok(replayed);
     }

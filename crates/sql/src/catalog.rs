@@ -6,7 +6,7 @@
 //! A view is planned from its text when it is used. The catalog that plans it knows the views that are being planned
 //! around it, so a view that leads back to itself is an error rather than an endless loop.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider};
@@ -49,8 +49,8 @@ pub(crate) struct StatementContext {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) cancel: Cancel,
     pub(crate) settings: Settings,
-    /// The database, for what is told of it beside its rows.
-    pub(crate) engine: Arc<Engine>,
+    /// The database, for what is told of it beside its rows. A plan that outlives its statement must not keep it open.
+    pub(crate) engine: Weak<Engine>,
     /// Grants the memory of the engine's operators.
     pub(crate) broker: Broker,
     /// What planning has to say beside the result.
@@ -64,10 +64,10 @@ impl StatementContext {
         snapshot: Arc<Snapshot>,
         cancel: Cancel,
         settings: Settings,
-        engine: Arc<Engine>,
+        engine: &Arc<Engine>,
         notices: Arc<Mutex<Vec<String>>>,
     ) -> Arc<Self> {
-        let broker = engine.broker().clone();
+        let (broker, engine) = (engine.broker().clone(), Arc::downgrade(engine));
         Arc::new(StatementContext { snapshot, cancel, settings, engine, broker, notices, scans: Mutex::default() })
     }
 

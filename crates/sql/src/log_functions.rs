@@ -1,7 +1,7 @@
 //! `rowmill_log()`: what the log has done since the database was opened. `rowmill_readers()`: who reads which state of it, and so holds
 //! back space that later commits have given up.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -17,7 +17,7 @@ use crate::errors::to_datafusion;
 pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
     let functions: [(&'static str, Rows); 2] = [("rowmill_log", log), ("rowmill_readers", readers)];
     for (name, rows) in functions {
-        let engine = Arc::clone(&context.engine);
+        let engine = Weak::clone(&context.engine);
         state.register_udtf(name, Arc::new(StatusFunction { name, rows, engine }));
     }
 }
@@ -29,7 +29,7 @@ type Rows = fn(&Engine) -> Result<RecordBatch>;
 struct StatusFunction {
     name: &'static str,
     rows: Rows,
-    engine: Arc<Engine>,
+    engine: Weak<Engine>,
 }
 
 impl TableFunctionImpl for StatusFunction {
@@ -38,7 +38,9 @@ impl TableFunctionImpl for StatusFunction {
             let error = Error::new(ErrorKind::UndefinedFunction, format!("{} takes no argument", self.name));
             return Err(to_datafusion(error.hint(format!("SELECT * FROM {}()", self.name))));
         }
-        let batch = (self.rows)(&self.engine).map_err(to_datafusion)?;
+        let closed = || Error::internal("a statement of a database that is closed");
+        let engine = self.engine.upgrade().ok_or_else(closed).map_err(to_datafusion)?;
+        let batch = (self.rows)(&engine).map_err(to_datafusion)?;
         Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
     }
 }

@@ -193,8 +193,7 @@ impl Work<'_> {
     /// What a query of this statement works with.
     pub(crate) fn context(&self, snapshot: Arc<Snapshot>) -> Arc<StatementContext> {
         let notices = Arc::clone(self.notices());
-        let engine = Arc::clone(self.engine());
-        StatementContext::new(snapshot, self.cancel.clone(), self.settings().clone(), engine, notices)
+        StatementContext::new(snapshot, self.cancel.clone(), self.settings().clone(), self.engine(), notices)
     }
 
     /// Plans a query of this statement over `snapshot`, with the statement's parameters.

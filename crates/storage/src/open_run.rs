@@ -19,6 +19,8 @@ use crate::schema::TableDef;
 const FAN_IN: usize = 8;
 /// Runs of this size are large enough to be scanned by themselves and are not joined further.
 const JOINED_ROWS_MAX: usize = 1 << 16;
+/// The same for bytes: a run is one value of the base.
+const JOINED_BYTES_MAX: u64 = 32 << 20;
 
 /// Consecutive recent rows, in memory as Arrow arrays.
 #[derive(Clone, Debug)]
@@ -154,7 +156,8 @@ impl OpenRun {
         let mut next = last.first_row.0 + last.rows as u64;
         for run in runs.iter().rev() {
             let follows = run.first_row.0 + run.rows as u64 == next;
-            if !follows || run.tier() > tier || run.rows >= JOINED_ROWS_MAX {
+            let is_large = run.rows >= JOINED_ROWS_MAX || run.memory_bytes() >= JOINED_BYTES_MAX;
+            if !follows || run.tier() > tier || is_large {
                 break;
             }
             next = run.first_row.0;

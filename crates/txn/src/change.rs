@@ -155,7 +155,7 @@ fn put_block(block: &Arc<Block>, blocks: &mut Vec<Arc<Block>>, runs: &mut Vec<Ar
 
 // Bytes.
 
-/// What a definition or a table of the record has, as bits of its first byte.
+/// The first byte of a table that was truncated; of others it is zero.
 const TRUNCATED: u8 = 1;
 
 impl Change {
@@ -177,6 +177,11 @@ impl Change {
             table.encode(before.tables.get(id).map(|table| &**table), &mut out)?;
         }
         Ok(out.finish())
+    }
+
+    /// The commit of a record.
+    pub(crate) fn commit_of(record: &[u8]) -> Result<CommitId> {
+        Reader::new(record, "a record of the log").u64().map(CommitId)
     }
 
     /// The change that a record holds, which follows `before`, and the ids that come next.
@@ -341,6 +346,9 @@ impl TableChange {
         for _ in 0..input.count(8 + 4 + 1)? {
             let first_row = RowNumber(input.u64()?);
             let run = OpenRun::decode(first_row, def, input.bytes()?)?;
+            if first_row.0.checked_add(run.rows() as u64).is_none_or(|end| end > next_row.0) {
+                return Err(input.damaged("rows behind the last row"));
+            }
             let deleted = decode_positions(input, run.rows())?;
             let run = match deleted {
                 Some(deleted) => run.with_deleted(&deleted),
@@ -367,6 +375,10 @@ pub(crate) fn open_block(
         let file = files.get(table.id, *column)?;
         Ok(StoredChunk::kept(*column, file, *extent, Arc::clone(freed)))
     };
+    let has_gaps = entry.end_row.0 - first_row.0 != u64::from(entry.rows);
+    if has_gaps != entry.chunks.iter().any(|(column, _)| *column == ROW_NUMBERS) {
+        return Err(Error::corrupt(format!("a block of table {} with row numbers that do not fit it", table.name)));
+    }
     let chunks = entry.chunks.iter().filter(|(column, _)| exists(*column)).map(open).collect::<Result<Vec<_>>>()?;
     Ok(Block::new(entry.id, first_row..entry.end_row, entry.rows as usize, chunks, deleted.map(Arc::new)))
 }

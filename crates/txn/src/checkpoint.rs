@@ -99,6 +99,15 @@ pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()>
 
 /// Brings the base to the latest state.
 pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
+    let done = try_checkpoint(engine);
+    if done.is_err() {
+        // For the next commit to ask for another one.
+        engine.stored().note_space();
+    }
+    done
+}
+
+fn try_checkpoint(engine: &Core) -> Result<()> {
     let Some(log) = engine.journal().log() else { return Ok(()) };
     // One at a time; commits go on.
     let mut stored = engine.stored().state.lock();

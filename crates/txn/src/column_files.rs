@@ -50,7 +50,7 @@ pub(crate) struct ColumnFiles {
     disk: Arc<dyn Disk>,
     memory: Broker,
     files: Mutex<HashMap<(TableId, ColumnId), Arc<ColumnFile>>>,
-    /// What no definition names, with the commit that last could have named it.
+    /// What no definition names, with the first commit that does not name it.
     unnamed: Mutex<BTreeMap<Unnamed, CommitId>>,
 }
 
@@ -124,10 +124,18 @@ impl ColumnFiles {
         !self.unnamed.lock().is_empty()
     }
 
-    /// Removes what is unnamed since a commit that `may_free` allows, and keeps what this process still reads.
-    pub(crate) fn remove_unnamed(&self, may_free: impl Fn(CommitId) -> bool) -> Result<()> {
+    /// Removes what is unnamed since a commit that `may_free` allows, and keeps what this process still reads. What is named again stays: ids
+    /// that no commit has are given once more after a crash.
+    pub(crate) fn remove_unnamed(
+        &self,
+        may_free: impl Fn(CommitId) -> bool,
+        is_named: impl Fn(Unnamed) -> bool,
+    ) -> Result<()> {
         let mut outcome = Ok(());
         self.unnamed.lock().retain(|what, since| {
+            if is_named(*what) {
+                return false;
+            }
             if !may_free(*since) {
                 return true;
             }
@@ -183,11 +191,13 @@ mod tests {
         held.write(vec![1]).expect("written");
         files.note_unnamed(Unnamed::Folder(TableId(1)), CommitId(5));
         files.note_unnamed(Unnamed::Folder(TableId(1)), CommitId(0));
-        files.remove_unnamed(|since| since <= CommitId(4)).expect("nothing may go yet");
-        files.remove_unnamed(|_| true).expect("the file is held");
+        files.note_unnamed(Unnamed::Folder(TableId(7)), CommitId(0));
+        files.remove_unnamed(|_| false, |what| what == Unnamed::Folder(TableId(7))).expect("it is named again");
+        files.remove_unnamed(|since| since <= CommitId(4), |_| false).expect("nothing may go yet");
+        files.remove_unnamed(|_| true, |_| false).expect("the file is held");
         assert_eq!(files.on_disk().expect("listed"), [(TableId(1), vec![ColumnId(0)])]);
         drop(held);
-        files.remove_unnamed(|_| true).expect("removed");
+        files.remove_unnamed(|_| true, |_| false).expect("removed");
         assert_eq!(files.on_disk().expect("listed"), []);
         assert!(!files.has_unnamed());
     }

@@ -29,8 +29,8 @@ pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
     let catalog = merge_catalogs(&transaction.base.catalog, &transaction.changes.catalog, &current.catalog)?;
     let mut tables = BTreeMap::new();
     for (id, changes) in transaction.changes.tables.iter().filter(|(_, changes)| !changes.is_empty()) {
-        // A table that the transaction has dropped again has no definition.
-        let Some(def) = catalog.table_by_id(*id) else { continue };
+        let gone = || conflict("a table was dropped meanwhile".to_owned());
+        let def = catalog.table_by_id(*id).ok_or_else(gone)?;
         let (now, base) = (current.tables.get(id), transaction.base.tables.get(id));
         tables.insert(*id, change_of(def, now.map(|now| &**now), base.map(|base| &**base), changes)?);
     }
@@ -59,7 +59,11 @@ pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Ar
         return Ok(());
     }
     for file in files.values() {
-        file.sync()?;
+        if let Err(error) = file.sync() {
+            // The system tells of it once: the next sync of the file would succeed without what is lost.
+            engine.journal().refuse(&error);
+            return Err(error);
+        }
     }
     engine.sync_directories(files.keys().copied())
 }
@@ -78,11 +82,11 @@ pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, change: &Change) -
     for block in &applied.removed {
         block.doom(next.commit);
     }
-    for table in &applied.dropped {
-        engine.note_dropped(*table, next.commit);
-    }
     let (commit, end) = (next.commit, next.log_end);
     engine.journal().advance(Arc::new(next));
+    for table in &applied.dropped {
+        engine.note_dropped(*table, commit);
+    }
     if !applied.removed.is_empty() || !applied.dropped.is_empty() {
         engine.stored().note_space();
     }

@@ -153,14 +153,16 @@ impl Engine {
             checkpointer: Background::default(),
             _lock: lock,
         });
-        if !core.read_only {
-            core.try_reap()?;
-            merge::start(&core.merger, &core)?;
+        // Before its threads are started: if one cannot be, the others end with it.
+        let engine = Arc::new(Engine { core });
+        if !engine.read_only {
+            engine.try_reap()?;
+            merge::start(&engine.merger, &engine.core)?;
         }
-        if core.journal.log().is_some() {
-            checkpoint::start(&core.checkpointer, &core)?;
+        if engine.journal.log().is_some() {
+            checkpoint::start(&engine.checkpointer, &engine.core)?;
         }
-        Ok(Arc::new(Engine { core }))
+        Ok(engine)
     }
 
     /// A transaction over the last committed state.
@@ -213,10 +215,11 @@ impl Core {
 
     /// Changes a setting of the database. After an error it is what it was.
     pub fn set(&self, name: &str, text: &str) -> Result<()> {
+        // One at a time, and between commits, so that the log is kept as the settings say.
+        let _committing = self.committing.lock();
         let mut changed = self.settings();
         changed.set(name, text)?;
         if changed.durability() != self.journal.durability() {
-            let _committing = self.committing.lock();
             // What no log has, the base has before one goes on.
             checkpoint::checkpoint(self)?;
             self.journal.set_durability(changed.durability())?;
@@ -253,20 +256,16 @@ impl Core {
         let mut known = self.journal.shown();
         for _ in 0..TRIES {
             let read = self.base.read()?;
-            let stored = read.commit_id()?;
-            if known.commit < stored {
+            if known.commit < read.commit_id()? {
                 known = Arc::new(recovery::load(&*read, &self.files, &self.freed, Some(&known))?.0);
             }
             if let Some(state) = recovery::follow(&*self.disk, &known, &self.files, &self.freed)? {
                 self.journal.show(&state);
                 return Ok(Arc::new(state.pinned(Pin::new(read))));
             }
-            // The log before the base's position was used again, or the log was begun anew.
+            // The log before the base's position was used again, or another log was begun: the base knows where.
+            let read = self.base.read()?;
             known = Arc::new(recovery::load(&*read, &self.files, &self.freed, Some(&known))?.0);
-            if let Some(state) = recovery::follow(&*self.disk, &known, &self.files, &self.freed)? {
-                self.journal.show(&state);
-                return Ok(Arc::new(state.pinned(Pin::new(read))));
-            }
         }
         Err(Error::corrupt("the log ends before what was on disk, and the base has no later state")
             .hint("if a process writes this directory, try again; otherwise what lay there is damaged"))
@@ -340,11 +339,19 @@ impl Core {
     /// commit `n` removed is free when none of them is older than `n`. The base itself reads what it names: after a crash the
     /// log's changes are made to that.
     fn try_reap(&self) -> Result<()> {
-        let oldest = self.base.oldest_reader()?;
+        // In this order: whoever begins to read behind the look at the readers reads a base that has at least `stored`.
         let stored = self.journal.log().map(|_| self.stored.commit());
+        let oldest = self.base.oldest_reader()?;
         let may_free = |removed_by| [oldest, stored].into_iter().flatten().all(|needed| removed_by <= needed);
         self.freed.reap(may_free)?;
-        self.files.remove_unnamed(may_free)
+        let latest = self.latest();
+        let is_named = |what| match what {
+            Unnamed::Folder(table) => latest.catalog.table_by_id(table).is_some(),
+            Unnamed::File(table, column) => {
+                latest.catalog.table_by_id(table).is_some_and(|table| table.column_by_id(column).is_some())
+            }
+        };
+        self.files.remove_unnamed(may_free, is_named)
     }
 
     pub(crate) fn sync_directories<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<()> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use rowmill_base::{Durability, Result};
+use rowmill_base::{Durability, Error, Result};
 
 use crate::bell::Background;
 use crate::log::{Log, Position};
@@ -71,6 +71,7 @@ impl Journal {
         let mut shown = self.shown.write();
         if shown.commit <= state.commit {
             *shown = Arc::clone(state);
+            *self.latest.write() = Arc::clone(state);
         }
     }
 
@@ -111,6 +112,13 @@ impl Journal {
         log.sync_to(end)?;
         self.show_synced(log);
         Ok(())
+    }
+
+    /// Commits nothing any more, because of `error`.
+    pub(crate) fn refuse(&self, error: &Error) {
+        if let Some(log) = self.log() {
+            log.refuse(error);
+        }
     }
 
     /// Syncs all that is there.

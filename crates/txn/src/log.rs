@@ -203,7 +203,13 @@ impl Log {
         self.disk.create_dir(FOLDER)?;
         self.disk.sync_dir("")?;
         if self.published.get().is_none() {
-            let _ = self.published.set(published::open(&*self.disk)?);
+            let file = published::open(&*self.disk)?;
+            if file.len()? < published::BYTES as u64 {
+                // What is written to it later needs no space. That much is in the base.
+                published::write(&*file, writing.end)?;
+                file.sync()?;
+            }
+            let _ = self.published.set(file);
         }
         writing.segments.push_back(self.spares.take(self.segment_bytes.place(writing.end).0)?);
         Ok(())
@@ -288,7 +294,7 @@ impl Log {
         let (end, done) = self.sync_behind(synced);
         let mut syncing = self.syncing.lock();
         syncing.is_busy = false;
-        // That it was published is not waited for: it only has others know sooner.
+        // Where it cannot be published others would not follow, and a false end might not be found.
         let published = self.published.get().ok_or_else(|| Error::internal("a record without a log"));
         let done = done.and_then(|()| published::write(&**published?, end));
         let outcome = match done {
@@ -393,7 +399,7 @@ fn refused(error: &Error) -> Error {
 mod published {
     use super::{Disk, DiskFile, FOLDER, OpenMode, Position, Result};
 
-    const BYTES: usize = 12;
+    pub(super) const BYTES: usize = 12;
 
     fn path() -> String {
         format!("{FOLDER}/synced")

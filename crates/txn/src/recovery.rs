@@ -90,12 +90,18 @@ pub(crate) fn follow(
     freed: &Arc<FreedExtents>,
 ) -> Result<Option<Arc<Snapshot>>> {
     let mut state = Arc::clone(known);
+    // Where there was no log for a while, the base alone knows what was committed then.
+    let mut has_gap = false;
     let end = Log::follow(disk, LogOptions::default(), known.log_end, &mut |record| {
+        has_gap |= Change::commit_of(record)?.0 != state.commit.0 + 1;
+        if has_gap {
+            return Ok(());
+        }
         let (change, _) = Change::decode(record, &state, files, freed)?;
         state = Arc::new(change.apply(&state, files.memory())?.snapshot);
         Ok(())
     })?;
-    Ok(end.map(|log_end| match log_end == state.log_end {
+    Ok(end.filter(|_| !has_gap).map(|log_end| match log_end == state.log_end {
         true => state,
         false => Arc::new(Snapshot { log_end, ..(*state).clone() }),
     }))

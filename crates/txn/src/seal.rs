@@ -10,6 +10,7 @@ use rowmill_base::{Cancel, Error, Result, RowNumber, TableId};
 use rowmill_storage::{Block, BlockSource, OpenRun, TableDef, write_block};
 
 use crate::change::{Change, TableChange};
+use crate::checkpoint::checkpoint;
 use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
 use crate::snapshot::TableSnapshot;
@@ -39,6 +40,9 @@ pub(crate) fn relieve_memory(engine: &Core) -> Result<()> {
         if all < engine.broker().limit_bytes() / OPEN_SHARE || !seal_once(engine, largest, engine.rows_per_block())? {
             return Ok(());
         }
+        // The state of the last checkpoint holds the rows, and their memory.
+        drop(snapshot);
+        checkpoint(engine)?;
     }
     Ok(())
 }

@@ -528,7 +528,7 @@ impl Transaction {
         self.recount();
     }
 
-    /// Makes all changes at once, on disk when it returns, or none of them.
+    /// Makes all changes at once, as durable as the database has them when it returns, or none of them.
     pub fn commit(mut self) -> Result<CommitId> {
         if self.is_empty() {
             return Ok(self.base.commit);

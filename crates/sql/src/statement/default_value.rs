@@ -45,6 +45,9 @@ impl Visitor for FindQuery {
     }
 }
 
+/// The tree of a text of so many bytes takes little of the stack.
+const SHORT_TEXT_BYTES: usize = 24;
+
 /// The default of one column during one statement.
 #[derive(Debug)]
 pub(super) struct DefaultValue {
@@ -70,12 +73,22 @@ impl DefaultValue {
 
     /// The default whose text is `text`.
     pub(super) fn of(work: &Work<'_>, text: &str, column: &str, kind: &SqlType) -> Result<Self> {
-        let query = sql_text::query(&format!("SELECT {text}"), work.settings())?;
-        let value = match literal(&query, kind, column)? {
-            Some(value) => Value::Same(value),
-            None => with_room(work.statement.room_bytes(), || evaluate(work, &query, text, kind, column))?,
+        let value = match text.len() <= SHORT_TEXT_BYTES {
+            true => DefaultValue::literal_or_computed(work, text, column, kind)?,
+            // Its tree may be deep.
+            false => {
+                with_room(work.statement.room_bytes(), || DefaultValue::literal_or_computed(work, text, column, kind))?
+            }
         };
         Ok(DefaultValue { column: column.into(), kind: kind.clone(), value })
+    }
+
+    fn literal_or_computed(work: &Work<'_>, text: &str, column: &str, kind: &SqlType) -> Result<Value> {
+        let query = sql_text::query(&format!("SELECT {text}"), work.settings())?;
+        match literal(&query, kind, column)? {
+            Some(value) => Ok(Value::Same(value)),
+            None => with_room(work.statement.room_bytes(), || evaluate(work, &query, text, kind, column)),
+        }
     }
 
     /// Whether every row gets a value of its own.
@@ -92,8 +105,8 @@ impl DefaultValue {
             Value::PerRow(_) if rows == 0 => Ok(new_null_array(&self.kind.arrow(), 0)),
             Value::PerRow(text) => {
                 let sql = format!("SELECT {text} FROM generate_series(1, {rows})");
-                let query = sql_text::query(&sql, work.settings())?;
-                let values = with_room(work.statement.room_bytes(), || run(work, &query))?;
+                let values =
+                    with_room(work.statement.room_bytes(), || run(work, &sql_text::query(&sql, work.settings())?))?;
                 assign(&values, &self.kind, &self.column)
             }
         }

@@ -3,6 +3,7 @@
 
 mod conflicts;
 mod crash;
+mod durability;
 mod followers;
 mod killed;
 mod log_speed;

@@ -1,0 +1,146 @@
+//! What is there after a process was killed, by how durable commits were, and definitions that only the log has.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rowmill_base::{SqlType, TableId};
+use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA, Transaction};
+
+use crate::space::copy;
+use crate::support::{TestRow, create, insert, open, values};
+
+fn rows(first: i64, count: i64) -> Vec<TestRow> {
+    (first..first + count).map(|n| (n, (n % 3 > 0).then(|| format!("text {n}")))).collect()
+}
+
+fn add(engine: &Arc<Engine>, table: TableId, first: i64, count: i64) {
+    let mut transaction = engine.begin().expect("a transaction");
+    insert(&mut transaction, table, &rows(first, count));
+    transaction.commit().expect("committed");
+}
+
+/// The directory of `engine` as it would be if the process had been killed now, opened.
+fn killed(engine: &Engine, to: &Path) -> Arc<Engine> {
+    let state = || {
+        let status = engine.log_status();
+        (status.commit, status.stored, status.work.map(|work| work.records))
+    };
+    // Copies of files that were made while something was committed or stored do not belong together.
+    loop {
+        let before = state();
+        copy(engine.path().expect("a directory"), to);
+        if state() == before {
+            return open(to, 50);
+        }
+    }
+}
+
+fn found(engine: &Engine, table: TableId) -> Vec<TestRow> {
+    let mut found = values(&engine.snapshot().expect("a snapshot"), table);
+    found.sort();
+    found
+}
+
+#[test]
+fn a_killed_process_loses_what_its_durability_says() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (path, copied) = (folder.path().join("open"), folder.path().join("killed"));
+    let engine = open(&path, 50);
+    let table = create(&engine, "T");
+    let set = |durability: &str| engine.set("durability", durability).expect("a word");
+    let mut rows_now = 0;
+    let mut add = |count: i64| {
+        add(&engine, table, rows_now, count);
+        rows_now += count;
+        rows_now
+    };
+    for durability in ["full", "relaxed"] {
+        set(durability);
+        for _ in 0..7 {
+            add(1);
+        }
+        let there = add(120);
+        assert_eq!(found(&killed(&engine, &copied), table), rows(0, there), "{durability}");
+    }
+    set("off");
+    let stored = add(0);
+    add(30);
+    let all = add(1);
+    assert_eq!(found(&killed(&engine, &copied), table), rows(0, stored), "off, and no checkpoint");
+    engine.checkpoint().expect("a checkpoint");
+    assert_eq!(found(&killed(&engine, &copied), table), rows(0, all), "off, behind a checkpoint");
+    add(60);
+    // The log goes on where it was, with commits in between that it never had.
+    set("full");
+    let all = add(3);
+    assert_eq!(found(&killed(&engine, &copied), table), rows(0, all), "full again");
+    set("off");
+    add(2);
+    set("relaxed");
+    let all = add(70);
+    let reader = killed(&engine, &copied);
+    assert_eq!(found(&reader, table), rows(0, all), "relaxed again");
+    assert_eq!(found(&engine, table), rows(0, all));
+    assert!(engine.set("durability", "perhaps").is_err());
+    assert_eq!(engine.settings().show("durability"), Ok("relaxed".to_owned()));
+}
+
+#[test]
+fn definitions_come_back_from_the_log() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (path, copied) = (folder.path().join("open"), folder.path().join("killed"));
+    let engine = open(&path, 50);
+    let (one, other) = (create(&engine, "One"), create(&engine, "Other"));
+    add(&engine, one, 0, 130);
+    engine.checkpoint().expect("a checkpoint");
+    let change = |change: &dyn Fn(&mut Transaction)| {
+        let mut transaction = engine.begin().expect("a transaction");
+        change(&mut transaction);
+        transaction.commit().expect("committed");
+    };
+    add(&engine, one, 130, 5);
+    // Names change places, in one commit.
+    change(&|transaction| {
+        transaction.rename_table(one, "Between").expect("renamed");
+        transaction.rename_table(other, "One").expect("renamed");
+        transaction.rename_table(one, "Other").expect("renamed");
+    });
+    change(&|transaction| {
+        insert(transaction, one, &rows(135, 2));
+        let column = transaction.add_column(one, ColumnSpec::new("More", SqlType::Int64)).expect("a column");
+        transaction.rename_column(one, column, "Much").expect("renamed");
+        let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
+        transaction.create_view(main, "V", "SELECT 1", vec!["x".to_owned()], false).expect("a view");
+        transaction.create_schema("s").expect("a schema");
+    });
+    let text = |engine: &Engine| {
+        let snapshot = engine.snapshot().expect("a snapshot");
+        let tables: Vec<String> = snapshot.catalog().all_tables().map(|table| format!("{table:?}")).collect();
+        let schemas: Vec<String> = snapshot.catalog().schemas().map(|schema| format!("{schema:?}")).collect();
+        let main = snapshot.catalog().schema(MAIN_SCHEMA).expect("always there").id;
+        format!("{tables:?} {schemas:?} {:?}", snapshot.catalog().views(main).collect::<Vec<_>>())
+    };
+    let replayed = killed(&engine, &copied);
+    assert_eq!(text(&replayed), text(&engine));
+    assert_eq!(found(&replayed, one), rows(0, 137));
+    drop(replayed);
+    change(&|transaction| {
+        let column = transaction.base().catalog().table_by_id(one).expect("it is there").columns[1].id;
+        transaction.drop_column(one, column).expect("dropped");
+        transaction.drop_table(other).expect("dropped");
+    });
+    change(&|transaction| {
+        let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
+        let view = transaction.base().catalog().view(main, "V").expect("it is there").id;
+        transaction.drop_view(view).expect("dropped");
+        let schema = transaction.base().catalog().schema("s").expect("it is there").id;
+        transaction.drop_schema(schema).expect("dropped");
+    });
+    let replayed = killed(&engine, &copied);
+    assert_eq!(text(&replayed), text(&engine));
+    let live = |engine: &Engine| {
+        let table = engine.snapshot().expect("a snapshot").table(one).expect("it is there");
+        rowmill_txn::TableSource::row_count(&*table)
+    };
+    assert_eq!((live(&replayed), live(&engine)), (137, 137));
+}

@@ -12,6 +12,8 @@
 //! * **Growth.** Address space is cheap and remapping has to wait for every reader of the process (`gate.rs`), so the
 //!   mapping begins far longer than the file. A write that does not fit doubles it and runs again.
 //! * **One environment a process.** LMDB's locks break if a process opens a file twice; the second open is refused.
+//! * **Killed writers.** LMDB mends what they leave when the next one begins to write. A base that is opened to be written
+//!   does that before anybody reads it.
 //! * **Commits of readers.** The table of readers names LMDB's transactions. The base notes which commit each was.
 //! * **Poison.** After an I/O error in a write nothing is known about what the disk holds; no further write is tried.
 //!
@@ -115,6 +117,11 @@ impl LmdbBase {
 impl OpenBase {
     fn over(file: PathBuf, read_only: bool, options: LmdbOptions) -> Result<Arc<OpenBase>> {
         let env = open_env(&file, read_only, options.map_bytes)?;
+        if !read_only {
+            // Readers learn of a commit behind its head. Of a process that was killed in between only the next write tells
+            // them, and what is read before is not the state that it changes.
+            drop(env.write_txn().map_err(|e| error_of("open", &file, e))?);
+        }
         let (map, readers) = attach(&env, &file, read_only)?;
         let base = Arc::new(OpenBase {
             map,

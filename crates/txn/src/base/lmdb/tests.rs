@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use super::super::lmdb_file::with_suffix;
 use super::*;
 
 fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> WriteBatch {
@@ -228,6 +230,9 @@ fn a_newer_layout_is_refused() {
     assert_eq!(LmdbBase::open(dir.path(), false).unwrap_err().kind(), ErrorKind::NewerFormat);
 }
 
+/// Where the lock file has the last transaction that readers were told of.
+const LAST_TRANSACTION_AT: u64 = 8;
+
 /// Names the directory to the process that `Other` starts.
 const CHILD_DIR: &str = "ROWMILL_TEST_BASE_DIR";
 
@@ -311,6 +316,20 @@ fn another_process() {
                     answer(&commit.to_string());
                 }
             }
+            "untold" => {
+                // As a writer that is killed between the head of its commit and the word to the readers.
+                let last = base.commit_id().unwrap().0;
+                base.write(&put(b"key", b"untold"), CommitId(last + 1)).unwrap();
+                std::mem::forget(base.open.env.write_txn().unwrap());
+                let lock_file = with_suffix(&Path::new(&dir).join(BASE_FILE), "-lock");
+                let lock_file = fs::OpenOptions::new().read(true).write(true).open(lock_file).unwrap();
+                let mut told = [0; 8];
+                lock_file.read_exact_at(&mut told, LAST_TRANSACTION_AT).unwrap();
+                let before = (u64::from_ne_bytes(told) - 1).to_ne_bytes();
+                lock_file.write_all_at(&before, LAST_TRANSACTION_AT).unwrap();
+                std::mem::forget(lock_file);
+                answer(&base.commit_id().unwrap().to_string());
+            }
             other => panic!("unknown order {other}"),
         }
     }
@@ -393,6 +412,21 @@ fn a_killed_writer_loses_nothing_that_it_acknowledged() {
         last = commit;
     }
     assert!(last > 0);
+}
+
+#[test]
+fn a_writer_begins_with_the_last_commit_whether_or_not_readers_were_told_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).write(&put(b"key", b"told"), CommitId(1)).unwrap();
+    let mut reader = Other::start(dir.path(), "read");
+    let mut writer = Other::start(dir.path(), "write");
+    assert_eq!(writer.order("untold"), "1");
+    writer.kill();
+    assert_eq!(reader.order("commit"), "1", "nobody has told it");
+    let base = open(dir.path());
+    assert_eq!(base.commit_id().unwrap(), CommitId(2));
+    assert_eq!(base.read().unwrap().get(b"key").unwrap().unwrap(), b"untold");
+    assert_eq!(reader.order("commit"), "2");
 }
 
 #[cfg(target_os = "linux")]

@@ -141,7 +141,7 @@ fn try_checkpoint(engine: &Core) -> Result<()> {
 
 /// What makes a base that has the state `before` one that has `after`.
 pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBatch> {
-    let mut difference = Difference::default();
+    let mut difference = Difference { batch: WriteBatch::behind(before.commit) };
     for Definition { kind, id, value } in definitions(&before.catalog, &after.catalog)? {
         match value {
             Some(value) => difference.batch.put(id_key(kind, id), value),
@@ -160,7 +160,6 @@ pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBat
     Ok(difference.batch)
 }
 
-#[derive(Default)]
 struct Difference {
     batch: WriteBatch,
 }

@@ -186,6 +186,7 @@ fn bad_batches_change_nothing(base: &dyn OrderedBase) {
         (batch(|b| b.delete_prefix(b"\0")), CommitId(6), ErrorKind::Internal),
         (batch(|b| b.put([1; KEY_LEN_MAX + 1], b"")), CommitId(6), ErrorKind::InvalidParameter),
         (batch(|b| b.put(b"b", b"1")), CommitId(4), ErrorKind::Internal),
+        (WriteBatch::behind(CommitId(4)), CommitId(6), ErrorKind::Internal),
     ];
     for (mut written, at, kind) in refused {
         written.put(b"c", b"1");
@@ -193,7 +194,10 @@ fn bad_batches_change_nothing(base: &dyn OrderedBase) {
         assert_eq!(keys(base, b""), [b"a"]);
         assert_eq!(base.commit_id().unwrap(), CommitId(5));
     }
-    base.write(&batch(|b| b.put(b"b", b"1")), CommitId(5)).unwrap();
+    let mut written = WriteBatch::behind(CommitId(5));
+    written.put(b"b", b"1");
+    base.write(&written, CommitId(5)).unwrap();
+    assert_eq!(keys(base, b""), [b"a", b"b"]);
 }
 
 fn readers_and_a_writer_at_once(base: &dyn OrderedBase) {

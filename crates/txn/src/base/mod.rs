@@ -40,7 +40,8 @@ pub trait OrderedBase: Send + Sync + Debug {
     fn read(&self) -> Result<Box<dyn BaseRead>>;
 
     /// Applies the operations of `batch` in order, all or none of them, and remembers `at`, which must not be lower than
-    /// the last one. On disk when it returns. Writers wait for each other.
+    /// the last one. On disk when it returns. Writers wait for each other. A batch that is made for another last commit
+    /// ([`WriteBatch::behind`]) is refused.
     ///
     /// Kinds: `ReadOnly` for a base opened so, `DiskFull` and `Io` from the disk, `Locked` if the file's mapping has to
     /// grow and a reader of this process holds it for too long. Nothing is applied then. After an `Io` error all writes
@@ -112,6 +113,9 @@ fn check_key(key: &[u8]) -> Result<()> {
 fn check_batch(batch: &WriteBatch, at: CommitId, last: CommitId) -> Result<()> {
     if at < last {
         return Err(Error::internal(format!("commit {at} was written to the base behind commit {last}")));
+    }
+    if !batch.is_behind(last) {
+        return Err(Error::internal(format!("a change of another state was to be written behind commit {last}")));
     }
     batch.operations().try_for_each(|operation| match operation {
         Operation::Put { key, .. } | Operation::Delete { key } => check_key(key),

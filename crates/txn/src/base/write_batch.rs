@@ -2,12 +2,16 @@
 
 use std::collections::HashSet;
 
+use rowmill_base::CommitId;
+
 /// Changes of a base, applied in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteBatch {
     operations: Vec<Owned>,
     /// The keys that the operations leave with a value.
     puts: HashSet<Vec<u8>>,
+    /// The last commit of the base that it is made for, if it is made for one.
+    behind: Option<CommitId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,16 @@ impl WriteBatch {
     /// A batch that changes nothing.
     pub fn new() -> WriteBatch {
         WriteBatch::default()
+    }
+
+    /// One that changes a base whose last commit is `commit`, and is refused by any other.
+    pub fn behind(commit: CommitId) -> WriteBatch {
+        WriteBatch { behind: Some(commit), ..WriteBatch::default() }
+    }
+
+    /// Whether it may change a base whose last commit is `last`.
+    pub(super) fn is_behind(&self, last: CommitId) -> bool {
+        self.behind.is_none_or(|commit| commit == last)
     }
 
     /// Sets the value of `key`.

@@ -77,7 +77,7 @@ impl Default for Limits {
             numbers_frequent: 1 << 10,
             texts_frequent: 1 << 6,
             values_per_frequent: 4,
-            numbers_read: (1 << 16, 1 << 20),
+            numbers_read: (1 << 13, 1 << 20),
             texts_read: (1 << 11, 1 << 13),
             numbers_share: 4,
             values_max: 1 << 16,

@@ -138,11 +138,12 @@ impl RowCounts {
     /// that is known of a value is what it has at least and at most; with a lesser share these are nearer to each other, and
     /// fewer values are left. This is the three-phase uniform threshold algorithm (Cao and Wang, 2004), with blocks for nodes.
     pub(super) fn bound(&self, rows_min: u64, limits: Limits) -> Option<Bound> {
-        let (easily, at_most, many) = match is_text(&self.column().1.arrow()) {
-            true => (limits.texts_read.0, limits.texts_read.1, 0),
+        // A text that is left is searched in all lists, which takes as long as to read many; a number is soon found.
+        let (easily, (at_most, parts), many): (_, (_, &[u64]), _) = match is_text(&self.column().1.arrow()) {
+            true => (limits.texts_read.0, (limits.texts_read.1, &[8, 4, 2, 1]), 0),
             false => {
                 let many = self.histogram.rows_of_all.checked_div(limits.numbers_share).unwrap_or(0);
-                (limits.numbers_read.0, limits.numbers_read.1, many as usize)
+                (limits.numbers_read.0, (limits.numbers_read.1, &[2, 1]), many as usize)
             }
         };
         let share = rows_min.div_ceil(self.parts().max(1) as u64);
@@ -151,7 +152,7 @@ impl RowCounts {
         };
         // A whole share leaves too much open, unless everything else takes too long.
         let share = with(&[8, 4], easily)
-            .or_else(|| with(&[8, 4, 2, 1], at_most))
+            .or_else(|| with(parts, at_most))
             .or_else(|| with(&[2, 1], many))
             .filter(|_| rows_min > 1)?;
         Some(Bound { rows_min, share })

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use rowmill_base::{CommitId, Error, ErrorKind};
+use rowmill_base::{Cancel, CommitId, Error, ErrorKind};
 
-use super::{BaseRead, KEY_LEN_MAX, LmdbBase, LmdbOptions, MemoryBase, OrderedBase, Reader, WriteBatch};
+use super::{BaseChecked, BaseRead, KEY_LEN_MAX, LmdbBase, LmdbOptions, MemoryBase, OrderedBase, Reader, WriteBatch};
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -47,6 +47,19 @@ fn base_conformance(make: &dyn Fn() -> Box<dyn OrderedBase>) {
         let base = make();
         case(&*base);
         base.verify().unwrap();
+        calls_read_the_same(&*base);
+    }
+}
+
+fn calls_read_the_same(base: &dyn OrderedBase) {
+    let (read, by_calls) = (base.read().unwrap(), base.read_by_calls().unwrap());
+    assert_eq!(by_calls.commit_id().unwrap(), read.commit_id().unwrap());
+    assert_eq!(by_calls.get(b"a key that nobody has").unwrap(), None);
+    let all = entries(&*read, b"");
+    assert_eq!(entries(&*by_calls, b""), all);
+    for (key, value) in &all {
+        assert_eq!(by_calls.get(key).unwrap().as_ref(), Some(value));
+        assert_eq!(entries(&*by_calls, &key[..1]), entries(&*read, &key[..1]));
     }
 }
 
@@ -260,8 +273,12 @@ impl OrderedBase for InDirectory {
         self.base.readers()
     }
 
-    fn verify(&self) -> rowmill_base::Result<()> {
-        self.base.verify()
+    fn check(&self, cancel: &Cancel) -> rowmill_base::Result<BaseChecked> {
+        self.base.check(cancel)
+    }
+
+    fn read_by_calls(&self) -> rowmill_base::Result<Box<dyn BaseRead>> {
+        self.base.read_by_calls()
     }
 }
 

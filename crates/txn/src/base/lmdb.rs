@@ -5,8 +5,8 @@
 //! the pages of the state they read are not reused.
 //!
 //! What is added to that:
-//! * **Checks.** Each value carries a checksum (`sealed_value.rs`); the heads and the length of the file are looked at
-//!   before LMDB maps it (`lmdb_pages.rs`).
+//! * **Checks.** Each value carries a checksum (`sealed_value.rs`); all pages, keys and values are looked at before LMDB
+//!   maps the file (`lmdb_pages.rs`).
 //! * **Making a base.** A new file is made under another name and then renamed, so a base that exists is whole
 //!   (`lmdb_file.rs`).
 //! * **Growth.** Address space is cheap and remapping has to wait for every reader of the process (`gate.rs`), so the
@@ -35,14 +35,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use heed::{Env, MdbError, RoTxn, RwTxn, WithoutTls};
-use rowmill_base::{CommitId, Error, ErrorKind, Result};
+use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 
 use super::gate::{Entered, Gate};
+use super::lmdb_by_calls::ReadByCalls;
 use super::lmdb_file::{Map, attach, check_never_made, error_of, is_full, make, open_env};
 use super::lmdb_pages::{check_file, check_pages};
 use super::lmdb_readers::ReaderTable;
 use super::sealed_value::{seal, unseal};
-use super::{BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, prefix_range};
+use super::{BaseChecked, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, prefix_range};
 
 /// The file's name in the directory of a database.
 pub const BASE_FILE: &str = "base.lmdb";
@@ -295,18 +296,12 @@ impl OrderedBase for LmdbBase {
         all.into_iter().map(of).collect()
     }
 
-    fn verify(&self) -> Result<()> {
-        let file = &self.open.file;
-        check_pages(file)?;
-        let mut last: Vec<u8> = Vec::new();
-        self.open.begin()?.visit((Bound::Unbounded, Bound::Unbounded), &mut |key, _| {
-            if key <= last.as_slice() {
-                return Err(Error::corrupt(format!("{}: its keys are out of order", file.display())));
-            }
-            last.clear();
-            last.extend_from_slice(key);
-            Ok(true)
-        })
+    fn check(&self, cancel: &Cancel) -> Result<BaseChecked> {
+        check_pages(&self.open.file, cancel)
+    }
+
+    fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
+        Ok(Box::new(ReadByCalls::open(&self.open.file)?))
     }
 }
 
@@ -444,7 +439,7 @@ fn history_key(transaction: u64) -> Vec<u8> {
     [HISTORY_PREFIX, &transaction.to_be_bytes()].concat()
 }
 
-fn number<const LEN: usize>(key: &[u8], stored: Option<&[u8]>, file: &Path) -> Result<Option<[u8; LEN]>> {
+pub(super) fn number<const LEN: usize>(key: &[u8], stored: Option<&[u8]>, file: &Path) -> Result<Option<[u8; LEN]>> {
     let Some(stored) = stored else { return Ok(None) };
     let value = unseal(key, stored, file)?;
     let number = value.try_into().map_err(|_| {
@@ -453,7 +448,7 @@ fn number<const LEN: usize>(key: &[u8], stored: Option<&[u8]>, file: &Path) -> R
     Ok(Some(number))
 }
 
-fn slices(range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> (Bound<&[u8]>, Bound<&[u8]>) {
+pub(super) fn slices(range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> (Bound<&[u8]>, Bound<&[u8]>) {
     (range.0.as_ref().map(Vec::as_slice), range.1.as_ref().map(Vec::as_slice))
 }
 

@@ -1,8 +1,9 @@
 //! LMDB's file as bytes: is it all there, and do its pages form trees?
 //!
-//! LMDB maps its file and trusts it: a page number behind the end of the file is a SIGBUS, and an offset behind the end
-//! of a page is a wild pointer. So before LMDB sees the file this looks at what is cheap to see, and at every page when
-//! there is a reason to or when asked. It reads by calls and checks each number before it follows it.
+//! LMDB maps its file and trusts it: a page number behind the end of the file is a SIGBUS, an offset behind the end of a
+//! page is a wild pointer, and a key that is not where it belongs is not found. So every page that is in use, every key and
+//! every value is looked at before LMDB sees the file, and again when asked. Opening reads all of them anyway. This reads
+//! by calls and checks each number before it follows it.
 //!
 //! ```text
 //! file    meta | meta | page | page ...                  even and odd transactions take turns; the higher one counts
@@ -18,21 +19,28 @@
 //! ```
 //!
 //! Each page up to the last one is used once: by a tree, or named in the free list, whose values are page numbers (u64)
-//! behind their count (u64). A page that is both in use and free would be overwritten by the next commit.
+//! behind their count (u64), descending. A page that is both in use and free would be overwritten by the next commit.
+//!
+//! Keys ascend through a tree; those below a branch's node are not less than its key, which the first node need not have, and
+//! less than the next one's. Nodes fill a page from `upper` to its end.
 //!
 //! A file may rightly end before the last page that its meta names, when the last pages are free and were never written.
 //! A file that was cut looks the same, and only a walk over the pages that are in use tells the two apart.
 //!
 //! Another process may commit meanwhile. The pages of the state that the newest meta names stay as they are while it is
-//! the newest, so a walk counts if it ends with the same meta with which it began.
+//! the newest, so what a walk finds wrong counts if it ends with the same meta with which it began.
 
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
+use std::ops::{Bound, RangeBounds};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Cancel, Error, ErrorKind, Result};
+
+use super::sealed_value::unseal;
+use super::{BaseChecked, PROBLEMS_MAX, Visitor};
 
 const MAGIC: u32 = 0xBEEF_C0DE;
 const VERSION: u32 = 1;
@@ -60,43 +68,60 @@ const DEPTH_MAX: u16 = 32;
 /// The root of an empty tree.
 const NO_PAGE: u64 = u64::MAX;
 
-/// Walks begun anew because somebody committed, before the last one is believed.
+/// Walks begun anew because somebody committed, before it is taken for whole.
 const WALKS_MAX: usize = 8;
 
-/// Checks what is cheap: both metas, and that the file is as long as they say. Walks the pages if it is shorter.
+/// Looks at the heads, because somebody wrote one meanwhile, before what they say is believed.
+const LOOKS_MAX: usize = 8;
+
+/// Keys from one bound to another.
+pub(super) type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+const ALL_KEYS: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
+
+/// The first damage that there is, if any.
 pub(super) fn check_file(path: &Path) -> Result<()> {
-    let pages = Pages::open(path)?;
-    let meta = pages.newest_meta()?;
-    if pages.len >= meta.last_page.saturating_add(1).saturating_mul(meta.page_len) {
-        return Ok(());
-    }
-    walk_until_quiet(path)
+    check_pages(path, &Cancel::new())?.into_result()
 }
 
-/// Checks every page that the newest state uses.
-pub(super) fn check_pages(path: &Path) -> Result<()> {
-    walk_until_quiet(path)
-}
-
-fn walk_until_quiet(path: &Path) -> Result<()> {
+/// Looks at everything that the newest state has, and tells of every damage.
+pub(super) fn check_pages(path: &Path, cancel: &Cancel) -> Result<BaseChecked> {
     for _ in 0..WALKS_MAX {
-        let pages = Pages::open(path)?;
-        let meta = pages.newest_meta()?;
-        let outcome = pages.walk(&meta);
-        if pages.newest_meta()?.transaction == meta.transaction {
-            return outcome;
+        let (checked, is_quiet) = check_once(path, cancel)?;
+        if checked.is_whole() || is_quiet {
+            return Ok(checked);
         }
     }
-    Ok(())
+    Ok(BaseChecked::default())
 }
 
-struct Pages<'a> {
+/// What is found, and whether nobody has committed meanwhile.
+fn check_once(path: &Path, cancel: &Cancel) -> Result<(BaseChecked, bool)> {
+    let mut checked = BaseChecked::default();
+    let opened = Pages::open(path).and_then(|pages| Ok((pages.newest_meta()?, pages)));
+    let (meta, pages) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            checked.page_problems.push(error);
+            return Ok((checked, true));
+        }
+    };
+    pages.walk(&meta, cancel, &mut checked)?;
+    let is_quiet = pages.newest_meta().map_or(true, |newest| newest.transaction == meta.transaction);
+    Ok((checked, is_quiet))
+}
+
+/// The file of a base, read by calls.
+#[derive(Debug)]
+pub(super) struct Pages {
     file: File,
     len: u64,
-    path: &'a Path,
+    path: PathBuf,
 }
 
-struct Meta {
+/// What one of the two heads says.
+#[derive(Debug)]
+pub(super) struct Meta {
     page_len: u64,
     free: Tree,
     main: Tree,
@@ -104,6 +129,7 @@ struct Meta {
     transaction: u64,
 }
 
+#[derive(Debug)]
 struct Tree {
     flags: u16,
     depth: u16,
@@ -115,17 +141,29 @@ impl Tree {
     fn parse(bytes: &[u8]) -> Tree {
         Tree { flags: u16_at(bytes, 4), depth: u16_at(bytes, 6), entries: u64_at(bytes, 32), root: u64_at(bytes, 40) }
     }
+
+    /// A key of this tree as bytes that order as it does; `None` if it has none like that.
+    fn in_order(&self, key: &[u8]) -> Option<Vec<u8>> {
+        match self.flags {
+            FREE_FLAGS => Some(u64::from_ne_bytes(key.try_into().ok()?).to_be_bytes().to_vec()),
+            _ => Some(key.to_vec()),
+        }
+    }
 }
 
-impl<'a> Pages<'a> {
-    fn open(path: &'a Path) -> Result<Pages<'a>> {
+impl Pages {
+    pub(super) fn open(path: &Path) -> Result<Pages> {
         let open = || -> io::Result<(File, u64)> {
             let file = File::open(path)?;
             let len = file.metadata()?.len();
             Ok((file, len))
         };
         let (file, len) = open().map_err(|e| Error::io(format_args!("open {}", path.display()), &e))?;
-        Ok(Pages { file, len, path })
+        Ok(Pages { file, len, path: path.to_owned() })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     fn damage(&self, what: impl std::fmt::Display) -> Error {
@@ -142,9 +180,20 @@ impl<'a> Pages<'a> {
         })
     }
 
-    fn newest_meta(&self) -> Result<Meta> {
-        // Somebody may commit between the looks at the two, or during one.
-        self.metas().or_else(|_| self.metas()).or_else(|_| self.metas())
+    /// The head that counts.
+    pub(super) fn newest_meta(&self) -> Result<Meta> {
+        let mut outcome = self.metas();
+        for _ in 0..LOOKS_MAX {
+            // Somebody may commit between the looks at the two, or during one.
+            let before = outcome;
+            outcome = self.metas();
+            match (&before, &outcome) {
+                (Ok(before), Ok(now)) if before.transaction == now.transaction => break,
+                (Err(before), Err(now)) if before == now => break,
+                _ => {}
+            }
+        }
+        outcome
     }
 
     fn metas(&self) -> Result<Meta> {
@@ -172,7 +221,7 @@ impl<'a> Pages<'a> {
             ));
         }
         let page_len = u64::from(u32_at(fields, 24));
-        if !page_len.is_power_of_two() || !(1 << 8..=1 << 16).contains(&page_len) {
+        if !page_len.is_power_of_two() || !(1 << 8..=1 << 15).contains(&page_len) {
             return Err(self.damage(format_args!("pages of {page_len} bytes in the head at offset {offset}")));
         }
         let (free, main) = (Tree::parse(&fields[24..]), Tree::parse(&fields[72..]));
@@ -182,23 +231,65 @@ impl<'a> Pages<'a> {
         Ok(Meta { page_len, free, main, last_page: u64_at(fields, 120), transaction: u64_at(fields, 128) })
     }
 
-    /// Visits every page in use and every number in the free list. Together they are all pages up to the last one.
-    fn walk(&self, meta: &Meta) -> Result<()> {
+    /// Visits every page in use, every entry and every number in the free list. Pages in use and free ones exclude each
+    /// other, and together they have all pages behind the end of the file.
+    fn walk(&self, meta: &Meta, cancel: &Cancel, checked: &mut BaseChecked) -> Result<()> {
         let pages = self.len.div_ceil(meta.page_len);
-        let mut walk = Walk { pages: self, meta, met: Met::new(pages) };
-        walk.tree(&meta.main, &mut |_, _| Ok(()))?;
-        let mut free = Vec::new();
-        walk.tree(&meta.free, &mut |page, value| {
-            let numbers = free_numbers(value);
-            free.extend(numbers.ok_or_else(|| self.damage(format_args!("page {page} holds no list of free pages")))?);
-            Ok(())
+        let mut walk = Walk { pages: self, meta, cancel, met: Met::new(pages), bytes: 0 };
+        let BaseChecked { page_bytes, page_problems, entries, entry_bytes, entry_problems } = checked;
+        let damaged = &mut |error: Error| note(page_problems, error);
+        walk.tree(&meta.main, ALL_KEYS, damaged, &mut |_, key, stored| {
+            *entries += 1;
+            *entry_bytes += (key.len() + stored.len()) as u64;
+            match unseal(key, stored, &self.path) {
+                Ok(_) => Ok(true),
+                Err(error) => note(entry_problems, error).map(|()| true),
+            }
         })?;
-        free.into_iter().try_for_each(|number| walk.free(number))?;
+        let (mut free, mut unlisted) = (Vec::new(), Vec::new());
+        walk.tree(&meta.free, ALL_KEYS, damaged, &mut |page, freed_by, value| {
+            match free_numbers(value).filter(|_| u64_at(freed_by, 0) <= meta.transaction) {
+                Some(numbers) => free.extend(numbers),
+                None => unlisted.push(page),
+            }
+            Ok(true)
+        })?;
+        for page in unlisted {
+            damaged(self.damage(format_args!("page {page} holds no list of free pages")))?;
+        }
+        for number in free {
+            walk.free(number).or_else(&mut *damaged)?;
+        }
         let missing = meta.last_page.saturating_add(1).saturating_sub(pages);
         if walk.met.behind.len() as u64 != missing {
-            return Err(self.damage(format_args!("its last {missing} pages are missing, and not all of them are free")));
+            damaged(self.damage(format_args!("its last {missing} pages are missing, and not all of them are free")))?;
         }
+        *page_bytes = walk.bytes;
         Ok(())
+    }
+
+    /// Visits the entries of a range of keys in the state of `meta`, ascending, as they are stored.
+    pub(super) fn scan(&self, meta: &Meta, range: KeyRange<'_>, visit: &mut Visitor<'_>) -> Result<()> {
+        let met = Met::new(self.len.div_ceil(meta.page_len));
+        let mut walk = Walk { pages: self, meta, cancel: &Cancel::new(), met, bytes: 0 };
+        walk.tree(&meta.main, range, &mut Err, &mut |_, key, stored| visit(key, stored))
+    }
+}
+
+fn is_inside(range: &KeyRange<'_>, key: &[u8]) -> bool {
+    RangeBounds::<[u8]>::contains(range, key)
+}
+
+/// Keeps a problem, unless there are enough of them. What ends the walk is no problem but its end.
+fn note(problems: &mut Vec<Error>, error: Error) -> Result<()> {
+    match error.kind() {
+        ErrorKind::Cancelled | ErrorKind::Deadline => Err(error),
+        _ => {
+            if problems.len() < PROBLEMS_MAX {
+                problems.push(error);
+            }
+            Ok(())
+        }
     }
 }
 
@@ -207,35 +298,91 @@ fn free_numbers(value: &[u8]) -> Option<Vec<u64>> {
     let (words, _) = value.as_chunks::<{ size_of::<u64>() }>();
     let (count, numbers) = words.split_first()?;
     let numbers = numbers.get(..usize::try_from(u64::from_ne_bytes(*count)).ok()?)?;
-    Some(numbers.iter().map(|number| u64::from_ne_bytes(*number)).collect())
+    let numbers: Vec<u64> = numbers.iter().map(|number| u64::from_ne_bytes(*number)).collect();
+    // LMDB looks for neighbours by their distance in the list.
+    numbers.is_sorted_by(|one, next| one > next).then_some(numbers)
 }
 
 /// A walk over the pages of one state. Each page may be met once.
 struct Walk<'a> {
-    pages: &'a Pages<'a>,
+    pages: &'a Pages,
     meta: &'a Meta,
+    cancel: &'a Cancel,
     met: Met,
+    /// Bytes of the pages that were met and not free.
+    bytes: u64,
 }
 
-/// Takes the number of a leaf and one of its values.
-type Visit<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
+/// A page that is to be visited.
+struct Below {
+    number: u64,
+    /// 1 for the root.
+    level: u16,
+    /// The keys in it are not less than this,
+    from: Option<Vec<u8>>,
+    /// and less than this.
+    to: Option<Vec<u8>>,
+}
+
+impl Below {
+    /// Whether no key of `range` can be there.
+    fn is_outside(&self, range: &KeyRange<'_>) -> bool {
+        let ends_before = match (&self.to, range.0) {
+            (Some(to), Bound::Included(start) | Bound::Excluded(start)) => to.as_slice() <= start,
+            _ => false,
+        };
+        let begins_behind = match (&self.from, range.1) {
+            (Some(from), Bound::Excluded(end)) => from.as_slice() >= end,
+            (Some(from), Bound::Included(end)) => from.as_slice() > end,
+            _ => false,
+        };
+        ends_before || begins_behind
+    }
+
+    /// Whether ascending keys lie where the page's keys have to.
+    fn holds(&self, keys: &[Vec<u8>]) -> bool {
+        let (first, last) = (keys.first(), keys.last());
+        keys.is_sorted_by(|one, next| one < next)
+            && self.from.as_ref().is_none_or(|from| first.is_none_or(|first| first >= from))
+            && self.to.as_ref().is_none_or(|to| last.is_none_or(|last| last < to))
+    }
+}
+
+/// Takes the number of a leaf, one of its keys and the value, and says whether to go on.
+type Visit<'a> = dyn FnMut(u64, &[u8], &[u8]) -> Result<bool> + 'a;
+
+/// Takes what is wrong, and says whether to go on with the rest.
+type Damaged<'a> = dyn FnMut(Error) -> Result<()> + 'a;
 
 impl Walk<'_> {
-    /// Visits the pages and values of one tree.
-    fn tree(&mut self, tree: &Tree, visit: &mut Visit<'_>) -> Result<()> {
+    /// Visits the pages of one tree that can have keys of `range`, and the entries that have them.
+    fn tree(
+        &mut self,
+        tree: &Tree,
+        range: KeyRange<'_>,
+        damaged: &mut Damaged<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
         let mut page = vec![0; self.meta.page_len as usize];
-        let mut left = Vec::from_iter((tree.root != NO_PAGE).then_some(tree.root));
-        let mut entries = 0;
-        while let Some(number) = left.pop() {
-            self.load(number, 1, &mut page)?;
-            match u16_at(&page, 10) & (BRANCH | LEAF | OVERFLOW) {
-                BRANCH => self.branch(number, &page, &mut left)?,
-                LEAF => entries += self.leaf(number, &page, visit)?,
-                flags => return Err(self.pages.damage(format_args!("page {number} is of unknown kind {flags:#x}"))),
+        let root = Below { number: tree.root, level: 1, from: None, to: None };
+        let mut left = Vec::from_iter((tree.root != NO_PAGE).then_some(root));
+        let (mut entries, mut goes_on) = (0, true);
+        while let Some(below) = left.pop_if(|_| goes_on) {
+            self.cancel.check()?;
+            let looked_at = self.load(below.number, 1, &mut page).and_then(|()| self.nodes(&below, tree, &page));
+            match looked_at {
+                Ok(nodes) if nodes.is_branch => {
+                    left.extend(nodes.below(&below).into_iter().rev().filter(|page| !page.is_outside(&range)));
+                }
+                Ok(nodes) => {
+                    entries += nodes.keys.len() as u64;
+                    goes_on = self.leaf(&below, &nodes, &range, damaged, visit)?;
+                }
+                Err(error) => damaged(error)?,
             }
         }
-        if entries != tree.entries {
-            return Err(self.pages.damage(format_args!("a tree of {} entries has {entries}", tree.entries)));
+        if range == ALL_KEYS && entries != tree.entries {
+            damaged(self.pages.damage(format_args!("a tree of {} entries has {entries}", tree.entries)))?;
         }
         Ok(())
     }
@@ -256,6 +403,7 @@ impl Walk<'_> {
         if u64_at(buf, 0) != number {
             return Err(self.pages.damage(format_args!("page {number} says that it is page {}", u64_at(buf, 0))));
         }
+        self.bytes += count * self.meta.page_len;
         Ok(())
     }
 
@@ -267,57 +415,140 @@ impl Walk<'_> {
         }
     }
 
-    fn branch(&self, number: u64, page: &[u8], left: &mut Vec<u64>) -> Result<()> {
-        let nodes = self.nodes(number, page)?;
-        if nodes.len() < 2 {
-            return Err(self.pages.damage(format_args!("page {number} branches into {}", nodes.len())));
-        }
-        left.extend(nodes.into_iter().map(|node| u64::from(u32_at(node, 0)) | u64::from(u16_at(node, 4)) << 32));
-        Ok(())
-    }
-
-    /// Visits the values of a leaf. How many there are.
-    fn leaf(&mut self, number: u64, page: &[u8], visit: &mut Visit<'_>) -> Result<u64> {
-        let nodes = self.nodes(number, page)?;
-        for node in &nodes {
-            let (value_len, flags) = (u32_at(node, 0) as usize, u16_at(node, 4));
-            let behind_key = &node[NODE_LEN + usize::from(u16_at(node, 6))..];
-            match flags {
-                0 if behind_key.len() >= value_len => visit(number, &behind_key[..value_len])?,
-                BIG_VALUE if behind_key.len() >= size_of::<u64>() => {
-                    visit(number, &self.big_value(u64_at(behind_key, 0), value_len)?)?;
-                }
-                _ => return Err(self.pages.damage(format_args!("page {number} has a value that does not fit"))),
+    /// Visits the entries of a leaf, and says whether to go on.
+    fn leaf(
+        &mut self,
+        below: &Below,
+        nodes: &Nodes<'_>,
+        range: &KeyRange<'_>,
+        damaged: &mut Damaged<'_>,
+        visit: &mut Visit<'_>,
+    ) -> Result<bool> {
+        for node in nodes.nodes.iter().filter(|node| is_inside(range, node.key)) {
+            let goes_on = match node.flags {
+                BIG_VALUE => match self.big_value(u64_at(node.value, 0), node.value_len) {
+                    Ok(value) => visit(below.number, node.key, &value)?,
+                    Err(error) => damaged(error).map(|()| true)?,
+                },
+                _ => visit(below.number, node.key, node.value)?,
+            };
+            if !goes_on {
+                return Ok(false);
             }
         }
-        Ok(nodes.len() as u64)
+        Ok(true)
     }
 
     /// The value that fills the page `number` and those behind it.
     fn big_value(&mut self, number: u64, value_len: usize) -> Result<Vec<u8>> {
         let count = ((HEADER_LEN + value_len) as u64).div_ceil(self.meta.page_len);
         let mut header = [0; HEADER_LEN];
-        self.load(number, count, &mut header)?;
-        if u16_at(&header, 10) & OVERFLOW == 0 || u64::from(u32_at(&header, 12)) < count {
+        self.load(number, 1, &mut header)?;
+        // A value that became shorter has more pages than it needs. All of them become free with it.
+        let pages = u64::from(u32_at(&header, 12));
+        if u16_at(&header, 10) != OVERFLOW || pages < count {
             return Err(self.pages.damage(format_args!("page {number} does not hold a value of {value_len} bytes")));
         }
+        let end = number.saturating_add(pages);
+        if end > self.meta.last_page.saturating_add(1) || end.saturating_mul(self.meta.page_len) > self.pages.len {
+            return Err(self.pages.damage(format_args!("{pages} pages from {number} are in use and not in the file")));
+        }
+        if !(number + 1..end).all(|number| self.met.mark(number)) {
+            return Err(self.pages.damage(format_args!("a page of the {pages} from {number} is in use twice")));
+        }
+        self.bytes += (pages - 1) * self.meta.page_len;
         let mut value = vec![0; value_len];
         self.pages.read(&mut value, number * self.meta.page_len + HEADER_LEN as u64)?;
         Ok(value)
     }
 
-    /// The nodes of a page, each from its start to the end of the page.
-    fn nodes<'p>(&self, number: u64, page: &'p [u8]) -> Result<Vec<&'p [u8]>> {
-        let lower = usize::from(u16_at(page, 12));
-        let offsets = page.get(HEADER_LEN..lower).filter(|offsets| offsets.len().is_multiple_of(2));
-        let nodes = offsets.and_then(|offsets| {
-            let (offsets, _) = offsets.as_chunks::<2>();
-            offsets.iter().map(|at| page.get(usize::from(u16::from_ne_bytes(*at))..)).collect::<Option<Vec<_>>>()
-        });
-        let whole = |node: &&[u8]| node.len() >= NODE_LEN && node.len() >= NODE_LEN + usize::from(u16_at(node, 6));
-        let nodes = nodes.filter(|nodes| nodes.iter().all(whole));
-        nodes.ok_or_else(|| self.pages.damage(format_args!("page {number} has a node outside of it")))
+    /// The nodes of a page of `tree`.
+    fn nodes<'p>(&self, below: &Below, tree: &Tree, page: &'p [u8]) -> Result<Nodes<'p>> {
+        let number = below.number;
+        let damage = |what: &str| self.pages.damage(format_args!("page {number} {what}"));
+        let is_branch = match u16_at(page, 10) {
+            BRANCH => true,
+            LEAF => false,
+            _ => return Err(damage("is of unknown kind")),
+        };
+        if is_branch == (below.level == tree.depth) || below.level > tree.depth {
+            return Err(damage("is not as deep in its tree as it should be"));
+        }
+        let nodes = parse_nodes(page, is_branch).ok_or_else(|| damage("has nodes that do not fit into it"))?;
+        if nodes.len() < if is_branch { 2 } else { 1 } {
+            return Err(damage("has too few nodes"));
+        }
+        // The key of a branch's first node is never looked at.
+        let keys = nodes.iter().skip(is_branch.into()).map(|node| tree.in_order(node.key)).collect();
+        let keys: Option<Vec<Vec<u8>>> = keys;
+        match keys.filter(|keys| below.holds(keys)) {
+            Some(keys) => Ok(Nodes { nodes, keys, is_branch }),
+            None => Err(damage("has keys out of order")),
+        }
     }
+}
+
+/// A node of a page.
+struct Node<'p> {
+    flags: u16,
+    key: &'p [u8],
+    /// In a branch the number of a page, in a leaf the length of the value.
+    page: u64,
+    value_len: usize,
+    /// The value or the number of its page; nothing in a branch.
+    value: &'p [u8],
+}
+
+/// The nodes of a page, and what their keys order by.
+struct Nodes<'p> {
+    nodes: Vec<Node<'p>>,
+    /// Of a branch without the first.
+    keys: Vec<Vec<u8>>,
+    is_branch: bool,
+}
+
+impl Nodes<'_> {
+    /// The pages of a branch.
+    fn below(&self, branch: &Below) -> Vec<Below> {
+        let keys = self.keys.iter().cloned().map(Some);
+        let from = std::iter::once(branch.from.clone()).chain(keys.clone());
+        let to = keys.chain([branch.to.clone()]);
+        let level = branch.level + 1;
+        self.nodes
+            .iter()
+            .zip(from.zip(to))
+            .map(|(node, (from, to))| Below { number: node.page, level, from, to })
+            .collect()
+    }
+}
+
+/// The nodes of a page, which lie without gaps from `upper` to its end; `None` if they do not.
+fn parse_nodes(page: &[u8], is_branch: bool) -> Option<Vec<Node<'_>>> {
+    let (lower, upper) = (usize::from(u16_at(page, 12)), usize::from(u16_at(page, 14)));
+    let (offsets, rest) = page.get(HEADER_LEN..lower)?.as_chunks::<2>();
+    if !rest.is_empty() || lower > upper || upper > page.len() {
+        return None;
+    }
+    let mut places = Vec::with_capacity(offsets.len());
+    let mut nodes = Vec::with_capacity(offsets.len());
+    for offset in offsets {
+        let start = usize::from(u16::from_ne_bytes(*offset));
+        let bytes = page.get(start..).filter(|bytes| bytes.len() >= NODE_LEN)?;
+        let (key, behind_key) = bytes[NODE_LEN..].split_at_checked(usize::from(u16_at(bytes, 6)))?;
+        let (value_len, flags) = (u32_at(bytes, 0) as usize, u16_at(bytes, 4));
+        let value = match (is_branch, flags) {
+            (true, _) => &[],
+            (false, 0) => behind_key.get(..value_len)?,
+            (false, BIG_VALUE) => behind_key.get(..size_of::<u64>())?,
+            _ => return None,
+        };
+        places.push((start, start + (NODE_LEN + key.len() + value.len()).next_multiple_of(2)));
+        let page = u64::from(u32_at(bytes, 0)) | u64::from(flags) << 32;
+        nodes.push(Node { flags, key, page, value_len, value });
+    }
+    places.sort_unstable();
+    let end = places.iter().try_fold(upper, |behind, (start, end)| (*start == behind).then_some(*end));
+    (end == Some(page.len())).then_some(nodes)
 }
 
 /// The pages that a walk has met.

@@ -9,9 +9,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rowmill_base::{CommitId, Result};
+use rowmill_base::{Cancel, CommitId, Result};
 
-use super::{BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, check_key, prefix_range};
+use super::{
+    BaseChecked, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, check_key, prefix_range,
+};
 
 /// Entries that a scan copies at a time; it holds no lock while it shows them to the visitor.
 const SCAN_ENTRIES: usize = 64;
@@ -130,8 +132,19 @@ impl OrderedBase for MemoryBase {
         Ok(state.reads.values().flat_map(of).collect())
     }
 
-    fn verify(&self) -> Result<()> {
-        Ok(())
+    fn check(&self, cancel: &Cancel) -> Result<BaseChecked> {
+        let mut checked = BaseChecked::default();
+        self.read()?.scan(b"", &mut |key, value| {
+            cancel.check()?;
+            checked.entries += 1;
+            checked.entry_bytes += (key.len() + value.len()) as u64;
+            Ok(true)
+        })?;
+        Ok(checked)
+    }
+
+    fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
+        self.read()
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod gate;
 mod lmdb;
+mod lmdb_by_calls;
 mod lmdb_file;
 mod lmdb_pages;
 mod lmdb_readers;
@@ -21,7 +22,7 @@ mod conformance;
 
 use std::fmt::Debug;
 
-use rowmill_base::{CommitId, Error, ErrorKind, Result};
+use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 
 pub use lmdb::{BASE_FILE, LmdbBase, LmdbOptions};
 pub use memory::MemoryBase;
@@ -62,8 +63,47 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// Everybody who reads in any process, after those of dead processes were cleared.
     fn readers(&self) -> Result<Vec<Reader>>;
 
-    /// Reads every key and value and checks what can be checked. The first damage found is the error.
-    fn verify(&self) -> Result<()>;
+    /// Looks at everything that the last commit has, and tells of every damage. Where there is a file it reads by calls, so
+    /// that whatever the file holds raises no signal.
+    fn check(&self, cancel: &Cancel) -> Result<BaseChecked>;
+
+    /// The last commit, read as [`OrderedBase::check`] reads. Space that it reads is kept by nobody: it is for a base to which
+    /// nobody writes meanwhile, or of which somebody holds a read.
+    fn read_by_calls(&self) -> Result<Box<dyn BaseRead>>;
+
+    /// As [`OrderedBase::check`]. The first damage is the error.
+    fn verify(&self) -> Result<()> {
+        self.check(&Cancel::new())?.into_result()
+    }
+}
+
+/// Problems of one kind that a check tells of. Where there are more nothing is right.
+pub(crate) const PROBLEMS_MAX: usize = 100;
+
+/// What was looked at in a base, and what was wrong with it.
+#[derive(Debug, Default)]
+pub struct BaseChecked {
+    /// Bytes of the pages in use; 0 where there are none.
+    pub page_bytes: u64,
+    /// What is wrong with pages.
+    pub page_problems: Vec<Error>,
+    /// Entries, the base's own among them.
+    pub entries: u64,
+    /// Their bytes.
+    pub entry_bytes: u64,
+    /// Which of them are not what was written.
+    pub entry_problems: Vec<Error>,
+}
+
+impl BaseChecked {
+    /// Whether nothing is wrong.
+    pub fn is_whole(&self) -> bool {
+        self.page_problems.is_empty() && self.entry_problems.is_empty()
+    }
+
+    fn into_result(self) -> Result<()> {
+        self.page_problems.into_iter().chain(self.entry_problems).next().map_or(Ok(()), Err)
+    }
 }
 
 /// A read of a base.

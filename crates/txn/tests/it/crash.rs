@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowmill_base::{CommitId, ErrorKind, Result, TableId};
+use rowmill_base::{Cancel, CommitId, ErrorKind, Result, TableId};
 use rowmill_io::{Disk, Fate, Fault, FaultPlan, FaultyDisk, MemoryDisk, OpenMode, Record, crash_state};
 use rowmill_storage::PAGE_BYTES;
-use rowmill_txn::base::{BaseRead, MemoryBase, OrderedBase, WriteBatch};
+use rowmill_txn::base::{BaseChecked, BaseRead, MemoryBase, OrderedBase, WriteBatch};
 use rowmill_txn::{Engine, Transaction};
 
 use crate::space::named_bytes;
@@ -65,8 +65,12 @@ impl OrderedBase for NotedBase {
         self.base.readers()
     }
 
-    fn verify(&self) -> Result<()> {
-        self.base.verify()
+    fn check(&self, cancel: &Cancel) -> Result<BaseChecked> {
+        self.base.check(cancel)
+    }
+
+    fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
+        self.base.read_by_calls()
     }
 }
 

@@ -114,24 +114,54 @@ fn a_poisoned_base_reads_and_does_not_write() {
     assert_eq!(base.commit_id().unwrap(), CommitId(0));
 }
 
+/// Changes the last byte of `what` where the file holds it.
+fn flip(file: &Path, what: &[u8]) {
+    let bytes = fs::read(file).unwrap();
+    let at = bytes.windows(what.len()).rposition(|window| window == what).unwrap() as u64;
+    let file = fs::OpenOptions::new().write(true).open(file).unwrap();
+    file.write_all_at(&[what[what.len() - 1] ^ 1], at + what.len() as u64 - 1).unwrap();
+}
+
 #[test]
-fn a_damaged_value_is_named_and_the_others_are_read() {
+fn a_damaged_value_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let value = b"a value that is easy to find in the file";
     open(dir.path()).write(&put(b"key", value), CommitId(1)).unwrap();
-    let file = dir.path().join(BASE_FILE);
-    let mut bytes = fs::read(&file).unwrap();
-    let at = bytes.windows(value.len()).rposition(|window| window == value).unwrap();
-    bytes[at + 3] ^= 1;
-    fs::write(&file, &bytes).unwrap();
+    flip(&dir.path().join(BASE_FILE), value);
+    let error = LmdbBase::open(dir.path(), false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.message().contains("6b6579") && error.message().contains(BASE_FILE), "{error}");
+}
+
+#[test]
+fn a_damaged_key_is_an_error_and_not_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    open(dir.path()).write(&put(b"a key that is easy to find", b"value"), CommitId(1)).unwrap();
+    flip(&dir.path().join(BASE_FILE), b"a key that is easy to find");
+    assert_eq!(LmdbBase::open(dir.path(), false).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn what_is_damaged_while_a_base_is_open_is_told_one_by_one_and_never_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path());
     let base = open(dir.path());
-    assert_eq!(base.commit_id().unwrap(), CommitId(1));
-    for error in
-        [base.read().unwrap().get(b"key").unwrap_err(), content(&base).unwrap_err(), base.verify().unwrap_err()]
-    {
-        assert_eq!(error.kind(), ErrorKind::Corrupt);
-        assert!(error.message().contains("6b6579") && error.message().contains(BASE_FILE), "{error}");
-    }
+    let file = dir.path().join(BASE_FILE);
+    flip(&file, &[&b"key00007"[..], &7_u32.to_le_bytes().repeat(12)].concat());
+    flip(&file, &[&b"key01999"[..], &1_999_u32.to_le_bytes().repeat(12)].concat());
+    let checked = base.check(&Cancel::new()).unwrap();
+    assert_eq!(checked.entry_problems.len(), 2, "{checked:?}");
+    assert_eq!(checked.entries, 2_001 + 4, "the base's own among them");
+    // Cut to its heads: whoever touched the mapping behind them would end here.
+    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(8_192).unwrap();
+    let checked = base.check(&Cancel::new()).unwrap();
+    assert!(!checked.page_problems.is_empty());
+    assert_eq!(base.read_by_calls().unwrap().get(b"big").unwrap_err().kind(), ErrorKind::Corrupt);
+    let cancel = Cancel::new();
+    cancel.cancel();
+    assert_eq!(base.check(&cancel).unwrap_err().kind(), ErrorKind::Cancelled);
+    // A mapping of a file that was cut must not be touched by whoever closes it either.
+    std::mem::forget(base);
 }
 
 /// Puts `bytes` in the place of a base, opens and verifies it, and reads it if it seems whole.

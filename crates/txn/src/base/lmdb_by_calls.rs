@@ -1,0 +1,54 @@
+//! A base's file read by calls: as slow as that is, and whatever the file holds, an error at the worst.
+
+use std::ops::Bound;
+use std::path::Path;
+
+use rowmill_base::{CommitId, Result};
+
+use super::lmdb::{LAST_COMMIT_KEY, number, slices};
+use super::lmdb_pages::{KeyRange, Meta, Pages};
+use super::sealed_value::unseal;
+use super::{BaseRead, Visitor, check_key, prefix_range};
+
+/// The state that the newest head names.
+#[derive(Debug)]
+pub(super) struct ReadByCalls {
+    pages: Pages,
+    meta: Meta,
+}
+
+impl ReadByCalls {
+    pub(super) fn open(file: &Path) -> Result<ReadByCalls> {
+        let pages = Pages::open(file)?;
+        Ok(ReadByCalls { meta: pages.newest_meta()?, pages })
+    }
+
+    /// The value of `key` as it is stored.
+    fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut found = None;
+        let only: KeyRange<'_> = (Bound::Included(key), Bound::Included(key));
+        self.pages.scan(&self.meta, only, &mut |_, stored| {
+            found = Some(stored.to_vec());
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+}
+
+impl BaseRead for ReadByCalls {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        check_key(key)?;
+        self.stored(key)?.map(|stored| Ok(unseal(key, &stored, self.pages.path())?.to_vec())).transpose()
+    }
+
+    fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
+        let range = prefix_range(prefix);
+        self.pages
+            .scan(&self.meta, slices(&range), &mut |key, stored| visit(key, unseal(key, stored, self.pages.path())?))
+    }
+
+    fn commit_id(&self) -> Result<CommitId> {
+        let stored = self.stored(LAST_COMMIT_KEY)?;
+        Ok(CommitId(number(LAST_COMMIT_KEY, stored.as_deref(), self.pages.path())?.map_or(0, u64::from_le_bytes)))
+    }
+}

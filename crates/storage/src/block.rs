@@ -13,8 +13,9 @@ use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::UInt64Type;
 use parking_lot::Mutex;
 use roaring::RoaringBitmap;
-use rowmill_base::{BlockId, ColumnId, CommitId, Error, Result, RowNumber, SqlType};
+use rowmill_base::{BlockId, Cancel, ColumnId, CommitId, Error, Result, RowNumber, Scratch, SqlType};
 
+use crate::block_owner::BlockOwner;
 use crate::chunk::{Chunk, ChunkBytes, ChunkHead};
 use crate::column_file::ColumnFile;
 use crate::extent::Extent;
@@ -54,7 +55,12 @@ impl FreedExtents {
         self.0.lock().push((removed_by, Arc::clone(file), extent));
     }
 
-    /// Extents that wait.
+    /// The extents that wait, and their files.
+    pub fn waiting(&self) -> Vec<(Arc<ColumnFile>, Extent)> {
+        self.0.lock().iter().map(|(_, file, extent)| (Arc::clone(file), *extent)).collect()
+    }
+
+    /// How many wait.
     pub fn len(&self) -> usize {
         self.0.lock().len()
     }
@@ -241,7 +247,7 @@ impl Block {
     pub fn chunk(&self, table: &TableDef, index: usize) -> Result<Option<Chunk>> {
         let column = &table.columns[index];
         let Some(stored) = self.stored(column.id) else { return Ok(None) };
-        self.open_verified(stored, &column.kind)
+        self.open_verified(table, stored, &column.kind)
             .map(Some)
             .map_err(|error| self.locate(error, table, &column.name, stored))
     }
@@ -250,27 +256,40 @@ impl Block {
     pub fn chunk_head(&self, table: &TableDef, index: usize) -> Result<Option<Chunk>> {
         let column = &table.columns[index];
         let Some(stored) = self.stored(column.id) else { return Ok(None) };
-        self.open(stored, &column.kind).map(Some).map_err(|error| self.locate(error, table, &column.name, stored))
+        self.open(table, stored, &column.kind)
+            .map(Some)
+            .map_err(|error| self.locate(error, table, &column.name, stored))
     }
 
     /// The head of the chunk of row numbers, if they are not consecutive.
     pub fn row_numbers_head(&self, table: &TableDef) -> Result<Option<Chunk>> {
         let Some(stored) = self.stored(ROW_NUMBERS) else { return Ok(None) };
-        let head = self.open(stored, &SqlType::UInt64).map(Some);
+        let head = self.open(table, stored, &SqlType::UInt64).map(Some);
         head.map_err(|error| self.locate(error, table, ROW_NUMBERS_NAME, stored))
     }
 
-    fn open(&self, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
+    fn open(&self, table: &TableDef, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
         let mapping = stored.file.mapping(stored.extent)?;
         let bytes = ChunkBytes::mapped(mapping, stored.extent.offset, stored.extent.len as usize);
         let memory = stored.file.memory().scratch("reading a block");
         let head = match stored.head.get() {
             Some(head) => head.clone(),
             None => {
-                let head = ChunkHead::read(&bytes)?;
+                let head = self.read_head(table, stored, &bytes)?;
                 stored.head.get_or_init(|| head).clone()
             }
         };
+        self.with_head(bytes, head, kind, memory)
+    }
+
+    /// The head, if it is that of this block's chunk.
+    fn read_head(&self, table: &TableDef, stored: &StoredChunk, bytes: &ChunkBytes) -> Result<ChunkHead> {
+        let head = ChunkHead::read(bytes)?;
+        BlockOwner { table: table.id, block: self.id }.check(stored.column, &head)?;
+        Ok(head)
+    }
+
+    fn with_head(&self, bytes: ChunkBytes, head: ChunkHead, kind: &SqlType, memory: Scratch) -> Result<Chunk> {
         let chunk = Chunk::with_head(bytes, head, kind)?.with_memory(memory);
         match chunk.rows() == self.rows {
             true => Ok(chunk),
@@ -278,8 +297,8 @@ impl Block {
         }
     }
 
-    fn open_verified(&self, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
-        let chunk = self.open(stored, kind)?;
+    fn open_verified(&self, table: &TableDef, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
+        let chunk = self.open(table, stored, kind)?;
         if stored.verified.load(Ordering::Relaxed) {
             // It may have gone since.
             chunk.look_for()?;
@@ -289,6 +308,44 @@ impl Block {
             stored.verified.store(true, Ordering::Relaxed);
         }
         Ok(chunk)
+    }
+
+    /// Reads the chunk of `table`'s column at `index` by calls and decodes all of it; how many bytes that were. 0 if the block
+    /// is older than the column.
+    pub fn check_chunk(&self, table: &TableDef, index: usize, cancel: &Cancel) -> Result<u64> {
+        let column = &table.columns[index];
+        let Some(stored) = self.stored(column.id) else { return Ok(0) };
+        let checked = self.open_by_calls(table, stored, &column.kind).and_then(|chunk| chunk.check(cancel));
+        checked.map_err(|error| self.locate(error, table, &column.name, stored))?;
+        Ok(stored.extent.len)
+    }
+
+    /// As [`Block::check_chunk`], of the row numbers where they have gaps: they ascend from the first row to the last.
+    pub fn check_row_numbers(&self, table: &TableDef, cancel: &Cancel) -> Result<u64> {
+        let Some(stored) = self.stored(ROW_NUMBERS) else { return Ok(0) };
+        let check = || {
+            let chunk = self.open_by_calls(table, stored, &SqlType::UInt64)?;
+            chunk.check(cancel)?;
+            let distances = chunk.read(0..self.rows)?;
+            let distances = distances.as_primitive::<UInt64Type>().values();
+            let (first, last) = (distances.first().copied(), distances.last().copied());
+            let all = self.end_row.0 - self.first_row.0;
+            match distances.is_sorted_by(|one, next| one < next) && first == Some(0) && last == Some(all - 1) {
+                true => Ok(()),
+                false => Err(Error::corrupt(format!("row numbers that do not ascend from 0 to {}", all - 1))),
+            }
+        };
+        check().map_err(|error: Error| self.locate(error, table, ROW_NUMBERS_NAME, stored))?;
+        Ok(stored.extent.len)
+    }
+
+    /// The chunk in a copy of its bytes, with nothing taken from what is known of it.
+    fn open_by_calls(&self, table: &TableDef, stored: &StoredChunk, kind: &SqlType) -> Result<Chunk> {
+        let mut memory = stored.file.memory().scratch("checking a block");
+        memory.grow(stored.extent.len)?;
+        let bytes = ChunkBytes::memory(stored.file.read(stored.extent)?);
+        let head = self.read_head(table, stored, &bytes)?;
+        self.with_head(bytes, head, kind, memory)
     }
 
     fn locate(&self, error: Error, table: &TableDef, column: &str, stored: &StoredChunk) -> Error {
@@ -309,7 +366,7 @@ impl Block {
     pub fn row_numbers(&self, table: &TableDef) -> Result<RowNumbers> {
         let Some(stored) = self.stored(ROW_NUMBERS) else { return Ok(RowNumbers::Dense(self.first_row)) };
         let distances: Result<ArrayRef> =
-            self.open_verified(stored, &SqlType::UInt64).and_then(|chunk| chunk.read(0..self.rows));
+            self.open_verified(table, stored, &SqlType::UInt64).and_then(|chunk| chunk.read(0..self.rows));
         let distances = distances.map_err(|error| self.locate(error, table, ROW_NUMBERS_NAME, stored))?;
         let first = self.first_row.0;
         Ok(RowNumbers::Listed(

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use rowmill_base::{Cancel, ColumnId, Error, Result, SqlType};
 
 use crate::block::{FreedExtents, StoredChunk};
+use crate::block_owner::BlockOwner;
 use crate::chunk;
 use crate::column_file::ColumnFile;
 use crate::open_run::value_bytes;
@@ -40,6 +41,9 @@ pub struct ColumnTarget {
     pub file: Arc<ColumnFile>,
 }
 
+/// Sees every column before it is encoded.
+type Check<'a> = dyn Fn(usize, &ArrayRef) -> Result<()> + Sync + 'a;
+
 /// Writes the columns of `source`, column `i` to `targets[i]`, with `threads` workers. The chunks are private: dropping
 /// them, as a failure here does, frees their extents. `check` sees every column before it is encoded.
 pub fn write_block(
@@ -48,7 +52,32 @@ pub fn write_block(
     freed: &Arc<FreedExtents>,
     threads: usize,
     cancel: &Cancel,
-    check: &(dyn Fn(usize, &ArrayRef) -> Result<()> + Sync),
+    check: &Check<'_>,
+) -> Result<Vec<StoredChunk>> {
+    write(None, source, targets, freed, threads, cancel, check)
+}
+
+/// The same for a block that a database names: its chunks say whose they are.
+pub fn write_owned_block(
+    owner: BlockOwner,
+    source: &dyn BlockSource,
+    targets: &[ColumnTarget],
+    freed: &Arc<FreedExtents>,
+    threads: usize,
+    cancel: &Cancel,
+    check: &Check<'_>,
+) -> Result<Vec<StoredChunk>> {
+    write(Some(owner), source, targets, freed, threads, cancel, check)
+}
+
+fn write(
+    owner: Option<BlockOwner>,
+    source: &dyn BlockSource,
+    targets: &[ColumnTarget],
+    freed: &Arc<FreedExtents>,
+    threads: usize,
+    cancel: &Cancel,
+    check: &Check<'_>,
 ) -> Result<Vec<StoredChunk>> {
     let rows = source.rows();
     assert!((1..=ROWS_PER_BLOCK_MAX).contains(&rows), "a block has 1 to {ROWS_PER_BLOCK_MAX} rows, not {rows}");
@@ -64,8 +93,11 @@ pub fn write_block(
         check(index, &values)?;
         let mut memory = target.file.memory().scratch("writing a block");
         memory.grow(ENCODING_FACTOR * value_bytes(&values))?;
-        let bytes = chunk::encode(&values, &target.kind)?;
+        let mut bytes = chunk::encode(&values, &target.kind)?;
         drop(values);
+        if let Some(owner) = owner {
+            owner.sign(target.id, &mut bytes);
+        }
         memory.clear();
         memory.grow(bytes.len() as u64)?;
         let extent = target.file.write(bytes)?;

@@ -127,6 +127,30 @@ impl ColumnFile {
         }
     }
 
+    /// The bytes of `extent`, read by calls: an error where touching a mapping would be a signal. The caller has counted them.
+    pub fn read(&self, extent: Extent) -> Result<Vec<u8>> {
+        let len = self.disk.len(&self.path)?.unwrap_or(0);
+        if extent.end() > len {
+            let file = self.disk.describe(&self.path);
+            let Extent { offset, len: bytes } = extent;
+            let message = format!("{file}: {bytes} bytes at offset {offset} are named, but the file ends at {len}");
+            return Err(Error::corrupt(message));
+        }
+        let mut bytes = vec![0; extent.len as usize];
+        self.disk.open(&self.path, OpenMode::Read)?.read_exact_at(&mut bytes, extent.offset)?;
+        Ok(bytes)
+    }
+
+    /// The length of the file, 0 where there is none yet.
+    pub fn file_bytes(&self) -> Result<u64> {
+        Ok(self.disk.len(&self.path)?.unwrap_or(0))
+    }
+
+    /// Whether no part of `extent` would be given to the next writer.
+    pub fn is_taken(&self, extent: Extent) -> bool {
+        self.space.lock().extents.is_taken(extent)
+    }
+
     /// The mapping, long enough for `extent`.
     pub fn mapping(&self, extent: Extent) -> Result<Arc<Mapping>> {
         if let Some(mapping) = self.mapping.read().as_ref().filter(|mapping| mapping.capacity() >= extent.end()) {

@@ -73,6 +73,12 @@ impl ExtentAllocator {
         self.free.iter().map(|(&offset, &len)| Extent { offset, len })
     }
 
+    /// Whether no part of `extent` is free.
+    pub fn is_taken(&self, extent: Extent) -> bool {
+        let before = self.free.range(..extent.end()).next_back();
+        extent.end() <= self.end && before.is_none_or(|(offset, len)| offset + len <= extent.offset)
+    }
+
     /// Takes `bytes`, rounded up to whole pages.
     pub fn allocate(&mut self, bytes: u64) -> Extent {
         let len = whole_pages(bytes.max(1));
@@ -154,6 +160,8 @@ mod tests {
         let allocator = ExtentAllocator::new(vec![page(4, 1), page(1, 2)]).expect("no overlap");
         assert_eq!(allocator.gaps().collect::<Vec<_>>(), [page(0, 1), page(3, 1)]);
         assert_eq!(allocator.end(), 5 * PAGE_BYTES);
+        assert!([page(1, 2), page(1, 1), page(4, 1)].into_iter().all(|extent| allocator.is_taken(extent)));
+        assert!(![page(0, 2), page(2, 2), page(3, 2), page(4, 2)].into_iter().any(|extent| allocator.is_taken(extent)));
         assert!(ExtentAllocator::new(vec![page(4, 1), page(3, 2)]).is_err());
     }
 

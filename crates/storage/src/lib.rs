@@ -5,6 +5,7 @@
 //! [`rowmill_io::Disk`].
 
 mod block;
+mod block_owner;
 mod block_writer;
 pub mod chunk;
 mod column_file;
@@ -19,7 +20,8 @@ mod source;
 pub mod strings;
 
 pub use block::{Block, FreedExtents, ROW_NUMBERS, ROW_NUMBERS_NAME, RowNumbers, StoredChunk};
-pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_block};
+pub use block_owner::BlockOwner;
+pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_block, write_owned_block};
 pub use column_file::ColumnFile;
 pub use extent::{Extent, ExtentAllocator, PAGE_BYTES, whole_pages};
 pub use floats::canonical_floats;

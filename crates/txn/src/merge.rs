@@ -11,7 +11,9 @@ use arrow::array::{Array, ArrayRef, UInt64Array};
 use arrow::compute::concat;
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result, RowNumber, SqlType, TableId};
-use rowmill_storage::{Block, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, repeat_missing, write_block};
+use rowmill_storage::{
+    Block, BlockOwner, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, repeat_missing, write_owned_block,
+};
 
 use crate::bell::Background;
 use crate::change::{Change, TableChange};
@@ -105,8 +107,9 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
     }
     let rows = numbers.len();
     let source = Merged { def, parts: &parts, distances: numbers.iter().map(|row| row - first).collect() };
-    let chunks = write_block(&source, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
-    let merged = Block::new(engine.ids().block(), RowNumber(first)..RowNumber(last + 1), rows, chunks, None);
+    let owner = BlockOwner { table: def.id, block: engine.ids().block() };
+    let chunks = write_owned_block(owner, &source, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
+    let merged = Block::new(owner.block, RowNumber(first)..RowNumber(last + 1), rows, chunks, None);
     sync_blocks(engine, [Arc::new(merged.clone())].iter())?;
 
     let committing = engine.lock_commit();

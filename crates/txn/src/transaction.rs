@@ -15,7 +15,8 @@ use rowmill_base::{
     ViewId,
 };
 use rowmill_storage::{
-    Block, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource, value_bytes, write_block,
+    Block, BlockOwner, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource, value_bytes,
+    write_owned_block,
 };
 
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
@@ -463,9 +464,10 @@ impl Transaction {
             false => Ok(()),
         };
         let threads = self.engine.threads();
-        let chunks = write_block(source, &targets, self.engine.freed(), threads, &self.cancel, &check)?;
+        let owner = BlockOwner { table: def.id, block: self.engine.ids().block() };
+        let chunks = write_owned_block(owner, source, &targets, self.engine.freed(), threads, &self.cancel, &check)?;
         let numbers = first_row..RowNumber(first_row.0 + source.rows() as u64);
-        Ok(Block::new(self.engine.ids().block(), numbers, source.rows(), chunks, None))
+        Ok(Block::new(owner.block, numbers, source.rows(), chunks, None))
     }
 
     /// Seals what is pending as a block of its own if that is worth it: more rows than the setting `small_block_rows`.

@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Decimal128Type, IntervalMonthDayNano, IntervalM
 use proptest::prelude::*;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
-use rowmill_base::{ErrorKind, TimeUnit};
+use rowmill_base::{Cancel, ErrorKind, TimeUnit};
 use rowmill_io::{Disk, MemoryDisk, OpenMode};
 
 use super::head::{FIXED_BYTES, PIECE_BYTES};
@@ -238,6 +238,7 @@ fn check_column(column: &ArrayRef, others: &ArrayRef, kind: &SqlType) {
         check_rows(&chunk, column, &name);
         check_values(&chunk, &bytes, column, &name);
         check_zone(&chunk, column, &name);
+        open(bytes.clone(), kind).unwrap().check(&Cancel::new()).unwrap_or_else(|error| panic!("{name}: {error}"));
         check_sets(&open(bytes, kind).unwrap(), column, others, &name);
     }
 }

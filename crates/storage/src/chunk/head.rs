@@ -9,8 +9,9 @@
 //!  12  NULL rows                    4      67  bytes of the least value      1
 //!  16  distinct values, or 2^32-1   4      68  bytes of the greatest value   1
 //!  20  the common code              4      69  decimal digits                1
-//!  24  base                        16      70  zero                          6
-//!  40  factor                       8      76  CRC-32 of bytes 0 to 75       4
+//!  24  base                        16      70  zero                          2
+//!  40  factor                       8      72  whose chunk it is             4
+//!                                          76  CRC-32 of bytes 0 to 75       4
 //!  80  rest: least value, greatest value, zeros to a multiple of 8; per section its kind (1), zero (3), number of
 //!      values (4), offset in the chunk (8), bytes (8); per 64 KiB of what is behind the head a CRC-32 (4); zeros to a
 //!      multiple of 8
@@ -38,8 +39,11 @@ const ENTRY_BYTES: usize = 24;
 /// Bytes under one checksum.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 
-const _: () = assert!(FIXED_BYTES == 4 + 2 + 1 + 1 + 4 * 4 + 16 + 8 + 8 + 4 + 4 + 2 + 1 + 2 + 1 + 6 + 4);
+const _: () = assert!(FIXED_BYTES == 4 + 2 + 1 + 1 + 4 * 4 + 16 + 8 + 8 + 4 + 4 + 2 + 1 + 2 + 1 + 2 + 4 + 4);
 const _: () = assert!(ENTRY_BYTES == 1 + 3 + 4 + 8 + 8);
+
+/// Where the head has the mark of its owner.
+const OWNER_AT: usize = 72;
 
 const DISTINCT_UNKNOWN: u32 = u32::MAX;
 const ZONE: u8 = 1;
@@ -165,6 +169,8 @@ pub(super) struct Head {
     pub(super) sections: Vec<Section>,
     /// What the pieces' checksums cover.
     pub(super) body: Range<usize>,
+    /// The mark of whom the chunk belongs to; 0 if it does not say.
+    pub(super) owner: u32,
     /// Where they are.
     checksums: Range<usize>,
 }
@@ -244,8 +250,19 @@ fn write_fixed(head: &mut [u8], facts: &Facts, body_bytes: usize, sections: usiz
         fixed[68] = zone.max.as_ref().map_or(0, |bound| bound.bytes.len() as u8);
     }
     fixed[69] = facts.digits;
+    seal(fixed);
+}
+
+fn seal(fixed: &mut [u8]) {
     let checksum = crc32fast::hash(&fixed[..FIXED_BYTES - 4]);
     checksum.write(&mut fixed[FIXED_BYTES - 4..]);
+}
+
+/// Writes the mark of its owner into a whole chunk.
+pub(crate) fn set_owner(chunk: &mut [u8], owner: u32) {
+    let fixed = &mut chunk[..FIXED_BYTES];
+    owner.write(&mut fixed[OWNER_AT..]);
+    seal(fixed);
 }
 
 fn damaged(at: usize, what: &str) -> Error {
@@ -303,7 +320,7 @@ impl Head {
         if checksums.end > body.start {
             return Err(damaged(FIXED_BYTES, "the head is shorter than its checksums"));
         }
-        Ok(Head { facts, sections, body, checksums })
+        Ok(Head { facts, sections, body, owner: u32::read(&fixed[OWNER_AT..]), checksums })
     }
 
     /// Compares every byte behind the head with its checksum, and the padding behind the chunk with zero.

@@ -18,6 +18,7 @@
 
 mod borders;
 mod bytes;
+mod check;
 mod choice;
 mod code_set;
 mod codes;
@@ -49,6 +50,7 @@ use rowmill_base::{Error, Result, SqlType};
 pub use bytes::ChunkBytes;
 pub use code_set::CodeSet;
 pub use filter::Verdict;
+pub(crate) use head::set_owner;
 pub use open::{Chunk, ChunkHead};
 pub use read_meter::ReadMeter;
 pub use text::StringTest;

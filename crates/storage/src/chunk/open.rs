@@ -72,6 +72,11 @@ impl ChunkHead {
     pub fn read(bytes: &ChunkBytes) -> Result<ChunkHead> {
         Head::parse(bytes).map(|head| ChunkHead(Arc::new(head)))
     }
+
+    /// The mark of whom the chunk belongs to; 0 if it does not say.
+    pub(crate) fn owner(&self) -> u32 {
+        self.0.owner
+    }
 }
 
 impl Chunk {

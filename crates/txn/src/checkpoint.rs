@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rowmill_base::{Cancel, CommitId, ErrorKind, Result, TableId};
 use rowmill_storage::{Block, OpenRun};
 
@@ -55,6 +55,11 @@ impl Stored {
             space_waits: AtomicBool::new(false),
             times: Mutex::default(),
         }
+    }
+
+    /// The state that the base has, and goes on having as long as this is held.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, Arc<Snapshot>> {
+        self.state.lock()
     }
 
     /// The last commit that the base has.

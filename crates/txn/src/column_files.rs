@@ -124,6 +124,41 @@ impl ColumnFiles {
         !self.unnamed.lock().is_empty()
     }
 
+    /// What lies in the folders of the tables and is no file of ours: neither named, nor used, nor waiting to be removed.
+    pub(crate) fn strays(&self, is_named: impl Fn(Unnamed) -> bool) -> Result<Vec<String>> {
+        let mut strays = Vec::new();
+        for name in self.disk.list(TABLES)? {
+            let Some(table) = name.parse().ok().map(TableId).filter(|table| table.to_string() == name) else {
+                strays.push(format!("{TABLES}/{name}"));
+                continue;
+            };
+            let folder = table_folder(table);
+            // In this order: what is on disk and neither here nor there has become neither.
+            let names = self.disk.list(&folder)?;
+            if !is_named(Unnamed::Folder(table)) && !self.knows(Unnamed::Folder(table)) {
+                strays.push(folder);
+                continue;
+            }
+            let is_stray = |name: &String| match column_of(name) {
+                // It stays with its table.
+                Some(ROW_NUMBERS) => false,
+                Some(column) => {
+                    let file = Unnamed::File(table, column);
+                    !is_named(file) && !self.knows(file) && !self.unnamed.lock().contains_key(&Unnamed::Folder(table))
+                }
+                None => true,
+            };
+            strays.extend(names.into_iter().filter(is_stray).map(|name| format!("{folder}/{name}")));
+        }
+        Ok(strays)
+    }
+
+    /// Whether somebody uses it, or it waits to be removed.
+    fn knows(&self, what: Unnamed) -> bool {
+        self.files.lock().keys().any(|(table, column)| what.holds(*table, *column))
+            || self.unnamed.lock().contains_key(&what)
+    }
+
     /// Removes what is unnamed since a commit that `may_free` allows, and keeps what this process still reads. What is named again stays: ids
     /// that no commit has are given once more after a crash.
     pub(crate) fn remove_unnamed(

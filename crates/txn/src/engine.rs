@@ -297,6 +297,18 @@ impl Core {
         &self.freed
     }
 
+    pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    pub(crate) fn files(&self) -> &ColumnFiles {
+        &self.files
+    }
+
+    pub(crate) fn try_lock_commit(&self) -> Option<MutexGuard<'_, ()>> {
+        self.committing.try_lock()
+    }
+
     pub(crate) fn lock_commit(&self) -> MutexGuard<'_, ()> {
         self.committing.lock()
     }
@@ -345,13 +357,7 @@ impl Core {
         let may_free = |removed_by| [oldest, stored].into_iter().flatten().all(|needed| removed_by <= needed);
         self.freed.reap(may_free)?;
         let latest = self.latest();
-        let is_named = |what| match what {
-            Unnamed::Folder(table) => latest.catalog.table_by_id(table).is_some(),
-            Unnamed::File(table, column) => {
-                latest.catalog.table_by_id(table).is_some_and(|table| table.column_by_id(column).is_some())
-            }
-        };
-        self.files.remove_unnamed(may_free, is_named)
+        self.files.remove_unnamed(may_free, |what| latest.names(what))
     }
 
     pub(crate) fn sync_directories<'a>(&self, paths: impl Iterator<Item = &'a str>) -> Result<()> {

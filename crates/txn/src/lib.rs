@@ -9,6 +9,7 @@ pub mod base;
 mod bell;
 mod catalog;
 mod change;
+mod check;
 mod checkpoint;
 mod codec;
 mod column_files;
@@ -26,6 +27,7 @@ mod status;
 mod transaction;
 
 pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
+pub use check::Checked;
 pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
 pub use rowmill_storage::{Block, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource};

@@ -25,8 +25,10 @@ mod spares;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Error, ErrorKind, Result};
@@ -36,6 +38,10 @@ use self::reader::{Reader, ends_too_early};
 use self::record::PAYLOAD_BYTES_MAX;
 use self::segment::{FOLDER, Segment, SegmentBytes, slot_of};
 use self::spares::Spares;
+
+/// Looks at the file that others read, since it may be written meanwhile, and the time between them.
+const PUBLISHED_LOOKS: usize = 50;
+const PUBLISHED_PAUSE: Duration = Duration::from_millis(1);
 
 /// A place in the stream, in bytes from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,18 +168,33 @@ impl Log {
         from: Position,
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<Option<Position>> {
-        let mut end = from;
         // Who reads it while it is written may see half of it, and tries again with the next statement.
-        let Some(synced) = published::read(disk)?.filter(|synced| *synced > from) else { return Ok(Some(end)) };
+        let Some(synced) = published::read(disk)?.filter(|synced| *synced > from) else { return Ok(Some(from)) };
+        let end = Log::read(disk, options, from..synced, each)?;
+        Ok((end >= synced).then_some(end))
+    }
+
+    /// Gives `each` the payloads of the records of a stretch that begins and ends with one, and says how far there are whole
+    /// ones: less than its end if something is missing.
+    pub fn read(
+        disk: &dyn Disk,
+        options: LogOptions,
+        stretch: Range<Position>,
+        each: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Position> {
+        let mut end = stretch.start;
+        if end >= stretch.end {
+            return Ok(end);
+        }
         let segment_bytes = SegmentBytes(options.segment_bytes);
         let segments = segments(disk, &slots(disk)?, segment_bytes)?;
         let mut reader = Reader::new(&segments, segment_bytes);
-        while end < synced {
-            let Some((head, payload)) = reader.record(end)? else { return Ok(None) };
+        while end < stretch.end {
+            let Some((head, payload)) = reader.record(end)? else { break };
             each(payload)?;
             end.0 += head.record_bytes() as u64;
         }
-        Ok(Some(end))
+        Ok(end)
     }
 
     /// Starts a log at `replayed.next`, from where it is to be replayed from now on: the caller has that on disk. Nothing of the old
@@ -336,6 +357,48 @@ impl Log {
         self.writing.lock().failure.get_or_insert_with(|| refused(error));
     }
 
+    /// How it is kept.
+    pub fn options(&self) -> LogOptions {
+        LogOptions { segment_bytes: self.segment_bytes.0 }
+    }
+
+    /// Compares the file for others with what is known: it has what is on disk for certain, and nothing that is not there.
+    pub fn check_published(&self) -> Result<()> {
+        // What the file has from a time before is not beyond this log's beginning.
+        let known = self.published.get().map(|_| self.synced());
+        let mut found = published::read(&*self.disk)?;
+        for _ in 0..PUBLISHED_LOOKS {
+            if found.is_some() || known.is_none() {
+                break;
+            }
+            // It may be written this moment.
+            std::thread::sleep(PUBLISHED_PAUSE);
+            found = published::read(&*self.disk)?;
+        }
+        match (known, found) {
+            (Some(known), None) => Err(Error::corrupt(format!(
+                "the log is on disk up to {}, and the file that has that is damaged",
+                known.0
+            ))),
+            (Some(known), Some(found)) if found < known => {
+                let message = format!("the log is on disk up to {}, and {} is what the file says", known.0, found.0);
+                Err(Error::corrupt(message))
+            }
+            (_, Some(found)) if found > self.end() => {
+                let end = self.end().0;
+                Err(Error::corrupt(format!("the log ends at {end}, and a file says that {} is on disk", found.0)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Names in the log's folder that are none of its own.
+    pub fn strays(disk: &dyn Disk) -> Result<Vec<String>> {
+        let names = disk.list(FOLDER)?.into_iter();
+        let names = names.filter(|name| slot_of(name).is_none() && *name != published::NAME);
+        Ok(names.map(|name| format!("{FOLDER}/{name}")).collect())
+    }
+
     /// What it has done since it was started.
     pub fn work(&self) -> LogWork {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -400,9 +463,10 @@ mod published {
     use super::{Disk, DiskFile, FOLDER, OpenMode, Position, Result};
 
     pub(super) const BYTES: usize = 12;
+    pub(super) const NAME: &str = "synced";
 
     fn path() -> String {
-        format!("{FOLDER}/synced")
+        format!("{FOLDER}/{NAME}")
     }
 
     pub(super) fn open(disk: &dyn Disk) -> Result<Box<dyn DiskFile>> {

@@ -12,11 +12,12 @@ use rowmill_base::{CommitId, RowNumber, TableId};
 use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 
 use crate::base::BaseRead;
+use crate::catalog::Catalog;
+use crate::column_files::Unnamed;
 use crate::log::Position;
 
 /// The tables of a snapshot.
 pub(crate) type Tables = HashMap<TableId, Arc<TableSnapshot>>;
-use crate::catalog::Catalog;
 
 /// The rows and the definition of one table in one snapshot.
 #[derive(Clone, Debug)]
@@ -87,6 +88,16 @@ impl Snapshot {
     /// The same state, kept readable by `pin`.
     pub(crate) fn pinned(&self, pin: Pin) -> Self {
         Snapshot { pin: Some(Arc::new(pin)), ..self.clone() }
+    }
+
+    /// Whether a definition names the folder or file.
+    pub(crate) fn names(&self, what: Unnamed) -> bool {
+        match what {
+            Unnamed::Folder(table) => self.catalog.table_by_id(table).is_some(),
+            Unnamed::File(table, column) => {
+                self.catalog.table_by_id(table).is_some_and(|table| table.column_by_id(column).is_some())
+            }
+        }
     }
 
     /// The last commit that the snapshot sees.

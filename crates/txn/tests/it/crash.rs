@@ -252,7 +252,7 @@ fn truncate(transaction: &mut Transaction, content: &mut Content, name: &str) ->
 }
 
 /// Waits for the background merge to come to rest.
-fn wait_for_merge(engine: &Engine) {
+pub(crate) fn wait_for_merge(engine: &Engine) {
     let commit = || engine.snapshot().expect("a snapshot").commit();
     let (mut last, mut since) = (commit(), Instant::now());
     while since.elapsed() < Duration::from_millis(400) {

@@ -1,6 +1,7 @@
 //! Transactions from the outside: a model test over directory and memory, snapshots, conflicts, space, memory, other
 //! processes, power cuts.
 
+mod check;
 mod conflicts;
 mod crash;
 mod durability;

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use rowmill_base::TableId;
+use rowmill_base::{Cancel, TableId};
 use rowmill_txn::{Engine, OpenOptions, Snapshot};
 
 use crate::support::{TestRow, settings, values};
@@ -53,6 +53,11 @@ impl Reader {
     /// The digest of a table now.
     pub(crate) fn now(&mut self, table: TableId) -> String {
         self.order(&format!("now {table}"))
+    }
+
+    /// What a check finds wrong.
+    pub(crate) fn check(&mut self) -> String {
+        self.order("check")
     }
 
     /// Lets go of the snapshot of that name.
@@ -129,6 +134,12 @@ fn another_process() {
             ["release", name] => {
                 held.remove(name);
                 answer("released");
+            }
+            ["check"] => {
+                let checked = engine.as_ref().expect("open").check(&Cancel::new()).expect("a check");
+                let problems =
+                    checked.into_iter().filter_map(|found| Some(format!("{}: {}", found.object, found.problem?)));
+                answer(&problems.collect::<Vec<_>>().join("; "));
             }
             ["now", id] => answer(&digest_of(&now(), table(id))),
             ["reopen"] => {

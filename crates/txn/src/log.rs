@@ -168,8 +168,7 @@ impl Log {
         from: Position,
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<Option<Position>> {
-        // Who reads it while it is written may see half of it, and tries again with the next statement.
-        let Some(synced) = published::read(disk)?.filter(|synced| *synced > from) else { return Ok(Some(from)) };
+        let Some(synced) = published(disk)?.filter(|synced| *synced > from) else { return Ok(Some(from)) };
         let end = Log::read(disk, options, from..synced, each)?;
         Ok((end >= synced).then_some(end))
     }
@@ -201,6 +200,13 @@ impl Log {
     /// one is needed any more; its files are written over, the first of them by the first record.
     pub fn start(disk: &Arc<dyn Disk>, options: LogOptions, replayed: Replayed) -> Result<Log> {
         let segment_bytes = SegmentBytes(options.segment_bytes);
+        if !replayed.slots.is_empty() && published::read(&**disk)?.is_none() {
+            // A power cut can leave half of it, and nobody would follow. All that there was to be read was read without it.
+            let file = published::open(&**disk)?;
+            published::write(&*file, replayed.next)?;
+            file.sync()?;
+            disk.sync_dir(FOLDER)?;
+        }
         Ok(Log {
             disk: Arc::clone(disk),
             segment_bytes,
@@ -434,6 +440,24 @@ impl Log {
     }
 }
 
+/// Up to where the stream is on disk, as the writing process says; `None` before there is a log. `Corrupt` if it says nothing any
+/// more: who took that for no log would answer without what the log has.
+fn published(disk: &dyn Disk) -> Result<Option<Position>> {
+    for look in 0..PUBLISHED_LOOKS {
+        if look > 0 {
+            // It may be written this moment.
+            std::thread::sleep(PUBLISHED_PAUSE);
+        }
+        let found = published::read(disk)?;
+        // The first segment is made behind it.
+        if found.is_some() || slots(disk)?.is_empty() {
+            return Ok(found);
+        }
+    }
+    let message = format!("{}: it does not say up to where the log is on disk", disk.describe(&published::path()));
+    Err(Error::corrupt(message).hint("opening the directory for writing reads the log without it and makes it anew"))
+}
+
 /// The numbers of the files that there are.
 fn slots(disk: &dyn Disk) -> Result<Vec<u32>> {
     Ok(disk.list(FOLDER)?.iter().filter_map(|name| slot_of(name)).collect())
@@ -465,7 +489,7 @@ mod published {
     pub(super) const BYTES: usize = 12;
     pub(super) const NAME: &str = "synced";
 
-    fn path() -> String {
+    pub(super) fn path() -> String {
         format!("{FOLDER}/{NAME}")
     }
 

@@ -4,6 +4,7 @@
 mod check;
 mod conflicts;
 mod crash;
+mod damage;
 mod durability;
 mod followers;
 mod killed;

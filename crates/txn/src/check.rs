@@ -17,6 +17,7 @@ mod table;
 use std::ops::Range;
 use std::sync::Arc;
 
+use parking_lot::MutexGuard;
 use rowmill_base::{Cancel, Durability, Error, ErrorKind, Result};
 use rowmill_storage::FreedExtents;
 
@@ -105,11 +106,13 @@ impl Core {
     pub fn check(&self, cancel: &Cancel) -> Result<Vec<Checked>> {
         let files = ColumnFiles::new(Arc::clone(self.disk()), self.broker().clone());
         let mut check = Check { engine: self, cancel, files, freed: Arc::default(), checked: Vec::new() };
+        // No checkpoint is made meanwhile: the base stays as it is, and the log has what is behind it.
+        let stored = (!self.is_read_only()).then(|| self.stored().hold());
         let is_base_whole = check.base()?;
-        match self.is_read_only() {
-            false => check.written(is_base_whole)?,
-            true if is_base_whole => check.followed()?,
-            true => {
+        match stored {
+            Some(stored) => check.written(stored, is_base_whole)?,
+            None if is_base_whole => check.followed()?,
+            None => {
                 let mut rest = Finding::new("log, tables and space");
                 rest.problem("not looked at: only what the base says is known of them, and it is damaged");
                 check.finish(rest);
@@ -172,10 +175,8 @@ impl Check<'_> {
     }
 
     /// The rest, in the process that writes.
-    fn written(&mut self, is_base_whole: bool) -> Result<()> {
+    fn written(&mut self, held: MutexGuard<'_, Arc<Snapshot>>, is_base_whole: bool) -> Result<()> {
         let engine = self.engine;
-        // No checkpoint is made meanwhile: the base stays as it is, and the log has what is behind it.
-        let held = engine.stored().hold();
         let (stored, latest) = (Arc::clone(&held), engine.latest());
         let mut log = Finding::new("log");
         let mut state = Arc::clone(&stored);

@@ -198,9 +198,11 @@ impl Chunk {
         Ok(())
     }
 
-    /// Looks for the first of the bytes on the disk, with an error where reading them would be a signal.
+    /// Looks for the last of the bytes on the disk, with an error where reading them would be a signal: of a file that was cut
+    /// it is the last that goes first.
     pub fn look_for(&self) -> Result<()> {
-        self.bytes.fetch(0..1).map(|_| ())
+        let len = self.bytes.len();
+        self.bytes.fetch(len.saturating_sub(1)..len).map(|_| ())
     }
 
     /// Skips the checksums, for a caller that knows that these bytes were verified before.

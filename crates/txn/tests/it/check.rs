@@ -239,6 +239,21 @@ fn what_is_damaged_under_an_open_database_is_told_by_name_and_raises_no_signal()
 }
 
 #[test]
+fn a_chunk_that_was_cut_after_it_was_read_is_an_error() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = open(folder.path(), 2_000);
+    let table = create(&engine, "T");
+    add(&engine, table, 0, 2_000);
+    let snapshot = engine.snapshot().expect("a snapshot");
+    read(&snapshot, table).expect("read");
+    let text = OpenOptions::new().write(true).open(column_path(folder.path(), table, 1)).expect("the file");
+    assert!(text.metadata().expect("its length").len() > 2 * 4_096);
+    text.set_len(4_096).expect("cut");
+    assert_eq!(read(&snapshot, table).expect_err("its first page is there").kind(), ErrorKind::Corrupt);
+    assert_found(&engine, &["table main.T, column Text", "space"]);
+}
+
+#[test]
 fn two_chunks_in_each_others_place_are_found_by_who_reads_them() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let engine = open(folder.path(), ROWS_PER_BLOCK);

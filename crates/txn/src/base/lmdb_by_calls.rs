@@ -19,8 +19,8 @@ pub(super) struct ReadByCalls {
 
 impl ReadByCalls {
     pub(super) fn open(file: &Path) -> Result<ReadByCalls> {
-        let pages = Pages::open(file)?;
-        Ok(ReadByCalls { meta: pages.newest_meta()?, pages })
+        let (pages, meta) = Pages::open(file)?;
+        Ok(ReadByCalls { pages, meta })
     }
 
     /// The value of `key` as it is stored.

@@ -98,8 +98,7 @@ pub(super) fn check_pages(path: &Path, cancel: &Cancel) -> Result<BaseChecked> {
 /// What is found, and whether nobody has committed meanwhile.
 fn check_once(path: &Path, cancel: &Cancel) -> Result<(BaseChecked, bool)> {
     let mut checked = BaseChecked::default();
-    let opened = Pages::open(path).and_then(|pages| Ok((pages.newest_meta()?, pages)));
-    let (meta, pages) = match opened {
+    let (pages, meta) = match Pages::open(path) {
         Ok(opened) => opened,
         Err(error) => {
             checked.page_problems.push(error);
@@ -152,14 +151,15 @@ impl Tree {
 }
 
 impl Pages {
-    pub(super) fn open(path: &Path) -> Result<Pages> {
-        let open = || -> io::Result<(File, u64)> {
-            let file = File::open(path)?;
-            let len = file.metadata()?.len();
-            Ok((file, len))
-        };
-        let (file, len) = open().map_err(|e| Error::io(format_args!("open {}", path.display()), &e))?;
-        Ok(Pages { file, len, path: path.to_owned() })
+    /// The file and its newest head.
+    pub(super) fn open(path: &Path) -> Result<(Pages, Meta)> {
+        let failed = |call: &str, e: &io::Error| Error::io(format_args!("{call} {}", path.display()), e);
+        let file = File::open(path).map_err(|e| failed("open", &e))?;
+        let mut pages = Pages { file, len: 0, path: path.to_owned() };
+        let meta = pages.newest_meta()?;
+        // Behind the head: somebody may commit, and what a head names is in the file before it is.
+        pages.len = pages.file.metadata().map_err(|e| failed("stat", &e))?.len();
+        Ok((pages, meta))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -181,7 +181,7 @@ impl Pages {
     }
 
     /// The head that counts.
-    pub(super) fn newest_meta(&self) -> Result<Meta> {
+    fn newest_meta(&self) -> Result<Meta> {
         let mut outcome = self.metas();
         for _ in 0..LOOKS_MAX {
             // Somebody may commit between the looks at the two, or during one.

@@ -1,22 +1,25 @@
 //! A chunk looked at as a whole: whether all of it decodes, and to what its head says.
 
-use arrow::array::{Array, make_comparator};
+use arrow::array::{Array, ArrayRef, BooleanArray, Datum, Scalar, make_comparator};
 use arrow::compute::SortOptions;
+use arrow::compute::kernels::cmp::{eq, gt, lt};
+use arrow::error::ArrowError;
 use rowmill_base::{Cancel, Error, Result, SqlType};
 
-use super::Chunk;
+use super::{Bound, Chunk, Zone};
 
 /// Rows that are decoded at a time.
 const ROWS_AT_A_TIME: usize = 1 << 16;
 
 impl Chunk {
-    /// Decodes all rows and compares them with what is stored of them beside: NULLs, and of each value its rows. Its
-    /// checksums are compared before.
+    /// Decodes all rows and compares them with what is stored of them beside: NULLs, the least and the greatest value, and of
+    /// each value its rows. Its checksums are compared before.
     pub fn check(&self, cancel: &Cancel) -> Result<()> {
         self.verify()?;
         let mut nulls = 0;
         let mut codes = Vec::new();
         let mut rows_of = vec![0; self.values_and_null()];
+        let mut bounds = self.zone().map(Bounds::new);
         for first in (0..self.rows()).step_by(ROWS_AT_A_TIME) {
             cancel.check()?;
             let rows = first..(first + ROWS_AT_A_TIME).min(self.rows());
@@ -25,6 +28,7 @@ impl Chunk {
                 return Err(Error::corrupt(format!("rows {rows:?} of the chunk are {} rows", values.len())));
             }
             nulls += values.null_count();
+            bounds.iter_mut().try_for_each(|bounds| bounds.see(&values))?;
             if self.has_values() {
                 codes.clear();
                 self.codes(rows, &mut codes)?;
@@ -35,6 +39,7 @@ impl Chunk {
             let message = format!("byte 12 of the chunk: {} rows are NULL, and {nulls} are", self.null_count());
             return Err(Error::corrupt(message));
         }
+        bounds.iter().try_for_each(Bounds::finish)?;
         match self.has_values() {
             true => self.check_values(&rows_of),
             false => Ok(()),
@@ -64,6 +69,89 @@ impl Chunk {
             None => Ok(()),
             Some(place) => {
                 Err(Error::corrupt(format!("value {place} of the chunk's list is not behind the one before")))
+            }
+        }
+    }
+}
+
+/// A zone map beside the values that it is of.
+struct Bounds {
+    zone: Zone,
+    /// Whether a value is the bound itself.
+    is_min: bool,
+    is_max: bool,
+}
+
+impl Bounds {
+    fn new(zone: Zone) -> Bounds {
+        Bounds { zone, is_min: false, is_max: false }
+    }
+
+    fn see(&mut self, values: &ArrayRef) -> Result<()> {
+        let is_outside =
+            any(lt, values, &self.zone.min)? || self.zone.max.as_ref().map_or(Ok(false), |max| any(gt, values, max))?;
+        if is_outside {
+            return Err(Error::corrupt("byte 66 of the chunk: a value outside of its least and greatest one"));
+        }
+        self.is_min = self.is_min || any(eq, values, &self.zone.min)?;
+        self.is_max = self.is_max || self.zone.max.as_ref().map_or(Ok(false), |max| any(eq, values, max))?;
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<()> {
+        let is_exact = |bound: Option<&Bound>| bound.is_some_and(|bound| bound.exact);
+        match is_exact(Some(&self.zone.min)) && !self.is_min || is_exact(self.zone.max.as_ref()) && !self.is_max {
+            true => Err(Error::corrupt("byte 66 of the chunk: a least or greatest value that no row has")),
+            false => Ok(()),
+        }
+    }
+}
+
+type Compare = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, ArrowError>;
+
+/// Whether any value is to `bound` as `compare` asks.
+fn any(compare: Compare, values: &ArrayRef, bound: &Bound) -> Result<bool> {
+    let found = compare(values, &Scalar::new(&bound.value));
+    found.map(|found| found.true_count() > 0).map_err(|error| Error::internal(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::Int64Array;
+    use rowmill_base::ErrorKind;
+
+    use super::super::head::FIXED_BYTES;
+    use super::super::{ChunkBytes, Encoding, encode_as};
+    use super::*;
+
+    /// Writes the checksums of the head anew.
+    fn seal(chunk: &mut [u8]) {
+        let rest = u32::from_le_bytes(chunk[56..60].try_into().expect("four bytes")) as usize;
+        let sum = crc32fast::hash(&chunk[FIXED_BYTES..FIXED_BYTES + rest]);
+        chunk[60..64].copy_from_slice(&sum.to_le_bytes());
+        let sum = crc32fast::hash(&chunk[..FIXED_BYTES - 4]);
+        chunk[FIXED_BYTES - 4..FIXED_BYTES].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    #[test]
+    fn a_head_that_says_something_else_of_its_rows_is_found() {
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values((0..1_000).map(|row| row % 10 * 2)));
+        for encoding in [Encoding::ListCodes, Encoding::Plain] {
+            let bytes = encode_as(&column, &SqlType::Int64, Some(encoding)).expect("integers").expect("it suits them");
+            let check = |bytes: &[u8]| {
+                Chunk::open(ChunkBytes::memory(bytes), &SqlType::Int64).and_then(|chunk| chunk.check(&Cancel::new()))
+            };
+            check(&bytes).expect("what was written");
+            // Bounds are keys: the least is 0, the greatest 18, each with its highest bit flipped.
+            for (at, byte) in [(FIXED_BYTES, 1), (FIXED_BYTES + 7, 0), (FIXED_BYTES + 8, 17), (FIXED_BYTES + 8, 19)] {
+                let mut other = bytes.clone();
+                other[at] = byte;
+                seal(&mut other);
+                let error = check(&other).expect_err("another least or greatest value");
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                assert!(error.message().contains("byte 66"), "{error}");
             }
         }
     }

@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rowmill_base::{Settings, TableId};
+use rowmill_base::{Cancel, Settings, TableId};
 use rowmill_txn::{Engine, MAIN_SCHEMA, OpenOptions, Snapshot, Transaction};
 
+use crate::check::problems;
 use crate::support::{TestRow, insert, read, settings, specs, times, values};
 
 /// Names directory and role to the processes that are killed.
@@ -215,6 +216,8 @@ fn a_process_may_be_killed_at_any_moment() {
                 "cycle {cycle}: {step} behind {acknowledged}"
             );
             assert!(seen.load(Ordering::SeqCst) <= step, "cycle {cycle}: somebody has seen what is not there");
+            let checked = engine.check(&Cancel::new()).expect("a check");
+            assert_eq!(problems(&checked), Vec::<String>::new(), "cycle {cycle}");
             (last, kills) = (step, 0);
         } else {
             last = acknowledged;

@@ -5,6 +5,7 @@ mod check;
 mod conflicts;
 mod crash;
 mod damage;
+mod definitions;
 mod durability;
 mod followers;
 mod killed;

@@ -6,16 +6,7 @@ use std::sync::Arc;
 use rowmill_base::TableId;
 use rowmill_txn::{Engine, Snapshot};
 
-use crate::support::{TestRow, create, insert, open, read, settings, times, values};
-
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
+use crate::support::{Dice, TestRow, create, insert, open, read, settings, times, values};
 
 struct World {
     engine: Arc<Engine>,

@@ -95,3 +95,13 @@ pub(crate) fn times(name: &str, usual: usize, long: usize) -> usize {
         Err(_) => usual,
     }
 }
+
+/// Random numbers of a seed.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+}

@@ -103,7 +103,7 @@ impl World {
             specs[0].nullable = false;
             for id in 1..=dice.roll(3) as u32 {
                 let kind = World::kind(dice);
-                specs.push(ColumnSpec::new(format!("C{id}"), kind.clone()));
+                specs.push(ColumnSpec::new(format!("First{id}"), kind.clone()));
                 table.columns.push((ColumnId(id), kind));
             }
             let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;

@@ -30,6 +30,9 @@ pub(crate) const PRIVATE_ROWS: u64 = 1 << 62;
 /// Where memory is short a block is made of as many rows at least; fewer are not worth its files.
 const EARLY_BLOCK_ROWS_MIN: usize = 1 << 12;
 
+/// More bytes of rows become a block, however few they are: a run is one value of the base, and one piece of a record of the log.
+const RUN_BYTES_MAX: u64 = 32 << 20;
+
 /// Rows that gather may take one part in so many of the memory limit.
 const PENDING_SHARE: u64 = 4;
 
@@ -86,9 +89,6 @@ impl TableChanges {
 
     /// Makes one run of the pending batches.
     fn flush(&mut self, table: &TableDef, memory: &Broker) -> Result<()> {
-        if self.pending_rows == 0 {
-            return Ok(());
-        }
         let batch = concat_batches(table, &self.pending, self.pending_rows)?;
         let run = OpenRun::new(self.next_row(), table, &batch).counted(memory);
         self.take_pending();
@@ -176,11 +176,9 @@ impl Transaction {
         let catalog = Arc::clone(&self.changes.catalog);
         let mut tables = HashMap::with_capacity(self.base.tables.len());
         for def in catalog.all_tables() {
+            self.flush_pending(def)?;
             let base = self.base.tables.get(&def.id);
-            if let Some(changes) = self.changes.tables.get_mut(&def.id) {
-                if changes.pending_rows > 0 {
-                    Arc::make_mut(changes).flush(def, self.engine.broker())?;
-                }
+            if let Some(changes) = self.changes.tables.get(&def.id) {
                 tables.insert(def.id, Arc::new(overlay(def, base, changes)));
             } else {
                 let mut table = base.map_or_else(|| TableSnapshot::empty(Arc::clone(def)), |base| (**base).clone());
@@ -345,10 +343,8 @@ impl Transaction {
     fn alter(&mut self, id: TableId, change: impl FnOnce(&mut TableDef) -> Result<()>) -> Result<()> {
         let before = self.table_def(id)?;
         // Rows inserted before the change keep the columns they were inserted with.
-        if let Some(changes) = self.changes.tables.get_mut(&id) {
-            Arc::make_mut(changes).flush(&before, self.engine.broker())?;
-            self.recount();
-        }
+        self.flush_pending(&before)?;
+        self.recount();
         let mut def = (*before).clone();
         change(&mut def)?;
         def.version += 1;
@@ -427,15 +423,23 @@ impl Transaction {
     pub fn insert_block(&mut self, table: TableId, source: &dyn BlockSource) -> Result<()> {
         self.start_change()?;
         let def = self.table_def(table)?;
-        let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
-        changes.flush(&def, self.engine.broker())?;
-        let first_row = changes.next_row();
+        self.flush_pending(&def)?;
+        let first_row = self.changes.tables.entry(table).or_default().next_row();
         self.recount();
         let block = self.write_block(&def, first_row, source, true)?;
         let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
         changes.inserted += block.rows() as u64;
         changes.blocks.push(Arc::new(block));
         Ok(())
+    }
+
+    /// Makes one run of the pending rows of a table, or a block where that would be too long.
+    fn flush_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
+        match self.changes.tables.get_mut(&def.id).filter(|changes| changes.pending_rows > 0) {
+            None => Ok(()),
+            Some(changes) if changes.pending_bytes > RUN_BYTES_MAX => self.seal_pending(def),
+            Some(changes) => Arc::make_mut(changes).flush(def, self.engine.broker()),
+        }
     }
 
     fn seal_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
@@ -476,10 +480,9 @@ impl Transaction {
         let ids: Vec<TableId> = self.changes.tables.keys().copied().collect();
         for id in ids {
             let def = self.table_def(id)?;
-            let changes = Arc::make_mut(self.changes.tables.get_mut(&id).expect("the id was just listed"));
-            match changes.pending_rows > small {
+            match self.changes.tables[&id].pending_rows > small {
                 true => self.seal_pending(&def)?,
-                false => changes.flush(&def, self.engine.broker())?,
+                false => self.flush_pending(&def)?,
             }
         }
         self.recount();

@@ -144,3 +144,24 @@ fn definitions_come_back_from_the_log() {
     };
     assert_eq!((live(&replayed), live(&engine)), (137, 137));
 }
+
+#[test]
+fn long_rows_go_to_a_block_and_not_through_the_log() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = open(folder.path(), 1_000);
+    let table = create(&engine, "T");
+    let row = |number: i64| (number, Some(number.to_string().repeat(1 << 20)));
+    let rows: Vec<TestRow> = (10..60).map(row).collect();
+    let bytes = || engine.log_status().work.expect("a log").bytes;
+    for part in [&rows[..5], &rows[5..]] {
+        let before = bytes();
+        let mut transaction = engine.begin().expect("a transaction");
+        insert(&mut transaction, table, part);
+        transaction.commit().expect("committed");
+        let is_short = bytes() - before < 1 << 20;
+        assert_eq!(is_short, part.len() > 5, "{} rows of 2 MiB", part.len());
+    }
+    drop(engine);
+    let engine = open(folder.path(), 1_000);
+    assert_eq!(values(&engine.snapshot().expect("a snapshot"), table), rows);
+}

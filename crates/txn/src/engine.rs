@@ -1,6 +1,7 @@
 //! The engine: one open directory (or one database in memory), its current snapshot, and what all connections share.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -71,15 +72,19 @@ pub struct Core {
 impl Engine {
     /// Opens the directory at `path`, which is made if it is absent.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Arc<Engine>> {
-        if path.exists() && !path.is_dir() {
+        let looked = path.metadata().map(|metadata| Some(metadata.is_dir())).or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(None),
+            _ => Err(Error::io(format_args!("look for {}", path.display()), &error)),
+        })?;
+        if looked == Some(false) {
             return Err(Error::new(ErrorKind::UndefinedFile, format!("{} is a file, not a directory", path.display()))
                 .hint("a database is a directory of its own"));
         }
-        if options.read_only && !LmdbBase::exists(path) {
+        if options.read_only && !LmdbBase::exists(path)? {
             return Err(Error::new(ErrorKind::UndefinedFile, format!("there is no database in {}", path.display()))
                 .hint("opening it for writing makes one"));
         }
-        if !options.read_only && !path.exists() {
+        if !options.read_only && looked.is_none() {
             make_directory(path)
                 .map_err(|error| Error::io(format_args!("making the directory {}", path.display()), &error))?;
         }
@@ -401,7 +406,7 @@ impl Core {
 }
 
 /// Makes a directory whose name survives a power cut.
-fn make_directory(path: &Path) -> std::io::Result<()> {
+fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)?;
     match path.canonicalize()?.parent() {
         Some(parent) => std::fs::File::open(parent)?.sync_all(),

@@ -39,7 +39,7 @@ use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 
 use super::gate::{Entered, Gate};
 use super::lmdb_by_calls::ReadByCalls;
-use super::lmdb_file::{Map, attach, check_never_made, error_of, is_full, make, open_env};
+use super::lmdb_file::{Map, attach, check_never_made, error_of, is_full, is_there, make, open_env};
 use super::lmdb_pages::{check_file, check_pages};
 use super::lmdb_readers::ReaderTable;
 use super::sealed_value::{seal, unseal};
@@ -89,9 +89,10 @@ struct OpenBase {
 }
 
 impl LmdbBase {
-    /// Whether the directory `dir` has a base.
-    pub fn exists(dir: &Path) -> bool {
-        dir.join(BASE_FILE).exists()
+    /// Whether the directory `dir` has a base. An error if the system does not say: what is not seen need not be missing, and
+    /// is not made anew.
+    pub fn exists(dir: &Path) -> Result<bool> {
+        is_there(&dir.join(BASE_FILE))
     }
 
     /// Opens the base in the directory `dir`. To write, the caller holds the directory's lock, and the base is made if
@@ -103,7 +104,7 @@ impl LmdbBase {
     /// Opens the base with other options than the usual ones.
     pub fn open_with(dir: &Path, read_only: bool, options: LmdbOptions) -> Result<LmdbBase> {
         let file = dir.join(BASE_FILE);
-        if !LmdbBase::exists(dir) {
+        if !LmdbBase::exists(dir)? {
             check_never_made(&file)?;
             if read_only {
                 return Err(Error::new(ErrorKind::UndefinedFile, format!("{}: there is no such file", file.display())));

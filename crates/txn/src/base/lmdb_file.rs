@@ -53,9 +53,14 @@ pub(super) fn is_full(file: &Path) -> bool {
     written.is_err_and(|e| e.kind() == io::ErrorKind::StorageFull)
 }
 
+/// Whether there is such a file. An error if the system does not say.
+pub(super) fn is_there(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|e| Error::io(format_args!("look for {}", path.display()), &e))
+}
+
 /// A lock file without its base means that the base was lost: an empty one in its place would lose the rest too.
 pub(super) fn check_never_made(file: &Path) -> Result<()> {
-    if with_suffix(file, LOCK_SUFFIX).exists() {
+    if is_there(&with_suffix(file, LOCK_SUFFIX))? {
         return Err(Error::corrupt(format!("{} is missing, and it was there before", file.display()))
             .hint("restore the directory from a backup; its column files mean nothing without this file"));
     }
@@ -68,7 +73,7 @@ pub(super) fn make(file: &Path) -> Result<()> {
     let failed = |e: &io::Error| Error::io(format_args!("make {}", file.display()), e);
     let remove_new = || -> io::Result<()> {
         for path in [new.clone(), with_suffix(&new, LOCK_SUFFIX)] {
-            if path.exists() {
+            if path.try_exists()? {
                 fs::remove_file(path)?;
             }
         }
@@ -137,9 +142,18 @@ pub(super) fn open_env(file: &Path, read_only: bool, map_bytes: usize) -> Result
             Err(heed::Error::Io(e)) if e.kind() == io::ErrorKind::OutOfMemory && map_bytes > MAP_BYTES_MIN => {
                 map_bytes /= 2;
             }
+            // The heads of the file were looked at before.
+            Err(heed::Error::Mdb(MdbError::Invalid)) => return Err(lock_file_unusable(file)),
             Err(e) => return Err(error_of("open", file, e)),
         }
     }
+}
+
+/// LMDB makes its lock file anew where nobody else has it open, and takes it as it is where it cannot tell.
+fn lock_file_unusable(file: &Path) -> Error {
+    let lock_file = with_suffix(file, LOCK_SUFFIX);
+    Error::new(ErrorKind::Io, format!("open {}: it is no lock file of LMDB, and was not made one", lock_file.display()))
+        .hint("open the database again; if no process has it open, the file can be removed")
 }
 
 /// The one map of an environment, and its table of readers.

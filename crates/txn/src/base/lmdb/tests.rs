@@ -49,9 +49,9 @@ fn content(base: &LmdbBase) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 #[test]
 fn what_was_written_is_there_when_opened_again() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(!LmdbBase::exists(dir.path()));
+    assert!(!LmdbBase::exists(dir.path()).unwrap());
     fill(dir.path());
-    assert!(LmdbBase::exists(dir.path()));
+    assert!(LmdbBase::exists(dir.path()).unwrap());
     let base = LmdbBase::open(dir.path(), true).unwrap();
     assert_eq!(base.commit_id().unwrap(), CommitId(4));
     assert_eq!(content(&base).unwrap().len(), 2_001);
@@ -226,7 +226,7 @@ fn what_is_no_base_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let error = LmdbBase::open(dir.path(), true).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UndefinedFile);
-    assert!(!LmdbBase::exists(dir.path()), "opening it to read made nothing");
+    assert!(!LmdbBase::exists(dir.path()).unwrap(), "opening it to read made nothing");
     open(dir.path());
     fs::remove_file(dir.path().join(BASE_FILE)).unwrap();
     let error = LmdbBase::open(dir.path(), false).unwrap_err();

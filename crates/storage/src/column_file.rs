@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use rowmill_base::{Broker, Error, Reservation, Result};
-use rowmill_io::{Disk, Mapping, OpenMode};
+use rowmill_io::{Disk, DiskFile, Mapping, OpenMode};
 
 use crate::extent::{Extent, ExtentAllocator, whole_pages};
 
@@ -101,7 +101,12 @@ impl ColumnFile {
 
     /// Makes everything written so far durable.
     pub fn sync(&self) -> Result<()> {
-        self.disk.open(&self.path, OpenMode::Write)?.sync()
+        self.open()?.sync()
+    }
+
+    /// The file, to be synced. Where it cannot be opened nothing is lost yet; where the sync fails it may be.
+    pub fn open(&self) -> Result<Box<dyn DiskFile>> {
+        self.disk.open(&self.path, OpenMode::Write)
     }
 
     /// Gives `extents` back: to the file system at once, and to the next writer.

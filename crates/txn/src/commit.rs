@@ -59,7 +59,7 @@ pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Ar
         return Ok(());
     }
     for file in files.values() {
-        if let Err(error) = file.sync() {
+        if let Err(error) = file.open()?.sync() {
             // The system tells of it once: the next sync of the file would succeed without what is lost.
             engine.journal().refuse(&error);
             return Err(error);
@@ -73,7 +73,13 @@ pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Ar
 pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, change: &Change) -> Result<(CommitId, Position)> {
     let applied = change.apply(current, engine.broker())?;
     let mut next = applied.snapshot;
-    next.log_end = engine.journal().append(|| change.encode(current, next.commit, engine.ids().meta()))?;
+    let was_sound = engine.journal().check().is_ok();
+    let appended = engine.journal().append(|| change.encode(current, next.commit, engine.ids().meta()));
+    if appended.is_err() && was_sound && engine.journal().check().is_err() {
+        // A write that failed may have come to its end all the same: the next opening finds the record, and then what it names.
+        change.blocks().for_each(|block| block.keep());
+    }
+    next.log_end = appended?;
 
     // From here on nothing can fail: the state in the log and the state in memory change as one.
     for block in change.blocks() {

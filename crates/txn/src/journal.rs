@@ -83,9 +83,9 @@ impl Journal {
     pub(crate) fn append(&self, record: impl FnOnce() -> Result<Vec<u8>>) -> Result<Position> {
         match (self.is_logged(), self.log()) {
             (Some(log), _) => log.append(&record()?),
-            (None, log) => {
+            (None, _) => {
                 // Nothing is written, but it may be known already that nothing can be.
-                log.map_or(Ok(()), Log::check)?;
+                self.check()?;
                 Ok(self.latest.read().log_end)
             }
         }
@@ -112,6 +112,11 @@ impl Journal {
         log.sync_to(end)?;
         self.show_synced(log);
         Ok(())
+    }
+
+    /// An error if nothing is committed any more.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.log().map_or(Ok(()), Log::check)
     }
 
     /// Commits nothing any more, because of `error`.

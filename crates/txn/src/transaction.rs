@@ -551,8 +551,10 @@ impl Drop for Transaction {
         // Private blocks go with the changes; their extents are given back before anyone could ask where they went.
         let engine = Arc::clone(&self.engine);
         let current = engine.latest();
+        // Where a write of the log has failed the record of this very transaction may be there: the next opening knows.
+        let is_known = engine.journal().check().is_ok();
         for (id, _) in self.changes.tables.drain() {
-            if !self.base.tables.contains_key(&id) && !current.tables.contains_key(&id) {
+            if is_known && !self.base.tables.contains_key(&id) && !current.tables.contains_key(&id) {
                 engine.note_dropped(id, NO_COMMIT);
             }
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowmill_base::{Cancel, CommitId, ErrorKind, Result, TableId};
+use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result, TableId};
 use rowmill_io::{Disk, Fate, Fault, FaultPlan, FaultyDisk, MemoryDisk, OpenMode, Record, crash_state};
 use rowmill_storage::PAGE_BYTES;
 use rowmill_txn::base::{BaseChecked, BaseRead, MemoryBase, OrderedBase, WriteBatch};
@@ -75,9 +75,9 @@ impl OrderedBase for NotedBase {
 }
 
 /// The rows of all tables, by name.
-type Content = BTreeMap<String, Vec<TestRow>>;
+pub(crate) type Content = BTreeMap<String, Vec<TestRow>>;
 
-fn content_of(engine: &Engine) -> Content {
+pub(crate) fn content_of(engine: &Engine) -> Content {
     let snapshot = engine.snapshot().expect("a snapshot");
     let tables = snapshot.catalog().all_tables();
     tables
@@ -94,14 +94,15 @@ fn rows(first: i64, count: i64) -> Vec<TestRow> {
 }
 
 /// Transactions over an engine, and what has to be there after each.
-struct Workload {
-    engine: Arc<Engine>,
+pub(crate) struct Workload {
+    pub(crate) engine: Arc<Engine>,
     plan: FaultPlan,
-    content: Content,
+    pub(crate) content: Content,
     acknowledged: Vec<Acknowledged>,
-    refused: usize,
+    /// Of the commits that were refused.
+    pub(crate) errors: Vec<Error>,
     /// What the first commit would have led to that failed for good: it may have reached the disk.
-    unknown: Option<Content>,
+    pub(crate) unknown: Option<Content>,
 }
 
 /// A commit that was acknowledged.
@@ -115,14 +116,15 @@ struct Acknowledged {
 }
 
 impl Workload {
-    fn new(engine: Arc<Engine>, plan: &FaultPlan) -> Workload {
+    pub(crate) fn new(engine: Arc<Engine>, plan: &FaultPlan) -> Workload {
         let empty = Acknowledged { began: 0, ended: 0, content: Content::new() };
         let plan = plan.clone();
-        Workload { engine, plan, content: Content::new(), acknowledged: vec![empty], refused: 0, unknown: None }
+        let (content, errors) = (Content::new(), Vec::new());
+        Workload { engine, plan, content, acknowledged: vec![empty], errors, unknown: None }
     }
 
     /// Runs `change`, which does to the content what it does to the transaction, and commits. A failure changes nothing.
-    fn commit(&mut self, change: impl FnOnce(&mut Transaction, &mut Content) -> Result<()>) {
+    pub(crate) fn commit(&mut self, change: impl FnOnce(&mut Transaction, &mut Content) -> Result<()>) {
         let mut content = self.content.clone();
         let began = self.plan.records().len();
         let run = || {
@@ -139,11 +141,11 @@ impl Workload {
                 self.acknowledged.push(Acknowledged { began, ended, content: self.content.clone() });
             }
             Err(error) => {
-                self.refused += 1;
                 assert_eq!(content_of(&self.engine), self.content, "behind a commit that was refused: {error}");
                 if error.message().contains("cannot be written any more") {
                     self.unknown.get_or_insert(content);
                 }
+                self.errors.push(error);
             }
         }
     }
@@ -196,25 +198,31 @@ impl Workload {
 
 fn id(transaction: &mut Transaction, name: &str) -> Result<TableId> {
     let view = transaction.view()?;
-    let missing = || rowmill_base::Error::internal(format!("{name} was not made"));
+    let missing = || Error::internal(format!("{name} was not made"));
     view.catalog().all_tables().find(|table| table.name == name).map(|table| table.id).ok_or_else(missing)
 }
 
-fn create(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
+pub(crate) fn create(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
     let main = transaction.base().catalog().schema(rowmill_txn::MAIN_SCHEMA).expect("always there").id;
     transaction.create_table(main, name, specs())?;
     content.insert(name.to_owned(), Vec::new());
     Ok(())
 }
 
-fn drop_table(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
+pub(crate) fn drop_table(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
     let table = id(transaction, name)?;
     transaction.drop_table(table)?;
     content.remove(name);
     Ok(())
 }
 
-fn insert(transaction: &mut Transaction, content: &mut Content, name: &str, first: i64, count: i64) -> Result<()> {
+pub(crate) fn insert(
+    transaction: &mut Transaction,
+    content: &mut Content,
+    name: &str,
+    first: i64,
+    count: i64,
+) -> Result<()> {
     let table = id(transaction, name)?;
     transaction.insert(table, &batch(&rows(first, count)))?;
     let all = content.get_mut(name).expect("the table was found");
@@ -223,7 +231,12 @@ fn insert(transaction: &mut Transaction, content: &mut Content, name: &str, firs
     Ok(())
 }
 
-fn delete(transaction: &mut Transaction, content: &mut Content, name: &str, doomed: fn(i64) -> bool) -> Result<()> {
+pub(crate) fn delete(
+    transaction: &mut Transaction,
+    content: &mut Content,
+    name: &str,
+    doomed: fn(i64) -> bool,
+) -> Result<()> {
     let table = id(transaction, name)?;
     let found = read(&*transaction.view()?, table)?;
     let numbers: Vec<u64> = found.iter().filter(|(_, row)| doomed(row.0)).map(|(number, _)| *number).collect();
@@ -232,7 +245,12 @@ fn delete(transaction: &mut Transaction, content: &mut Content, name: &str, doom
     Ok(())
 }
 
-fn update(transaction: &mut Transaction, content: &mut Content, name: &str, chosen: fn(i64) -> bool) -> Result<()> {
+pub(crate) fn update(
+    transaction: &mut Transaction,
+    content: &mut Content,
+    name: &str,
+    chosen: fn(i64) -> bool,
+) -> Result<()> {
     let all = content.get(name).cloned().unwrap_or_default();
     delete(transaction, content, name, chosen)?;
     let new: Vec<TestRow> = all.into_iter().filter(|row| chosen(row.0)).map(|(n, text)| (n + 100_000, text)).collect();
@@ -244,7 +262,7 @@ fn update(transaction: &mut Transaction, content: &mut Content, name: &str, chos
     Ok(())
 }
 
-fn truncate(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
+pub(crate) fn truncate(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
     let table = id(transaction, name)?;
     transaction.truncate(table)?;
     content.insert(name.to_owned(), Vec::new());
@@ -300,7 +318,7 @@ fn check(disk: MemoryDisk, base: MemoryBase, expected: &[Content], work_on: bool
     for name in &names {
         next.commit(|transaction, content| insert(transaction, content, name, 7_000, 70));
     }
-    assert_eq!((next.refused, content_of(&next.engine)), (0, next.content.clone()), "{what}, and more rows");
+    assert_eq!((next.errors.len(), content_of(&next.engine)), (0, next.content.clone()), "{what}, and more rows");
     let after = next.content.clone();
     drop(next);
     assert_eq!(content_of(&open()), after, "{what}, more rows, opened again");
@@ -355,8 +373,8 @@ fn a_power_cut_at_any_call_leaves_exactly_the_acknowledged_commits() {
     let engine = Engine::over(Arc::new(disk), Arc::clone(&base) as _, settings(ROWS_PER_BLOCK)).expect("opened");
     let mut workload = Workload::new(engine, &plan);
     workload.run(wait_for_merge);
-    let Workload { engine, acknowledged, refused, .. } = workload;
-    assert_eq!(refused, 0);
+    let Workload { engine, acknowledged, errors, .. } = workload;
+    assert_eq!(errors, []);
     drop(engine);
 
     let (records, writes) = (plan.records(), base.writes.lock().clone());
@@ -404,7 +422,8 @@ fn a_call_that_fails_refuses_its_statement_and_nothing_else() {
         plan.clear();
         let is_poisoned = workload.unknown.is_some();
         poisoned += u64::from(is_poisoned);
-        assert!(is_poisoned || workload.refused < workload.acknowledged.len(), "call {nth}: {}", workload.refused);
+        let (refused, acknowledged) = (workload.errors.len(), workload.acknowledged.len());
+        assert!(is_poisoned || refused < acknowledged, "call {nth}: {refused}");
         assert_eq!(content_of(&workload.engine), workload.content, "call {nth} fails with {fault:?}");
         let expected: Vec<Content> = [workload.content.clone()].into_iter().chain(workload.unknown.take()).collect();
         drop(workload);

@@ -7,6 +7,7 @@ mod crash;
 mod damage;
 mod definitions;
 mod durability;
+mod faults;
 mod followers;
 mod killed;
 mod log_speed;

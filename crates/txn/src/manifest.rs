@@ -12,6 +12,7 @@ use rowmill_base::{
 };
 use rowmill_storage::{Block, ColumnDef, Extent, PAGE_BYTES, ROWS_PER_BLOCK_MAX, TableDef, run_codec};
 
+use crate::base::BASE_FILE;
 use crate::catalog::{SchemaDef, ViewDef};
 use crate::codec::{Reader, Writer};
 use crate::log::Position;
@@ -81,9 +82,9 @@ impl Meta {
         if version > FORMAT_VERSION {
             return Err(Error::new(
                 ErrorKind::NewerFormat,
-                format!("the directory has format {version}, this program reads formats up to {FORMAT_VERSION}"),
+                format!("{BASE_FILE}: format {version} of the directory, and up to {FORMAT_VERSION} is what we read"),
             )
-            .hint("open it with a newer version of Rowmill"));
+            .hint("a newer version of Rowmill has written this directory; open it with that"));
         }
         let meta = Meta {
             next_schema: SchemaId(input.u32()?),

@@ -54,6 +54,9 @@ pub(super) const VERSION_KEY: &[u8] = b"\0v";
 pub(super) const LAST_COMMIT_KEY: &[u8] = b"\0c";
 const HISTORY_PREFIX: &[u8] = b"\0h";
 
+/// What helps where something is of a version that we do not read.
+const NEWER: &str = "a newer version of Rowmill has written this directory; open it with that";
+
 /// What a caller may choose.
 #[derive(Clone, Copy, Debug)]
 pub struct LmdbOptions {
@@ -111,7 +114,10 @@ impl LmdbBase {
             }
             make(&file)?;
         }
-        check_file(&file)?;
+        check_file(&file).map_err(|e| match e.kind() {
+            ErrorKind::NewerFormat => e.hint(NEWER),
+            _ => e,
+        })?;
         Ok(LmdbBase { open: OpenBase::over(file, read_only, options)? })
     }
 }
@@ -148,7 +154,7 @@ impl OpenBase {
                 ErrorKind::NewerFormat,
                 format!("{}: layout {newer} of the base, and {LAYOUT_VERSION} is what we read", self.file.display()),
             )
-            .hint("a newer version of Rowmill has written this directory")),
+            .hint(NEWER)),
             None => Err(Error::corrupt(format!("{}: the layout's version is missing", self.file.display()))),
         }
     }

@@ -102,10 +102,10 @@ impl Segment {
         }
         let version = u32::from_le_bytes(found[8..12].try_into().expect("four bytes"));
         if version != VERSION {
-            let message = format!("{} is of version {version} of the log, not {VERSION}", disk.describe(&path(slot)));
-            return Err(
-                Error::new(ErrorKind::Unsupported, message).hint("a newer Rowmill has written it; open it with that")
-            );
+            let message =
+                format!("{}: version {version} of the log, and {VERSION} is what we read", disk.describe(&path(slot)));
+            return Err(Error::new(ErrorKind::NewerFormat, message)
+                .hint("a newer version of Rowmill has written this directory; open it with that"));
         }
         let stretch = u64::from_le_bytes(found[16..24].try_into().expect("eight bytes"));
         if stretch != bytes.0 || file.len()? != STREAM_START + bytes.0 {

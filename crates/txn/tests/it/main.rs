@@ -13,6 +13,7 @@ mod killed;
 mod log_speed;
 mod memory;
 mod model;
+mod newer;
 mod other_process;
 mod power_cut;
 mod space;

@@ -145,7 +145,12 @@ impl Error {
             Some(28 | 122) => ErrorKind::DiskFull,
             _ => ErrorKind::Io,
         };
-        Error::new(kind, format!("{what}: {source}"))
+        let error = Error::new(kind, format!("{what}: {source}"));
+        match source.raw_os_error() {
+            // ENFILE and EMFILE.
+            Some(23 | 24) => error.hint("the limit of open files is reached: raise it (ulimit -n), or close some"),
+            _ => error,
+        }
     }
 
     /// The same error with a sentence that says what helps.

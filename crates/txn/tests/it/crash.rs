@@ -16,7 +16,7 @@ use rowmill_txn::base::{BaseChecked, BaseRead, MemoryBase, OrderedBase, WriteBat
 use rowmill_txn::{Engine, Transaction};
 
 use crate::space::named_bytes;
-use crate::support::{TestRow, batch, read, settings, specs, times, values};
+use crate::support::{TestRow, batch, read, settings, specs, times};
 
 const ROWS_PER_BLOCK: usize = 40;
 
@@ -78,13 +78,17 @@ impl OrderedBase for NotedBase {
 pub(crate) type Content = BTreeMap<String, Vec<TestRow>>;
 
 pub(crate) fn content_of(engine: &Engine) -> Content {
-    let snapshot = engine.snapshot().expect("a snapshot");
+    try_content_of(engine).expect("the tables are read")
+}
+
+pub(crate) fn try_content_of(engine: &Engine) -> Result<Content> {
+    let snapshot = engine.snapshot()?;
     let tables = snapshot.catalog().all_tables();
     tables
         .map(|table| {
-            let mut rows = values(&snapshot, table.id);
+            let mut rows: Vec<TestRow> = read(&snapshot, table.id)?.into_iter().map(|(_, row)| row).collect();
             rows.sort();
-            (table.name.clone(), rows)
+            Ok((table.name.clone(), rows))
         })
         .collect()
 }

@@ -14,6 +14,7 @@ mod log_speed;
 mod memory;
 mod model;
 mod newer;
+mod open_files;
 mod other_process;
 mod power_cut;
 mod space;

@@ -30,7 +30,14 @@ impl DirectoryLock {
     /// Locks `dir`, which must exist. An error of kind `Locked` names the process that holds it.
     pub fn acquire(dir: &Path) -> Result<DirectoryLock> {
         let path = dir.join(LOCK_FILE);
-        let failed = |e: &io::Error| Error::io(format_args!("lock {}", path.display()), e);
+        let failed = |e: &io::Error| {
+            let error = Error::io(format_args!("lock {}", path.display()), e);
+            match e.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => error
+                    .hint("this process may not write the directory; opening it read-only needs no more than reading"),
+                _ => error,
+            }
+        };
         let opened = File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = opened.map_err(|e| failed(&e))?;
         match file.try_lock() {
@@ -40,6 +47,28 @@ impl DirectoryLock {
         }
         write_holder(&mut file).map_err(|e| failed(&e))?;
         Ok(DirectoryLock { file })
+    }
+
+    /// Keeps writers out of `dir` for one that reads and that no writer could see. Others of its kind may do so too. An error of
+    /// kind `Locked` if a process writes it; `None` if none ever did.
+    pub fn keep_writers_out(dir: &Path) -> Result<Option<DirectoryLock>> {
+        let path = dir.join(LOCK_FILE);
+        let failed = |e: &io::Error| Error::io(format_args!("lock {}", path.display()), e);
+        let mut file = match File::open(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|e| failed(&e))?,
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Some(DirectoryLock { file })),
+            Err(TryLockError::WouldBlock) => {
+                let writer = holder(&mut file).map_or("another process".to_owned(), |id| format!("process {id}"));
+                let message =
+                    format!("{} is written by {writer}, which cannot see what this process reads", dir.display());
+                Err(Error::new(ErrorKind::Locked, message)
+                    .hint("wait until it ends, or read where this process may write the lock files of the directory"))
+            }
+            Err(TryLockError::Error(e)) => Err(failed(&e)),
+        }
     }
 }
 
@@ -51,6 +80,11 @@ fn write_holder(file: &mut File) -> io::Result<()> {
 
 fn held(dir: &Path, file: &mut File) -> Error {
     let dir = dir.display();
+    if file.try_lock_shared().is_ok() {
+        let _ = file.unlock();
+        return Error::new(ErrorKind::Locked, format!("{dir} is read by a process that may not write its lock files"))
+            .hint("wait until it ends");
+    }
     let error = match holder(file) {
         Some(id) if id == std::process::id() => {
             return Error::new(ErrorKind::Locked, format!("{dir} is open in this process already"))
@@ -92,6 +126,22 @@ mod tests {
         let lock = DirectoryLock::acquire(dir.path()).unwrap();
         let _copy = lock.file.try_clone().unwrap();
         drop(lock);
+        DirectoryLock::acquire(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn who_keeps_writers_out_does_so_beside_others_and_not_beside_a_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(DirectoryLock::keep_writers_out(dir.path()).unwrap().is_none());
+        let writer = DirectoryLock::acquire(dir.path()).unwrap();
+        let error = DirectoryLock::keep_writers_out(dir.path()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Locked);
+        assert!(error.message().contains(&std::process::id().to_string()), "{error}");
+        drop(writer);
+        let both = [(); 2].map(|()| DirectoryLock::keep_writers_out(dir.path()).unwrap());
+        let error = DirectoryLock::acquire(dir.path()).unwrap_err();
+        assert!(error.message().contains("is read by"), "{error}");
+        drop(both);
         DirectoryLock::acquire(dir.path()).unwrap();
     }
 

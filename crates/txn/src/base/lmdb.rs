@@ -36,6 +36,7 @@ use std::time::Duration;
 
 use heed::{Env, MdbError, RoTxn, RwTxn, WithoutTls};
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
+use rowmill_io::DirectoryLock;
 
 use super::gate::{Entered, Gate};
 use super::lmdb_by_calls::ReadByCalls;
@@ -81,8 +82,10 @@ pub struct LmdbBase {
 struct OpenBase {
     map: Map,
     env: Env<WithoutTls>,
-    /// Behind `env`, so that it is closed after it. None on a file system where nothing can be written.
+    /// Behind `env`, so that it is closed after it. None where nothing can be written.
     readers: Option<ReaderTable>,
+    /// Without a table no writer sees who reads, so none may be there.
+    _without_writers: Option<DirectoryLock>,
     gate: Arc<Gate>,
     map_bytes: AtomicUsize,
     patience: Duration,
@@ -131,9 +134,15 @@ impl OpenBase {
             drop(env.write_txn().map_err(|e| error_of("open", &file, e))?);
         }
         let (map, readers) = attach(&env, &file, read_only)?;
+        let dir = file.parent().expect("a file in a directory has a parent");
+        let without_writers = match readers {
+            Some(_) => None,
+            None => DirectoryLock::keep_writers_out(dir)?,
+        };
         let base = Arc::new(OpenBase {
             map,
             readers,
+            _without_writers: without_writers,
             gate: Arc::default(),
             map_bytes: AtomicUsize::new(env.info().map_size),
             patience: options.patience,

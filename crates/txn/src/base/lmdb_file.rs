@@ -128,11 +128,11 @@ pub(super) fn open_env(file: &Path, read_only: bool, map_bytes: usize) -> Result
     let mut map_bytes = map_bytes.max(len.saturating_mul(2)).next_power_of_two();
     reserve_lock_file(file)?;
     let mut options = EnvOpenOptions::new().read_txn_without_tls();
-    let read_only = if read_only { EnvFlags::READ_ONLY } else { EnvFlags::empty() };
-    // SAFETY: neither flag takes away a sync or a lock.
-    unsafe { options.flags(EnvFlags::NO_SUB_DIR | read_only) };
+    let mut flags = EnvFlags::NO_SUB_DIR | if read_only { EnvFlags::READ_ONLY } else { EnvFlags::empty() };
     options.max_readers(READERS_MAX);
     loop {
+        // SAFETY: no flag takes away a sync, and that which takes away the locks is for a process that keeps writers out.
+        unsafe { options.flags(flags) };
         options.map_size(map_bytes);
         // SAFETY: 1. The file is LMDB's own: nobody else writes or cuts it, in this process or another, and it is new or
         // its heads and length were checked. 2. It is not open in this process already: heed keeps a table of canonical paths and
@@ -141,6 +141,13 @@ pub(super) fn open_env(file: &Path, read_only: bool, map_bytes: usize) -> Result
             Ok(env) => return Ok(env),
             Err(heed::Error::Io(e)) if e.kind() == io::ErrorKind::OutOfMemory && map_bytes > MAP_BYTES_MIN => {
                 map_bytes /= 2;
+            }
+            // The file was read before, so that it is the lock file that cannot be written. What LMDB does without one where the whole
+            // file system takes no writes, it does here when told.
+            Err(heed::Error::Io(e))
+                if e.kind() == io::ErrorKind::PermissionDenied && read_only && !flags.contains(EnvFlags::NO_LOCK) =>
+            {
+                flags |= EnvFlags::NO_LOCK;
             }
             // The heads of the file were looked at before.
             Err(heed::Error::Mdb(MdbError::Invalid)) => return Err(lock_file_unusable(file)),
@@ -170,12 +177,11 @@ pub(super) fn attach(env: &Env<WithoutTls>, file: &Path, read_only: bool) -> Res
     let map = map.ok_or_else(|| Error::corrupt(format!("{}: the main tree is missing", file.display())))?;
     let lock_file = with_suffix(file, LOCK_SUFFIX);
     let known = env.read_txn().map_err(failed)?;
-    match ReaderTable::open(&lock_file, env.max_readers(), known.id() as u64) {
-        Ok(readers) => Ok((map, Some(readers))),
-        // On a file system that takes no writes LMDB reads without a table, and nobody reuses what is read.
-        Err(_) if read_only => Ok((map, None)),
-        Err(e) => Err(e),
+    // Where nothing can be written LMDB reads without a table.
+    if read_only && env.info().number_of_readers == 0 {
+        return Ok((map, None));
     }
+    Ok((map, Some(ReaderTable::open(&lock_file, env.max_readers(), known.id() as u64)?)))
 }
 
 /// An error of LMDB in our words.

@@ -17,5 +17,6 @@ mod newer;
 mod open_files;
 mod other_process;
 mod power_cut;
+mod read_only;
 mod space;
 mod support;

@@ -84,7 +84,7 @@ impl Drop for Loop {
     }
 }
 
-fn run(program: &str, args: &[&str]) -> bool {
+pub(crate) fn run(program: &str, args: &[&str]) -> bool {
     let quiet = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
     quiet.is_ok_and(|status| status.success())
 }

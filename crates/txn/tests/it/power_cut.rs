@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowmill_base::ErrorKind;
+use rowmill_base::{Error, ErrorKind};
 use rowmill_txn::Engine;
 
 use crate::killed::{child, listen, options, prepare, step_of};
@@ -196,4 +197,70 @@ fn a_full_disk_refuses_commits_and_heals() {
     assert_eq!(rows(&engine), expected);
     drop(engine);
     assert_eq!(rows(&open()), expected);
+}
+
+/// Takes all space that there is.
+fn fill(path: &Path) {
+    let mut file = File::options().create(true).append(true).open(path).expect("an empty file takes no space");
+    for piece in [1 << 20, 1 << 12] {
+        while file.write(&vec![1; piece]).is_ok_and(|written| written == piece) {}
+    }
+    let _ = file.sync_all();
+}
+
+#[test]
+fn each_kind_of_write_is_refused_on_a_full_disk_and_heals() {
+    let Some(disk) = Loop::make(64) else { return };
+    let ballast = disk.at.join("ballast");
+    prepare(&disk.directory());
+    let open = |read_only| Engine::open(&disk.directory(), options(read_only));
+    let engine = open(false).expect("the directory opens");
+    let table = create(&engine, "Filler");
+    let mut next = 0;
+    // Rows that are too few for a block go to the log alone, and to the base with a checkpoint; others go to blocks at once.
+    let mut add = |engine: &Arc<Engine>, count: i64, bytes: usize| {
+        let rows: Vec<TestRow> = (next..next + count).map(|n| (n, Some(format!("{n:0bytes$}")))).collect();
+        let mut transaction = engine.begin()?;
+        transaction.insert(table, &batch(&rows))?;
+        transaction.commit()?;
+        next += count;
+        Ok::<i64, Error>(next)
+    };
+    let rows = |engine: &Engine| values(&engine.snapshot().expect("a snapshot"), table).len() as i64;
+    let refused = |outcome: Result<(), Error>, what: &str| {
+        let error = outcome.expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::DiskFull, "{what}: {error:?}");
+        assert!(error.message().contains(&*disk.at.to_string_lossy()), "{what} names a file: {error:?}");
+    };
+    let mut there = add(&engine, 200, 100).expect("there is room");
+    for round in 0..2 {
+        fill(&ballast);
+        // What was made ahead of the log still takes some.
+        let refusal = (0..200).find_map(|_| match add(&engine, 20, 10_000) {
+            Ok(rows) => {
+                there = rows;
+                None
+            }
+            Err(error) => Some(error),
+        });
+        refused(refusal.map_or(Ok(()), Err), "an insert");
+        assert_eq!(rows(&engine), there, "round {round}, behind an insert that was refused");
+        refused(add(&engine, 5_000, 1_000).map(drop), "a load");
+        assert_eq!(rows(&engine), there, "round {round}, behind a load that was refused");
+        refused(engine.checkpoint(), "a checkpoint");
+        assert_eq!(rows(&engine), there, "round {round}, behind a checkpoint that was refused");
+        if round == 0 {
+            std::fs::remove_file(&ballast).expect("it is there");
+            add(&engine, 20, 10_000).expect("there is room again for an insert");
+            there = add(&engine, 500, 100).expect("there is room again for a load");
+            engine.checkpoint().expect("there is room again for a checkpoint");
+            assert_eq!(rows(&engine), there, "round {round}, with room again");
+        }
+    }
+    // The log has what the base has no room for.
+    drop(engine);
+    assert_eq!(rows(&open(true).expect("reading takes no space")), there);
+    refused(open(false).map(drop), "an opening");
+    std::fs::remove_file(&ballast).expect("it is there");
+    assert_eq!(rows(&open(false).expect("there is room again")), there);
 }

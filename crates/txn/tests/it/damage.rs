@@ -21,7 +21,7 @@ use rowmill_txn::{Engine, OpenOptions, Snapshot};
 
 use crate::check::{add, fill, problems};
 use crate::space::copy;
-use crate::support::{TestRow, open, read, settings, times};
+use crate::support::{Dice, TestRow, open, read, settings, times};
 
 /// Names the folder with the database, and the damages to try, to the process that tries them.
 const CHILD_DIR: &str = "ROWMILL_TEST_DAMAGE_DIR";
@@ -37,16 +37,6 @@ const PAGE: usize = 4_096;
 /// No damage takes longer to be found.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Numbers that follow from a seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % sides.max(1)
-    }
-}
-
 /// The files below `dir`, by name.
 fn files(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).expect("a folder").map(|entry| entry.expect("an entry").path());
@@ -58,7 +48,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
 
 /// Damages one file of the database in `dir`, and says how.
 fn damage(dir: &Path, dice: &mut Dice) -> String {
-    let choices = match dice.roll(10) {
+    let choices = match dice.place(10) {
         0..3 => files(&dir.join("log")).into_iter().filter(|path| !path.ends_with("synced")).collect(),
         3 => vec![dir.join("log/synced")],
         4..7 => files(&dir.join("tables"))
@@ -67,34 +57,34 @@ fn damage(dir: &Path, dice: &mut Dice) -> String {
             .collect(),
         _ => vec![dir.join("base.lmdb")],
     };
-    let path = &choices[dice.roll(choices.len())];
+    let path = &choices[dice.place(choices.len())];
     let mut bytes = fs::read(path).expect("read");
     // Most of a segment of the log was never used.
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
     let pages = bytes.len().div_ceil(PAGE);
-    let kind = match dice.roll(4) {
+    let kind = match dice.place(4) {
         0 => {
-            let bits = 1 + dice.roll(3);
-            (0..bits).for_each(|_| bytes[dice.roll(used)] ^= 1 << dice.roll(8));
+            let bits = 1 + dice.place(3);
+            (0..bits).for_each(|_| bytes[dice.place(used)] ^= 1 << dice.place(8));
             format!("{bits} bits")
         }
         1 if pages > 1 => {
-            let (one, other) = (dice.roll(used.div_ceil(PAGE)), dice.roll(pages));
+            let (one, other) = (dice.place(used.div_ceil(PAGE)), dice.place(pages));
             let len = PAGE.min(bytes.len() - one.max(other) * PAGE);
             (0..len).for_each(|at| bytes.swap(one * PAGE + at, other * PAGE + at));
             format!("pages {one} and {other}")
         }
         2 => {
-            let start = dice.roll(used);
-            let len = [1 + dice.roll(16), 1 + dice.roll(600), 1 + dice.roll(9_000)][dice.roll(3)];
+            let start = dice.place(used);
+            let len = [1 + dice.place(16), 1 + dice.place(600), 1 + dice.place(9_000)][dice.place(3)];
             let range = start..(start + len).min(bytes.len());
-            let what = dice.roll(3);
-            bytes[range.clone()].iter_mut().for_each(|byte| *byte = [0, 0xFF, dice.roll(256) as u8][what]);
+            let what = dice.place(3);
+            bytes[range.clone()].iter_mut().for_each(|byte| *byte = [0, 0xFF, dice.place(256) as u8][what]);
             format!("bytes {range:?}")
         }
         _ => {
-            let len = dice.roll(used);
-            bytes.truncate(if dice.roll(2) == 0 { len } else { len / PAGE * PAGE });
+            let len = dice.place(used);
+            bytes.truncate(if dice.place(2) == 0 { len } else { len / PAGE * PAGE });
             format!("cut to {}", bytes.len())
         }
     };
@@ -199,10 +189,10 @@ fn process_that_finds() {
         renew();
         let mut dice = Dice(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         (0..4).for_each(|_| {
-            dice.roll(2);
+            dice.place(2);
         });
         let what = damage(&damaged, &mut dice);
-        let read_only = dice.roll(3) == 0;
+        let read_only = dice.place(3) == 0;
         say(&format!("begin {number} {what}{}", if read_only { ", only read" } else { "" }));
         let found = catch_unwind(AssertUnwindSafe(|| find(&damaged, read_only, &expected)));
         match found {

@@ -104,4 +104,9 @@ impl Dice {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
+
+    /// One of so many places; the first of none.
+    pub(crate) fn place(&mut self, places: usize) -> usize {
+        self.roll(places.max(1) as u64) as usize
+    }
 }

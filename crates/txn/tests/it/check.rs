@@ -12,9 +12,9 @@ use rowmill_io::MemoryDisk;
 use rowmill_txn::base::{MemoryBase, OrderedBase, WriteBatch};
 use rowmill_txn::{Checked, ColumnSpec, Engine, MAIN_SCHEMA, TableSource};
 
-use crate::crash::wait_for_merge;
 use crate::other_process::Reader;
 use crate::support::{TestRow, create, insert, open, read, settings};
+use crate::workload::wait_for_merge;
 
 const ROWS_PER_BLOCK: usize = 50;
 

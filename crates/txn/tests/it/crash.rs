@@ -1,22 +1,25 @@
 //! Power cuts and failing disks: whatever reached the disk, it opens and holds exactly the commits that were acknowledged.
 //!
-//! A disk that records every call and a base that notes when it was written run one workload. The record is then cut at
+//! A disk that records every call and a base that notes when it was written run the workloads. The record of each is then cut at
 //! every call, each change that was not synced by then is kept, lost or torn, and what remains is opened, read, checked
 //! for waste and written to.
 
-use std::collections::BTreeMap;
+#![allow(clippy::print_stdout)]
+
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result, TableId};
+use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 use rowmill_io::{Disk, Fate, Fault, FaultPlan, FaultyDisk, MemoryDisk, OpenMode, Record, crash_state};
 use rowmill_storage::PAGE_BYTES;
+use rowmill_txn::Engine;
 use rowmill_txn::base::{BaseChecked, BaseRead, MemoryBase, OrderedBase, WriteBatch};
-use rowmill_txn::{Engine, Transaction};
 
 use crate::space::named_bytes;
-use crate::support::{TestRow, batch, read, settings, specs, times};
+use crate::support::{settings, times};
+use crate::workload::{
+    Acknowledged, Content, Named, Stage, WORKLOADS, Workload, a_bit_of_everything, content_of, create, insert,
+};
 
 const ROWS_PER_BLOCK: usize = 40;
 
@@ -71,217 +74,6 @@ impl OrderedBase for NotedBase {
 
     fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
         self.base.read_by_calls()
-    }
-}
-
-/// The rows of all tables, by name.
-pub(crate) type Content = BTreeMap<String, Vec<TestRow>>;
-
-pub(crate) fn content_of(engine: &Engine) -> Content {
-    try_content_of(engine).expect("the tables are read")
-}
-
-pub(crate) fn try_content_of(engine: &Engine) -> Result<Content> {
-    let snapshot = engine.snapshot()?;
-    let tables = snapshot.catalog().all_tables();
-    tables
-        .map(|table| {
-            let mut rows: Vec<TestRow> = read(&snapshot, table.id)?.into_iter().map(|(_, row)| row).collect();
-            rows.sort();
-            Ok((table.name.clone(), rows))
-        })
-        .collect()
-}
-
-fn rows(first: i64, count: i64) -> Vec<TestRow> {
-    (first..first + count).map(|n| (n, (n % 5 > 0).then(|| format!("a text that is somewhat longer {n}")))).collect()
-}
-
-/// Transactions over an engine, and what has to be there after each.
-pub(crate) struct Workload {
-    pub(crate) engine: Arc<Engine>,
-    plan: FaultPlan,
-    pub(crate) content: Content,
-    acknowledged: Vec<Acknowledged>,
-    /// Of the commits that were refused.
-    pub(crate) errors: Vec<Error>,
-    /// What the first commit would have led to that failed for good: it may have reached the disk.
-    pub(crate) unknown: Option<Content>,
-}
-
-/// A commit that was acknowledged.
-#[derive(Clone)]
-struct Acknowledged {
-    /// Calls of the disk before it began and when it was acknowledged.
-    began: usize,
-    ended: usize,
-    /// What is there after it.
-    content: Content,
-}
-
-impl Workload {
-    pub(crate) fn new(engine: Arc<Engine>, plan: &FaultPlan) -> Workload {
-        let empty = Acknowledged { began: 0, ended: 0, content: Content::new() };
-        let plan = plan.clone();
-        let (content, errors) = (Content::new(), Vec::new());
-        Workload { engine, plan, content, acknowledged: vec![empty], errors, unknown: None }
-    }
-
-    /// Runs `change`, which does to the content what it does to the transaction, and commits. A failure changes nothing.
-    pub(crate) fn commit(&mut self, change: impl FnOnce(&mut Transaction, &mut Content) -> Result<()>) {
-        let mut content = self.content.clone();
-        let began = self.plan.records().len();
-        let run = || {
-            let mut transaction = self.engine.begin()?;
-            change(&mut transaction, &mut content)?;
-            transaction.commit()
-        };
-        match run() {
-            Ok(_) => {
-                let changes = content != self.content;
-                assert!(!changes || self.unknown.is_none(), "a commit behind one that failed for good");
-                self.content = content;
-                let ended = self.plan.records().len();
-                self.acknowledged.push(Acknowledged { began, ended, content: self.content.clone() });
-            }
-            Err(error) => {
-                assert_eq!(content_of(&self.engine), self.content, "behind a commit that was refused: {error}");
-                if error.message().contains("cannot be written any more") {
-                    self.unknown.get_or_insert(content);
-                }
-                self.errors.push(error);
-            }
-        }
-    }
-
-    fn run(&mut self, mut between: impl FnMut(&Engine)) {
-        self.commit(|transaction, content| create(transaction, content, "A"));
-        self.commit(|transaction, content| create(transaction, content, "B"));
-        self.commit(|transaction, content| insert(transaction, content, "A", 0, 100));
-        self.commit(|transaction, content| insert(transaction, content, "B", 0, 3));
-        self.commit(|transaction, content| {
-            insert(transaction, content, "A", 1_000, 90)?;
-            insert(transaction, content, "B", 1_000, 170)
-        });
-        self.commit(|transaction, content| delete(transaction, content, "B", |n| n % 2 == 0));
-        between(&self.engine);
-        self.roll_back();
-        self.commit(|transaction, content| update(transaction, content, "A", |n| n % 3 == 0));
-        let _ = self.engine.checkpoint();
-        self.commit(|transaction, content| {
-            create(transaction, content, "C")?;
-            insert(transaction, content, "C", 0, 60)?;
-            drop_table(transaction, content, "B")
-        });
-        self.commit(|transaction, content| truncate(transaction, content, "A"));
-        self.commit(|transaction, content| insert(transaction, content, "A", 5_000, 130));
-        (0..4).for_each(|part| {
-            self.commit(|transaction, content| insert(transaction, content, "C", 100 + part * 20, 20))
-        });
-        between(&self.engine);
-        self.commit(|transaction, content| delete(transaction, content, "C", |n| n < 130));
-        self.commit(|transaction, content| {
-            drop_table(transaction, content, "C")?;
-            create(transaction, content, "C")?;
-            insert(transaction, content, "C", 0, 45)
-        });
-        let _ = self.engine.checkpoint();
-        self.commit(|transaction, content| insert(transaction, content, "C", 200, 50));
-    }
-
-    /// A transaction that has written blocks and gives up.
-    fn roll_back(&self) {
-        let Ok(mut transaction) = self.engine.begin() else { return };
-        let table = id(&mut transaction, "A");
-        if let Ok(table) = table {
-            let _ = transaction.insert(table, &batch(&rows(2_000, 130)));
-        }
-        transaction.rollback();
-    }
-}
-
-fn id(transaction: &mut Transaction, name: &str) -> Result<TableId> {
-    let view = transaction.view()?;
-    let missing = || Error::internal(format!("{name} was not made"));
-    view.catalog().all_tables().find(|table| table.name == name).map(|table| table.id).ok_or_else(missing)
-}
-
-pub(crate) fn create(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
-    let main = transaction.base().catalog().schema(rowmill_txn::MAIN_SCHEMA).expect("always there").id;
-    transaction.create_table(main, name, specs())?;
-    content.insert(name.to_owned(), Vec::new());
-    Ok(())
-}
-
-pub(crate) fn drop_table(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
-    let table = id(transaction, name)?;
-    transaction.drop_table(table)?;
-    content.remove(name);
-    Ok(())
-}
-
-pub(crate) fn insert(
-    transaction: &mut Transaction,
-    content: &mut Content,
-    name: &str,
-    first: i64,
-    count: i64,
-) -> Result<()> {
-    let table = id(transaction, name)?;
-    transaction.insert(table, &batch(&rows(first, count)))?;
-    let all = content.get_mut(name).expect("the table was found");
-    all.extend(rows(first, count));
-    all.sort();
-    Ok(())
-}
-
-pub(crate) fn delete(
-    transaction: &mut Transaction,
-    content: &mut Content,
-    name: &str,
-    doomed: fn(i64) -> bool,
-) -> Result<()> {
-    let table = id(transaction, name)?;
-    let found = read(&*transaction.view()?, table)?;
-    let numbers: Vec<u64> = found.iter().filter(|(_, row)| doomed(row.0)).map(|(number, _)| *number).collect();
-    transaction.delete(table, &numbers)?;
-    content.get_mut(name).expect("the table was found").retain(|row| !doomed(row.0));
-    Ok(())
-}
-
-pub(crate) fn update(
-    transaction: &mut Transaction,
-    content: &mut Content,
-    name: &str,
-    chosen: fn(i64) -> bool,
-) -> Result<()> {
-    let all = content.get(name).cloned().unwrap_or_default();
-    delete(transaction, content, name, chosen)?;
-    let new: Vec<TestRow> = all.into_iter().filter(|row| chosen(row.0)).map(|(n, text)| (n + 100_000, text)).collect();
-    let table = id(transaction, name)?;
-    transaction.insert(table, &batch(&new))?;
-    let all = content.get_mut(name).expect("the table was found");
-    all.extend(new);
-    all.sort();
-    Ok(())
-}
-
-pub(crate) fn truncate(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
-    let table = id(transaction, name)?;
-    transaction.truncate(table)?;
-    content.insert(name.to_owned(), Vec::new());
-    Ok(())
-}
-
-/// Waits for the background merge to come to rest.
-pub(crate) fn wait_for_merge(engine: &Engine) {
-    let commit = || engine.snapshot().expect("a snapshot").commit();
-    let (mut last, mut since) = (commit(), Instant::now());
-    while since.elapsed() < Duration::from_millis(400) {
-        std::thread::sleep(Duration::from_millis(10));
-        if commit() != last {
-            (last, since) = (commit(), Instant::now());
-        }
     }
 }
 
@@ -358,32 +150,42 @@ fn by_lot(seed: u64) -> Judge {
     Box::new(move |_: &Record| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let roll = (dice >> 33) as usize;
-        match roll % 3 {
-            0 => Fate::Kept,
-            1 => Fate::Lost,
-            // Whole sectors, as most disks have it, or any piece.
-            _ if roll.is_multiple_of(2) => Fate::Torn { start: roll % 8 * 512, end: roll % 16 * 512 },
-            _ => Fate::Torn { start: roll % 4_096, end: roll % 7_919 },
+        match roll % 6 {
+            0 | 1 => Fate::Kept,
+            2 | 3 => Fate::Lost,
+            // Whole sectors or pages, as disks have it, or any piece.
+            _ => match roll / 6 % 3 {
+                0 => Fate::Torn { start: roll % 8 * 512, end: roll % 16 * 512 },
+                1 => Fate::Torn { start: roll % 3 * 4_096, end: roll % 5 * 4_096 },
+                _ => Fate::Torn { start: roll % 4_096, end: roll % 7_919 },
+            },
         }
     })
 }
 
 #[test]
 fn a_power_cut_at_any_call_leaves_exactly_the_acknowledged_commits() {
+    let lots = times("ROWMILL_LOTS", 1, 80);
+    let states: usize = WORKLOADS.iter().map(|workload| cut_at_any_call(*workload, lots)).sum();
+    println!("{states} states");
+    assert!(states > WORKLOADS.len() * 100 * (lots + 2), "{states} states");
+}
+
+/// How many states were looked at.
+fn cut_at_any_call((name, run): Named, lots: usize) -> usize {
     let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
     let plan = disk.plan().clone();
     plan.record();
-    let base = NotedBase::new(&plan);
-    let engine = Engine::over(Arc::new(disk), Arc::clone(&base) as _, settings(ROWS_PER_BLOCK)).expect("opened");
-    let mut workload = Workload::new(engine, &plan);
-    workload.run(wait_for_merge);
+    let (disk, base): (Arc<dyn Disk>, _) = (Arc::new(disk), NotedBase::new(&plan));
+    let open = || Engine::over(Arc::clone(&disk), Arc::clone(&base) as _, settings(ROWS_PER_BLOCK));
+    let mut workload = Workload::new(open().expect("opened"), &plan);
+    run(&mut workload, &Stage { open: &open, is_recorded: true });
     let Workload { engine, acknowledged, errors, .. } = workload;
     assert_eq!(errors, []);
     drop(engine);
 
     let (records, writes) = (plan.records(), base.writes.lock().clone());
-    assert!((4..acknowledged.len()).contains(&writes.len()), "checkpoints, fewer than commits: {}", writes.len());
-    let lots = times("ROWMILL_LOTS", 1, 200);
+    assert!(writes.len() > 1, "{name}: a checkpoint at least");
     let mut states = 0;
     for cut in 0..=records.len() {
         // A write of the base at the very cut has happened or not.
@@ -395,47 +197,73 @@ fn a_power_cut_at_any_call_leaves_exactly_the_acknowledged_commits() {
                 let disk = crash_state(&records[..cut], fate).expect("the record is played back");
                 states += 1;
                 let work_on = (cut + index).is_multiple_of(4);
-                check(disk, base, &expected, work_on, &format!("cut at call {cut}, {written} writes, fate {index}"));
+                check(
+                    disk,
+                    base,
+                    &expected,
+                    work_on,
+                    &format!("{name}, cut at call {cut}, {written} writes, fate {index}"),
+                );
             }
         }
     }
-    assert!(states > records.len() * (lots + 2), "{states} states");
+    states
 }
 
 #[test]
 fn a_call_that_fails_refuses_its_statement_and_nothing_else() {
+    let share = times("ROWMILL_CALLS", 3, 1);
+    WORKLOADS.iter().for_each(|workload| fail_any_call(*workload, share));
+}
+
+/// Fails each call of a workload, or one in `share` of them, in each way, once and from then on.
+fn fail_any_call((name, run): Named, share: usize) {
     let calls = {
         let disk = FaultyDisk::new(Arc::new(MemoryDisk::new()));
         let plan = disk.plan().clone();
-        let base = Arc::new(MemoryBase::new());
-        let engine = Engine::over(Arc::new(disk), base, settings(ROWS_PER_BLOCK)).expect("opened");
-        Workload::new(engine, &plan).run(|_| {});
+        let (disk, base): (Arc<dyn Disk>, _) = (Arc::new(disk), Arc::new(MemoryBase::new()));
+        let open = || Engine::over(Arc::clone(&disk), Arc::clone(&base) as _, settings(ROWS_PER_BLOCK));
+        run(&mut Workload::new(open().expect("opened"), &plan), &Stage { open: &open, is_recorded: false });
         plan.count_all()
     };
-    let mut poisoned = 0;
-    for (nth, fault) in (1..=calls).zip([Fault::Io, Fault::NoSpace, Fault::ShortWrite].into_iter().cycle()) {
+    let ways =
+        [Fault::Io, Fault::NoSpace, Fault::ShortWrite, Fault::Interrupted].map(|fault| [(fault, false), (fault, true)]);
+    let all = (1..=calls).flat_map(|nth| ways.iter().flatten().map(move |way| (nth, *way)));
+    let (mut poisoned, mut failed) = (0, 0);
+    // Another way for each call.
+    for (nth, (fault, lasts)) in all.skip(share / 2).step_by(if share == 1 { 1 } else { share * 8 + 1 }) {
+        let what = format!("{name}: call {nth} fails with {fault:?}, from then on: {lasts}");
         let memory = Arc::new(MemoryDisk::new());
         let disk = FaultyDisk::new(Arc::clone(&memory) as _);
         let plan = disk.plan().clone();
-        let base: Arc<dyn OrderedBase> = Arc::new(MemoryBase::new());
-        plan.fail(None, nth, fault);
-        let engine = Engine::over(Arc::new(disk), Arc::clone(&base), settings(ROWS_PER_BLOCK));
-        let Ok(engine) = engine else { continue };
+        let (disk, base): (Arc<dyn Disk>, Arc<dyn OrderedBase>) = (Arc::new(disk), Arc::new(MemoryBase::new()));
+        let open = || Engine::over(Arc::clone(&disk), Arc::clone(&base), settings(ROWS_PER_BLOCK));
+        match lasts {
+            true => plan.fail_from(None, nth, fault),
+            false => plan.fail(None, nth, fault),
+        }
+        let Ok(engine) = open() else { continue };
         let mut workload = Workload::new(engine, &plan);
-        workload.run(|_| {});
+        run(&mut workload, &Stage { open: &open, is_recorded: false });
         plan.clear();
-        let is_poisoned = workload.unknown.is_some();
+        failed += 1;
+        let is_poisoned = workload.engine.log_status().work.is_some_and(|work| work.failure.is_some());
         poisoned += u64::from(is_poisoned);
-        let (refused, acknowledged) = (workload.errors.len(), workload.acknowledged.len());
-        assert!(is_poisoned || refused < acknowledged, "call {nth}: {refused}");
-        assert_eq!(content_of(&workload.engine), workload.content, "call {nth} fails with {fault:?}");
+        if !is_poisoned {
+            let refused = workload.errors.len();
+            workload.commit(|transaction, content| create(transaction, content, "Last"));
+            assert_eq!(workload.errors.len(), refused, "{what}: {:?}", workload.errors.last());
+        }
+        assert_eq!(content_of(&workload.engine), workload.content, "{what}");
         let expected: Vec<Content> = [workload.content.clone()].into_iter().chain(workload.unknown.take()).collect();
         drop(workload);
-        let engine = Engine::over(Arc::clone(&memory) as _, base, settings(ROWS_PER_BLOCK)).expect("opened again");
-        assert!(expected.contains(&content_of(&engine)), "call {nth} failed with {fault:?}, opened again");
-        assert_eq!(data_bytes(&*memory), named_bytes(&engine), "call {nth} failed with {fault:?}");
+        let engine = Engine::over(Arc::clone(&memory) as _, Arc::clone(&base), settings(ROWS_PER_BLOCK));
+        let engine = engine.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(expected.contains(&content_of(&engine)), "{what}, opened again");
+        assert_eq!(data_bytes(&*memory), named_bytes(&engine), "{what}");
     }
-    assert!((1..calls / 2).contains(&poisoned), "{poisoned} of {calls} calls make writing unsafe");
+    println!("{name}: {failed} failures of {calls} calls, {poisoned} made writing unsafe");
+    assert!(failed > 0 && poisoned < failed, "{poisoned} of {failed} failures make writing unsafe");
 }
 
 /// A change of a file that no write of ours makes.
@@ -496,7 +324,8 @@ fn a_damaged_log_is_an_error_or_harmless() {
     let base = NotedBase::new(&plan);
     let engine = Engine::over(Arc::new(disk), Arc::clone(&base) as _, settings(ROWS_PER_BLOCK)).expect("opened");
     let mut workload = Workload::new(engine, &plan);
-    workload.run(|_| {});
+    let open = || Err(Error::internal("it is not opened again"));
+    a_bit_of_everything(&mut workload, &Stage { open: &open, is_recorded: false });
     let expected = workload.content.clone();
     // As it is when the process is killed, with commits that the base does not have.
     let (records, writes) = (plan.records(), base.writes.lock().clone());

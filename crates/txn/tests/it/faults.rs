@@ -25,8 +25,8 @@ use rowmill_io::FaultPlan;
 use rowmill_txn::base::{LmdbBase, OrderedBase};
 use rowmill_txn::{Engine, OpenOptions, Transaction};
 
-use crate::crash::{Content, Workload, content_of, create, delete, drop_table, insert, truncate, update};
 use crate::support::{settings, times};
+use crate::workload::{Content, Workload, content_of, create, delete, drop_table, insert, truncate, update};
 
 /// Names the directory to the process of [`process_with_faults`].
 const CHILD_DIR: &str = "ROWMILL_TEST_FAULTS_DIR";

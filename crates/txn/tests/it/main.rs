@@ -20,3 +20,4 @@ mod power_cut;
 mod read_only;
 mod space;
 mod support;
+mod workload;

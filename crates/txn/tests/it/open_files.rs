@@ -13,8 +13,8 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_txn::{Engine, OpenOptions, Transaction};
 
-use crate::crash::{Content, create, delete, drop_table, insert, try_content_of};
 use crate::support::settings;
+use crate::workload::{Content, create, delete, drop_table, insert, try_content_of};
 
 /// Names directory and role to the process of [`process_with_few_files`].
 const CHILD_DIR: &str = "ROWMILL_TEST_FILES_DIR";

@@ -7,8 +7,8 @@ use crate::outcome::Outcome;
 use crate::parse::Body;
 use crate::session::Work;
 use crate::statement::{
-    alter_table, copy, create_table, delete, describe, drop, insert, maintenance, schema, show, transaction, truncate,
-    update, view,
+    alter_table, check, copy, create_table, delete, describe, drop, insert, maintenance, schema, show, transaction,
+    truncate, update, view,
 };
 use crate::{explain, settings};
 
@@ -18,6 +18,7 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
             work.engine().checkpoint()?;
             Ok(Outcome::Done { tag: "CHECKPOINT" })
         }
+        Body::CheckDatabase => check::run(work),
         Body::Copy(statement) => copy::run(work, statement),
         Body::Sql(sql) => run_sql(work, sql),
     }

@@ -6,7 +6,7 @@
 //!
 //! The tokens of a statement are changed before the parser sees them, because the parser offers no place where every
 //! name passes by; see [`crate::names`]. Statements that the parser does not know (`COPY` with our options,
-//! `CHECKPOINT`) are read from the same tokens.
+//! `CHECKPOINT`, `CHECK DATABASE`) are read from the same tokens.
 
 mod copy;
 mod position;
@@ -57,6 +57,8 @@ pub(crate) enum Body {
     Copy(Box<CopyStatement>),
     /// `CHECKPOINT`
     Checkpoint,
+    /// `CHECK DATABASE`
+    CheckDatabase,
 }
 
 impl Statement {
@@ -193,7 +195,7 @@ impl<'t> Section<'t> {
                     settle(&mut **query, settings)?;
                 }
             }
-            Body::Checkpoint => {}
+            Body::Checkpoint | Body::CheckDatabase => {}
         }
         let text = sql[self.range.clone()].to_string();
         Ok(Statement {
@@ -222,6 +224,11 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {
         Token::Word(word) if word.quote_style.is_none() && word.value == "checkpoint" => {
             parser.next_token();
             Body::Checkpoint
+        }
+        Token::Word(word) if word.keyword == Keyword::CHECK => {
+            parser.next_token();
+            parser.expect_keyword_is(Keyword::DATABASE)?;
+            Body::CheckDatabase
         }
         _ => Body::Sql(Box::new(parser.parse_statement()?)),
     };

@@ -2,6 +2,7 @@
 
 pub(crate) mod alter_table;
 mod cell;
+pub(crate) mod check;
 mod clause;
 mod column_spec;
 pub(crate) mod copy;

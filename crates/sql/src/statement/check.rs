@@ -1,0 +1,24 @@
+//! `CHECK DATABASE`: what is on disk, read and compared with what is known of it; a row for each object and each problem.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
+use rowmill_base::{Error, Result};
+
+use crate::outcome::{Outcome, RowStream};
+use crate::session::Work;
+
+pub(crate) fn run(work: &Work<'_>) -> Result<Outcome> {
+    let checked = work.engine().check(&work.cancel)?;
+    let text = |values: StringViewArray| Arc::new(values) as ArrayRef;
+    let columns = [
+        ("object", text(checked.iter().map(|checked| Some(checked.object.as_str())).collect())),
+        ("bytes", Arc::new(checked.iter().map(|checked| checked.bytes as i64).collect::<Int64Array>())),
+        ("problem", text(checked.iter().map(|checked| checked.problem.as_deref()).collect())),
+        ("note", text(checked.iter().map(|checked| checked.note.as_deref()).collect())),
+    ];
+    let columns = columns.into_iter().map(|(name, values)| (name, values, true));
+    RecordBatch::try_from_iter_with_nullable(columns)
+        .map(|batch| Outcome::Rows(RowStream::ready(batch)))
+        .map_err(|error| Error::internal(format!("columns of one length go into a batch: {error}")))
+}

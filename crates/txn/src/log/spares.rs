@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use rowmill_base::{Error, Result};
 use rowmill_io::Disk;
 
-use super::segment::{Segment, SegmentBytes};
+use super::segment::{Segment, SegmentBytes, path};
 
 /// Makes segments ahead.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ struct State {
     wanted: Option<u64>,
     /// One is being made.
     is_busy: bool,
+    /// One was made: the free files are older than it.
+    is_used: bool,
     ready: Option<Segment>,
     is_over: bool,
 }
@@ -47,7 +49,8 @@ impl Spares {
         free: Vec<u32>,
         next_slot: u32,
     ) -> Result<Spares> {
-        let state = State { free, next_slot, wanted: None, is_busy: false, ready: None, is_over: false };
+        let state =
+            State { free, next_slot, wanted: None, is_busy: false, is_used: false, ready: None, is_over: false };
         let shared = Arc::new(Shared {
             disk: Arc::clone(disk),
             segment_bytes,
@@ -76,6 +79,7 @@ impl Spares {
             Some(segment) => segment,
             None => self.shared.make(&mut state, number)?,
         };
+        state.is_used = true;
         state.wanted = Some(number + 1);
         self.shared.changed.notify_all();
         Ok(segment)
@@ -94,6 +98,11 @@ impl Drop for Spares {
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.lock().take() {
             let _ = thread.join();
+        }
+        let mut state = self.shared.state.lock();
+        if state.is_used {
+            // While commits go on they are used again. What stays all the same is in nobody's way.
+            state.free.drain(..).for_each(|slot| drop(self.shared.disk.remove(&path(slot))));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rowmill_base::TableId;
 use rowmill_txn::{Engine, TableSource};
 
-use crate::support::{create, insert, open, values};
+use crate::support::{create, insert, open, times, values};
 
 /// Bytes of the extents that the current snapshot names.
 pub(crate) fn named_bytes(engine: &Engine) -> u64 {
@@ -137,4 +137,33 @@ fn small_and_sparse_blocks_are_merged_in_the_background() {
     assert_eq!(delete.delete(table, &[1, 3_599]).expect("deleted"), 2);
     delete.commit().expect("committed");
     assert_eq!(values(&engine.snapshot().expect("a snapshot"), table).len(), 1_798);
+}
+
+/// Files below `path`.
+fn files(path: &Path) -> usize {
+    let entries = std::fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry").path());
+    entries.map(|path| if path.is_dir() { files(&path) } else { 1 }).sum()
+}
+
+#[test]
+fn many_commits_leave_no_more_files_than_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let relaxed = || {
+        let engine = open(folder.path(), 1_000);
+        engine.set("durability", "relaxed").expect("a durability");
+        engine
+    };
+    let engine = relaxed();
+    let table = create(&engine, "T");
+    fill(&engine, table, 1_000);
+    drop(engine);
+    let engine = relaxed();
+    fill(&engine, table, 1);
+    drop(engine);
+    let after_one = files(folder.path());
+    let engine = relaxed();
+    (0..times("ROWMILL_COMMITS", 20_000, 100_000)).for_each(|_| fill(&engine, table, 3));
+    assert!(files(folder.path()) > after_one, "more than one segment of the log was needed");
+    drop(engine);
+    assert_eq!(files(folder.path()), after_one);
 }

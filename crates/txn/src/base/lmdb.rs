@@ -65,11 +65,14 @@ pub struct LmdbOptions {
     pub map_bytes: usize,
     /// How long a mapping that has to grow waits for the readers of this process.
     pub patience: Duration,
+    /// All pages of a file of so many bytes are looked at before it is mapped; of a longer one its heads and its length, since more
+    /// takes as long as to read it.
+    pub looked_through_max: u64,
 }
 
 impl Default for LmdbOptions {
     fn default() -> Self {
-        LmdbOptions { map_bytes: 64 << 30, patience: Duration::from_secs(30) }
+        LmdbOptions { map_bytes: 64 << 30, patience: Duration::from_secs(30), looked_through_max: 256 << 20 }
     }
 }
 
@@ -117,7 +120,7 @@ impl LmdbBase {
             }
             make(&file)?;
         }
-        check_file(&file).map_err(|e| match e.kind() {
+        check_file(&file, options.looked_through_max).map_err(|e| match e.kind() {
             ErrorKind::NewerFormat => e.hint(NEWER),
             _ => e,
         })?;

@@ -2,8 +2,8 @@
 //!
 //! LMDB maps its file and trusts it: a page number behind the end of the file is a SIGBUS, an offset behind the end of a
 //! page is a wild pointer, and a key that is not where it belongs is not found. So every page that is in use, every key and
-//! every value is looked at before LMDB sees the file, and again when asked. Opening reads all of them anyway. This reads
-//! by calls and checks each number before it follows it.
+//! every value is looked at before LMDB sees the file, unless it is long, and again when asked. This reads by calls and
+//! checks each number before it follows it.
 //!
 //! ```text
 //! file    meta | meta | page | page ...                  even and odd transactions take turns; the higher one counts
@@ -79,9 +79,15 @@ pub(super) type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 const ALL_KEYS: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// The first damage that there is, if any.
-pub(super) fn check_file(path: &Path) -> Result<()> {
-    check_pages(path, &Cancel::new())?.into_result()
+/// The first damage that there is, if any. Of a file of more than `looked_through_max` bytes the heads are looked at, and its pages
+/// only where it is shorter than they say.
+pub(super) fn check_file(path: &Path, looked_through_max: u64) -> Result<()> {
+    let (pages, meta) = Pages::open(path)?;
+    let is_as_long = pages.len >= meta.last_page.saturating_add(1).saturating_mul(meta.page_len);
+    match is_as_long && pages.len > looked_through_max {
+        true => Ok(()),
+        false => check_pages(path, &Cancel::new())?.into_result(),
+    }
 }
 
 /// Looks at everything that the newest state has, and tells of every damage.

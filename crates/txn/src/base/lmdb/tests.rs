@@ -20,7 +20,7 @@ fn open(dir: &Path) -> LmdbBase {
 }
 
 fn small(map_bytes: usize) -> LmdbOptions {
-    LmdbOptions { map_bytes, patience: Duration::from_millis(50) }
+    LmdbOptions { map_bytes, patience: Duration::from_millis(50), ..LmdbOptions::default() }
 }
 
 /// A base with some hundred pages: deep enough for branches, with free pages and a big value.
@@ -139,6 +139,24 @@ fn a_damaged_key_is_an_error_and_not_absent() {
     open(dir.path()).write(&put(b"a key that is easy to find", b"value"), CommitId(1)).unwrap();
     flip(&dir.path().join(BASE_FILE), b"a key that is easy to find");
     assert_eq!(LmdbBase::open(dir.path(), false).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn a_long_base_is_looked_through_when_it_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path());
+    let file = dir.path().join(BASE_FILE);
+    flip(&file, &[&b"key00007"[..], &7_u32.to_le_bytes().repeat(12)].concat());
+    assert_eq!(LmdbBase::open(dir.path(), false).unwrap_err().kind(), ErrorKind::Corrupt);
+    let options = LmdbOptions { looked_through_max: 8_192, ..LmdbOptions::default() };
+    let base = LmdbBase::open_with(dir.path(), false, options).unwrap();
+    assert_eq!(base.read().unwrap().get(b"key00007").unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(base.check(&Cancel::new()).unwrap().entry_problems.len(), 1);
+    drop(base);
+    // Cut, it is looked through.
+    let len = fs::metadata(&file).unwrap().len();
+    fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(len / 2).unwrap();
+    assert_eq!(LmdbBase::open_with(dir.path(), false, options).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
 #[test]

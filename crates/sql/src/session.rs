@@ -197,7 +197,10 @@ impl Work<'_> {
     /// What a reading statement sees: the last commit, or the transaction's own view.
     pub(crate) fn view(&mut self) -> Result<Arc<Snapshot>> {
         match &mut self.session.transaction {
-            Some(open) => open.transaction.view(),
+            Some(open) => {
+                open.transaction.set_cancel(self.cancel.clone());
+                open.transaction.view()
+            }
             None => self.session.engine.snapshot(),
         }
     }
@@ -247,7 +250,9 @@ impl Work<'_> {
 
     /// `COMMIT`
     pub(crate) fn commit(&mut self) -> Result<()> {
-        self.take_transaction("COMMIT")?.transaction.commit().map(|_| ())
+        let mut transaction = self.take_transaction("COMMIT")?.transaction;
+        transaction.set_cancel(self.cancel.clone());
+        transaction.commit().map(|_| ())
     }
 
     /// `ROLLBACK`

@@ -91,7 +91,7 @@ impl TableChanges {
     fn flush(&mut self, table: &TableDef, memory: &Broker) -> Result<()> {
         let batch = concat_batches(table, &self.pending, self.pending_rows)?;
         let run = OpenRun::new(self.next_row(), table, &batch).counted(memory);
-        self.take_pending();
+        self.forget_pending();
         self.inserted += run.rows() as u64;
         self.runs.push(Arc::new(run));
         for run in join_tail(table, &mut self.runs, memory)? {
@@ -109,12 +109,11 @@ impl TableChanges {
         moved.extend(positions.iter().map(|position| position + offset));
     }
 
-    /// The pending batches, and how many rows they have. They count as inserted no more.
-    fn take_pending(&mut self) -> (Vec<RecordBatch>, usize) {
-        let rows = std::mem::take(&mut self.pending_rows);
+    /// Forgets the pending rows, which have become a run or a block. They count as inserted no more.
+    fn forget_pending(&mut self) {
+        self.inserted -= std::mem::take(&mut self.pending_rows) as u64;
         self.pending_bytes = 0;
-        self.inserted -= rows as u64;
-        (std::mem::take(&mut self.pending), rows)
+        self.pending.clear();
     }
 }
 
@@ -445,10 +444,12 @@ impl Transaction {
     fn seal_pending(&mut self, def: &Arc<TableDef>) -> Result<()> {
         let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
         let first_row = changes.next_row();
-        let (batches, rows) = changes.take_pending();
-        let block = self.write_block(def, first_row, &PendingRows { batches, rows }, false);
+        // They go on waiting if that fails: statements before this one have inserted them.
+        let waiting = PendingRows { batches: changes.pending.clone(), rows: changes.pending_rows };
+        let block = self.write_block(def, first_row, &waiting, false)?;
+        let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
+        changes.forget_pending();
         self.recount();
-        let block = block?;
         let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
         changes.inserted += block.rows() as u64;
         changes.blocks.push(Arc::new(block));

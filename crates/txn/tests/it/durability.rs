@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rowmill_base::{SqlType, TableId};
+use rowmill_base::{Cancel, ErrorKind, SqlType, TableId};
 use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA, Transaction};
 
 use crate::space::copy;
@@ -161,6 +161,16 @@ fn long_rows_go_to_a_block_and_not_through_the_log() {
         let is_short = bytes() - before < 1 << 20;
         assert_eq!(is_short, part.len() > 5, "{} rows of 2 MiB", part.len());
     }
+    // A view of them in the transaction is such a block too; where that cannot be made they wait on.
+    let mut transaction = engine.begin().expect("a transaction");
+    insert(&mut transaction, table, &rows);
+    let cancel = Cancel::new();
+    cancel.cancel();
+    transaction.set_cancel(cancel);
+    assert_eq!(transaction.view().expect_err("it was cancelled").kind(), ErrorKind::Cancelled);
+    transaction.set_cancel(Cancel::new());
+    assert_eq!(values(&transaction.view().expect("a view"), table).len(), 2 * rows.len());
+    transaction.rollback();
     drop(engine);
     let engine = open(folder.path(), 1_000);
     assert_eq!(values(&engine.snapshot().expect("a snapshot"), table), rows);

@@ -328,7 +328,7 @@ impl Log {
             Ok(()) => {
                 syncing.synced = end;
                 self.synced.store(end.0, Ordering::Release);
-                self.counts.syncs.fetch_add(1, Ordering::Relaxed);
+                self.counts.syncs.fetch_add(1, Ordering::Release);
                 Ok(())
             }
             Err(error) => {
@@ -370,8 +370,8 @@ impl Log {
 
     /// Compares the file for others with what is known: it has what is on disk for certain, and nothing that is not there.
     pub fn check_published(&self) -> Result<()> {
-        // What the file has from a time before is not beyond this log's beginning.
-        let known = self.published.get().map(|_| self.synced());
+        // What the file has from a time before is not beyond this log's beginning, and stays until the first sync.
+        let known = (self.counts.syncs.load(Ordering::Acquire) > 0).then(|| self.synced());
         let mut found = published::read(&*self.disk)?;
         for _ in 0..PUBLISHED_LOOKS {
             if found.is_some() || known.is_none() {

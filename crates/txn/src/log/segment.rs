@@ -89,7 +89,11 @@ impl Segment {
 
     /// The segment that a file holds, for reading; `None` if none was ever finished there.
     pub(super) fn open(disk: &dyn Disk, slot: u32, bytes: SegmentBytes) -> Result<Option<Segment>> {
-        let file: Arc<dyn DiskFile> = Arc::from(disk.open(&path(slot), OpenMode::Read)?);
+        let file: Arc<dyn DiskFile> = match disk.open(&path(slot), OpenMode::Read) {
+            Ok(file) => Arc::from(file),
+            // A process that closes the database removes what is not needed.
+            Err(error) => return if disk.len(&path(slot))?.is_none() { Ok(None) } else { Err(error) },
+        };
         if file.len()? < STREAM_START {
             return Ok(None);
         }

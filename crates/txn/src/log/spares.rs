@@ -102,7 +102,9 @@ impl Drop for Spares {
         let mut state = self.shared.state.lock();
         if state.is_used {
             // While commits go on they are used again. What stays all the same is in nobody's way.
-            state.free.drain(..).for_each(|slot| drop(self.shared.disk.remove(&path(slot))));
+            let ready = state.ready.take().map(|segment| segment.slot);
+            let unneeded = state.free.drain(..).chain(ready);
+            unneeded.for_each(|slot| drop(self.shared.disk.remove(&path(slot))));
         }
     }
 }

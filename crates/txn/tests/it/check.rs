@@ -313,3 +313,18 @@ fn a_base_that_says_something_else_is_found() {
     base.write(&batch, base.read().expect("a read").commit_id().expect("its commit")).expect("written");
     assert_found(&engine, &["log"]);
 }
+
+#[test]
+fn a_commit_whose_sync_is_to_come_is_no_problem() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let table = create(&open(folder.path(), 100), "T");
+    for number in 0..3 {
+        let engine = open(folder.path(), 100);
+        engine.set("durability", "relaxed").expect("a durability");
+        let mut transaction = engine.begin().expect("a transaction");
+        insert(&mut transaction, table, &[(number, None)]);
+        transaction.commit().expect("committed");
+        let problems: Vec<_> = engine.check(&Cancel::new()).expect("checked");
+        assert!(problems.iter().all(|checked| checked.problem.is_none()), "{problems:?}");
+    }
+}

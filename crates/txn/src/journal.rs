@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use rowmill_base::{Durability, Error, Result};
@@ -29,6 +29,43 @@ pub(crate) struct Journal {
     waiting: Mutex<VecDeque<Arc<Snapshot>>>,
     /// Syncs what nobody waits for.
     syncer: Background,
+    lag: Arc<Lag>,
+}
+
+/// How long commits that nobody waits for have not been on disk.
+#[derive(Debug)]
+struct Lag {
+    bound: Duration,
+    since: Mutex<Since>,
+}
+
+/// When the first commit was made of those that are being synced, and of those behind them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Since {
+    syncing: Option<Instant>,
+    unsynced: Option<Instant>,
+}
+
+impl Lag {
+    /// There is one more commit. Whether the first of them waits for so long that the syncer is late.
+    fn is_late(&self) -> bool {
+        let now = Instant::now();
+        let mut since = self.since.lock();
+        let unsynced = *since.unsynced.get_or_insert(now);
+        now.duration_since(since.syncing.unwrap_or(unsynced)) * 5 >= self.bound * 4
+    }
+
+    /// Syncs all commits that there are.
+    fn sync(&self, log: &Log) -> Result<()> {
+        {
+            let mut since = self.since.lock();
+            let unsynced = since.unsynced.take();
+            since.syncing = since.syncing.or(unsynced);
+        }
+        let synced = log.sync_to(log.end());
+        self.since.lock().syncing = None;
+        synced
+    }
 }
 
 impl Journal {
@@ -37,10 +74,11 @@ impl Journal {
         let log = log.map(Arc::new);
         let state = Arc::new(state);
         let syncer = Background::default();
+        let lag = Arc::new(Lag { bound, since: Mutex::default() });
         if let Some(log) = &log {
-            let log = Arc::clone(log);
+            let (log, lag) = (Arc::clone(log), Arc::clone(&lag));
             // Half of the bound is left for the sync itself. One that fails poisons the log, which says so from then on.
-            syncer.start("rowmill-sync", bound / 2, move |_| drop(log.sync_to(log.end())))?;
+            syncer.start("rowmill-sync", bound / 2, move |_| drop(lag.sync(&log)))?;
         }
         Ok(Journal {
             log,
@@ -49,6 +87,7 @@ impl Journal {
             shown: RwLock::new(state),
             waiting: Mutex::default(),
             syncer,
+            lag,
         })
     }
 
@@ -107,7 +146,8 @@ impl Journal {
         let Some(log) = self.is_logged() else { return Ok(()) };
         if *self.durability.read() == Durability::Relaxed {
             self.syncer.ring();
-            return Ok(());
+            // Where the syncer does not come to its turn, or the disk is slow, who commits waits for it.
+            return if self.lag.is_late() { self.lag.sync(log) } else { Ok(()) };
         }
         log.sync_to(end)?;
         self.show_synced(log);

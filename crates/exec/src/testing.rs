@@ -7,7 +7,8 @@ use roaring::RoaringBitmap;
 use rowmill_base::{BlockId, Broker, Cancel, ColumnId, Result, RowNumber, SchemaId, SqlType, TableId};
 use rowmill_io::{Disk, MemoryDisk};
 use rowmill_storage::{
-    Block, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, OpenRun, TableDef, TableSource, write_block,
+    Block, BlockOwner, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, OpenRun, TableDef, TableSource,
+    write_block,
 };
 
 /// A table of sealed blocks.
@@ -74,12 +75,13 @@ impl Table {
         let mut next = 0;
         for (id, (values, deleted)) in blocks.into_iter().enumerate() {
             let rows = values[0].len();
-            let chunks =
-                write_block(&Columns(&values), &targets[..values.len()], &freed, 1, &Cancel::new(), &|_, _| Ok(()))
-                    .expect("a block in memory");
+            let owner = BlockOwner { table: table.def.id, block: BlockId(id as u64) };
+            let targets = &targets[..values.len()];
+            let chunks = write_block(owner, &Columns(&values), targets, &freed, 1, &Cancel::new(), &|_, _| Ok(()))
+                .expect("a block in memory");
             let numbers = RowNumber(next)..RowNumber(next + rows as u64);
             let deleted = (!deleted.is_empty()).then(|| Arc::new(deleted));
-            table.blocks.push(Arc::new(Block::new(BlockId(id as u64), numbers, rows, chunks, deleted)));
+            table.blocks.push(Arc::new(Block::new(owner.block, numbers, rows, chunks, deleted)));
             table.values.push(values);
             next += rows as u64;
         }

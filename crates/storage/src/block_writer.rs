@@ -44,34 +44,10 @@ pub struct ColumnTarget {
 /// Sees every column before it is encoded.
 type Check<'a> = dyn Fn(usize, &ArrayRef) -> Result<()> + Sync + 'a;
 
-/// Writes the columns of `source`, column `i` to `targets[i]`, with `threads` workers. The chunks are private: dropping
-/// them, as a failure here does, frees their extents. `check` sees every column before it is encoded.
+/// Writes the columns of `source`, column `i` to `targets[i]`, with `threads` workers; each chunk says that it is `owner`'s. The
+/// chunks are private: dropping them, as a failure here does, frees their extents. `check` sees every column before it is encoded.
 pub fn write_block(
-    source: &dyn BlockSource,
-    targets: &[ColumnTarget],
-    freed: &Arc<FreedExtents>,
-    threads: usize,
-    cancel: &Cancel,
-    check: &Check<'_>,
-) -> Result<Vec<StoredChunk>> {
-    write(None, source, targets, freed, threads, cancel, check)
-}
-
-/// The same for a block that a database names: its chunks say whose they are.
-pub fn write_owned_block(
     owner: BlockOwner,
-    source: &dyn BlockSource,
-    targets: &[ColumnTarget],
-    freed: &Arc<FreedExtents>,
-    threads: usize,
-    cancel: &Cancel,
-    check: &Check<'_>,
-) -> Result<Vec<StoredChunk>> {
-    write(Some(owner), source, targets, freed, threads, cancel, check)
-}
-
-fn write(
-    owner: Option<BlockOwner>,
     source: &dyn BlockSource,
     targets: &[ColumnTarget],
     freed: &Arc<FreedExtents>,
@@ -95,9 +71,7 @@ fn write(
         memory.grow(ENCODING_FACTOR * value_bytes(&values))?;
         let mut bytes = chunk::encode(&values, &target.kind)?;
         drop(values);
-        if let Some(owner) = owner {
-            owner.sign(target.id, &mut bytes);
-        }
+        owner.sign(target.id, &mut bytes);
         memory.clear();
         memory.grow(bytes.len() as u64)?;
         let extent = target.file.write(bytes)?;

@@ -21,7 +21,7 @@ pub mod strings;
 
 pub use block::{Block, FreedExtents, ROW_NUMBERS, ROW_NUMBERS_NAME, RowNumbers, StoredChunk};
 pub use block_owner::BlockOwner;
-pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_block, write_owned_block};
+pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_block};
 pub use column_file::ColumnFile;
 pub use extent::{Extent, ExtentAllocator, PAGE_BYTES, whole_pages};
 pub use floats::canonical_floats;

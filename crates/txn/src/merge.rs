@@ -12,7 +12,7 @@ use arrow::compute::concat;
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result, RowNumber, SqlType, TableId};
 use rowmill_storage::{
-    Block, BlockOwner, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, repeat_missing, write_owned_block,
+    Block, BlockOwner, BlockSource, ColumnTarget, ROW_NUMBERS, TableDef, repeat_missing, write_block,
 };
 
 use crate::bell::Background;
@@ -108,7 +108,7 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
     let rows = numbers.len();
     let source = Merged { def, parts: &parts, distances: numbers.iter().map(|row| row - first).collect() };
     let owner = BlockOwner { table: def.id, block: engine.ids().block() };
-    let chunks = write_owned_block(owner, &source, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
+    let chunks = write_block(owner, &source, &targets, engine.freed(), engine.threads(), stop, &|_, _| Ok(()))?;
     let merged = Block::new(owner.block, RowNumber(first)..RowNumber(last + 1), rows, chunks, None);
     sync_blocks(engine, [Arc::new(merged.clone())].iter())?;
 

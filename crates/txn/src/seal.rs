@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
 use roaring::RoaringBitmap;
 use rowmill_base::{Cancel, Error, Result, RowNumber, TableId};
-use rowmill_storage::{Block, BlockOwner, BlockSource, OpenRun, TableDef, write_owned_block};
+use rowmill_storage::{Block, BlockOwner, BlockSource, OpenRun, TableDef, write_block};
 
 use crate::change::{Change, TableChange};
 use crate::checkpoint::checkpoint;
@@ -59,7 +59,7 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
     let targets = engine.column_targets(&table.def)?;
     let owner = BlockOwner { table: table.def.id, block: engine.ids().block() };
     let (threads, cancel) = (engine.threads(), Cancel::new());
-    let chunks = write_owned_block(owner, &source, &targets, engine.freed(), threads, &cancel, &|_, _| Ok(()))?;
+    let chunks = write_block(owner, &source, &targets, engine.freed(), threads, &cancel, &|_, _| Ok(()))?;
     let numbers = first_row..RowNumber(first_row.0 + rows as u64);
     let block = Block::new(owner.block, numbers, rows, chunks, None);
     sync_blocks(engine, [Arc::new(block.clone())].iter())?;

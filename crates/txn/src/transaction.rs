@@ -15,8 +15,7 @@ use rowmill_base::{
     ViewId,
 };
 use rowmill_storage::{
-    Block, BlockOwner, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource, value_bytes,
-    write_owned_block,
+    Block, BlockOwner, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource, value_bytes, write_block,
 };
 
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
@@ -92,7 +91,6 @@ impl TableChanges {
         let batch = concat_batches(table, &self.pending, self.pending_rows)?;
         let run = OpenRun::new(self.next_row(), table, &batch).counted(memory);
         self.forget_pending();
-        self.inserted += run.rows() as u64;
         self.runs.push(Arc::new(run));
         for run in join_tail(table, &mut self.runs, memory)? {
             self.move_own_deletes(run.first_row());
@@ -109,10 +107,9 @@ impl TableChanges {
         moved.extend(positions.iter().map(|position| position + offset));
     }
 
-    /// Forgets the pending rows, which have become a run or a block. They count as inserted no more.
+    /// Forgets the pending rows, which have become a run or a block.
     fn forget_pending(&mut self) {
-        self.inserted -= std::mem::take(&mut self.pending_rows) as u64;
-        self.pending_bytes = 0;
+        (self.pending_rows, self.pending_bytes) = (0, 0);
         self.pending.clear();
     }
 }
@@ -449,10 +446,8 @@ impl Transaction {
         let block = self.write_block(def, first_row, &waiting, false)?;
         let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
         changes.forget_pending();
-        self.recount();
-        let changes = Arc::make_mut(self.changes.tables.entry(def.id).or_default());
-        changes.inserted += block.rows() as u64;
         changes.blocks.push(Arc::new(block));
+        self.recount();
         Ok(())
     }
 
@@ -470,7 +465,7 @@ impl Transaction {
         };
         let threads = self.engine.threads();
         let owner = BlockOwner { table: def.id, block: self.engine.ids().block() };
-        let chunks = write_owned_block(owner, source, &targets, self.engine.freed(), threads, &self.cancel, &check)?;
+        let chunks = write_block(owner, source, &targets, self.engine.freed(), threads, &self.cancel, &check)?;
         let numbers = first_row..RowNumber(first_row.0 + source.rows() as u64);
         Ok(Block::new(owner.block, numbers, source.rows(), chunks, None))
     }

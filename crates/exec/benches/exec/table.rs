@@ -11,7 +11,8 @@ use rowmill_base::{BlockId, Broker, Cancel, ColumnId, Result, RowNumber, SchemaI
 use rowmill_exec::batch::{BatchSource, Batches};
 use rowmill_io::{Disk, MemoryDisk};
 use rowmill_storage::{
-    Block, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, OpenRun, TableDef, TableSource, write_block,
+    Block, BlockOwner, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, OpenRun, TableDef, TableSource,
+    write_block,
 };
 
 /// Rows of a batch.
@@ -123,8 +124,10 @@ impl Table {
         let targets: Vec<ColumnTarget> = definition.columns.iter().map(target).collect();
         let values = values(rows);
         let freed = Arc::new(FreedExtents::default());
-        let chunks = write_block(&Columns(&values), &targets, &freed, 1, &Cancel::new(), &|_, _| Ok(())).unwrap();
-        let block = Block::new(BlockId(1), RowNumber(0)..RowNumber(rows as u64), rows, chunks, None);
+        let owner = BlockOwner { table: definition.id, block: BlockId(1) };
+        let chunks =
+            write_block(owner, &Columns(&values), &targets, &freed, 1, &Cancel::new(), &|_, _| Ok(())).unwrap();
+        let block = Block::new(owner.block, RowNumber(0)..RowNumber(rows as u64), rows, chunks, None);
         Arc::new(Table { definition: Arc::new(definition), blocks: vec![Arc::new(block)], values })
     }
 

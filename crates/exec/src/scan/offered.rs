@@ -203,7 +203,7 @@ mod tests {
     use rowmill_base::{BlockId, Broker, Cancel, ColumnId, RowNumber, SchemaId, SqlType, TableId};
     use rowmill_io::MemoryDisk;
     use rowmill_storage::{
-        Block, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, TableSource, write_block,
+        Block, BlockOwner, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, TableSource, write_block,
     };
 
     use super::*;
@@ -294,10 +294,11 @@ mod tests {
         let targets: Vec<ColumnTarget> = definition.columns.iter().map(file).collect();
         let block = |number: i64| {
             let batch = rows(&definition, number * ROWS_PER_BLOCK..(number + 1) * ROWS_PER_BLOCK);
-            let chunks = write_block(&Columns(&batch), &targets, &freed, 1, &Cancel::new(), &|_, _| Ok(()));
+            let owner = BlockOwner { table: definition.id, block: BlockId(number as u64) };
+            let chunks = write_block(owner, &Columns(&batch), &targets, &freed, 1, &Cancel::new(), &|_, _| Ok(()));
             let numbers =
                 RowNumber((number * ROWS_PER_BLOCK) as u64)..RowNumber(((number + 1) * ROWS_PER_BLOCK) as u64);
-            let block = Block::new(BlockId(number as u64), numbers, batch.num_rows(), chunks.expect("written"), None);
+            let block = Block::new(owner.block, numbers, batch.num_rows(), chunks.expect("written"), None);
             Arc::new(if number == 1 { block.with_deleted(&(0..100).collect::<RoaringBitmap>()) } else { block })
         };
         let blocks = (0..3).map(block).collect();

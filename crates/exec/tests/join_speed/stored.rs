@@ -9,8 +9,8 @@ use rowmill_exec::batch::{BatchSource, Batches};
 use rowmill_exec::scan::{ScanRequest, TableScan};
 use rowmill_io::MemoryDisk;
 use rowmill_storage::{
-    Block, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, OpenRun, ROWS_PER_BLOCK_MAX, TableDef,
-    TableSource, write_block,
+    Block, BlockOwner, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, OpenRun, ROWS_PER_BLOCK_MAX,
+    TableDef, TableSource, write_block,
 };
 
 /// Blocks of a table of integers.
@@ -79,9 +79,11 @@ impl Stored {
             let end = (start + ROWS_PER_BLOCK_MAX).min(columns[0].len());
             let part = |column: &Vec<i64>| Arc::new(Int64Array::from(column[start..end].to_vec())) as ArrayRef;
             let parts = Columns(columns.iter().map(part).collect());
-            let chunks = write_block(&parts, &targets, &freed, 2, &Cancel::new(), &|_, _| Ok(())).expect("memory");
+            let owner = BlockOwner { table: table.id, block: BlockId(start as u64) };
+            let chunks =
+                write_block(owner, &parts, &targets, &freed, 2, &Cancel::new(), &|_, _| Ok(())).expect("memory");
             let numbers = RowNumber(start as u64)..RowNumber(end as u64);
-            Arc::new(Block::new(BlockId(start as u64), numbers, end - start, chunks, None))
+            Arc::new(Block::new(owner.block, numbers, end - start, chunks, None))
         };
         let blocks = (0..columns[0].len()).step_by(ROWS_PER_BLOCK_MAX).map(block).collect();
         Arc::new(Stored { table: Arc::new(table), blocks })

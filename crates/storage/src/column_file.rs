@@ -99,12 +99,8 @@ impl ColumnFile {
         Ok(space.extents.allocate(bytes))
     }
 
-    /// Makes everything written so far durable.
-    pub fn sync(&self) -> Result<()> {
-        self.open()?.sync()
-    }
-
-    /// The file, to be synced. Where it cannot be opened nothing is lost yet; where the sync fails it may be.
+    /// The file, with everything written so far in it, to be synced. Where it cannot be opened nothing is lost yet; where the sync
+    /// fails it may be.
     pub fn open(&self) -> Result<Box<dyn DiskFile>> {
         self.disk.open(&self.path, OpenMode::Write)
     }
@@ -134,7 +130,7 @@ impl ColumnFile {
 
     /// The bytes of `extent`, read by calls: an error where touching a mapping would be a signal. The caller has counted them.
     pub fn read(&self, extent: Extent) -> Result<Vec<u8>> {
-        let len = self.disk.len(&self.path)?.unwrap_or(0);
+        let len = self.file_bytes()?;
         if extent.end() > len {
             let file = self.disk.describe(&self.path);
             let Extent { offset, len: bytes } = extent;

@@ -12,6 +12,7 @@ use rowmill_txn::{Engine, LogStatus};
 
 use crate::catalog::StatementContext;
 use crate::errors::to_datafusion;
+use crate::outcome::nullable_batch;
 
 /// Makes the functions known to the planner of one statement.
 pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
@@ -67,7 +68,7 @@ fn log(engine: &Engine) -> Result<RecordBatch> {
         ("longest_checkpoint_ms", millis(has_run.then_some(checkpoints.longest.as_secs_f64() * 1e3))),
         ("failure", text(work.and_then(|work| work.failure.as_ref()).map(|error| error.message().to_owned()))),
     ];
-    batch(columns)
+    nullable_batch(columns)
 }
 
 fn readers(engine: &Engine) -> Result<RecordBatch> {
@@ -81,10 +82,5 @@ fn readers(engine: &Engine) -> Result<RecordBatch> {
             Arc::new(readers.iter().map(|reader| last.0.saturating_sub(reader.commit.0)).collect::<UInt64Array>()),
         ),
     ];
-    batch(columns)
-}
-
-fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
-    let columns = columns.into_iter().map(|(name, values)| (name, values, true));
-    RecordBatch::try_from_iter_with_nullable(columns).map_err(|error| Error::internal(error.to_string()))
+    nullable_batch(columns)
 }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::datatypes::SchemaRef;
-use rowmill_base::Result;
+use rowmill_base::{Error, Result};
 
 /// The answer of one statement.
 #[derive(Debug)]
@@ -69,6 +69,12 @@ impl fmt::Debug for RowStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RowStream").field("schema", &self.schema).finish_non_exhaustive()
     }
+}
+
+/// A result of columns of one length, each of which may have NULLs.
+pub(crate) fn nullable_batch<'a>(columns: impl IntoIterator<Item = (&'a str, ArrayRef)>) -> Result<RecordBatch> {
+    let columns = columns.into_iter().map(|(name, values)| (name, values, true));
+    RecordBatch::try_from_iter_with_nullable(columns).map_err(|error| Error::internal(error.to_string()))
 }
 
 /// How far a statement is.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
-use rowmill_base::{Error, Result};
+use datafusion::arrow::array::{ArrayRef, Int64Array, StringViewArray};
+use rowmill_base::Result;
 
-use crate::outcome::{Outcome, RowStream};
+use crate::outcome::{Outcome, RowStream, nullable_batch};
 use crate::session::Work;
 
 pub(crate) fn run(work: &Work<'_>) -> Result<Outcome> {
@@ -17,8 +17,5 @@ pub(crate) fn run(work: &Work<'_>) -> Result<Outcome> {
         ("problem", text(checked.iter().map(|checked| checked.problem.as_deref()).collect())),
         ("note", text(checked.iter().map(|checked| checked.note.as_deref()).collect())),
     ];
-    let columns = columns.into_iter().map(|(name, values)| (name, values, true));
-    RecordBatch::try_from_iter_with_nullable(columns)
-        .map(|batch| Outcome::Rows(RowStream::ready(batch)))
-        .map_err(|error| Error::internal(format!("columns of one length go into a batch: {error}")))
+    nullable_batch(columns).map(|batch| Outcome::Rows(RowStream::ready(batch)))
 }

@@ -153,6 +153,12 @@ impl Error {
         }
     }
 
+    /// What lies in a directory is of a version that this program does not read.
+    pub fn newer_format(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::NewerFormat, message)
+            .hint("a newer version of Rowmill has written this directory; open it with that")
+    }
+
     /// The same error with a sentence that says what helps.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

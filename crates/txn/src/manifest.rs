@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use roaring::RoaringBitmap;
-use rowmill_base::{
-    BlockId, ColumnId, Error, ErrorKind, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId,
-};
+use rowmill_base::{BlockId, ColumnId, Error, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId};
 use rowmill_storage::{Block, ColumnDef, Extent, PAGE_BYTES, ROWS_PER_BLOCK_MAX, TableDef, run_codec};
 
 use crate::base::BASE_FILE;
@@ -80,11 +78,9 @@ impl Meta {
         let mut input = Reader::new(bytes, "the database's head");
         let version = input.u32()?;
         if version > FORMAT_VERSION {
-            return Err(Error::new(
-                ErrorKind::NewerFormat,
-                format!("{BASE_FILE}: format {version} of the directory, and up to {FORMAT_VERSION} is what we read"),
-            )
-            .hint("a newer version of Rowmill has written this directory; open it with that"));
+            return Err(Error::newer_format(format!(
+                "{BASE_FILE}: format {version} of the directory, and up to {FORMAT_VERSION} is what we read"
+            )));
         }
         let meta = Meta {
             next_schema: SchemaId(input.u32()?),
@@ -338,6 +334,7 @@ pub(crate) fn decode_deletes(bytes: &[u8], rows: usize) -> Result<RoaringBitmap>
 mod tests {
     use super::*;
     use arrow::array::StringViewArray;
+    use rowmill_base::ErrorKind;
 
     fn table() -> TableDef {
         let kinds = vec![

@@ -6,7 +6,7 @@
 //!
 //! What is added to that:
 //! * **Checks.** Each value carries a checksum (`sealed_value.rs`); all pages, keys and values are looked at before LMDB
-//!   maps the file (`lmdb_pages.rs`).
+//!   maps the file, of a long one the heads and the length (`lmdb_pages.rs`).
 //! * **Making a base.** A new file is made under another name and then renamed, so a base that exists is whole
 //!   (`lmdb_file.rs`).
 //! * **Growth.** Address space is cheap and remapping has to wait for every reader of the process (`gate.rs`), so the
@@ -54,9 +54,6 @@ pub(super) const LAYOUT_VERSION: u32 = 1;
 pub(super) const VERSION_KEY: &[u8] = b"\0v";
 pub(super) const LAST_COMMIT_KEY: &[u8] = b"\0c";
 const HISTORY_PREFIX: &[u8] = b"\0h";
-
-/// What helps where something is of a version that we do not read.
-const NEWER: &str = "a newer version of Rowmill has written this directory; open it with that";
 
 /// What a caller may choose.
 #[derive(Clone, Copy, Debug)]
@@ -120,10 +117,7 @@ impl LmdbBase {
             }
             make(&file)?;
         }
-        check_file(&file, options.looked_through_max).map_err(|e| match e.kind() {
-            ErrorKind::NewerFormat => e.hint(NEWER),
-            _ => e,
-        })?;
+        check_file(&file, options.looked_through_max)?;
         Ok(LmdbBase { open: OpenBase::over(file, read_only, options)? })
     }
 }
@@ -162,11 +156,10 @@ impl OpenBase {
         let version = self.begin()?.number::<4>(VERSION_KEY)?.map(u32::from_le_bytes);
         match version {
             Some(LAYOUT_VERSION) => Ok(()),
-            Some(newer) => Err(Error::new(
-                ErrorKind::NewerFormat,
-                format!("{}: layout {newer} of the base, and {LAYOUT_VERSION} is what we read", self.file.display()),
-            )
-            .hint(NEWER)),
+            Some(newer) => Err(Error::newer_format(format!(
+                "{}: layout {newer} of the base, and {LAYOUT_VERSION} is what we read",
+                self.file.display()
+            ))),
             None => Err(Error::corrupt(format!("{}: the layout's version is missing", self.file.display()))),
         }
     }

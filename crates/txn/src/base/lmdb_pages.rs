@@ -221,10 +221,10 @@ impl Pages {
         }
         let version = u32_at(fields, 4);
         if version != VERSION {
-            return Err(Error::new(
-                ErrorKind::NewerFormat,
-                format!("{}: version {version} of LMDB's format, and {VERSION} is what we read", self.path.display()),
-            ));
+            let path = self.path.display();
+            return Err(Error::newer_format(format!(
+                "{path}: version {version} of LMDB's format, and {VERSION} is what we read"
+            )));
         }
         let page_len = u64::from(u32_at(fields, 24));
         if !page_len.is_power_of_two() || !(1 << 8..=1 << 15).contains(&page_len) {

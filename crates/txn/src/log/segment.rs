@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, Result};
 use rowmill_io::{Disk, DiskFile, OpenMode};
 
 use super::Position;
@@ -108,8 +108,7 @@ impl Segment {
         if version != VERSION {
             let message =
                 format!("{}: version {version} of the log, and {VERSION} is what we read", disk.describe(&path(slot)));
-            return Err(Error::new(ErrorKind::NewerFormat, message)
-                .hint("a newer version of Rowmill has written this directory; open it with that"));
+            return Err(Error::newer_format(message));
         }
         let stretch = u64::from_le_bytes(found[16..24].try_into().expect("eight bytes"));
         if stretch != bytes.0 || file.len()? != STREAM_START + bytes.0 {

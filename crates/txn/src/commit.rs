@@ -220,11 +220,8 @@ fn validate_deletes(
 /// The transaction's own rows, numbered from `next_row` on in the order in which they were inserted.
 fn appended(next_row: RowNumber, changes: &TableChanges) -> TableChange {
     let (own_blocks, own_runs) = deletes::apply(&changes.blocks, &changes.runs, &changes.own_deleted);
-    let mut own: Vec<Holder> =
-        own_blocks.into_iter().map(Holder::Block).chain(own_runs.into_iter().map(Holder::Run)).collect();
-    own.sort_by_key(Holder::first_row);
     let mut change = TableChange { next_row, ..TableChange::default() };
-    for holder in own {
+    for holder in Holder::all(&own_blocks, &own_runs) {
         let first_row = change.next_row;
         match &holder {
             Holder::Block(block) if block.live_rows() > 0 => change.blocks.push(Arc::new(block.at(first_row))),

@@ -21,6 +21,14 @@ pub(crate) enum Holder {
 }
 
 impl Holder {
+    /// All of a table, in the order of their rows.
+    pub(crate) fn all(blocks: &[Arc<Block>], runs: &[Arc<OpenRun>]) -> Vec<Holder> {
+        let blocks = blocks.iter().cloned().map(Holder::Block);
+        let mut holders: Vec<Holder> = blocks.chain(runs.iter().cloned().map(Holder::Run)).collect();
+        holders.sort_by_key(Holder::first_row);
+        holders
+    }
+
     pub(crate) fn first_row(&self) -> RowNumber {
         match self {
             Holder::Block(block) => block.first_row(),
@@ -76,10 +84,7 @@ pub(crate) struct RowFinder<'a> {
 
 impl<'a> RowFinder<'a> {
     pub(crate) fn new(table: &'a TableDef, blocks: &[Arc<Block>], runs: &[Arc<OpenRun>]) -> Self {
-        let blocks = blocks.iter().cloned().map(Holder::Block);
-        let mut holders: Vec<Holder> = blocks.chain(runs.iter().cloned().map(Holder::Run)).collect();
-        holders.sort_by_key(Holder::first_row);
-        RowFinder { table, holders, current: None }
+        RowFinder { table, holders: Holder::all(blocks, runs), current: None }
     }
 
     /// The holder that starts at `first_row`.

@@ -372,15 +372,7 @@ impl Log {
     pub fn check_published(&self) -> Result<()> {
         // What the file has from a time before is not beyond this log's beginning, and stays until the first sync.
         let known = (self.counts.syncs.load(Ordering::Acquire) > 0).then(|| self.synced());
-        let mut found = published::read(&*self.disk)?;
-        for _ in 0..PUBLISHED_LOOKS {
-            if found.is_some() || known.is_none() {
-                break;
-            }
-            // It may be written this moment.
-            std::thread::sleep(PUBLISHED_PAUSE);
-            found = published::read(&*self.disk)?;
-        }
+        let found = look_at_published(&*self.disk, || Ok(known.is_some()))?;
         match (known, found) {
             (Some(known), None) => Err(Error::corrupt(format!(
                 "the log is on disk up to {}, and the file that has that is damaged",
@@ -443,19 +435,28 @@ impl Log {
 /// Up to where the stream is on disk, as the writing process says; `None` before there is a log. `Corrupt` if it says nothing any
 /// more: who took that for no log would answer without what the log has.
 fn published(disk: &dyn Disk) -> Result<Option<Position>> {
-    for look in 0..PUBLISHED_LOOKS {
-        if look > 0 {
-            // It may be written this moment.
-            std::thread::sleep(PUBLISHED_PAUSE);
-        }
-        let found = published::read(disk)?;
-        // The first segment is made behind it.
-        if found.is_some() || slots(disk)?.is_empty() {
-            return Ok(found);
-        }
+    // The first segment is made behind it.
+    let has_log = || Ok(!slots(disk)?.is_empty());
+    let found = look_at_published(disk, has_log)?;
+    if found.is_some() || !has_log()? {
+        return Ok(found);
     }
     let message = format!("{}: it does not say up to where the log is on disk", disk.describe(&published::path()));
     Err(Error::corrupt(message).hint("opening the directory for writing reads the log without it and makes it anew"))
+}
+
+/// What the file for others says; where it has to say something and does not, it is looked at again for a while.
+fn look_at_published(disk: &dyn Disk, is_expected: impl Fn() -> Result<bool>) -> Result<Option<Position>> {
+    let mut found = published::read(disk)?;
+    for _ in 1..PUBLISHED_LOOKS {
+        if found.is_some() || !is_expected()? {
+            break;
+        }
+        // It may be written this moment.
+        std::thread::sleep(PUBLISHED_PAUSE);
+        found = published::read(disk)?;
+    }
+    Ok(found)
 }
 
 /// The numbers of the files that there are.

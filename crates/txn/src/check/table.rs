@@ -84,9 +84,7 @@ fn check_order(table: &TableSnapshot, finding: &mut Finding) {
     if !blocks.is_sorted_by_key(|block| block.first_row()) || !runs.is_sorted_by_key(|run| run.first_row()) {
         finding.problem("its blocks or recent rows are not in the order of their row numbers");
     }
-    let blocks = blocks.iter().cloned().map(Holder::Block);
-    let mut holders: Vec<Holder> = blocks.chain(runs.iter().cloned().map(Holder::Run)).collect();
-    holders.sort_by_key(Holder::first_row);
+    let holders = Holder::all(blocks, runs);
     for pair in holders.windows(2) {
         if pair[0].end_row() > pair[1].first_row() {
             let (end, first) = (pair[0].end_row(), pair[1].first_row());

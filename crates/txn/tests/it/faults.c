@@ -255,38 +255,28 @@ int flock(int fd, int how) { CALL("flock", fd, REAL(flock)(fd, how)); }
 
 static int is_lock(int order) { return order == F_GETLK || order == F_SETLK || order == F_SETLKW; }
 
-int fcntl(int fd, int order, ...) {
-    va_list rest;
-    void *given;
-    va_start(rest, order);
-    given = va_arg(rest, void *);
-    va_end(rest);
-    if (is_lock(order))
-        CALL("fcntl", fd, REAL(fcntl)(fd, order, given));
-    return REAL(fcntl)(fd, order, given);
-}
+#define FCNTL(name)                                             \
+    int name(int fd, int order, ...) {                          \
+        va_list rest;                                           \
+        void *given;                                            \
+        va_start(rest, order);                                  \
+        given = va_arg(rest, void *);                           \
+        va_end(rest);                                           \
+        if (is_lock(order))                                     \
+            CALL("fcntl", fd, REAL(name)(fd, order, given));    \
+        return REAL(name)(fd, order, given);                    \
+    }
 
-int fcntl64(int fd, int order, ...) {
-    va_list rest;
-    void *given;
-    va_start(rest, order);
-    given = va_arg(rest, void *);
-    va_end(rest);
-    if (is_lock(order))
-        CALL("fcntl", fd, REAL(fcntl64)(fd, order, given));
-    return REAL(fcntl64)(fd, order, given);
-}
+FCNTL(fcntl)
+FCNTL(fcntl64)
 
-void *mmap(void *at, size_t length, int may, int how, int fd, off_t from) {
-    if (fd < 0 || !counts_of("mmap", fd) || !cause)
-        return REAL(mmap)(at, length, may, how, fd, from);
-    errno = (int)cause;
-    return MAP_FAILED;
-}
+#define MMAP(name, offset)                                                      \
+    void *name(void *at, size_t length, int may, int how, int fd, offset from) { \
+        if (fd < 0 || !counts_of("mmap", fd) || !cause)                         \
+            return REAL(name)(at, length, may, how, fd, from);                  \
+        errno = (int)cause;                                                     \
+        return MAP_FAILED;                                                      \
+    }
 
-void *mmap64(void *at, size_t length, int may, int how, int fd, off64_t from) {
-    if (fd < 0 || !counts_of("mmap", fd) || !cause)
-        return REAL(mmap64)(at, length, may, how, fd, from);
-    errno = (int)cause;
-    return MAP_FAILED;
-}
+MMAP(mmap, off_t)
+MMAP(mmap64, off64_t)

@@ -141,7 +141,12 @@ impl LikePattern {
 
     /// The text that a string has to have in it to match, if that is all there is to it.
     pub(crate) fn text(&self) -> Option<&[u8]> {
-        (self.search == Search::Needle).then(|| self.needle.needle())
+        (self.search == Search::Needle).then(|| self.needle())
+    }
+
+    /// The longest text that every string has in it that matches.
+    pub(crate) fn needle(&self) -> &[u8] {
+        self.needle.needle()
     }
 
     /// Sets the truth of each string of `window` that matches.

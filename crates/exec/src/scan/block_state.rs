@@ -184,8 +184,8 @@ impl BlockState {
         }
         let mut left = RowMask::all(0..self.block.rows());
         before.iter().try_for_each(|place| self.apply(table, self.conjunct(filter, *place), &mut left))?;
-        let mut test = |window: StringWindow<'_>, truth: &mut [bool]| find_like(pattern, *negated, window, truth);
-        if let Some(codes) = chunk.codes_where_of(&mut test, &left)? {
+        let mut test = |window: StringWindow<'_>, truth: &mut [bool]| pattern.find(window, truth);
+        if let Some(codes) = chunk.codes_where_of(pattern.needle(), *negated, &mut test, &left)? {
             slot.get_or_init(|| settled_by(codes));
         }
         Ok(())
@@ -411,7 +411,7 @@ fn codes_of_column(chunk: &Chunk, condition: &ColumnCondition) -> Result<Option<
         Test::Values(values) => chunk.codes_of(values),
         Test::Like { pattern, negated } => match pattern.text() {
             Some(text) => chunk.codes_containing(text, *negated),
-            None => chunk.codes_where(&mut |window, truth| find_like(pattern, *negated, window, truth)),
+            None => chunk.codes_where(pattern.needle(), *negated, &mut |window, truth| pattern.find(window, truth)),
         },
         Test::Predicate(predicate) => {
             let Some(values) = chunk.values()? else { return Ok(None) };
@@ -448,17 +448,9 @@ fn settled_by(codes: CodeSet) -> Settled {
     }
 }
 
-/// Sets the truth of each text of a window.
-fn find_like(pattern: &LikePattern, negated: bool, window: StringWindow<'_>, truth: &mut [bool]) {
-    pattern.find(window, truth);
-    if negated {
-        truth.iter_mut().for_each(|truth| *truth = !*truth);
-    }
-}
-
 /// Leaves the rows whose text matches, or with `negated` does not, by the texts of these rows alone.
 fn retain_like(chunk: &Chunk, pattern: &LikePattern, negated: bool, mask: &mut RowMask) -> Result<()> {
-    chunk.retain_where(&mut |window, truth| find_like(pattern, negated, window, truth), mask)
+    chunk.retain_where(pattern.needle(), negated, &mut |window, truth| pattern.find(window, truth), mask)
 }
 
 /// Whether a condition is true for the rows of a block that is older than the column.

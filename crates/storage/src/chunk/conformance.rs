@@ -478,27 +478,28 @@ fn check_sets(chunk: &Chunk, column: &ArrayRef, others: &ArrayRef, name: &str) {
 /// Asks for strings by what they are made of.
 fn check_tests(chunk: &Chunk, column: &ArrayRef, name: &str) {
     let strings = ByteStrings::new(column).unwrap();
-    let passes = |string: &[u8]| string.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)) % 3 == 1;
-    let is_in = |row: usize| column.is_valid(row) && passes(strings.value(row));
-    let mut seen = 0;
-    let mut test = |window: StringWindow<'_>, truth: &mut [bool]| {
-        assert_eq!(window.len(), truth.len());
-        seen += window.len();
-        truth.iter_mut().enumerate().for_each(|(index, truth)| *truth = passes(window.value(index)));
-    };
-    check_masks(chunk.rows(), &is_in, &mut |mask| chunk.retain_where(&mut test, mask).unwrap(), name);
-    for negated in [false, true] {
-        let needle: &[u8] = if column.len().is_multiple_of(2) { b"1" } else { b"a1" };
-        let has = |row: usize| strings.value(row).windows(needle.len()).any(|window| window == needle);
-        let is_in = |row: usize| column.is_valid(row) && has(row) != negated;
-        if let Some(codes) = chunk.codes_containing(needle, negated).unwrap() {
+    let middle = (0..column.len()).map(|row| strings.value(row)).nth(column.len() / 2).unwrap_or_default();
+    let needles = [&b""[..], b"1", b"a1", b"xt12", b"nowhere", &middle[middle.len() / 2..]];
+    for (needle, negated) in needles.into_iter().flat_map(|needle| [(needle, false), (needle, true)]) {
+        let has = |string: &[u8]| needle.is_empty() || string.windows(needle.len()).any(|window| window == needle);
+        // All that passes has the needle in it, and not all that has it passes.
+        let passes = |string: &[u8]| has(string) && string.iter().fold(0_u8, |sum, byte| sum ^ byte) % 3 != 1;
+        let is_in = |row: usize| column.is_valid(row) && passes(strings.value(row)) != negated;
+        let mut test = |window: StringWindow<'_>, truth: &mut [bool]| {
+            assert_eq!(window.len(), truth.len());
+            truth.iter_mut().enumerate().for_each(|(index, truth)| *truth = passes(window.value(index)));
+        };
+        let retain = &mut |mask: &mut RowMask| chunk.retain_where(needle, negated, &mut test, mask).unwrap();
+        check_masks(chunk.rows(), &is_in, retain, name);
+        let codes = chunk.codes_where(needle, negated, &mut test).unwrap();
+        assert_eq!(codes.is_some(), chunk.has_values());
+        let Some(codes) = codes else { continue };
+        check_masks(chunk.rows(), &is_in, &mut |mask| chunk.retain_codes(&codes, mask).unwrap(), name);
+        if !needle.is_empty() {
+            let codes = chunk.codes_containing(needle, negated).unwrap().unwrap();
+            let is_in = |row: usize| column.is_valid(row) && has(strings.value(row)) != negated;
             check_masks(chunk.rows(), &is_in, &mut |mask| chunk.retain_codes(&codes, mask).unwrap(), name);
         }
-    }
-    let codes = chunk.codes_where(&mut test).unwrap();
-    assert_eq!(codes.is_some(), chunk.has_values());
-    if let Some(codes) = codes {
-        check_masks(chunk.rows(), &is_in, &mut |mask| chunk.retain_codes(&codes, mask).unwrap(), name);
     }
 }
 
@@ -635,9 +636,11 @@ fn touch_everything(bytes: Vec<u8>, kind: &SqlType) {
     let mut test = |window: StringWindow<'_>, truth: &mut [bool]| {
         truth.iter_mut().enumerate().for_each(|(index, truth)| *truth = window.value(index).len().is_multiple_of(2));
     };
-    let _ = chunk.codes_where(&mut test);
+    let _ = chunk.codes_where(b"", false, &mut test);
+    let _ = chunk.codes_where(b"text1", true, &mut test);
+    let _ = chunk.codes_containing(b"text12", false);
     let _ = chunk.codes_containing(b"a1", true);
-    let _ = chunk.retain_where(&mut test, &mut RowMask::all(rows / 2..rows));
+    let _ = chunk.retain_where(b"", false, &mut test, &mut RowMask::all(rows / 2..rows));
     let some_codes: Vec<u32> = (0..chunk.distinct().unwrap_or_default() as u32 + 1).step_by(40).collect();
     let _ = chunk.values_at(&some_codes);
     let _ = chunk.take_counts(&some_codes);

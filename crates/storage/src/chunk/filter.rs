@@ -16,7 +16,7 @@ use super::text::StringTest;
 use super::value_set::{ValueSet, Values};
 use super::{Chunk, Encoding, text};
 use crate::row_mask::RowMask;
-use crate::strings::StringList;
+use crate::strings::{Grams, Groups, StringList};
 
 /// What is known of a condition before any row is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,27 +63,37 @@ impl Chunk {
         Ok(Some(CodeSet::of_values(&ranges, values, null)))
     }
 
-    /// The codes of the strings that pass `test`, NULL not among them; `None` if there is no list of strings. Goes through
-    /// the list some strings at a time.
-    pub fn codes_where(&self, test: &mut StringTest<'_>) -> Result<Option<CodeSet>> {
-        let Some((list, mut truth)) = self.list_and_truth()? else { return Ok(None) };
-        self.count_decoded(list.len());
-        let read = list.for_each_window(0..list.len(), |window| {
-            let first = window.first();
-            test(window, &mut truth[first..first + window.len()]);
-            Ok(())
-        });
-        read.map_err(|error| self.in_section(SectionKind::Values, error))?;
-        Ok(Some(CodeSet::of_truth(truth)))
+    /// The codes of the strings that pass `test`, or with `negated` do not; NULL is not among them. `None` if there is no list
+    /// of strings. Goes through the list some strings at a time, and leaves out what cannot have `needle` in it, as all that
+    /// passes has; that may be empty.
+    pub fn codes_where(&self, needle: &[u8], negated: bool, test: &mut StringTest<'_>) -> Result<Option<CodeSet>> {
+        self.codes_with(needle, negated, |list, groups, truth| {
+            list.for_each_window_of(groups, |window| {
+                let first = window.first();
+                test(window, &mut truth[first..first + window.len()]);
+                Ok(())
+            })
+        })
     }
 
     /// The codes of the strings that have `needle` in them, which is not empty, or with `negated` have not; NULL is not among
     /// them. `None` if there is no list of strings.
     pub fn codes_containing(&self, needle: &[u8], negated: bool) -> Result<Option<CodeSet>> {
+        self.codes_with(needle, negated, |list, groups, truth| list.contains(needle, groups, truth))
+    }
+
+    /// The codes of the strings of which `find` sets the truth, among the groups of those that may have `needle` in them.
+    fn codes_with(
+        &self,
+        needle: &[u8],
+        negated: bool,
+        find: impl FnOnce(&StringList<'_>, &Groups, &mut [bool]) -> Result<()>,
+    ) -> Result<Option<CodeSet>> {
         let Some((list, mut truth)) = self.list_and_truth()? else { return Ok(None) };
-        self.count_decoded(list.len());
+        let groups = self.groups_with(needle, &list)?;
+        self.count_decoded(list.values_in(&groups));
         let of_values = &mut truth[..list.len()];
-        list.contains(needle, of_values).map_err(|error| self.in_section(SectionKind::Values, error))?;
+        find(&list, &groups, of_values).map_err(|error| self.in_section(SectionKind::Values, error))?;
         if negated {
             of_values.iter_mut().for_each(|truth| *truth = !*truth);
         }
@@ -92,14 +102,23 @@ impl Chunk {
 
     /// As [`Chunk::codes_where`], but of the codes of the rows in `mask` alone, some of the chunk's: no other string is looked
     /// at, and no other code is in.
-    pub fn codes_where_of(&self, test: &mut StringTest<'_>, mask: &RowMask) -> Result<Option<CodeSet>> {
+    pub fn codes_where_of(
+        &self,
+        needle: &[u8],
+        negated: bool,
+        test: &mut StringTest<'_>,
+        mask: &RowMask,
+    ) -> Result<Option<CodeSet>> {
         self.check_range(&mask.rows())?;
         let Some((list, mut truth)) = self.list_and_truth()? else { return Ok(None) };
+        let groups = self.groups_with(needle, &list)?;
         let mut of_rows = Vec::new();
         self.take_codes(&mask.positions(), &mut of_rows)?;
         let mut wanted = UsedCodes::of(&of_rows, list.len() as u32).ascending();
         // NULL's code is the last.
         wanted.pop_if(|code| *code as usize == list.len());
+        wanted.iter().for_each(|code| truth[*code as usize] = negated);
+        list.retain_in(&groups, &mut wanted);
         self.count_decoded(wanted.len());
         let mut found = vec![false; wanted.len()];
         let read = list.for_each_wanted(&wanted, |window| {
@@ -108,8 +127,16 @@ impl Chunk {
             Ok(())
         });
         read.map_err(|error| self.in_section(SectionKind::Values, error))?;
-        wanted.iter().zip(found).for_each(|(code, is_in)| truth[*code as usize] = is_in);
+        wanted.iter().zip(found).for_each(|(code, is_in)| truth[*code as usize] = is_in != negated);
         Ok(Some(CodeSet::of_truth(truth)))
+    }
+
+    /// The groups of the list that may have `needle` in a string.
+    fn groups_with(&self, needle: &[u8], list: &StringList<'_>) -> Result<Groups> {
+        let Some(section) = self.head.find(SectionKind::Grams) else { return Ok(list.all_groups()) };
+        let (bytes, _) = self.section_bytes(SectionKind::Grams)?;
+        let groups = list.groups_with(needle, &Grams::open(section.count as usize, bytes));
+        groups.map_err(|error| self.in_section(SectionKind::Grams, error))
     }
 
     /// The list of strings, and a truth for each code that is not set; `None` if there is no list of strings.
@@ -123,9 +150,15 @@ impl Chunk {
         Ok(Some((list, vec![false; codes])))
     }
 
-    /// Leaves the rows in `mask`, some of the chunk's, whose string passes `test`: no NULL. Looks only at strings that such
-    /// rows have, each once. An error if the column is not one of strings.
-    pub fn retain_where(&self, test: &mut StringTest<'_>, mask: &mut RowMask) -> Result<()> {
+    /// Leaves the rows in `mask`, some of the chunk's, whose string is as [`Chunk::codes_where`] wants it: no NULL. Looks only at
+    /// strings that such rows have, each once. An error if the column is not one of strings.
+    pub fn retain_where(
+        &self,
+        needle: &[u8],
+        negated: bool,
+        test: &mut StringTest<'_>,
+        mask: &mut RowMask,
+    ) -> Result<()> {
         self.check_range(&mask.rows())?;
         if !self.is_string() {
             return Err(Error::internal(format!("a condition on the strings of a column of {}", self.kind())));
@@ -135,9 +168,9 @@ impl Chunk {
             if let Some(nulls) = self.nulls(Rows::Range(&extent))? {
                 mask.and_bits(extent, nulls.inner());
             }
-            return text::retain_rows(self, mask, test);
+            return text::retain_rows(self, mask, negated, test);
         }
-        match self.codes_where_of(test, mask)? {
+        match self.codes_where_of(needle, negated, test, mask)? {
             Some(codes) => self.retain_codes(&codes, mask),
             None => Err(self.unsuited()),
         }
@@ -234,7 +267,7 @@ impl Chunk {
                     else return Err(self.unsuited())
                 ),
             },
-            Values::Strings(strings) => text::retain_rows(self, mask, &mut |window, truth| {
+            Values::Strings(strings) => text::retain_rows(self, mask, false, &mut |window, truth| {
                 truth
                     .iter_mut()
                     .enumerate()

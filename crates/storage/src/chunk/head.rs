@@ -22,7 +22,7 @@
 
 use std::ops::Range;
 
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, Result};
 
 use super::bytes::ChunkBytes;
 use super::kinds::Physical;
@@ -30,7 +30,9 @@ use super::{Encoding, ROWS_MAX};
 use crate::encoding::Word;
 
 const MAGIC: [u8; 4] = *b"RWCH";
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
+/// Those before had no grams.
+const OLDEST_VERSION: u16 = 1;
 
 /// Bytes of the part of the head that every chunk has.
 pub(super) const FIXED_BYTES: usize = 80;
@@ -99,6 +101,8 @@ sections! {
     Inner = 15,
     /// The end of each row's items.
     ListEnds = 16,
+    /// Of each gram the groups of the value list that have it.
+    Grams = 17,
 }
 
 /// A section's place.
@@ -294,9 +298,9 @@ impl Head {
             return Err(damaged(0, "the checksum of the head does not fit"));
         }
         let version = u16::read(&fixed[4..]);
-        if version != VERSION {
-            let message = format!("a chunk of format version {version}; this program reads version {VERSION}");
-            return Err(Error::new(ErrorKind::NewerFormat, message).hint("open it with a newer program"));
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
+            let message = format!("a chunk of format version {version}; this program reads versions up to {VERSION}");
+            return Err(Error::newer_format(message));
         }
         let rest_bytes = u32::read(&fixed[56..]) as usize;
         let body = FIXED_BYTES + rest_bytes;

@@ -73,7 +73,7 @@ impl ChunkReads {
     }
 }
 
-const _: () = assert!((SectionKind::ListEnds as u32) < u32::BITS);
+const _: () = assert!((SectionKind::Grams as u32) < u32::BITS);
 
 impl Drop for ChunkReads {
     fn drop(&mut self) {
@@ -135,7 +135,7 @@ mod tests {
         let texts =
             || Arc::new(StringViewArray::from_iter_values((0..10_000).map(|row| format!("text {}", row % 100))));
         let (chunk, meter) = listed(texts(), &SqlType::Text { chars_max: None });
-        chunk.codes_where(&mut |_, _| {}).expect("a look at all");
+        chunk.codes_where(b"", false, &mut |_, _| {}).expect("a look at all");
         drop(chunk);
         assert_eq!(meter.values_skipped(), 0);
         let (chunk, meter) = listed(texts(), &SqlType::Text { chars_max: None });

@@ -11,7 +11,8 @@ use super::{Chunk, Encoding, codes, nulls as null_section, zone};
 use crate::encoding;
 use crate::row_mask::RowMask;
 use crate::strings::{
-    ByteStrings, Dictionary, StringKind, StringPlan, StringRows, StringWindow, encode_list, encode_rows, plan,
+    ByteStrings, Dictionary, StringKind, StringPlan, StringRows, StringWindow, encode_grams, encode_list, encode_rows,
+    plan,
 };
 
 /// Says of each string of a window whether it is in; none is before.
@@ -76,6 +77,14 @@ fn as_list(found: &Dictionary<'_>, mut facts: Facts, forced: Option<Encoding>) -
         NewSection { kind: SectionKind::Counts, count: found.counts.len(), bytes: encoding::encode(&found.counts) };
     let mut sections = vec![list(found)?, counts];
     sections.extend(stored.sections);
+    if facts.physical == Physical::Text {
+        let grams = encode_grams(&found.values);
+        sections.extend(grams.map(|grams| NewSection {
+            kind: SectionKind::Grams,
+            count: grams.bits,
+            bytes: grams.bytes,
+        }));
+    }
     Ok(Some(assemble(&facts, sections)))
 }
 
@@ -105,8 +114,9 @@ fn read_rows(chunk: &Chunk, rows: Rows<'_>) -> Result<ArrayRef> {
     read.map_err(|error| chunk.in_section(SectionKind::Rows, error))
 }
 
-/// Leaves the rows in `mask` whose string is in, of a chunk that stores its rows. What stands for NULL is a string too.
-pub(super) fn retain_rows(chunk: &Chunk, mask: &mut RowMask, test: &mut StringTest<'_>) -> Result<()> {
+/// Leaves the rows in `mask` whose string passes `test`, or with `negated` does not, of a chunk that stores its rows. What stands for
+/// NULL is a string too.
+pub(super) fn retain_rows(chunk: &Chunk, mask: &mut RowMask, negated: bool, test: &mut StringTest<'_>) -> Result<()> {
     let (bytes, _) = chunk.section_bytes(SectionKind::Rows)?;
     let extent = mask.extent();
     let mut truth = Vec::new();
@@ -116,7 +126,7 @@ pub(super) fn retain_rows(chunk: &Chunk, mask: &mut RowMask, test: &mut StringTe
             truth.resize(window.len(), false);
             test(window, &mut truth);
             let first = extent.start + window.first();
-            let out = truth.iter().enumerate().filter(|(_, is_in)| !**is_in);
+            let out = truth.iter().enumerate().filter(|(_, passed)| **passed == negated);
             out.for_each(|(row, _)| mask.remove(first + row));
             Ok(())
         })

@@ -16,21 +16,19 @@ use memchr::memmem::Finder;
 use rowmill_base::{Error, Result};
 
 use super::StringList;
+use super::groups::Groups;
 use super::windows::{OwnBytes, Scratch};
 
 /// Before any end of a text.
 const NOWHERE: u32 = u32::MAX;
 
 impl StringList<'_> {
-    /// Sets the truth of each value that has `needle` in it, which is not empty. There is one for each value.
-    pub fn contains(&self, needle: &[u8], truth: &mut [bool]) -> Result<()> {
+    /// Sets the truth of each of `among` that has `needle` in it, which is not empty. There is one for each value of the list.
+    pub fn contains(&self, needle: &[u8], among: &Groups, truth: &mut [bool]) -> Result<()> {
         assert_eq!(truth.len(), self.len(), "each value has a truth");
         let search = Search::new(needle);
         let mut scratch = Scratch::default();
-        let mut group = 0;
-        while group < self.groups() {
-            let slab = self.slab(group..self.groups());
-            group = slab.end;
+        for slab in self.slabs(among) {
             let values = self.values_of(slab.clone());
             search.find(&self.own_of_slab(slab, &mut scratch)?, &mut truth[values])?;
         }
@@ -139,7 +137,7 @@ mod tests {
                 for length in [1, 2, 4, 9] {
                     let needle: Vec<u8> = (0..length).map(|_| b'a' + rng.random_range(0..letters)).collect();
                     let mut found = vec![false; values.len()];
-                    list.contains(&needle, &mut found).unwrap();
+                    list.contains(&needle, &list.all_groups(), &mut found).unwrap();
                     let finder = Finder::new(&needle);
                     assert!(values.iter().map(|value| finder.find(value).is_some()).eq(found), "{layout:?} {needle:?}");
                 }

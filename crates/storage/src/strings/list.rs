@@ -18,9 +18,10 @@ use std::ops::Range;
 use rowmill_base::{Error, Result};
 
 use super::fsst::{self, SymbolTable};
+use super::groups::Groups;
 use super::packed::PackedInts;
 use super::reader::{Reader, u32_at};
-use super::{LIST_BYTES_MAX, front};
+use super::{Grams, LIST_BYTES_MAX, front};
 
 /// Bytes of the fixed part in front.
 pub(super) const HEADER_BYTES: usize = 16;
@@ -154,6 +155,26 @@ impl<'a> StringList<'a> {
 
     pub(super) fn groups(&self) -> usize {
         self.group_ends.len() / 4
+    }
+
+    /// All groups.
+    pub fn all_groups(&self) -> Groups {
+        Groups::all(self.groups())
+    }
+
+    /// The groups that may have `needle` in a value.
+    pub fn groups_with(&self, needle: &[u8], grams: &Grams<'_>) -> Result<Groups> {
+        grams.groups_with(needle, self.groups())
+    }
+
+    /// Leaves those of `values` that are in some groups.
+    pub fn retain_in(&self, groups: &Groups, values: &mut Vec<u32>) {
+        values.retain(|value| groups.has(*value as usize >> self.group_log2));
+    }
+
+    /// Values of some groups.
+    pub fn values_in(&self, groups: &Groups) -> usize {
+        (groups.len() * self.group_values()).min(self.values)
     }
 
     /// Where a group starts in the payload; that of the last but one is its end.

@@ -18,6 +18,8 @@ mod decoded;
 mod dictionary;
 mod front;
 mod fsst;
+mod grams;
+mod groups;
 mod input;
 mod layout_choice;
 mod lengths;
@@ -39,6 +41,8 @@ mod windows;
 
 pub use decoded::DecodedList;
 pub use dictionary::Dictionary;
+pub use grams::{Grams, encode_grams};
+pub use groups::Groups;
 pub use input::ByteStrings;
 pub use lengths::LengthUnit;
 pub use list::{ListLayout, StringList};

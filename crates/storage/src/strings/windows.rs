@@ -8,12 +8,16 @@ use std::ops::Range;
 
 use rowmill_base::{Error, Result};
 
+use super::groups::Groups;
 use super::picked::Picked;
 use super::{StringList, front, fsst};
 
 /// Values of a slab at most, and stored bytes: one group at least.
 const SLAB_VALUES_MAX: usize = 2048;
 const SLAB_PAYLOAD_MAX: usize = 64 << 10;
+
+/// Groups whose bytes are fetched together.
+const GROUPS_AT_ONCE: usize = 32;
 
 /// Values that lie behind one another in memory.
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +116,23 @@ impl StringList<'_> {
         Ok(())
     }
 
+    /// Calls `each` with the values of some groups, in their order.
+    pub fn for_each_window_of(
+        &self,
+        groups: &Groups,
+        mut each: impl FnMut(StringWindow<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut scratch = Scratch::default();
+        let mut room = self.decoded_bytes();
+        for slab in self.slabs(groups) {
+            let first = self.values_of(slab.clone()).start;
+            let (bytes, offsets) = self.decode_slab(slab, &mut scratch, room)?;
+            room -= offsets[offsets.len() - 1] as usize;
+            each(StringWindow { first, bytes, offsets })?;
+        }
+        Ok(())
+    }
+
     /// Calls `each` with the values of the numbers `wanted`, which ascend, each once. Only groups that hold one are decoded,
     /// and only as far as they have to be. Panics if there is no such value.
     pub fn for_each_wanted(&self, wanted: &[u32], mut each: impl FnMut(StringWindow<'_>) -> Result<()>) -> Result<()> {
@@ -152,19 +173,23 @@ impl StringList<'_> {
     /// it is decoded: groups that are far from each other are waited for longer than decoding them takes. Says how many of
     /// `wanted` those groups hold.
     fn fetch(&self, wanted: &[u32]) -> usize {
-        const GROUPS_AT_ONCE: usize = 32;
-        const CACHE_LINE_BYTES: usize = 64;
         let (mut held, mut glances) = (0, 0);
         for _ in 0..GROUPS_AT_ONCE {
             let Some(value) = wanted.get(held) else { break };
             let group = *value as usize / self.group_values();
             held += self.wanted_of(group, &wanted[held..]);
-            // Whoever decodes it says what is wrong with it.
-            let payload = self.payload_of(group..group + 1).unwrap_or_default();
-            glances = payload.iter().step_by(CACHE_LINE_BYTES).fold(glances, |glances, byte| glances ^ byte);
+            glances ^= self.glance(group);
         }
         std::hint::black_box(glances);
         held
+    }
+
+    /// Looks at each cache line of what is stored of a group's values.
+    fn glance(&self, group: usize) -> u8 {
+        const CACHE_LINE_BYTES: usize = 64;
+        // Whoever decodes it says what is wrong with it.
+        let payload = self.payload_of(group..group + 1).unwrap_or_default();
+        payload.iter().step_by(CACHE_LINE_BYTES).fold(0, |glances, byte| glances ^ byte)
     }
 
     /// How many of `wanted`, which ascend from a value of `group`, that group has.
@@ -185,6 +210,38 @@ impl StringList<'_> {
             end += 1;
         }
         end
+    }
+
+    /// Some groups as slabs. The bytes of short runs are looked at before, as [`Self::fetch`] does.
+    pub(super) fn slabs<'s>(&'s self, groups: &'s Groups) -> impl Iterator<Item = Range<usize>> + 's {
+        let mut run = 0..0;
+        let mut fetched = 0;
+        std::iter::from_fn(move || {
+            if run.is_empty() {
+                run = groups.run_from(run.end)?;
+            }
+            if run.start >= fetched {
+                fetched = self.fetch_runs(run.clone(), groups);
+            }
+            let slab = self.slab(run.clone());
+            run.start = slab.end;
+            Some(slab)
+        })
+    }
+
+    /// Looks at the bytes of `run` and those behind it, up to one that is long, and says where it stopped.
+    fn fetch_runs(&self, mut run: Range<usize>, groups: &Groups) -> usize {
+        let (mut fetched, mut glances) = (0, 0);
+        while fetched < GROUPS_AT_ONCE && run.len() < GROUPS_AT_ONCE {
+            fetched += run.len();
+            glances = run.clone().fold(glances, |glances, group| glances ^ self.glance(group));
+            match groups.run_from(run.end) {
+                Some(next) => run = next,
+                None => break,
+            }
+        }
+        std::hint::black_box(glances);
+        run.end
     }
 
     /// As many of `groups`, from the first on, as make a slab.

@@ -102,9 +102,29 @@ pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()>
     checkpointer.start("rowmill-checkpoint", SETTLE, work)
 }
 
-/// Brings the base to the latest state.
+/// Brings the base to the latest state. One at a time; commits go on.
+///
+/// It waits for a check of the database, which takes long: whoever holds the commit lock, or has somebody wait who commits, takes
+/// [`checkpoint_of`] or [`checkpoint_unless_busy`].
 pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
-    let done = try_checkpoint(engine);
+    checkpoint_of(engine, &mut engine.stored().hold())
+}
+
+/// The same, unless another checkpoint or a check is under way. The one that is due is made behind that then, and `false` says so.
+pub(crate) fn checkpoint_unless_busy(engine: &Core) -> Result<bool> {
+    match engine.stored().state.try_lock() {
+        Some(mut stored) => checkpoint_of(engine, &mut stored).map(|()| true),
+        None => {
+            engine.stored().note_space();
+            engine.tidy(engine.latest().log_end);
+            Ok(false)
+        }
+    }
+}
+
+/// Brings the base from `stored`, which it has, to the latest state.
+pub(crate) fn checkpoint_of(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
+    let done = try_checkpoint(engine, stored);
     if done.is_err() {
         // For the next commit to ask for another one.
         engine.stored().note_space();
@@ -112,10 +132,8 @@ pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
     done
 }
 
-fn try_checkpoint(engine: &Core) -> Result<()> {
+fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     let Some(log) = engine.journal().log() else { return Ok(()) };
-    // One at a time; commits go on.
-    let mut stored = engine.stored().state.lock();
     // Before the state is looked up: what is noted behind that waits for the next.
     engine.stored().space_waits.store(false, Ordering::Release);
     let latest = engine.journal().latest();
@@ -125,7 +143,7 @@ fn try_checkpoint(engine: &Core) -> Result<()> {
     let begun = Instant::now();
     // The base must not have what a power cut may take from the log: its position would lie behind the log's end.
     engine.journal().sync()?;
-    let mut batch = difference(&stored, &latest)?;
+    let mut batch = difference(stored, &latest)?;
     batch.put(manifest::META_KEY.to_vec(), engine.ids().meta().encode());
     batch.put(LOG_POSITION_KEY.to_vec(), manifest::encode_position(latest.log_end));
     if let Err(error) = engine.base().write(&batch, latest.commit) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rowmill_base::{
-    BlockId, Broker, ColumnId, CommitId, Error, ErrorKind, Result, SchemaId, Settings, TableId, ViewId,
+    BlockId, Broker, ColumnId, CommitId, Durability, Error, ErrorKind, Result, SchemaId, Settings, TableId, ViewId,
 };
 use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk};
 use rowmill_storage::{ColumnDef, ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
@@ -62,6 +62,8 @@ pub struct Core {
     freed: Arc<FreedExtents>,
     journal: Journal,
     stored: Stored,
+    setting: Mutex<()>,
+    /// Taken behind [`Stored::hold`] where somebody needs both.
     committing: Mutex<()>,
     merger: Background,
     checkpointer: Background,
@@ -153,6 +155,7 @@ impl Engine {
             freed,
             stored: Stored::new(journal.latest()),
             journal,
+            setting: Mutex::new(()),
             committing: Mutex::new(()),
             merger: Background::default(),
             checkpointer: Background::default(),
@@ -220,14 +223,12 @@ impl Core {
 
     /// Changes a setting of the database. After an error it is what it was.
     pub fn set(&self, name: &str, text: &str) -> Result<()> {
-        // One at a time, and between commits, so that the log is kept as the settings say.
-        let _committing = self.committing.lock();
+        // One at a time, so that what is compared here stays as it is.
+        let _setting = self.setting.lock();
         let mut changed = self.settings();
         changed.set(name, text)?;
         if changed.durability() != self.journal.durability() {
-            // What no log has, the base has before one goes on.
-            checkpoint::checkpoint(self)?;
-            self.journal.set_durability(changed.durability())?;
+            self.set_durability(changed.durability())?;
         }
         let mut settings = self.settings.write();
         settings.copy(name, &changed)?;
@@ -236,6 +237,17 @@ impl Core {
             self.broker.set_limit_bytes(limit);
         }
         Ok(())
+    }
+
+    /// Changes it between commits. What no log has, the base has before one goes on.
+    ///
+    /// A check or another checkpoint is waited for before commits are kept out, and they are kept out for no more than is left to write.
+    fn set_durability(&self, durability: Durability) -> Result<()> {
+        let mut stored = self.stored.hold();
+        checkpoint::checkpoint_of(self, &mut stored)?;
+        let _committing = self.lock_commit();
+        checkpoint::checkpoint_of(self, &mut stored)?;
+        self.journal.set_durability(durability)
     }
 
     /// The last committed state. In a process that only reads, whatever the writing process has committed by now.

@@ -10,7 +10,7 @@ use rowmill_base::{Cancel, Error, Result, RowNumber, TableId};
 use rowmill_storage::{Block, BlockOwner, BlockSource, OpenRun, TableDef, write_block};
 
 use crate::change::{Change, TableChange};
-use crate::checkpoint::checkpoint;
+use crate::checkpoint::checkpoint_unless_busy;
 use crate::commit::{publish, sync_blocks};
 use crate::engine::Core;
 use crate::snapshot::TableSnapshot;
@@ -42,7 +42,9 @@ pub(crate) fn relieve_memory(engine: &Core) -> Result<()> {
         }
         // The state of the last checkpoint holds the rows, and their memory.
         drop(snapshot);
-        checkpoint(engine)?;
+        if !checkpoint_unless_busy(engine)? {
+            return Ok(());
+        }
     }
     Ok(())
 }

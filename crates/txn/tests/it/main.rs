@@ -11,6 +11,7 @@ mod faults;
 mod followers;
 mod killed;
 mod log_speed;
+mod long_check;
 mod memory;
 mod model;
 mod newer;

@@ -95,6 +95,8 @@ kinds! {
     MemoryLimit = "53200",
     /// The quota for temporary files, or the disk itself, is full.
     DiskFull = "53100",
+    /// The process, or the system, may open no more files.
+    OpenFiles = "53000",
     /// Another process holds the directory.
     Locked = "55006",
     /// The caller cancelled the statement.
@@ -143,12 +145,15 @@ impl Error {
         let kind = match source.raw_os_error() {
             // ENOSPC and EDQUOT: the one failure that heals by itself when space returns.
             Some(28 | 122) => ErrorKind::DiskFull,
+            // ENFILE and EMFILE.
+            Some(23 | 24) => ErrorKind::OpenFiles,
             _ => ErrorKind::Io,
         };
         let error = Error::new(kind, format!("{what}: {source}"));
-        match source.raw_os_error() {
-            // ENFILE and EMFILE.
-            Some(23 | 24) => error.hint("the limit of open files is reached: raise it (ulimit -n), or close some"),
+        match kind {
+            ErrorKind::OpenFiles => {
+                error.hint("the limit of open files is reached: raise it (ulimit -n), or close some")
+            }
             _ => error,
         }
     }

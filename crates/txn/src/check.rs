@@ -76,7 +76,7 @@ impl Finding {
             Ok(value) => Ok(Some(value)),
             Err(error) if ends_check(&error) => Err(error),
             Err(error) => {
-                self.problem(error.message());
+                self.problem(problem_of(&error));
                 Ok(None)
             }
         }
@@ -85,7 +85,16 @@ impl Finding {
 
 /// Whether an error says nothing about what was looked at.
 fn ends_check(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::Deadline | ErrorKind::MemoryLimit | ErrorKind::Locked)
+    use ErrorKind::{Cancelled, Deadline, Locked, MemoryLimit, OpenFiles};
+    matches!(error.kind(), Cancelled | Deadline | Locked | MemoryLimit | OpenFiles)
+}
+
+/// What an error says of what was looked at. Of what the disk did not give it is not known whether it is damaged.
+fn problem_of(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::Io => format!("it could not be read: {}", error.message()),
+        _ => error.message().to_owned(),
+    }
 }
 
 /// A check that is under way.
@@ -102,7 +111,7 @@ impl Core {
     /// Looks at everything that is on disk, and tells object by object what that was and all that is wrong with it. In a
     /// process that only reads, too.
     ///
-    /// An error says that the check could not be made: it was cancelled, or memory is short. Damage is no error.
+    /// An error says that the check could not be made: it was cancelled, or memory or descriptors are short. Damage is no error.
     pub fn check(&self, cancel: &Cancel) -> Result<Vec<Checked>> {
         let files = ColumnFiles::new(Arc::clone(self.disk()), self.broker().clone());
         let mut check = Check { engine: self, cancel, files, freed: Arc::default(), checked: Vec::new() };
@@ -276,7 +285,7 @@ impl Check<'_> {
                     failed = Some(format!("base and log lead to commit {base}, and the state in memory has {known}"));
                 }
                 Err(error) if ends_check(&error) => return Err(error),
-                Err(error) => failed = Some(error.message().to_owned()),
+                Err(error) => failed = Some(problem_of(&error)),
             }
         }
         failed.into_iter().for_each(|problem| log.problem(problem));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rowmill_base::{Cancel, ErrorKind, Settings, SqlType, TableId};
-use rowmill_io::MemoryDisk;
+use rowmill_io::{Call, Fault, FaultyDisk, MemoryDisk};
 use rowmill_txn::base::{MemoryBase, OrderedBase, WriteBatch};
 use rowmill_txn::{Checked, ColumnSpec, Engine, MAIN_SCHEMA, TableSource};
 
@@ -312,6 +312,22 @@ fn a_base_that_says_something_else_is_found() {
     batch.put(key, 77_u64.to_le_bytes());
     base.write(&batch, base.read().expect("a read").commit_id().expect("its commit")).expect("written");
     assert_found(&engine, &["log"]);
+}
+
+#[test]
+fn what_the_disk_does_not_give_could_not_be_read() {
+    let faulty = FaultyDisk::new(Arc::new(MemoryDisk::new()));
+    let plan = faulty.plan().clone();
+    let engine = Engine::over(Arc::new(faulty), Arc::new(MemoryBase::new()), settings(ROWS_PER_BLOCK)).expect("opened");
+    let table = create(&engine, "T");
+    add(&engine, table, 0, 120);
+    add(&engine, table, 200, 10);
+    plan.fail_from(Call::Read, 1, Fault::Io);
+    let found = problems(&check(&engine));
+    plan.clear();
+    assert!(found.iter().any(|problem| problem.starts_with("table main.T, column Number: it could not be read: ")));
+    assert!(found.iter().all(|problem| problem.contains("could not be read")), "{found:?}");
+    assert_whole(&engine);
 }
 
 #[test]

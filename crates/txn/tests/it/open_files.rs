@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Cancel, Error, ErrorKind, Result};
 use rowmill_txn::{Engine, OpenOptions, Transaction};
 
 use crate::support::settings;
@@ -43,9 +43,16 @@ fn descriptors() -> usize {
 
 fn check(error: &Error, dir: &Path) {
     let (message, hint) = (error.message(), error.hint_text().unwrap_or_default());
-    assert_eq!(error.kind(), ErrorKind::Io, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::OpenFiles, "{error:?}");
     assert!(message.contains(&*dir.to_string_lossy()), "no file is named: {error:?}");
     assert!(message.contains("Too many open files") && hint.contains("limit of open files"), "{error:?}");
+}
+
+/// Checks the database, whose files are not at fault where they cannot be opened.
+fn whole(engine: &Engine) -> Result<()> {
+    let checked = engine.check(&Cancel::new())?;
+    assert!(checked.iter().all(|found| found.problem.is_none()), "{checked:?}");
+    Ok(())
 }
 
 /// Commits, or is refused, which changes nothing.
@@ -78,7 +85,7 @@ fn steps(engine: &Arc<Engine>, content: &mut Content, round: i64) -> Vec<Error> 
     let loaded = commit(engine, content, |transaction, content| insert(transaction, content, "Old", first + 100, 130));
     let deleted =
         commit(engine, content, |transaction, content| delete(transaction, content, "Old", |row| row % 100 > 50));
-    let outcomes = [made, added, loaded, deleted, engine.checkpoint(), engine.readers().map(drop)];
+    let outcomes = [made, added, loaded, deleted, engine.checkpoint(), engine.readers().map(drop), whole(engine)];
     outcomes.into_iter().filter_map(Result::err).collect()
 }
 
@@ -151,6 +158,7 @@ fn follow(dir: &Path) {
                 unread += 1;
             }
         }
+        let _ = whole(&engine).inspect_err(|error| check(error, dir));
         drop(taken);
         assert_eq!(try_content_of(&engine), Ok(expected.clone()), "{free} descriptors, and enough again");
     }

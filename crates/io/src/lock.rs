@@ -14,15 +14,17 @@ const LOCK_FILE: &str = "LOCK";
 ///
 /// It is an advisory lock of the whole file (flock), so a second one is refused within the same process too. The file
 /// holds the holder's process id, for the message that others get.
+///
+/// The directory itself is locked too: for a reader that finds no file and may not make one, and in case the file is removed.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    file: File,
+    locked: Vec<File>,
 }
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a process that is being started just now has a copy of it until it runs its program.
-        let _ = self.file.unlock();
+        // Closing a file is not enough: a process that is being started just now has a copy of it until it runs its program.
+        self.locked.iter().for_each(|file| drop(file.unlock()));
     }
 }
 
@@ -45,31 +47,46 @@ impl DirectoryLock {
             Err(TryLockError::WouldBlock) => return Err(held(dir, &mut file)),
             Err(TryLockError::Error(e)) => return Err(failed(&e)),
         }
-        write_holder(&mut file).map_err(|e| failed(&e))?;
-        Ok(DirectoryLock { file })
+        let mut lock = DirectoryLock { locked: vec![file] };
+        let folder = File::open(dir).map_err(|e| failed(&e))?;
+        match folder.try_lock() {
+            Ok(()) => lock.locked.push(folder),
+            Err(TryLockError::WouldBlock) => return Err(held_without_file(dir, &folder)),
+            // Not every file system locks folders. There the file alone has to do.
+            Err(TryLockError::Error(_)) => {}
+        }
+        write_holder(&mut lock.locked[0]).map_err(|e| failed(&e))?;
+        Ok(lock)
     }
 
     /// Keeps writers out of `dir` for one that reads and that no writer could see. Others of its kind may do so too. An error of
-    /// kind `Locked` if a process writes it; `None` if none ever did.
-    pub fn keep_writers_out(dir: &Path) -> Result<Option<DirectoryLock>> {
-        let path = dir.join(LOCK_FILE);
-        let failed = |e: &io::Error| Error::io(format_args!("lock {}", path.display()), e);
-        let mut file = match File::open(&path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened.map_err(|e| failed(&e))?,
-        };
-        match file.try_lock_shared() {
-            Ok(()) => Ok(Some(DirectoryLock { file })),
-            Err(TryLockError::WouldBlock) => {
-                let writer = holder(&mut file).map_or("another process".to_owned(), |id| format!("process {id}"));
-                let message =
-                    format!("{} is written by {writer}, which cannot see what this process reads", dir.display());
-                Err(Error::new(ErrorKind::Locked, message)
-                    .hint("wait until it ends, or read where this process may write the lock files of the directory"))
+    /// kind `Locked` if a process writes it.
+    pub fn keep_writers_out(dir: &Path) -> Result<DirectoryLock> {
+        let mut lock = DirectoryLock { locked: Vec::new() };
+        for path in [dir.join(LOCK_FILE), dir.to_owned()] {
+            let is_folder = path == dir;
+            let failed = |e: &io::Error| Error::io(format_args!("lock {}", path.display()), e);
+            let mut file = match File::open(&path) {
+                // Nobody has ever written it, or the file was not copied with the rest. It may be written from now on.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && !is_folder => continue,
+                opened => opened.map_err(|e| failed(&e))?,
+            };
+            match file.try_lock_shared() {
+                Ok(()) => lock.locked.push(file),
+                Err(TryLockError::WouldBlock) => return Err(written(dir, &mut file)),
+                Err(TryLockError::Error(_)) if is_folder => {}
+                Err(TryLockError::Error(e)) => return Err(failed(&e)),
             }
-            Err(TryLockError::Error(e)) => Err(failed(&e)),
         }
+        Ok(lock)
     }
+}
+
+fn written(dir: &Path, file: &mut File) -> Error {
+    let writer = holder(file).map_or("another process".to_owned(), |id| format!("process {id}"));
+    let message = format!("{} is written by {writer}, which cannot see what this process reads", dir.display());
+    Error::new(ErrorKind::Locked, message)
+        .hint("wait until it ends, or read where this process may write the lock files of the directory")
 }
 
 fn write_holder(file: &mut File) -> io::Result<()> {
@@ -79,12 +96,11 @@ fn write_holder(file: &mut File) -> io::Result<()> {
 }
 
 fn held(dir: &Path, file: &mut File) -> Error {
-    let dir = dir.display();
     if file.try_lock_shared().is_ok() {
         let _ = file.unlock();
-        return Error::new(ErrorKind::Locked, format!("{dir} is read by a process that may not write its lock files"))
-            .hint("wait until it ends");
+        return read_by_others(dir);
     }
+    let dir = dir.display();
     let error = match holder(file) {
         Some(id) if id == std::process::id() => {
             return Error::new(ErrorKind::Locked, format!("{dir} is open in this process already"))
@@ -95,6 +111,21 @@ fn held(dir: &Path, file: &mut File) -> Error {
         None => Error::new(ErrorKind::Locked, format!("{dir} is in use by another process")),
     };
     error.hint("wait until it ends, or open the directory read-only")
+}
+
+/// The error of a directory that somebody holds, though not its file.
+fn held_without_file(dir: &Path, folder: &File) -> Error {
+    if folder.try_lock_shared().is_ok() {
+        let _ = folder.unlock();
+        return read_by_others(dir);
+    }
+    let message = format!("{} is in use by another process, whose file {LOCK_FILE} was removed", dir.display());
+    Error::new(ErrorKind::Locked, message).hint("wait until it ends, or open the directory read-only")
+}
+
+fn read_by_others(dir: &Path) -> Error {
+    let message = format!("{} is read by a process that may not write its lock files", dir.display());
+    Error::new(ErrorKind::Locked, message).hint("wait until it ends")
 }
 
 fn holder(file: &mut File) -> Option<u32> {
@@ -124,7 +155,7 @@ mod tests {
     fn a_lock_is_given_back_though_somebody_has_a_copy_of_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let lock = DirectoryLock::acquire(dir.path()).unwrap();
-        let _copy = lock.file.try_clone().unwrap();
+        let _copies: Vec<File> = lock.locked.iter().map(|file| file.try_clone().unwrap()).collect();
         drop(lock);
         DirectoryLock::acquire(dir.path()).unwrap();
     }
@@ -132,7 +163,6 @@ mod tests {
     #[test]
     fn who_keeps_writers_out_does_so_beside_others_and_not_beside_a_writer() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(DirectoryLock::keep_writers_out(dir.path()).unwrap().is_none());
         let writer = DirectoryLock::acquire(dir.path()).unwrap();
         let error = DirectoryLock::keep_writers_out(dir.path()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Locked);
@@ -142,6 +172,29 @@ mod tests {
         let error = DirectoryLock::acquire(dir.path()).unwrap_err();
         assert!(error.message().contains("is read by"), "{error}");
         drop(both);
+        DirectoryLock::acquire(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_directory_without_its_file_is_held_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let both = [(); 2].map(|()| DirectoryLock::keep_writers_out(dir.path()).unwrap());
+        let error = DirectoryLock::acquire(dir.path()).unwrap_err();
+        assert!(error.message().contains("is read by"), "{error}");
+        drop(both);
+        drop(DirectoryLock::acquire(dir.path()).unwrap());
+        let reader = DirectoryLock::keep_writers_out(dir.path()).unwrap();
+        std::fs::remove_file(dir.path().join(LOCK_FILE)).unwrap();
+        let error = DirectoryLock::acquire(dir.path()).unwrap_err();
+        assert!(error.message().contains("is read by"), "{error}");
+        drop(reader);
+        let writer = DirectoryLock::acquire(dir.path()).unwrap();
+        std::fs::remove_file(dir.path().join(LOCK_FILE)).unwrap();
+        let error = DirectoryLock::keep_writers_out(dir.path()).unwrap_err();
+        assert!(error.message().contains("is written by another process"), "{error}");
+        let error = DirectoryLock::acquire(dir.path()).unwrap_err();
+        assert!(error.message().contains("was removed"), "{error}");
+        drop(writer);
         DirectoryLock::acquire(dir.path()).unwrap();
     }
 

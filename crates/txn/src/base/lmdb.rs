@@ -134,7 +134,7 @@ impl OpenBase {
         let dir = file.parent().expect("a file in a directory has a parent");
         let without_writers = match readers {
             Some(_) => None,
-            None => DirectoryLock::keep_writers_out(dir)?,
+            None => Some(DirectoryLock::keep_writers_out(dir)?),
         };
         let base = Arc::new(OpenBase {
             map,

@@ -96,16 +96,23 @@ fn a_file_system_that_takes_no_writes_is_read() {
     let engine = Engine::open(&mount.0, options(true)).expect("it can be read");
     assert_eq!(step_of(&engine.snapshot().expect("a snapshot")), 0);
     drop(engine);
+    check_kept_out(&mount.0, &dir);
 
     let writer = Engine::open(&dir, options(false)).expect("it can be written elsewhere");
     check_written_by_another(&mount.0);
     drop(writer);
-    let reader = Reader::start(&mount.0);
-    let error = Engine::open(&dir, options(false)).expect_err("somebody reads who cannot be seen");
+    check_kept_out(&mount.0, &dir);
+    Engine::open(&dir, options(false)).expect("nobody reads");
+}
+
+/// Who reads without being seen keeps everybody out who would write.
+fn check_kept_out(read: &Path, dir: &Path) {
+    let reader = Reader::start(read);
+    let error = Engine::open(dir, options(false)).expect_err("somebody reads who cannot be seen");
     assert_eq!(error.kind(), ErrorKind::Locked, "{error:?}");
     assert!(error.message().contains("is read by"), "{error:?}");
+    fs::remove_file(dir.join("LOCK")).expect("who tried has made it");
     reader.kill();
-    Engine::open(&dir, options(false)).expect("nobody reads");
 }
 
 /// In a process of its own, as the one that writes is this one.

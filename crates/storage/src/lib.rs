@@ -25,7 +25,7 @@ pub use block_writer::{BlockSource, ColumnTarget, ROWS_PER_BLOCK_MAX, write_bloc
 pub use column_file::ColumnFile;
 pub use extent::{Extent, ExtentAllocator, PAGE_BYTES, whole_pages};
 pub use floats::canonical_floats;
-pub use open_run::{OpenRun, concat_values, repeat_missing, value_bytes};
+pub use open_run::{OpenRun, RunsInBytes, concat_values, repeat_missing, value_bytes};
 pub use row_mask::RowMask;
 pub use schema::{ColumnDef, ColumnSpec, TableDef};
 pub use source::TableSource;

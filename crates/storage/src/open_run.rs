@@ -3,6 +3,7 @@
 //! Together the runs are the table's open block. A run is immutable; neighbouring runs of like size are joined as they
 //! gather, eight at a time, so that a row is copied a logarithmic number of times and a scan meets few of them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_null_array};
@@ -12,7 +13,7 @@ use roaring::RoaringBitmap;
 use rowmill_base::{Broker, ColumnId, Error, Reservation, Result, RowNumber};
 
 use crate::floats::canonical_floats;
-use crate::run_codec;
+use crate::run_codec::{self, RunDecoder};
 use crate::schema::TableDef;
 
 /// Runs of one tier that are joined into one of the next.
@@ -103,17 +104,32 @@ impl OpenRun {
         OpenRun { deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)), ..self.clone() }
     }
 
+    /// The rows at `positions`, under their own numbers, without the memory of the others.
+    pub fn part(&self, positions: Range<usize>) -> Result<Self> {
+        let (start, rows) = (positions.start, positions.len());
+        let gone = self.deleted.iter().flat_map(|deleted| deleted.iter());
+        let gone = gone.filter(|row| positions.contains(&(*row as usize))).map(|row| row - start as u32);
+        let deleted: RoaringBitmap = gone.collect();
+        let columns = self.columns.iter().map(|(id, values)| Ok((*id, concat_values(&[values.slice(start, rows)])?)));
+        Ok(OpenRun {
+            first_row: RowNumber(self.first_row.0 + start as u64),
+            rows,
+            columns: columns.collect::<Result<Vec<_>>>()?.into(),
+            deleted: (!deleted.is_empty()).then(|| Arc::new(deleted)),
+            memory: None,
+        })
+    }
+
     /// The bytes that the base keeps. Deletes are kept apart from them.
     pub fn encode(&self) -> Result<Vec<u8>> {
         run_codec::encode(self.rows, &self.columns)
     }
 
     /// The run of [`OpenRun::encode`]'s bytes.
-    pub fn decode(first_row: RowNumber, table: &TableDef, bytes: &[u8]) -> Result<Self> {
-        let kind = |id| table.column_by_id(id).map(|index| table.columns[index].kind.clone());
-        let (rows, columns) = run_codec::decode(bytes, kind)
-            .map_err(|error| error.context(format_args!("table {}, row {first_row}", table.name)))?;
-        Ok(OpenRun { first_row, rows, columns: columns.into(), deleted: None, memory: None })
+    pub fn decode(first_row: RowNumber, table: &Arc<TableDef>, bytes: &[u8]) -> Result<Self> {
+        let mut runs = RunsInBytes::new(first_row, table);
+        runs.push(first_row, bytes)?;
+        runs.finish()
     }
 
     /// The values of `table`'s column at `index`, with the column's `missing` value where the rows are older.
@@ -169,6 +185,53 @@ impl OpenRun {
     fn tier(&self) -> u32 {
         (self.rows.max(1) as u32).ilog2() / FAN_IN.ilog2()
     }
+}
+
+/// Runs that follow each other, of whose bytes one is made.
+#[derive(Debug)]
+pub struct RunsInBytes {
+    table: Arc<TableDef>,
+    first_row: RowNumber,
+    decoder: RunDecoder,
+}
+
+impl RunsInBytes {
+    /// Of no run yet.
+    pub fn new(first_row: RowNumber, table: &Arc<TableDef>) -> RunsInBytes {
+        RunsInBytes { table: Arc::clone(table), first_row, decoder: RunDecoder::default() }
+    }
+
+    /// Behind the last row.
+    pub fn end_row(&self) -> RowNumber {
+        RowNumber(self.first_row.0 + self.decoder.rows() as u64)
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.decoder.rows()
+    }
+
+    /// Puts a run of [`OpenRun::encode`]'s bytes behind the others. `false`, with nothing done, if it does not follow them or has other
+    /// columns. After an error nothing more may be done.
+    pub fn push(&mut self, first_row: RowNumber, bytes: &[u8]) -> Result<bool> {
+        if first_row != self.end_row() {
+            return Ok(false);
+        }
+        let table = &self.table;
+        let kind = |id| table.column_by_id(id).map(|index| table.columns[index].kind.clone());
+        let pushed = self.decoder.push(bytes, kind).map_err(|error| located(error, table, first_row))?;
+        Ok(pushed.is_some())
+    }
+
+    /// One run of all.
+    pub fn finish(self) -> Result<OpenRun> {
+        let (rows, columns) = self.decoder.finish().map_err(|error| located(error, &self.table, self.first_row))?;
+        Ok(OpenRun { first_row: self.first_row, rows, columns: columns.into(), deleted: None, memory: None })
+    }
+}
+
+fn located(error: Error, table: &TableDef, row: RowNumber) -> Error {
+    error.context(format_args!("table {}, row {row}", table.name))
 }
 
 /// `rows` times the value that rows older than a column have.
@@ -298,6 +361,15 @@ mod tests {
         let joined = OpenRun::join(&table(), &[a, b]).expect("ints join");
         assert_eq!(joined.deleted().expect("three").iter().collect::<Vec<_>>(), [1, 3, 5]);
         assert_eq!(joined.live_rows(), 3);
+    }
+
+    #[test]
+    fn a_part_has_its_own_rows_and_deletes() {
+        let whole = run(10, 6).with_deleted(&RoaringBitmap::from([0, 3]));
+        let part = whole.part(2..5).expect("ints are copied");
+        assert_eq!((part.first_row(), part.rows(), part.live_rows()), (RowNumber(12), 3, 2));
+        assert_eq!(part.deleted(), Some(&RoaringBitmap::from([1])));
+        assert_eq!(part.column(ColumnId(0)), Some(&(Arc::new(Int64Array::from(vec![12, 13, 14])) as ArrayRef)));
     }
 
     #[test]

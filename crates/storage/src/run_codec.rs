@@ -8,9 +8,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BinaryViewBuilder, BooleanBufferBuilder, StringViewBuilder, make_array,
+    Array, ArrayData, ArrayRef, AsArray, BinaryViewBuilder, BooleanArray, BooleanBufferBuilder, NullBufferBuilder,
+    StringViewBuilder, make_array, new_empty_array,
 };
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::buffer::{BooleanBuffer, MutableBuffer, NullBuffer};
+use arrow::compute::concat;
 use arrow::datatypes::DataType;
 
 use rowmill_base::{ColumnId, Error, Result, SqlType};
@@ -108,69 +110,174 @@ fn push_nested(values: &ArrayRef, out: &mut Vec<u8>) -> Result<()> {
 
 /// The rows and columns of a run. `kind` tells a column's type, or `None` for a column that exists no more.
 pub fn decode(bytes: &[u8], kind: impl Fn(ColumnId) -> Option<SqlType>) -> Result<(usize, Vec<(ColumnId, ArrayRef)>)> {
-    let mut input = Input { bytes, at: 0 };
-    let rows = input.u32()? as usize;
-    let column_count = input.u32()? as usize;
-    if rows > ROWS_MAX || column_count > bytes.len() / COLUMN_HEAD_BYTES {
-        return Err(input.damaged("the head names more rows or columns than there can be"));
-    }
-    let mut columns = Vec::with_capacity(column_count);
-    for _ in 0..column_count {
-        let id = ColumnId(input.u32()?);
-        let length = usize::try_from(input.u64()?).map_err(|_| input.damaged("a column is longer than memory"))?;
-        let payload = Input { bytes: input.take(length)?, at: 0 };
-        if let Some(kind) = kind(id) {
-            columns.push((id, decode_values(payload, rows, &kind.arrow())?));
-        }
-    }
-    input.end()?;
-    Ok((rows, columns))
+    let mut decoder = RunDecoder::default();
+    decoder.push(bytes, kind)?;
+    decoder.finish()
 }
 
-fn decode_values(mut input: Input<'_>, rows: usize, kind: &DataType) -> Result<ArrayRef> {
-    let flags = input.take(1)?[0];
-    if flags & !FLAG_NULLS != 0 {
-        return Err(input.damaged("unknown flags"));
+/// Makes arrays of the bytes of one run, or of many with the same columns: to make arrays of each and to join them takes far longer.
+#[derive(Debug, Default)]
+pub struct RunDecoder {
+    rows: usize,
+    /// In the order of the bytes. Values of a column that exists no more are passed over.
+    columns: Vec<(ColumnId, Option<Values>)>,
+}
+
+impl RunDecoder {
+    /// Rows so far.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
-    let nulls = match flags & FLAG_NULLS {
-        0 => None,
-        _ => Some(NullBuffer::new(input.bits(rows)?)),
-    };
-    let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-    let values: ArrayRef = match kind {
-        DataType::Boolean => Arc::new(arrow::array::BooleanArray::new(input.bits(rows)?, nulls)),
-        DataType::Utf8View => {
-            let mut builder = StringViewBuilder::with_capacity(rows);
-            for (row, value) in input.strings(rows)?.into_iter().enumerate() {
-                let text = std::str::from_utf8(value).map_err(|_| input.damaged("a text is not UTF-8"))?;
-                builder.append_option((!is_null(row)).then_some(text));
+
+    /// Puts the rows of a run behind those that are there, and says how many; `None`, with nothing done, if the run has other columns.
+    /// `kind` tells a column's type, or `None` for a column that exists no more. After an error nothing more may be done.
+    pub fn push(&mut self, bytes: &[u8], kind: impl Fn(ColumnId) -> Option<SqlType>) -> Result<Option<usize>> {
+        let mut input = Input { bytes, at: 0 };
+        let rows = input.u32()? as usize;
+        let column_count = input.u32()? as usize;
+        if rows > ROWS_MAX || column_count > bytes.len() / COLUMN_HEAD_BYTES {
+            return Err(input.damaged("the head names more rows or columns than there can be"));
+        }
+        let mut heads = Input { bytes, at: input.at };
+        if self.rows == 0 {
+            self.columns.clear();
+            for _ in 0..column_count {
+                let (id, _) = heads.column()?;
+                self.columns.push((id, kind(id).map(|kind| Values::new(&kind.arrow(), rows))));
             }
-            Arc::new(builder.finish())
-        }
-        DataType::BinaryView => {
-            let mut builder = BinaryViewBuilder::with_capacity(rows);
-            for (row, value) in input.strings(rows)?.into_iter().enumerate() {
-                builder.append_option((!is_null(row)).then_some(value));
+        } else if column_count != self.columns.len() {
+            return Ok(None);
+        } else {
+            for (known, _) in &self.columns {
+                if heads.column()?.0 != *known {
+                    return Ok(None);
+                }
             }
-            Arc::new(builder.finish())
         }
-        DataType::List(_) | DataType::Struct(_) => {
-            let rest = input.take(input.bytes.len() - input.at)?;
-            input.nested(rest, rows, kind)?
+        for (_, values) in &mut self.columns {
+            let (_, payload) = input.column()?;
+            if let Some(values) = values {
+                values.push(Input { bytes: payload, at: 0 }, rows)?;
+            }
         }
-        kind => {
-            let bytes = input.take(rows * fixed_width(kind))?;
-            let data = ArrayData::builder(kind.clone())
-                .len(rows)
-                .add_buffer(Buffer::from_slice_ref(bytes))
-                .nulls(nulls)
-                .build()
-                .map_err(|error| input.damaged(&error.to_string()))?;
-            make_array(data)
+        input.end()?;
+        self.rows += rows;
+        Ok(Some(rows))
+    }
+
+    /// The rows, and the columns that there are.
+    pub fn finish(self) -> Result<(usize, Vec<(ColumnId, ArrayRef)>)> {
+        let rows = self.rows;
+        let columns = self.columns.into_iter().filter_map(|(id, values)| Some((id, values?)));
+        let columns = columns.map(|(id, values)| Ok((id, values.finish(rows)?))).collect::<Result<_>>()?;
+        Ok((rows, columns))
+    }
+}
+
+/// The values of a column, as they gather.
+#[derive(Debug)]
+enum Values {
+    Bits(BooleanBufferBuilder, NullBufferBuilder),
+    Text(StringViewBuilder),
+    Binary(BinaryViewBuilder),
+    Nested(DataType, Vec<ArrayRef>),
+    Fixed(Fixed),
+}
+
+/// Values of so many bytes each.
+#[derive(Debug)]
+struct Fixed {
+    kind: DataType,
+    width: usize,
+    bytes: MutableBuffer,
+    nulls: NullBufferBuilder,
+}
+
+impl Values {
+    fn new(kind: &DataType, rows: usize) -> Values {
+        let nulls = || NullBufferBuilder::new(rows);
+        match kind {
+            DataType::Boolean => Values::Bits(BooleanBufferBuilder::new(rows), nulls()),
+            DataType::Utf8View => Values::Text(StringViewBuilder::with_capacity(rows)),
+            DataType::BinaryView => Values::Binary(BinaryViewBuilder::with_capacity(rows)),
+            DataType::List(_) | DataType::Struct(_) => Values::Nested(kind.clone(), Vec::new()),
+            kind => Values::Fixed(Fixed {
+                kind: kind.clone(),
+                width: fixed_width(kind),
+                bytes: MutableBuffer::new(0),
+                nulls: nulls(),
+            }),
         }
-    };
-    input.end()?;
-    Ok(values)
+    }
+
+    fn push(&mut self, mut input: Input<'_>, rows: usize) -> Result<()> {
+        let flags = input.take(1)?[0];
+        if flags & !FLAG_NULLS != 0 {
+            return Err(input.damaged("unknown flags"));
+        }
+        let nulls = match flags & FLAG_NULLS {
+            0 => None,
+            _ => Some(NullBuffer::new(input.bits(rows)?)),
+        };
+        let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+        match self {
+            Values::Bits(bits, known) => {
+                bits.append_packed_range(0..rows, input.take(rows.div_ceil(8))?);
+                push_nulls(known, nulls.as_ref(), rows);
+            }
+            Values::Text(builder) => {
+                let lengths = input.lengths(rows)?;
+                for (row, length) in lengths.enumerate() {
+                    let value = input.take(length)?;
+                    let text = std::str::from_utf8(value).map_err(|_| input.damaged("a text is not UTF-8"))?;
+                    builder.append_option((!is_null(row)).then_some(text));
+                }
+            }
+            Values::Binary(builder) => {
+                let lengths = input.lengths(rows)?;
+                for (row, length) in lengths.enumerate() {
+                    let value = input.take(length)?;
+                    builder.append_option((!is_null(row)).then_some(value));
+                }
+            }
+            Values::Nested(kind, parts) => {
+                let rest = input.take(input.bytes.len() - input.at)?;
+                parts.push(input.nested(rest, rows, kind)?);
+            }
+            Values::Fixed(fixed) => {
+                fixed.bytes.extend_from_slice(input.take(rows * fixed.width)?);
+                push_nulls(&mut fixed.nulls, nulls.as_ref(), rows);
+            }
+        }
+        input.end()
+    }
+
+    fn finish(self, rows: usize) -> Result<ArrayRef> {
+        Ok(match self {
+            Values::Bits(mut bits, mut nulls) => Arc::new(BooleanArray::new(bits.finish(), nulls.finish())),
+            Values::Text(mut builder) => Arc::new(builder.finish()),
+            Values::Binary(mut builder) => Arc::new(builder.finish()),
+            Values::Nested(kind, parts) => match &parts[..] {
+                [] => new_empty_array(&kind),
+                [only] => Arc::clone(only),
+                parts => {
+                    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+                    concat(&parts).map_err(|error| Error::internal(error.to_string()))?
+                }
+            },
+            Values::Fixed(Fixed { kind, bytes, mut nulls, .. }) => {
+                let data = ArrayData::builder(kind).len(rows).add_buffer(bytes.into()).nulls(nulls.finish());
+                make_array(data.build().map_err(|error| Error::corrupt(format!("open run: {error}")))?)
+            }
+        })
+    }
+}
+
+fn push_nulls(known: &mut NullBufferBuilder, nulls: Option<&NullBuffer>, rows: usize) {
+    match nulls {
+        Some(nulls) => known.append_buffer(nulls),
+        None => known.append_n_non_nulls(rows),
+    }
 }
 
 /// A reader that answers every request beyond its bytes with an error.
@@ -207,12 +314,16 @@ impl<'a> Input<'a> {
         Ok(bits.finish())
     }
 
-    fn strings(&mut self, rows: usize) -> Result<Vec<&'a [u8]>> {
-        let lengths = self.take(rows * 4)?;
-        lengths
-            .chunks_exact(4)
-            .map(|length| self.take(u32::from_le_bytes(length.try_into().expect("four bytes a length")) as usize))
-            .collect()
+    /// Column id and payload.
+    fn column(&mut self) -> Result<(ColumnId, &'a [u8])> {
+        let id = ColumnId(self.u32()?);
+        let length = usize::try_from(self.u64()?).map_err(|_| self.damaged("a column is longer than memory"))?;
+        Ok((id, self.take(length)?))
+    }
+
+    fn lengths(&mut self, rows: usize) -> Result<impl Iterator<Item = usize> + use<'a>> {
+        let (lengths, _) = self.take(rows * 4)?.as_chunks::<4>();
+        Ok(lengths.iter().map(|length| u32::from_le_bytes(*length) as usize))
     }
 
     fn nested(&self, bytes: &[u8], rows: usize, kind: &DataType) -> Result<ArrayRef> {
@@ -235,9 +346,7 @@ impl<'a> Input<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{
-        BooleanArray, Decimal128Array, FixedSizeBinaryArray, Int16Array, Int64Array, ListArray, StringViewArray,
-    };
+    use arrow::array::{Decimal128Array, FixedSizeBinaryArray, Int16Array, Int64Array, ListArray, StringViewArray};
     use arrow::datatypes::Int32Type;
 
     fn sample() -> Vec<(ColumnId, SqlType, ArrayRef)> {
@@ -286,6 +395,25 @@ mod tests {
         for ((id, _, expected), (read_id, read)) in sample().iter().zip(&columns) {
             assert_eq!(id, read_id);
             assert_eq!(expected, read, "column {id}");
+        }
+    }
+
+    #[test]
+    fn runs_that_are_read_together_are_what_each_is() {
+        let (bytes, mut decoder) = (sample_bytes(), RunDecoder::default());
+        let few: Vec<_> = sample().into_iter().map(|(id, _, values)| (id, values.slice(1, 1))).collect();
+        let few_bytes = encode(1, &few).expect("a part of the sample is written");
+        for (bytes, rows) in [(&few_bytes, 1), (&bytes, 3), (&few_bytes, 1), (&bytes, 3)] {
+            assert_eq!(decoder.push(bytes, kind_of), Ok(Some(rows)));
+        }
+        let fewer_columns = encode(1, &few[1..]).expect("written");
+        assert_eq!(decoder.push(&fewer_columns, kind_of), Ok(None), "they are not the same");
+        let (rows, columns) = decoder.finish().expect("it has what was written");
+        assert_eq!((rows, columns.len()), (8, sample().len()));
+        for ((_, _, values), (id, read)) in sample().iter().zip(&columns) {
+            let few = values.slice(1, 1);
+            let parts: [&dyn Array; 4] = [&few, values, &few, values];
+            assert_eq!(read, &concat(&parts).expect("of one type"), "column {id}");
         }
     }
 

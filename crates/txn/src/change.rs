@@ -130,7 +130,9 @@ impl TableChange {
         }
         if !self.blocks.is_empty() {
             let (mut blocks, mut runs) = (next.blocks.to_vec(), next.runs.to_vec());
-            self.blocks.iter().for_each(|block| put_block(block, &mut blocks, &mut runs));
+            for block in &self.blocks {
+                put_block(block, &mut blocks, &mut runs, memory)?;
+            }
             (next.blocks, next.runs) = (blocks.into(), runs.into());
         }
         if !self.runs.is_empty() {
@@ -144,13 +146,36 @@ impl TableChange {
 }
 
 /// Puts a block in the place of what has rows of its range.
-fn put_block(block: &Arc<Block>, blocks: &mut Vec<Arc<Block>>, runs: &mut Vec<Arc<OpenRun>>) {
+fn put_block(
+    block: &Arc<Block>,
+    blocks: &mut Vec<Arc<Block>>,
+    runs: &mut Vec<Arc<OpenRun>>,
+    memory: &Broker,
+) -> Result<()> {
     let numbers = block.first_row()..block.end_row();
     // What is replaced may begin before: its first rows are deleted, and so left out.
     let from = blocks.partition_point(|other| other.end_row() <= numbers.start);
     let to = blocks.partition_point(|other| other.first_row() < numbers.end);
     blocks.splice(from..to, [Arc::clone(block)]);
-    runs.retain(|run| !numbers.contains(&run.first_row()));
+    // Of the log longer runs are made than those that the block was made of.
+    let mut kept = Vec::with_capacity(runs.len());
+    for run in runs.drain(..) {
+        let (first, rows) = (run.first_row().0, run.rows());
+        let position = |row: RowNumber| (row.0.clamp(first, first + rows as u64) - first) as usize;
+        let (start, end) = (position(numbers.start), position(numbers.end));
+        if start == end {
+            kept.push(run);
+            continue;
+        }
+        for outside in [0..start, end..rows].into_iter().filter(|part| !part.is_empty()) {
+            let part = run.part(outside)?;
+            if part.live_rows() > 0 {
+                kept.push(Arc::new(part.counted(memory)));
+            }
+        }
+    }
+    *runs = kept;
+    Ok(())
 }
 
 // Bytes.
@@ -184,6 +209,40 @@ impl Change {
         Reader::new(record, "a record of the log").u64().map(CommitId)
     }
 
+    /// What a record holds that does no more than put rows behind others; `None` of any other.
+    pub(crate) fn appended(bytes: &[u8]) -> Result<Option<Appended<'_>>> {
+        let mut input = Reader::new(bytes, "a record of the log");
+        let (commit, meta) = (CommitId(input.u64()?), Meta::decode(input.bytes()?)?);
+        let mut runs = Vec::new();
+        if input.u32()? > 0 {
+            return Ok(None);
+        }
+        for _ in 0..input.count(TABLE_BYTES_MIN)? {
+            let table = TableId(input.u32()?);
+            let is_truncated = input.u8()? != 0;
+            let next_row = RowNumber(input.u64()?);
+            // Rows that are deleted, and blocks.
+            if is_truncated || input.u8()? != 0 || input.u32()? > 0 {
+                return Ok(None);
+            }
+            let count = input.count(RUN_BYTES_MIN)?;
+            if count == 0 {
+                return Ok(None);
+            }
+            for _ in 0..count {
+                let first_row = RowNumber(input.u64()?);
+                let bytes = input.bytes()?;
+                // Rows of it that are deleted.
+                if input.u8()? != 0 {
+                    return Ok(None);
+                }
+                runs.push(AppendedRun { table, first_row, next_row, bytes });
+            }
+        }
+        input.end()?;
+        Ok(Some(Appended { commit, meta, runs }))
+    }
+
     /// The change that a record holds, which follows `before`, and the ids that come next.
     pub(crate) fn decode(
         bytes: &[u8],
@@ -214,6 +273,23 @@ impl Change {
     }
 }
 
+/// A commit that does no more than put rows behind others.
+pub(crate) struct Appended<'a> {
+    pub(crate) commit: CommitId,
+    pub(crate) meta: Meta,
+    pub(crate) runs: Vec<AppendedRun<'a>>,
+}
+
+/// One run of it, and the number of the table's next row behind the commit.
+pub(crate) struct AppendedRun<'a> {
+    pub(crate) table: TableId,
+    pub(crate) first_row: RowNumber,
+    pub(crate) next_row: RowNumber,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// A run's first row, its bytes and whether any of it is deleted.
+const RUN_BYTES_MIN: usize = 8 + 4 + 1;
 /// A table, its flags, its next row and four counts.
 const TABLE_BYTES_MIN: usize = 4 + 1 + 8 + 1 + 4 + 4;
 /// A definition's kind, id and whether it has a value.
@@ -318,7 +394,7 @@ impl TableChange {
 
     fn decode(
         input: &mut Reader<'_>,
-        def: &TableDef,
+        def: &Arc<TableDef>,
         before: Option<&TableSnapshot>,
         files: &ColumnFiles,
         freed: &Arc<FreedExtents>,
@@ -343,7 +419,7 @@ impl TableChange {
             blocks.push(Arc::new(open_block(def, first_row, &entry, deleted, files, freed)?));
         }
         let mut runs = Vec::new();
-        for _ in 0..input.count(8 + 4 + 1)? {
+        for _ in 0..input.count(RUN_BYTES_MIN)? {
             let first_row = RowNumber(input.u64()?);
             let run = OpenRun::decode(first_row, def, input.bytes()?)?;
             if first_row.0.checked_add(run.rows() as u64).is_none_or(|end| end > next_row.0) {

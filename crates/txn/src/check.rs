@@ -22,11 +22,11 @@ use rowmill_base::{Cancel, Durability, Error, ErrorKind, Result};
 use rowmill_storage::FreedExtents;
 
 use crate::base::PROBLEMS_MAX;
-use crate::change::Change;
 use crate::column_files::ColumnFiles;
 use crate::engine::Core;
 use crate::log::{Log, LogOptions, Position};
 use crate::recovery;
+use crate::replay::Replay;
 use crate::snapshot::Snapshot;
 
 /// What a check has looked at, and one of the things that it has found there. An object of which nothing is to be said has one of
@@ -173,13 +173,13 @@ impl Check<'_> {
         state: &mut Arc<Snapshot>,
     ) -> Result<(Position, u64)> {
         let mut bytes = 0;
+        let mut replay = Replay::of(state, &self.files, &self.freed);
         let end = Log::read(&**self.engine.disk(), options, stretch, &mut |record| {
             self.cancel.check()?;
             bytes += record.len() as u64;
-            let (change, _) = Change::decode(record, state, &self.files, &self.freed)?;
-            *state = Arc::new(change.apply(state, self.engine.broker())?.snapshot);
-            Ok(())
+            replay.record(record)
         })?;
+        *state = replay.finish()?.0;
         Ok((end, bytes))
     }
 

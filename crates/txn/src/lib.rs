@@ -21,6 +21,7 @@ pub mod log;
 mod manifest;
 mod merge;
 mod recovery;
+mod replay;
 mod seal;
 mod snapshot;
 mod status;

@@ -1,6 +1,6 @@
 //! Opening: brings the base up to the end of the log, reads it into the first snapshot, and frees what no commit names.
 //!
-//! What the log has behind the base's position is made again, commit by commit, and written to the base as a checkpoint, with the
+//! What the log has behind the base's position is made again, and written to the base as a checkpoint, with the
 //! position at which a new log begins. A process that is killed meanwhile has changed nothing, or all.
 //!
 //! Whatever a killed process left behind - extents of a load that never committed, files of a dropped table - is not in
@@ -30,6 +30,7 @@ use crate::manifest::{
     self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key,
     parse_row_key,
 };
+use crate::replay::Replay;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
 /// The commit that makes a directory a database.
@@ -58,24 +59,20 @@ pub(crate) fn replay(
     let files = ColumnFiles::new(Arc::clone(disk), broker.clone());
     let freed = Arc::new(FreedExtents::default());
     let read = base.read()?;
-    let (before, mut meta) = load(&*read, &files, &freed, None)?;
+    let (before, meta) = load(&*read, &files, &freed, None)?;
     // A version that knows no log must not open a directory that has one.
     let is_of_this_version = read.get(META_KEY)?.is_some_and(|stored| stored == meta.encode());
     drop(read);
     let before = Arc::new(before);
-    let mut state = Arc::clone(&before);
-    let replayed = Log::replay(&**disk, options, before.log_end, &mut |record| {
-        let (change, later) = Change::decode(record, &state, &files, &freed)?;
-        state = Arc::new(change.apply(&state, broker)?.snapshot);
-        meta = later;
-        Ok(())
-    })?;
+    let mut replay = Replay::of(&before, &files, &freed);
+    let replayed = Log::replay(&**disk, options, before.log_end, &mut |record| replay.record(record))?;
     if replayed.next == before.log_end && is_of_this_version {
         // There is nothing behind it: a directory that is only read is not written.
         return Ok(replayed);
     }
+    let (state, later) = replay.finish()?;
     let mut batch = checkpoint::difference(&before, &state)?;
-    batch.put(META_KEY.to_vec(), meta.encode());
+    batch.put(META_KEY.to_vec(), later.unwrap_or(meta).encode());
     batch.put(LOG_POSITION_KEY.to_vec(), manifest::encode_position(replayed.next));
     base.write(&batch, state.commit)?;
     Ok(replayed)
@@ -89,19 +86,19 @@ pub(crate) fn follow(
     files: &ColumnFiles,
     freed: &Arc<FreedExtents>,
 ) -> Result<Option<Arc<Snapshot>>> {
-    let mut state = Arc::clone(known);
+    let mut replay = Replay::of(known, files, freed);
     // Where there was no log for a while, the base alone knows what was committed then.
     let mut has_gap = false;
     let end = Log::follow(disk, LogOptions::default(), known.log_end, &mut |record| {
-        has_gap |= Change::commit_of(record)?.0 != state.commit.0 + 1;
-        if has_gap {
-            return Ok(());
+        has_gap |= Change::commit_of(record)?.0 != replay.commit().0 + 1;
+        match has_gap {
+            true => Ok(()),
+            false => replay.record(record),
         }
-        let (change, _) = Change::decode(record, &state, files, freed)?;
-        state = Arc::new(change.apply(&state, files.memory())?.snapshot);
-        Ok(())
     })?;
-    Ok(end.filter(|_| !has_gap).map(|log_end| match log_end == state.log_end {
+    let Some(log_end) = end.filter(|_| !has_gap) else { return Ok(None) };
+    let (state, _) = replay.finish()?;
+    Ok(Some(match log_end == state.log_end {
         true => state,
         false => Arc::new(Snapshot { log_end, ..(*state).clone() }),
     }))

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rowmill_base::{Cancel, ErrorKind, SqlType, TableId};
-use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA, Transaction};
+use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA, TableSource, Transaction};
 
 use crate::space::copy;
 use crate::support::{TestRow, create, insert, open, values};
@@ -140,9 +140,44 @@ fn definitions_come_back_from_the_log() {
     assert_eq!(text(&replayed), text(&engine));
     let live = |engine: &Engine| {
         let table = engine.snapshot().expect("a snapshot").table(one).expect("it is there");
-        rowmill_txn::TableSource::row_count(&*table)
+        table.row_count()
     };
     assert_eq!((live(&replayed), live(&engine)), (137, 137));
+}
+
+#[test]
+fn rows_of_the_log_and_the_blocks_that_were_made_of_them_are_there_once() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (path, copied) = (folder.path().join("open"), folder.path().join("killed"));
+    let engine = open(&path, 50);
+    let tables = ["One", "Other"].map(|name| create(&engine, name));
+    let mut next = 0;
+    for round in 0..60 {
+        // Of both tables, so that blocks are made of some of what the log has between them.
+        for (table, count) in [(tables[0], round % 7 + 1), (tables[1], round % 4), (tables[0], 3)] {
+            add(&engine, table, next, count);
+            next += count;
+        }
+        if round % 5 == 4 {
+            // The last rows, the whole run of them, and none that a block has.
+            let mut transaction = engine.begin().expect("a transaction");
+            let recent =
+                transaction.base().table(tables[0]).expect("it is there").runs().last().map(|run| run.first_row());
+            let rows: Vec<u64> = recent.into_iter().flat_map(|first| first.0..first.0 + 3).collect();
+            transaction.delete(tables[0], &rows).expect("deleted");
+            transaction.commit().expect("committed");
+        }
+        if round % 9 == 8 {
+            let replayed = killed(&engine, &copied);
+            for table in tables {
+                assert_eq!(found(&replayed, table), found(&engine, table), "round {round}");
+            }
+            let checked = replayed.check(&Cancel::new()).expect("a check");
+            assert!(checked.iter().all(|found| found.problem.is_none()), "{checked:?}");
+        }
+    }
+    let blocks = engine.snapshot().expect("a snapshot").table(tables[0]).expect("it is there").blocks().len();
+    assert!(blocks > 5, "{blocks} blocks were made");
 }
 
 #[test]

@@ -2,17 +2,17 @@
 //! not, loaded blocks, deletes, truncation, savepoints, merges in the background, checkpoints, old snapshots and reopening.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, Int64Type};
 use rowmill_base::{ColumnId, Result, SqlType, TableId};
-use rowmill_storage::{BlockSource, repeat_missing};
+use rowmill_storage::BlockSource;
 use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA, Snapshot, TableSource, Transaction};
 
-use crate::support::{Dice, open, settings, times};
+use crate::history::{World, live, of_seeds};
+use crate::support::{Dice, LiveRow, open, walk};
 
 /// A value as text.
 type Value = Option<String>;
@@ -30,7 +30,7 @@ type Model = BTreeMap<TableId, TableModel>;
 const TABLES_MAX: usize = 4;
 const COLUMNS_MAX: usize = 5;
 
-struct World {
+struct Tables {
     engine: Arc<Engine>,
     model: Model,
     /// Old snapshots with what they have to show.
@@ -80,7 +80,7 @@ impl BlockSource for Load {
     }
 }
 
-impl World {
+impl Tables {
     fn new_number(&mut self) -> i64 {
         self.next += 1;
         self.next
@@ -102,7 +102,7 @@ impl World {
             let mut specs = vec![ColumnSpec::new("Key", SqlType::Int64)];
             specs[0].nullable = false;
             for id in 1..=dice.roll(3) as u32 {
-                let kind = World::kind(dice);
+                let kind = Tables::kind(dice);
                 specs.push(ColumnSpec::new(format!("First{id}"), kind.clone()));
                 table.columns.push((ColumnId(id), kind));
             }
@@ -125,7 +125,7 @@ impl World {
                 table.name = name;
             }
             2 | 3 if table.columns.len() < COLUMNS_MAX => {
-                let (kind, missing) = (World::kind(dice), World::value(dice));
+                let (kind, missing) = (Tables::kind(dice), Tables::value(dice));
                 let mut spec = ColumnSpec::new(format!("C{number}"), kind.clone());
                 spec.missing = missing.is_some().then(|| array(&kind, std::slice::from_ref(&missing)));
                 table.columns.push((transaction.add_column(id, spec).expect("added"), kind));
@@ -159,7 +159,7 @@ impl World {
                 let count = [1, 1, 3, 20, 90, 200][dice.roll(6) as usize];
                 self.next += count;
                 let rows: BTreeMap<i64, Vec<Value>> = (number..number + count)
-                    .map(|key| (key, table.columns.iter().map(|_| World::value(dice)).collect()))
+                    .map(|key| (key, table.columns.iter().map(|_| Tables::value(dice)).collect()))
                     .collect();
                 let mut columns: Vec<ArrayRef> = vec![Arc::new(rows.keys().copied().collect::<Int64Array>())];
                 for (place, (_, kind)) in table.columns.iter().enumerate() {
@@ -177,7 +177,9 @@ impl World {
             }
         }
     }
+}
 
+impl World for Tables {
     fn step(&mut self, dice: &mut Dice) {
         let mut transaction = self.engine.begin().expect("a transaction");
         let mut model = self.model.clone();
@@ -204,43 +206,40 @@ impl World {
             assert_eq!(&state(snapshot), expected, "an old snapshot shows what it always did");
         }
     }
+
+    fn hold(&mut self) {
+        self.held.push((self.engine.snapshot().expect("a snapshot"), self.model.clone()));
+    }
+
+    fn release(&mut self) {
+        self.held.clear();
+    }
+
+    fn engine(&mut self) -> &mut Arc<Engine> {
+        &mut self.engine
+    }
 }
 
 /// The live rows of a table with their numbers: the key and the other values.
 fn read(snapshot: &Snapshot, id: TableId) -> Vec<(u64, i64, Vec<Value>)> {
-    let table = snapshot.table(id).expect("the table exists");
-    let def = Arc::clone(table.table());
     let mut rows = Vec::new();
-    let mut add = |columns: Vec<ArrayRef>, number: &dyn Fn(usize) -> u64, deleted: &dyn Fn(u32) -> bool| {
-        let values: Vec<Vec<Value>> = columns[1..].iter().map(texts).collect();
-        let keys = columns[0].as_primitive::<Int64Type>();
-        let live = (0..keys.len()).filter(|row| !deleted(*row as u32));
-        rows.extend(live.map(|row| (number(row), keys.value(row), values.iter().map(|of| of[row].clone()).collect())));
-    };
-    for block in table.blocks() {
-        let column = |index: usize| match block.chunk(&def, index).expect("a chunk") {
-            Some(chunk) => chunk.read(0..block.rows()),
-            None => repeat_missing(def.columns[index].missing.as_ref(), &def.columns[index].kind.arrow(), block.rows()),
-        };
-        let columns = (0..def.columns.len()).map(|index| plain(column(index).expect("values"))).collect();
-        let numbers = block.row_numbers(&def).expect("numbers");
-        let deleted = block.deleted();
-        add(columns, &|row| numbers.at(row), &|row| deleted.is_some_and(|gone| gone.contains(row)));
-    }
-    for run in table.runs() {
-        let columns = (0..def.columns.len()).map(|index| plain(run.values(&def, index).expect("values"))).collect();
-        let deleted = run.deleted();
-        add(columns, &|row| run.first_row().0 + row as u64, &|row| deleted.is_some_and(|gone| gone.contains(row)));
-    }
-    assert_eq!(rows.len() as u64, table.row_count(), "the count of live rows is exact");
+    let read = walk(snapshot, id, &mut |columns, live| {
+        let keys = plain(&columns[0]);
+        let keys = keys.as_primitive::<Int64Type>();
+        let values: Vec<Vec<Value>> = columns[1..].iter().map(|values| texts(&plain(values))).collect();
+        let row =
+            |(row, number): &LiveRow| (*number, keys.value(*row), values.iter().map(|of| of[*row].clone()).collect());
+        rows.extend(live.iter().map(row));
+    });
+    read.expect("the table is read");
     rows
 }
 
 /// Values that are no dictionary.
-fn plain(values: ArrayRef) -> ArrayRef {
+fn plain(values: &ArrayRef) -> ArrayRef {
     match values.data_type() {
-        DataType::Dictionary(_, kind) => arrow::compute::cast(&values, kind).expect("its values"),
-        _ => concat(&[&*values]).expect("one part"),
+        DataType::Dictionary(_, kind) => arrow::compute::cast(values, kind).expect("its values"),
+        _ => concat(&[&**values]).expect("one part"),
     }
 }
 
@@ -257,35 +256,11 @@ fn state(snapshot: &Snapshot) -> Model {
     tables.collect()
 }
 
-fn history(seed: u64, steps: usize, rows_per_block: usize, path: &Path) {
-    let mut dice = Dice(seed);
-    let engine = open(path, rows_per_block);
-    let mut world = World { engine, model: Model::new(), held: Vec::new(), next: 0 };
-    for step in 0..steps {
-        world.step(&mut dice);
-        world.check();
-        match dice.roll(12) {
-            0 => world.held.push((world.engine.snapshot().expect("a snapshot"), world.model.clone())),
-            1 => world.held.clear(),
-            2 => world.engine.checkpoint().expect("a checkpoint"),
-            3 => {
-                world.held.clear();
-                drop(std::mem::replace(&mut world.engine, Engine::memory(settings(3)).expect("a stand-in")));
-                world.engine = open(path, rows_per_block);
-                world.check();
-            }
-            _ if step % 10 == 9 => std::thread::sleep(std::time::Duration::from_millis(30)),
-            _ => {}
-        }
-    }
-}
-
 #[test]
 fn histories_of_definitions_agree_with_the_model_through_reopenings() {
-    // From another seed on: `ROWMILL_SEED=1`.
-    let first = times("ROWMILL_SEED", 1, 1) as u64;
-    for seed in first..first + times("ROWMILL_HISTORIES", 4, 4_000) as u64 {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        history(seed, 60, [3, 50, 300][seed as usize % 3], folder.path());
-    }
+    of_seeds(1, 4, |seed, rows_per_block, path| {
+        let engine = open(path, rows_per_block);
+        let mut world = Tables { engine, model: Model::new(), held: Vec::new(), next: 0 };
+        live(&mut world, &mut Dice(seed), 60, rows_per_block, Some(path));
+    });
 }

@@ -20,7 +20,7 @@ fn add(engine: &Arc<Engine>, table: TableId, first: i64, count: i64) {
 }
 
 /// The directory of `engine` as it would be if the process had been killed now, opened.
-fn killed(engine: &Engine, to: &Path) -> Arc<Engine> {
+pub(crate) fn killed(engine: &Engine, to: &Path, rows_per_block: usize) -> Arc<Engine> {
     let state = || {
         let status = engine.log_status();
         (status.commit, status.stored, status.work.map(|work| work.records))
@@ -30,7 +30,7 @@ fn killed(engine: &Engine, to: &Path) -> Arc<Engine> {
         let before = state();
         copy(engine.path().expect("a directory"), to);
         if state() == before {
-            return open(to, 50);
+            return open(to, rows_per_block);
         }
     }
 }
@@ -60,25 +60,25 @@ fn a_killed_process_loses_what_its_durability_says() {
             add(1);
         }
         let there = add(120);
-        assert_eq!(found(&killed(&engine, &copied), table), rows(0, there), "{durability}");
+        assert_eq!(found(&killed(&engine, &copied, 50), table), rows(0, there), "{durability}");
     }
     set("off");
     let stored = add(0);
     add(30);
     let all = add(1);
-    assert_eq!(found(&killed(&engine, &copied), table), rows(0, stored), "off, and no checkpoint");
+    assert_eq!(found(&killed(&engine, &copied, 50), table), rows(0, stored), "off, and no checkpoint");
     engine.checkpoint().expect("a checkpoint");
-    assert_eq!(found(&killed(&engine, &copied), table), rows(0, all), "off, behind a checkpoint");
+    assert_eq!(found(&killed(&engine, &copied, 50), table), rows(0, all), "off, behind a checkpoint");
     add(60);
     // The log goes on where it was, with commits in between that it never had.
     set("full");
     let all = add(3);
-    assert_eq!(found(&killed(&engine, &copied), table), rows(0, all), "full again");
+    assert_eq!(found(&killed(&engine, &copied, 50), table), rows(0, all), "full again");
     set("off");
     add(2);
     set("relaxed");
     let all = add(70);
-    let reader = killed(&engine, &copied);
+    let reader = killed(&engine, &copied, 50);
     assert_eq!(found(&reader, table), rows(0, all), "relaxed again");
     assert_eq!(found(&engine, table), rows(0, all));
     assert!(engine.set("durability", "perhaps").is_err());
@@ -120,7 +120,7 @@ fn definitions_come_back_from_the_log() {
         let main = snapshot.catalog().schema(MAIN_SCHEMA).expect("always there").id;
         format!("{tables:?} {schemas:?} {:?}", snapshot.catalog().views(main).collect::<Vec<_>>())
     };
-    let replayed = killed(&engine, &copied);
+    let replayed = killed(&engine, &copied, 50);
     assert_eq!(text(&replayed), text(&engine));
     assert_eq!(found(&replayed, one), rows(0, 137));
     drop(replayed);
@@ -136,7 +136,7 @@ fn definitions_come_back_from_the_log() {
         let schema = transaction.base().catalog().schema("s").expect("it is there").id;
         transaction.drop_schema(schema).expect("dropped");
     });
-    let replayed = killed(&engine, &copied);
+    let replayed = killed(&engine, &copied, 50);
     assert_eq!(text(&replayed), text(&engine));
     let live = |engine: &Engine| {
         let table = engine.snapshot().expect("a snapshot").table(one).expect("it is there");
@@ -168,7 +168,7 @@ fn rows_of_the_log_and_the_blocks_that_were_made_of_them_are_there_once() {
             transaction.commit().expect("committed");
         }
         if round % 9 == 8 {
-            let replayed = killed(&engine, &copied);
+            let replayed = killed(&engine, &copied, 50);
             for table in tables {
                 assert_eq!(found(&replayed, table), found(&engine, table), "round {round}");
             }

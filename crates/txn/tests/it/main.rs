@@ -9,6 +9,7 @@ mod definitions;
 mod durability;
 mod faults;
 mod followers;
+mod history;
 mod killed;
 mod log_speed;
 mod long_check;

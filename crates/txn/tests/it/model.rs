@@ -1,14 +1,16 @@
 //! A random history against a list of rows: transactions that commit or not, deletes, savepoints, truncation, merges
 //! in the background, old snapshots and reopening.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rowmill_base::TableId;
 use rowmill_txn::{Engine, Snapshot};
 
-use crate::support::{Dice, TestRow, create, insert, open, read, settings, times, values};
+use crate::history::{World, live, of_seeds};
+use crate::support::{Dice, TestRow, create, insert, open, read, settings, values};
 
-struct World {
+struct Rows {
     engine: Arc<Engine>,
     table: TableId,
     model: Vec<TestRow>,
@@ -17,7 +19,7 @@ struct World {
     next: i64,
 }
 
-impl World {
+impl Rows {
     fn rows(&mut self, count: u64, dice: &mut Dice) -> Vec<TestRow> {
         (0..count)
             .map(|_| {
@@ -26,7 +28,9 @@ impl World {
             })
             .collect()
     }
+}
 
+impl World for Rows {
     fn step(&mut self, dice: &mut Dice) {
         let mut transaction = self.engine.begin().expect("a transaction");
         let mut model = self.model.clone();
@@ -88,35 +92,29 @@ impl World {
             assert_eq!(&seen, expected, "an old snapshot shows what it always did");
         }
     }
+
+    fn hold(&mut self) {
+        self.held.push((self.engine.snapshot().expect("a snapshot"), self.model.clone()));
+    }
+
+    fn release(&mut self) {
+        self.held.clear();
+    }
+
+    fn engine(&mut self) -> &mut Arc<Engine> {
+        &mut self.engine
+    }
 }
 
-fn history(seed: u64, steps: usize, rows_per_block: usize, path: Option<&std::path::Path>) {
+fn history(seed: u64, steps: usize, rows_per_block: usize, path: Option<&Path>) {
     let mut dice = Dice(seed);
     let engine = match path {
         Some(path) => open(path, rows_per_block),
         None => Engine::memory(settings(rows_per_block)).expect("a database in memory"),
     };
     let table = create(&engine, "T");
-    let mut world = World { engine, table, model: Vec::new(), held: Vec::new(), next: 0 };
-    for step in 0..steps {
-        world.step(&mut dice);
-        world.check();
-        match dice.roll(12) {
-            0 => world.held.push((world.engine.snapshot().expect("a snapshot"), world.model.clone())),
-            1 => world.held.clear(),
-            2 => world.engine.checkpoint().expect("a checkpoint"),
-            3 => {
-                if let Some(path) = path {
-                    world.held.clear();
-                    drop(std::mem::replace(&mut world.engine, Engine::memory(settings(3)).expect("a stand-in")));
-                    world.engine = open(path, rows_per_block);
-                    world.check();
-                }
-            }
-            _ if step % 10 == 9 => std::thread::sleep(std::time::Duration::from_millis(30)),
-            _ => {}
-        }
-    }
+    let mut world = Rows { engine, table, model: Vec::new(), held: Vec::new(), next: 0 };
+    live(&mut world, &mut dice, steps, rows_per_block, path);
 }
 
 #[test]
@@ -128,10 +126,5 @@ fn histories_in_memory_agree_with_the_model() {
 
 #[test]
 fn histories_on_disk_agree_with_the_model_through_reopenings() {
-    // From another seed on: `ROWMILL_SEED=1`.
-    let first = times("ROWMILL_SEED", 5, 5) as u64;
-    for seed in first..first + times("ROWMILL_HISTORIES", 3, 4_000) as u64 {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        history(seed, 50, [3, 50, 300][seed as usize % 3], Some(folder.path()));
-    }
+    of_seeds(5, 3, |seed, rows_per_block, path| history(seed, 50, rows_per_block, Some(path)));
 }

@@ -48,36 +48,46 @@ pub(crate) fn insert(transaction: &mut Transaction, table: TableId, rows: &[Test
     transaction.insert(table, &batch(rows)).expect("inserted");
 }
 
-/// All live rows with their numbers, in row-number order.
-pub(crate) fn read(snapshot: &Snapshot, table: TableId) -> Result<Vec<(u64, TestRow)>> {
+/// A live row: where it is in the columns of its block or run, and its number.
+pub(crate) type LiveRow = (usize, u64);
+
+/// Goes through the live rows of a table: `each` gets all columns of a block or run, and those of its rows that are live.
+pub(crate) fn walk(snapshot: &Snapshot, table: TableId, each: &mut dyn FnMut(&[ArrayRef], &[LiveRow])) -> Result<()> {
     let table = snapshot.table(table).expect("the table exists");
     let def = Arc::clone(table.table());
-    let mut rows = Vec::new();
-    let mut add = |columns: [ArrayRef; 2], number: &dyn Fn(usize) -> u64, deleted: &dyn Fn(u32) -> bool| {
-        for row in 0..columns[0].len() {
-            if !deleted(row as u32) {
-                let texts = columns[1].as_string_view();
-                let text = texts.is_valid(row).then(|| texts.value(row).to_owned());
-                rows.push((number(row), (columns[0].as_primitive::<Int64Type>().value(row), text)));
-            }
-        }
+    let mut count = 0;
+    let mut part = |columns: Vec<ArrayRef>, number: &dyn Fn(usize) -> u64, deleted: &dyn Fn(u32) -> bool| {
+        let live = (0..columns[0].len()).filter(|row| !deleted(*row as u32));
+        let live: Vec<LiveRow> = live.map(|row| (row, number(row))).collect();
+        count += live.len() as u64;
+        each(&columns, &live);
     };
     for block in table.blocks() {
         let column = |index: usize| match block.chunk(&def, index)? {
             Some(chunk) => chunk.read(0..block.rows()),
             None => repeat_missing(def.columns[index].missing.as_ref(), &def.columns[index].kind.arrow(), block.rows()),
         };
-        let numbers = block.row_numbers(&def)?;
-        let deleted = block.deleted();
-        add([column(0)?, column(1)?], &|row| numbers.at(row), &|row| deleted.is_some_and(|gone| gone.contains(row)));
+        let columns = (0..def.columns.len()).map(column).collect::<Result<_>>()?;
+        let (numbers, deleted) = (block.row_numbers(&def)?, block.deleted());
+        part(columns, &|row| numbers.at(row), &|row| deleted.is_some_and(|gone| gone.contains(row)));
     }
     for run in table.runs() {
-        let deleted = run.deleted();
-        add([run.values(&def, 0)?, run.values(&def, 1)?], &|row| run.first_row().0 + row as u64, &|row| {
-            deleted.is_some_and(|gone| gone.contains(row))
-        });
+        let columns = (0..def.columns.len()).map(|index| run.values(&def, index)).collect::<Result<_>>()?;
+        let (first, deleted) = (run.first_row().0, run.deleted());
+        part(columns, &|row| first + row as u64, &|row| deleted.is_some_and(|gone| gone.contains(row)));
     }
-    assert_eq!(rows.len() as u64, table.row_count(), "the count of live rows is exact");
+    assert_eq!(count, table.row_count(), "the count of live rows is exact");
+    Ok(())
+}
+
+/// All live rows with their numbers, in row-number order.
+pub(crate) fn read(snapshot: &Snapshot, table: TableId) -> Result<Vec<(u64, TestRow)>> {
+    let mut rows = Vec::new();
+    walk(snapshot, table, &mut |columns, live| {
+        let (numbers, texts) = (columns[0].as_primitive::<Int64Type>(), columns[1].as_string_view());
+        let text = |row| texts.is_valid(row).then(|| texts.value(row).to_owned());
+        rows.extend(live.iter().map(|(row, number)| (*number, (numbers.value(*row), text(*row)))));
+    })?;
     rows.sort();
     Ok(rows)
 }

@@ -1,5 +1,6 @@
 //! What is on disk is what the manifest names: after aborts, drops, merges and reopening.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -95,16 +96,28 @@ fn what_a_killed_process_left_is_gone_after_opening() {
     std::fs::remove_dir_all(copied).expect("the copy is removed");
 }
 
+/// Copies a folder; files that are removed meanwhile may be missing.
 pub(crate) fn copy(from: &Path, to: &Path) {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir_all(to).expect("a folder");
-    for entry in std::fs::read_dir(from).expect("a folder") {
+    let entries = match std::fs::read_dir(from) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return,
+        entries => entries.expect("a folder"),
+    };
+    for entry in entries {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());
-        if entry.metadata().expect("its kind").is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).expect("copied");
+        let copied = match entry.metadata() {
+            Ok(kind) if kind.is_dir() => {
+                copy(&entry.path(), &target);
+                continue;
+            }
+            Ok(_) => std::fs::copy(entry.path(), target).map(|_| ()),
+            Err(error) => Err(error),
+        };
+        match copied {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            copied => copied.expect("copied"),
         }
     }
 }

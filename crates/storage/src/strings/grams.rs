@@ -104,7 +104,7 @@ fn gram_of(bytes: &[u8]) -> u32 {
 fn bit_of(gram: u32, bits: usize) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let hash = u64::from(gram).wrapping_mul(ODD) >> 32;
-    (hash * bits as u64 >> 32) as usize
+    ((hash * bits as u64) >> 32) as usize
 }
 
 /// Bytes of the row of a bit.

@@ -229,19 +229,19 @@ impl StringList<'_> {
         })
     }
 
-    /// Looks at the bytes of `run` and those behind it, up to one that is long, and says where it stopped.
+    /// Looks at the bytes of `run` and of those behind it, up to one that is long, and says where the last of them ends.
     fn fetch_runs(&self, mut run: Range<usize>, groups: &Groups) -> usize {
-        let (mut fetched, mut glances) = (0, 0);
+        let (mut end, mut fetched, mut glances) = (run.end, 0, 0);
         while fetched < GROUPS_AT_ONCE && run.len() < GROUPS_AT_ONCE {
-            fetched += run.len();
-            glances = run.clone().fold(glances, |glances, group| glances ^ self.glance(group));
-            match groups.run_from(run.end) {
+            (end, fetched) = (run.end, fetched + run.len());
+            glances = run.fold(glances, |glances, group| glances ^ self.glance(group));
+            match groups.run_from(end) {
                 Some(next) => run = next,
                 None => break,
             }
         }
         std::hint::black_box(glances);
-        run.end
+        end
     }
 
     /// As many of `groups`, from the first on, as make a slab.

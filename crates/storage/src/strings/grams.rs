@@ -182,7 +182,8 @@ mod tests {
             with += those.len();
             candidates += found.len();
         }
-        assert!(grams.groups_with(b"~qzjx~wvkq~", groups.len()).unwrap().run_from(0).is_none());
+        let by_chance = grams.groups_with(b"~qzjx~wvkq~", groups.len()).unwrap();
+        assert!(by_chance.len() < groups.len() / 20, "{} groups where none has the text", by_chance.len());
         assert!(candidates < with * 2, "{candidates} groups where {with} have the text");
     }
 

@@ -1,53 +1,78 @@
 //! Runs random histories against a model: steps of transactions, checkpoints, merges in the background, old snapshots, reopening, and what a
 //! process would leave that is killed.
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rowmill_txn::Engine;
+use rowmill_txn::{Engine, Snapshot};
 
 use crate::durability::killed;
 use crate::support::{Dice, open, settings, times};
 
 /// A database and the model of what it has to show.
 pub(crate) trait World {
+    /// All that a snapshot shows.
+    type State: Clone + Debug + PartialEq;
+
     /// One transaction, by the database and by the model.
     fn step(&mut self, dice: &mut Dice);
 
-    /// Compares the database and all snapshots that are held with the model.
-    fn check(&self);
+    /// What the model says that the database has.
+    fn model(&self) -> &Self::State;
 
-    /// Holds a snapshot from now on, and what it has to show.
-    fn hold(&mut self);
-
-    /// Lets go of all snapshots.
-    fn release(&mut self);
+    /// What `snapshot` shows.
+    fn state(&self, snapshot: &Snapshot) -> Self::State;
 
     fn engine(&mut self) -> &mut Arc<Engine>;
 }
 
+/// A world, and old snapshots of it with what they have to show.
+struct Life<'w, W: World> {
+    world: &'w mut W,
+    held: Vec<(Arc<Snapshot>, W::State)>,
+}
+
+impl<W: World> Life<'_, W> {
+    fn snapshot(&mut self) -> Arc<Snapshot> {
+        self.world.engine().snapshot().expect("a snapshot")
+    }
+
+    fn check(&mut self) {
+        let snapshot = self.snapshot();
+        assert_eq!(&self.world.state(&snapshot), self.world.model());
+        for (snapshot, expected) in &self.held {
+            assert_eq!(&self.world.state(snapshot), expected, "an old snapshot shows what it always did");
+        }
+    }
+}
+
 /// Has `world` live through `steps`; `path` is where its database lies, if not in memory.
 pub(crate) fn live(world: &mut impl World, dice: &mut Dice, steps: usize, rows_per_block: usize, path: Option<&Path>) {
+    let mut life = Life { world, held: Vec::new() };
     for step in 0..steps {
-        world.step(dice);
-        world.check();
+        life.world.step(dice);
+        life.check();
         match (dice.roll(12), path) {
-            (0, _) => world.hold(),
-            (1, _) => world.release(),
-            (2, _) => world.engine().checkpoint().expect("a checkpoint"),
+            (0, _) => {
+                let held = (life.snapshot(), life.world.model().clone());
+                life.held.push(held);
+            }
+            (1, _) => life.held.clear(),
+            (2, _) => life.world.engine().checkpoint().expect("a checkpoint"),
             (3, Some(path)) => {
-                world.release();
-                drop(std::mem::replace(world.engine(), Engine::memory(settings(3)).expect("a stand-in")));
-                *world.engine() = open(path, rows_per_block);
-                world.check();
+                life.held.clear();
+                drop(std::mem::replace(life.world.engine(), Engine::memory(settings(3)).expect("a stand-in")));
+                *life.world.engine() = open(path, rows_per_block);
+                life.check();
             }
             (4, Some(_)) => {
                 let folder = tempfile::tempdir().expect("a temporary folder");
-                let mut other = killed(world.engine(), folder.path(), rows_per_block);
-                std::mem::swap(world.engine(), &mut other);
-                world.check();
-                std::mem::swap(world.engine(), &mut other);
+                let mut other = killed(life.world.engine(), folder.path(), rows_per_block);
+                std::mem::swap(life.world.engine(), &mut other);
+                life.check();
+                std::mem::swap(life.world.engine(), &mut other);
             }
             _ if step % 10 == 9 => std::thread::sleep(Duration::from_millis(30)),
             _ => {}

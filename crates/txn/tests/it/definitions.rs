@@ -204,8 +204,8 @@ impl World for Tables {
         &self.model
     }
 
-    fn state(&self, snapshot: &Snapshot) -> Model {
-        state(snapshot)
+    fn check(&self, snapshot: &Snapshot, expected: &Model) {
+        assert_eq!(&state(snapshot), expected);
     }
 
     fn engine(&mut self) -> &mut Arc<Engine> {

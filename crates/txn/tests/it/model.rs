@@ -70,8 +70,8 @@ impl World for Rows {
                 transaction.rollback_to(&savepoint);
                 model = before;
             }
-            let seen = self.state(&transaction.view().expect("a view"));
-            assert_eq!(seen, model, "a transaction sees its own changes");
+            // A transaction sees its own changes.
+            self.check(&transaction.view().expect("a view"), &model);
         }
         if dice.roll(4) == 0 {
             transaction.rollback();
@@ -85,10 +85,10 @@ impl World for Rows {
         &self.model
     }
 
-    fn state(&self, snapshot: &Snapshot) -> Vec<TestRow> {
+    fn check(&self, snapshot: &Snapshot, expected: &Vec<TestRow>) {
         let mut rows = values(snapshot, self.table);
         rows.sort();
-        rows
+        assert_eq!(&rows, expected);
     }
 
     fn engine(&mut self) -> &mut Arc<Engine> {

@@ -682,6 +682,20 @@ fn every_encoding_is_reached() {
 }
 
 #[test]
+fn versions_before_are_read_and_later_ones_told() {
+    let values: Vec<Option<i128>> = (0..2000).map(Some).collect();
+    let column = column(&SqlType::TEXT, &values);
+    let mut bytes = encode(&column, &SqlType::TEXT).unwrap();
+    for (version, kind) in [(1_u16, None), (2, None), (3, Some(ErrorKind::NewerFormat))] {
+        version.write(&mut bytes[4..]);
+        reseal(&mut bytes);
+        let read = open(bytes.clone(), &SqlType::TEXT).and_then(|chunk| chunk.read(0..2000));
+        assert_eq!(read.as_ref().err().map(|error| error.kind()), kind, "version {version}");
+        assert!(read.is_err() || read.is_ok_and(|read| *read == *column), "version {version}");
+    }
+}
+
+#[test]
 fn any_flipped_byte_is_found() {
     let mut rng = SmallRng::seed_from_u64(2);
     for shape in [Shape::Constant, Shape::Few, Shape::Dominated, Shape::Sorted] {

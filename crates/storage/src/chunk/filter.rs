@@ -135,8 +135,8 @@ impl Chunk {
     fn groups_with(&self, needle: &[u8], list: &StringList<'_>) -> Result<Groups> {
         let Some(section) = self.head.find(SectionKind::Grams) else { return Ok(list.all_groups()) };
         let (bytes, _) = self.section_bytes(SectionKind::Grams)?;
-        let groups = list.groups_with(needle, &Grams::open(section.count as usize, bytes));
-        groups.map_err(|error| self.in_section(SectionKind::Grams, error))
+        let grams = Grams::open(section.count as usize, list.groups(), bytes);
+        grams.map(|grams| grams.groups_with(needle)).map_err(|error| self.in_section(SectionKind::Grams, error))
     }
 
     /// The list of strings, and a truth for each code that is not set; `None` if there is no list of strings.

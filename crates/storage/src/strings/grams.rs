@@ -116,28 +116,31 @@ fn row_bytes(groups: usize) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub struct Grams<'a> {
     bits: usize,
+    groups: usize,
     bytes: &'a [u8],
 }
 
 impl<'a> Grams<'a> {
-    /// `bits` rows of bits, as `bytes` must hold exactly.
-    pub fn open(bits: usize, bytes: &'a [u8]) -> Grams<'a> {
-        Grams { bits, bytes }
+    /// `bits` rows of bits of so many groups, which `bytes` must hold exactly.
+    pub fn open(bits: usize, groups: usize, bytes: &'a [u8]) -> Result<Grams<'a>> {
+        match bits > 0 && bits.checked_mul(row_bytes(groups)) == Some(bytes.len()) {
+            true => Ok(Grams { bits, groups, bytes }),
+            false => {
+                let found = bytes.len();
+                Err(Error::corrupt(format!("{found} bytes for {bits} bits of the grams of {groups} groups")))
+            }
+        }
     }
 
-    /// Those of `groups` that may have `needle` in a value; all of them where that is shorter than a gram.
-    pub(super) fn groups_with(&self, needle: &[u8], groups: usize) -> Result<Groups> {
-        let row_bytes = row_bytes(groups);
-        if self.bits == 0 || self.bits.checked_mul(row_bytes) != Some(self.bytes.len()) {
-            let (bits, bytes) = (self.bits, self.bytes.len());
-            return Err(Error::corrupt(format!("{bytes} bytes for {bits} bits of the grams of {groups} groups")));
-        }
-        let mut found = Groups::all(groups);
+    /// The groups that may have `needle` in a value; all of them where that is shorter than a gram.
+    pub fn groups_with(&self, needle: &[u8]) -> Groups {
+        let row_bytes = row_bytes(self.groups);
+        let mut found = Groups::all(self.groups);
         for gram in needle.windows(GRAM_BYTES) {
             let row = &self.bytes[bit_of(gram_of(gram), self.bits) * row_bytes..][..row_bytes];
             found.retain(row.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))));
         }
-        Ok(found)
+        found
     }
 }
 
@@ -165,8 +168,8 @@ mod tests {
         strings.dedup();
         let values: Vec<&[u8]> = strings.iter().map(String::as_bytes).collect();
         let encoded = encode_grams(&values).unwrap();
-        let grams = Grams::open(encoded.bits, &encoded.bytes);
         let groups: Vec<&[&[u8]]> = values.chunks(GROUP_VALUES as usize).collect();
+        let grams = Grams::open(encoded.bits, groups.len(), &encoded.bytes).unwrap();
         let mut rng = SmallRng::seed_from_u64(4);
         let (mut with, mut candidates) = (0, 0);
         for _ in 0..300 {
@@ -174,7 +177,7 @@ mod tests {
             let length = rng.random_range(1..12).min(value.len());
             let start = rng.random_range(0..=value.len() - length);
             let needle = &value[start..start + length];
-            let found = found(&grams.groups_with(needle, groups.len()).unwrap());
+            let found = found(&grams.groups_with(needle));
             assert!(needle.len() >= GRAM_BYTES || found.len() == groups.len());
             let has = |group: &usize| groups[*group].iter().any(|value| memchr::memmem::find(value, needle).is_some());
             let those: Vec<usize> = (0..groups.len()).filter(has).collect();
@@ -182,7 +185,7 @@ mod tests {
             with += those.len();
             candidates += found.len();
         }
-        let by_chance = grams.groups_with(b"~qzjx~wvkq~", groups.len()).unwrap();
+        let by_chance = grams.groups_with(b"~qzjx~wvkq~");
         assert!(by_chance.len() < groups.len() / 20, "{} groups where none has the text", by_chance.len());
         assert!(candidates < with * 2, "{candidates} groups where {with} have the text");
     }
@@ -200,7 +203,7 @@ mod tests {
     #[test]
     fn damaged_sizes_are_told() {
         for (bits, bytes) in [(0, 0), (3, 8), (1, 9), (usize::MAX, 8), (0, 8)] {
-            assert!(Grams::open(bits, &vec![0; bytes]).groups_with(b"text", 64).is_err(), "{bits} {bytes}");
+            assert!(Grams::open(bits, 64, &vec![0; bytes]).is_err(), "{bits} {bytes}");
         }
     }
 }

@@ -21,7 +21,7 @@ use super::fsst::{self, SymbolTable};
 use super::groups::Groups;
 use super::packed::PackedInts;
 use super::reader::{Reader, u32_at};
-use super::{Grams, LIST_BYTES_MAX, front};
+use super::{LIST_BYTES_MAX, front};
 
 /// Bytes of the fixed part in front.
 pub(super) const HEADER_BYTES: usize = 16;
@@ -153,18 +153,14 @@ impl<'a> StringList<'a> {
         1 << self.group_log2
     }
 
-    pub(super) fn groups(&self) -> usize {
+    /// Groups of values, each of which decodes alone.
+    pub fn groups(&self) -> usize {
         self.group_ends.len() / 4
     }
 
     /// All groups.
     pub fn all_groups(&self) -> Groups {
         Groups::all(self.groups())
-    }
-
-    /// The groups that may have `needle` in a value.
-    pub fn groups_with(&self, needle: &[u8], grams: &Grams<'_>) -> Result<Groups> {
-        grams.groups_with(needle, self.groups())
     }
 
     /// Leaves those of `values` that are in some groups.

@@ -12,6 +12,7 @@ mod column_file;
 mod encoding;
 mod extent;
 mod floats;
+pub mod keyed;
 mod open_run;
 mod row_mask;
 pub mod run_codec;

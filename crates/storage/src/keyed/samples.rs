@@ -1,0 +1,173 @@
+//! Values of every type, for tests of keys and rows.
+
+use std::cmp::Ordering;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::IntervalMonthDayNano;
+use proptest::prelude::*;
+use rowmill_base::{SqlType, TimeUnit};
+
+use super::ValueRef;
+
+/// A [`ValueRef`] that owns its bytes.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    UInt(u64),
+    Float(f64),
+    Decimal(i128),
+    Interval(IntervalMonthDayNano),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Value {
+    pub(super) fn of(value: ValueRef<'_>) -> Self {
+        match value {
+            ValueRef::Null => Value::Null,
+            ValueRef::Bool(value) => Value::Bool(value),
+            ValueRef::Int(value) => Value::Int(value),
+            ValueRef::UInt(value) => Value::UInt(value),
+            ValueRef::Float(value) => Value::Float(value),
+            ValueRef::Decimal(value) => Value::Decimal(value),
+            ValueRef::Interval(value) => Value::Interval(value),
+            ValueRef::Text(value) => Value::Text(value.to_owned()),
+            ValueRef::Bytes(value) => Value::Bytes(value.to_vec()),
+        }
+    }
+
+    pub(super) fn as_ref(&self) -> ValueRef<'_> {
+        match self {
+            Value::Null => ValueRef::Null,
+            Value::Bool(value) => ValueRef::Bool(*value),
+            Value::Int(value) => ValueRef::Int(*value),
+            Value::UInt(value) => ValueRef::UInt(*value),
+            Value::Float(value) => ValueRef::Float(*value),
+            Value::Decimal(value) => ValueRef::Decimal(*value),
+            Value::Interval(value) => ValueRef::Interval(*value),
+            Value::Text(value) => ValueRef::Text(value),
+            Value::Bytes(value) => ValueRef::Bytes(value),
+        }
+    }
+
+    /// The order of SQL, ascending, NULLS LAST; NaN is the greatest float and equals itself, zeros are equal.
+    pub(super) fn compare(&self, other: &Value) -> Ordering {
+        match (self, other) {
+            (Value::Null, Value::Null) => Ordering::Equal,
+            (Value::Null, _) => Ordering::Greater,
+            (_, Value::Null) => Ordering::Less,
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            (Value::Int(a), Value::Int(b)) => a.cmp(b),
+            (Value::UInt(a), Value::UInt(b)) => a.cmp(b),
+            (Value::Float(a), Value::Float(b)) => a.partial_cmp(b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan())),
+            (Value::Decimal(a), Value::Decimal(b)) => a.cmp(b),
+            (Value::Interval(a), Value::Interval(b)) => a.cmp(b),
+            (Value::Text(a), Value::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
+            _ => panic!("{self:?} and {other:?} are not of one type"),
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        self.compare(other) == Ordering::Equal
+    }
+}
+
+/// Every type whose values have an order.
+pub(super) fn ordered_kinds() -> Vec<SqlType> {
+    let mut kinds = vec![
+        SqlType::Boolean,
+        SqlType::Int8,
+        SqlType::Int16,
+        SqlType::Int32,
+        SqlType::Int64,
+        SqlType::UInt8,
+        SqlType::UInt16,
+        SqlType::UInt32,
+        SqlType::UInt64,
+        SqlType::Float32,
+        SqlType::Float64,
+        SqlType::Decimal { precision: 5, scale: 2 },
+        SqlType::Decimal { precision: 18, scale: 0 },
+        SqlType::Decimal { precision: 19, scale: 4 },
+        SqlType::Decimal { precision: 38, scale: 10 },
+        SqlType::Date,
+        SqlType::Time,
+        SqlType::TEXT,
+        SqlType::Text { chars_max: Some(40) },
+        SqlType::Blob,
+        SqlType::Uuid,
+    ];
+    for unit in [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond] {
+        kinds.extend([true, false].map(|zoned| SqlType::Timestamp { unit, zoned }));
+    }
+    kinds
+}
+
+fn ints(bits: u32) -> BoxedStrategy<Value> {
+    let (min, max) = (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
+    prop_oneof![Just(min), Just(max), -2..3_i64, min..=max].prop_map(Value::Int).boxed()
+}
+
+fn uints(bits: u32) -> BoxedStrategy<Value> {
+    let max = u64::MAX >> (64 - bits);
+    prop_oneof![Just(max), 0..3_u64, 0..=max].prop_map(Value::UInt).boxed()
+}
+
+/// Values of `kind` that are not NULL; few different ones among them, so that some are equal, and the borders.
+pub(super) fn values(kind: &SqlType) -> BoxedStrategy<Value> {
+    let special = || prop_oneof![Just(f64::NAN), Just(-0.0), Just(0.0), Just(f64::INFINITY), Just(f64::NEG_INFINITY)];
+    match kind {
+        SqlType::Boolean => any::<bool>().prop_map(Value::Bool).boxed(),
+        SqlType::Int8 => ints(8),
+        SqlType::Int16 => ints(16),
+        SqlType::Int32 | SqlType::Date => ints(32),
+        SqlType::Int64 | SqlType::Time | SqlType::Timestamp { .. } => ints(64),
+        SqlType::UInt8 => uints(8),
+        SqlType::UInt16 => uints(16),
+        SqlType::UInt32 => uints(32),
+        SqlType::UInt64 => uints(64),
+        SqlType::Float32 => prop_oneof![special(), any::<f32>().prop_map(f64::from)].prop_map(Value::Float).boxed(),
+        SqlType::Float64 => prop_oneof![special(), any::<f64>()].prop_map(Value::Float).boxed(),
+        SqlType::Decimal { precision, .. } => {
+            let max = 10_i128.pow(u32::from(*precision)) - 1;
+            prop_oneof![Just(max), Just(-max), -2..3_i128, -max..=max].prop_map(Value::Decimal).boxed()
+        }
+        SqlType::Interval => {
+            let parts = (any::<i32>(), any::<i32>(), any::<i64>());
+            parts
+                .prop_map(|(months, days, nanos)| Value::Interval(IntervalMonthDayNano::new(months, days, nanos)))
+                .boxed()
+        }
+        SqlType::Text { .. } => prop_oneof!["[\0\u{1}aé]{0,4}", ".{0,20}"].prop_map(Value::Text).boxed(),
+        SqlType::Blob => {
+            let byte = || prop_oneof![Just(0_u8), Just(1), Just(254), Just(255), any::<u8>()];
+            proptest::collection::vec(byte(), 0..5).prop_map(Value::Bytes).boxed()
+        }
+        SqlType::Uuid => (any::<u8>(), any::<u8>())
+            .prop_map(|(first, last)| {
+                let mut bytes = vec![0; 16];
+                (bytes[0], bytes[15]) = (first, last);
+                Value::Bytes(bytes)
+            })
+            .boxed(),
+        SqlType::List(_) | SqlType::Struct(_) => {
+            let lists = proptest::collection::vec(proptest::option::of(any::<i32>()), 0..4);
+            let nested = lists.prop_map(|items| {
+                let list =
+                    arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int32Type, _, _>([Some(items)]);
+                super::encode_nested(&(std::sync::Arc::new(list) as ArrayRef)).expect("a list is written")
+            });
+            nested.prop_map(Value::Bytes).boxed()
+        }
+    }
+}
+
+/// Values of `kind`, some of them NULL.
+pub(super) fn nullable_values(kind: &SqlType) -> BoxedStrategy<Value> {
+    prop_oneof![1 => Just(Value::Null), 3 => values(kind)].boxed()
+}

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod encodings;
+mod keyed;
 mod mapping;
 mod runs;
 
@@ -24,6 +25,6 @@ fn short() -> Criterion {
 criterion_group! {
     name = storage;
     config = short();
-    targets = encodings::benches, mapping::benches, runs::benches
+    targets = encodings::benches, keyed::benches, mapping::benches, runs::benches
 }
 criterion_main!(storage);

@@ -1,7 +1,8 @@
-//! The bytes of keyed tables: keys whose order is that of SQL.
+//! The bytes of keyed tables: keys whose order is that of SQL, and compact rows whose fields are read in place.
 //!
-//! A row of a keyed table lies under its key, which [`KeyCodec`] makes of the columns of the primary key. Single values go in
-//! and out as [`ValueRef`]s, batches as Arrow arrays.
+//! A row of a keyed table is two byte strings: its key, which [`KeyCodec`] makes of the columns of the primary key, and
+//! the rest, which [`RowLayout`] describes. An entry of an index is a key alone, or one with a row of covered columns.
+//! Single values go in and out as [`ValueRef`]s, batches as Arrow arrays.
 
 mod byte_rows;
 mod column_values;
@@ -11,6 +12,8 @@ mod key_columns;
 mod key_range;
 mod natives;
 mod nested;
+mod row;
+mod row_columns;
 #[cfg(test)]
 mod samples;
 mod value;
@@ -20,4 +23,5 @@ pub use column_values::ColumnValues;
 pub use key::{KeyCodec, KeyPart, KeyReader};
 pub use key_range::{KeyRange, key_behind_prefix};
 pub use nested::{decode_nested, encode_nested};
+pub use row::{RowLayout, RowView};
 pub use value::ValueRef;

@@ -1,0 +1,390 @@
+//! Rows of keyed tables: compact bytes whose fields are read in place.
+//!
+//! A table's columns are a list that only grows: `ALTER TABLE` appends columns to it, and a dropped one stays as a hole
+//! that is NULL in new rows. A row has the first `n` of them, those that there were when it was written; it is never
+//! rewritten for a later one, which reads as absent. Columns of the primary key are in the key alone: a layout is of the
+//! others.
+//!
+//! ```text
+//! | head: u16 | NULLs: 1 bit x n | slots of n columns | bytes of strings |
+//!   n, and bit 15: wide           fixed width each     one behind the other
+//! ```
+//!
+//! A slot of a fixed type is the value; one of a string, a list or a struct is where its bytes end, in 2 bytes, or 4 in a
+//! wide row, which is one with more than 65,535 bytes of strings. They begin where those of the string column before end.
+//! So the place of a slot depends on the head alone, and any field is a load or two away. NULLs have a slot of zeros, or
+//! an empty string, and so do not move the others. The byte table is in `docs/file-format.md`, "Keys and rows of keyed
+//! tables".
+//!
+//! Nothing is aligned and nothing is compressed: rows are read one at a time, in place in the base's pages, and short
+//! numbers of TPC-C's kind would save a fifth of a row and cost the constant places.
+
+use arrow::datatypes::IntervalMonthDayNano;
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
+
+use super::ValueRef;
+use super::form::Form;
+
+/// The head.
+const HEAD_BYTES: usize = 2;
+/// The bit of the head that says that strings end in 4 bytes.
+const WIDE: u16 = 1 << 15;
+
+/// Where the columns of a table are in its rows. Made once per version of a table's definition.
+#[derive(Clone, Debug)]
+pub struct RowLayout {
+    pub(super) columns: Vec<Column>,
+    /// Bytes of the slots of the first so many columns, in narrow and in wide rows.
+    slot_bytes: Vec<[u32; 2]>,
+    /// The last string column among the first so many.
+    last_string: Vec<Option<u16>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    pub(super) kind: SqlType,
+    pub(super) form: Form,
+}
+
+/// Where a column is in all rows of one head.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// The slot, from the row's first byte.
+    slot: usize,
+    /// The slot of the string column before.
+    string_before: Option<usize>,
+    /// The first byte of the strings.
+    strings: usize,
+    null_byte: usize,
+    null_bit: u8,
+    wide: bool,
+}
+
+impl RowLayout {
+    /// Rows of columns of these types, in the order in which they were added, dropped ones among them.
+    /// [`StatementTooComplex`](ErrorKind::StatementTooComplex) beyond 32,767 columns.
+    pub fn new(kinds: &[SqlType]) -> Result<Self> {
+        if kinds.len() >= usize::from(WIDE) {
+            let what = format!("a table of {} columns; a row has at most {}", kinds.len(), WIDE - 1);
+            return Err(Error::new(ErrorKind::StatementTooComplex, what));
+        }
+        let columns: Vec<_> = kinds.iter().map(|kind| Column { kind: kind.clone(), form: Form::of(kind) }).collect();
+        let (mut slot_bytes, mut last_string) = (vec![[0, 0]], vec![None]);
+        for (i, column) in columns.iter().enumerate() {
+            let [narrow, wide] = slot_bytes[i];
+            let [more_narrow, more_wide] = column.form.width().map_or([2, 4], |width| [width as u32; 2]);
+            slot_bytes.push([narrow + more_narrow, wide + more_wide]);
+            last_string.push(if column.form.width().is_none() { Some(i as u16) } else { last_string[i] });
+        }
+        Ok(RowLayout { columns, slot_bytes, last_string })
+    }
+
+    /// How many columns a row that is written now may have.
+    pub fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Appends a row of `values`: of all columns or of as many first ones as there are values. Appends nothing if it
+    /// fails: a value is outside of its type's range ([`NumericOutOfRange`](ErrorKind::NumericOutOfRange)), or the row
+    /// longer than 4 GiB ([`ResultTooLarge`](ErrorKind::ResultTooLarge)).
+    pub fn encode(&self, values: &[ValueRef<'_>], out: &mut Vec<u8>) -> Result<()> {
+        self.encode_by(values.len(), |column| Ok(values[column]), out)
+    }
+
+    /// As [`RowLayout::encode`], of the first `columns` columns, each asked for up to twice.
+    pub(super) fn encode_by<'v>(
+        &self,
+        columns: usize,
+        value: impl Fn(usize) -> Result<ValueRef<'v>>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        assert!(columns <= self.columns.len(), "a row has no more columns than its table");
+        let start = out.len();
+        let result = self.try_encode(columns, value, out);
+        if result.is_err() {
+            out.truncate(start);
+        }
+        result
+    }
+
+    fn try_encode<'v>(
+        &self,
+        columns: usize,
+        value: impl Fn(usize) -> Result<ValueRef<'v>>,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let start = out.len();
+        let mut string_bytes = 0;
+        for column in 0..self.last_string[columns].map_or(0, |last| usize::from(last) + 1) {
+            if self.columns[column].form.width().is_none() {
+                string_bytes += string(value(column)?).len();
+            }
+        }
+        if u32::try_from(string_bytes).is_err() {
+            let what = format!("a row with {string_bytes} bytes of texts and blobs; it may have {}", u32::MAX);
+            return Err(Error::new(ErrorKind::ResultTooLarge, what));
+        }
+        let wide = string_bytes > usize::from(u16::MAX);
+        let head = columns as u16 | if wide { WIDE } else { 0 };
+        let nulls_at = start + HEAD_BYTES;
+        let mut slot = nulls_at + columns.div_ceil(8);
+        let strings_at = slot + self.slot_bytes[columns][usize::from(wide)] as usize;
+        out.reserve(strings_at - start + string_bytes);
+        out.extend_from_slice(&head.to_le_bytes());
+        out.resize(strings_at, 0);
+        for (i, column) in self.columns[..columns].iter().enumerate() {
+            let value = value(i)?;
+            column.form.check(value)?;
+            if value.is_null() {
+                out[nulls_at + i / 8] |= 1 << (i % 8);
+            }
+            match column.form.width() {
+                Some(width) => {
+                    put_fixed(column.form, value, &mut out[slot..slot + width]);
+                    slot += width;
+                }
+                None => {
+                    out.extend_from_slice(string(value));
+                    let end = (out.len() - strings_at) as u32;
+                    let width = if wide { 4 } else { 2 };
+                    out[slot..slot + width].copy_from_slice(&end.to_le_bytes()[..width]);
+                    slot += width;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the row of `view` with some columns replaced. Where the row gets columns that it did not have, those that
+    /// are not replaced either are taken from `missing`, which has a value for every column of the layout. Values of
+    /// fixed width are put into one copy of the row. Errors are those of [`RowLayout::encode`] and of damaged rows.
+    pub fn update(
+        &self,
+        view: &RowView<'_>,
+        changes: &[(usize, ValueRef<'_>)],
+        missing: &[ValueRef<'_>],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let stays = |column: usize| column < view.columns() && self.columns[column].form.width().is_some();
+        if !changes.iter().all(|(column, _)| stays(*column)) {
+            let grows = changes.iter().any(|(column, _)| *column >= view.columns());
+            let columns = if grows { self.columns.len() } else { view.columns() };
+            let value = |column: usize| match changes.iter().find(|(changed, _)| *changed == column) {
+                Some((_, value)) => Ok(*value),
+                None => view.get(column).map(|value| value.unwrap_or_else(|| missing[column])),
+            };
+            return self.encode_by(columns, value, out);
+        }
+        for (column, value) in changes {
+            self.columns[*column].form.check(*value)?;
+        }
+        let start = out.len();
+        out.extend_from_slice(view.bytes);
+        let row = &mut out[start..];
+        for (column, value) in changes {
+            let place = self.place(view.head, *column).expect("the row has the column");
+            let form = self.columns[*column].form;
+            let width = form.width().expect("a column of fixed width");
+            if value.is_null() {
+                row[place.null_byte] |= place.null_bit;
+            } else {
+                row[place.null_byte] &= !place.null_bit;
+            }
+            put_fixed(form, *value, &mut row[place.slot..place.slot + width]);
+        }
+        Ok(())
+    }
+
+    /// Where a column is in rows of `head`, unless they do not have it.
+    #[inline]
+    pub(super) fn place(&self, head: u16, column: usize) -> Option<Place> {
+        let (columns, wide) = (usize::from(head & !WIDE), head & WIDE != 0);
+        if column >= columns {
+            return None;
+        }
+        let slots = HEAD_BYTES + columns.div_ceil(8);
+        let slot = |column: usize| slots + self.slot_bytes[column][usize::from(wide)] as usize;
+        Some(Place {
+            slot: slot(column),
+            string_before: self.last_string[column].map(|before| slot(usize::from(before))),
+            strings: slot(columns),
+            null_byte: HEAD_BYTES + column / 8,
+            null_bit: 1 << (column % 8),
+            wide,
+        })
+    }
+}
+
+fn string(value: ValueRef<'_>) -> &[u8] {
+    match value {
+        ValueRef::Text(value) => value.as_bytes(),
+        ValueRef::Bytes(value) => value,
+        _ => &[],
+    }
+}
+
+/// Puts a value that was checked, or zeros for NULL.
+#[inline]
+fn put_fixed(form: Form, value: ValueRef<'_>, slot: &mut [u8]) {
+    match (form, value) {
+        (Form::Bool, ValueRef::Bool(value)) => slot[0] = value.into(),
+        (_, ValueRef::Int(value)) => put_low_bytes(value as u64, slot),
+        (_, ValueRef::UInt(value)) => put_low_bytes(value, slot),
+        (Form::Float32, ValueRef::Float(value)) => slot.copy_from_slice(&(value as f32).to_le_bytes()),
+        (_, ValueRef::Float(value)) => slot.copy_from_slice(&value.to_le_bytes()),
+        // In range, so that the lower half says it all.
+        (Form::Decimal { width: 8, .. }, ValueRef::Decimal(value)) => {
+            slot.copy_from_slice(&(value as i64).to_le_bytes())
+        }
+        (_, ValueRef::Decimal(value)) => slot.copy_from_slice(&value.to_le_bytes()),
+        (_, ValueRef::Interval(value)) => {
+            slot[..4].copy_from_slice(&value.months.to_le_bytes());
+            slot[4..8].copy_from_slice(&value.days.to_le_bytes());
+            slot[8..].copy_from_slice(&value.nanoseconds.to_le_bytes());
+        }
+        (_, ValueRef::Bytes(value)) => slot.copy_from_slice(value),
+        _ => slot.fill(0),
+    }
+}
+
+#[inline]
+fn put_low_bytes(value: u64, slot: &mut [u8]) {
+    match slot.len() {
+        1 => slot[0] = value as u8,
+        2 => slot.copy_from_slice(&(value as u16).to_le_bytes()),
+        4 => slot.copy_from_slice(&(value as u32).to_le_bytes()),
+        _ => slot.copy_from_slice(&value.to_le_bytes()),
+    }
+}
+
+/// A row, checked as far as its own bytes go: no field can reach beyond them.
+#[derive(Clone, Copy, Debug)]
+pub struct RowView<'a> {
+    layout: &'a RowLayout,
+    head: u16,
+    bytes: &'a [u8],
+}
+
+impl<'a> RowView<'a> {
+    /// The row of `bytes`. Checks that the columns are the layout's and that all slots and strings are there.
+    pub fn new(layout: &'a RowLayout, bytes: &'a [u8]) -> Result<Self> {
+        let head = u16::from_le_bytes(*bytes.first_chunk().ok_or_else(|| damaged("a row without a head"))?);
+        let (columns, wide) = (usize::from(head & !WIDE), head & WIDE != 0);
+        if columns > layout.columns.len() {
+            return Err(damaged("a row has more columns than its table"));
+        }
+        let strings = HEAD_BYTES + columns.div_ceil(8) + layout.slot_bytes[columns][usize::from(wide)] as usize;
+        if bytes.len() < strings {
+            return Err(damaged("a row that ends too early"));
+        }
+        let end = match layout.last_string[columns] {
+            None => 0,
+            Some(last) => layout.place(head, usize::from(last)).expect("the row has the column").string_end(bytes),
+        };
+        match bytes.len() - strings == end {
+            true => Ok(RowView { layout, head, bytes }),
+            false => Err(damaged("a row whose strings end elsewhere")),
+        }
+    }
+
+    /// How many of the first columns it has.
+    pub fn columns(&self) -> usize {
+        usize::from(self.head & !WIDE)
+    }
+
+    /// The bytes of the whole row.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The value of a column; `None` if the row is older than it. An error only of damaged bytes.
+    #[inline]
+    pub fn get(&self, column: usize) -> Result<Option<ValueRef<'a>>> {
+        let Some(place) = self.layout.place(self.head, column) else { return Ok(None) };
+        if place.is_null(self.bytes) {
+            return Ok(Some(ValueRef::Null));
+        }
+        let form = self.layout.columns[column].form;
+        Ok(Some(match form {
+            Form::Bool => ValueRef::Bool(bool_of(place.fixed(self.bytes))?),
+            Form::Int { width: 1 } => ValueRef::Int(i8::from_le_bytes(place.fixed(self.bytes)).into()),
+            Form::Int { width: 2 } => ValueRef::Int(i16::from_le_bytes(place.fixed(self.bytes)).into()),
+            Form::Int { width: 4 } => ValueRef::Int(i32::from_le_bytes(place.fixed(self.bytes)).into()),
+            Form::Int { .. } => ValueRef::Int(i64::from_le_bytes(place.fixed(self.bytes))),
+            Form::UInt { width: 1 } => ValueRef::UInt(u8::from_le_bytes(place.fixed(self.bytes)).into()),
+            Form::UInt { width: 2 } => ValueRef::UInt(u16::from_le_bytes(place.fixed(self.bytes)).into()),
+            Form::UInt { width: 4 } => ValueRef::UInt(u32::from_le_bytes(place.fixed(self.bytes)).into()),
+            Form::UInt { .. } => ValueRef::UInt(u64::from_le_bytes(place.fixed(self.bytes))),
+            Form::Float32 => ValueRef::Float(f32::from_le_bytes(place.fixed(self.bytes)).into()),
+            Form::Float64 => ValueRef::Float(f64::from_le_bytes(place.fixed(self.bytes))),
+            Form::Decimal { width: 8, .. } => ValueRef::Decimal(i64::from_le_bytes(place.fixed(self.bytes)).into()),
+            Form::Decimal { .. } => ValueRef::Decimal(i128::from_le_bytes(place.fixed(self.bytes))),
+            Form::Interval => ValueRef::Interval(interval_of(place.fixed(self.bytes))),
+            Form::Uuid => ValueRef::Bytes(&self.bytes[place.slot..place.slot + 16]),
+            Form::Text => ValueRef::Text(text_of(place.string(self.bytes)?)?),
+            Form::Blob | Form::Nested => ValueRef::Bytes(place.string(self.bytes)?),
+        }))
+    }
+}
+
+impl Place {
+    #[inline]
+    pub(super) fn is_null(&self, row: &[u8]) -> bool {
+        row[self.null_byte] & self.null_bit != 0
+    }
+
+    #[inline]
+    pub(super) fn fixed<const N: usize>(&self, row: &[u8]) -> [u8; N] {
+        *row[self.slot..].first_chunk().expect("a checked row has its slots")
+    }
+
+    #[inline]
+    pub(super) fn string<'r>(&self, row: &'r [u8]) -> Result<&'r [u8]> {
+        let start = self.string_before.map_or(0, |slot| self.end_in(row, slot));
+        let string = row[self.strings..].get(start..self.string_end(row));
+        string.ok_or_else(|| damaged("a string that is not where strings are"))
+    }
+
+    fn string_end(&self, row: &[u8]) -> usize {
+        self.end_in(row, self.slot)
+    }
+
+    #[inline]
+    fn end_in(&self, row: &[u8], slot: usize) -> usize {
+        if self.wide {
+            u32::from_le_bytes(*row[slot..].first_chunk().expect("a checked row has its slots")) as usize
+        } else {
+            u16::from_le_bytes(*row[slot..].first_chunk().expect("a checked row has its slots")).into()
+        }
+    }
+}
+
+pub(super) fn bool_of(bytes: [u8; 1]) -> Result<bool> {
+    match bytes {
+        [0] => Ok(false),
+        [1] => Ok(true),
+        _ => Err(damaged("a boolean that is neither true nor false")),
+    }
+}
+
+pub(super) fn interval_of(bytes: [u8; 16]) -> IntervalMonthDayNano {
+    let part = |at: usize| *bytes[at..].first_chunk().expect("16 bytes");
+    IntervalMonthDayNano {
+        months: i32::from_le_bytes(part(0)),
+        days: i32::from_le_bytes(part(4)),
+        nanoseconds: i64::from_le_bytes(*bytes[8..].first_chunk().expect("16 bytes")),
+    }
+}
+
+pub(super) fn text_of(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| damaged("a text that is not UTF-8"))
+}
+
+/// Whoever reads the row from somewhere knows where that is.
+#[cold]
+fn damaged(what: &str) -> Error {
+    Error::corrupt(format!("keyed table: {what}"))
+}
+
+#[cfg(test)]
+mod tests;

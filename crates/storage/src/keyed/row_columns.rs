@@ -1,0 +1,227 @@
+//! Rows of batches: Arrow arrays to rows, and rows to arrays.
+//!
+//! Rows are read column by column. What a column is made of is decided once, and where it lies once for all rows of one
+//! head, which nearly always are all; what is left in the loop is a load, and a bit for NULL.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryViewBuilder, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryBuilder, NullBufferBuilder,
+    StringViewBuilder, new_null_array,
+};
+use arrow::datatypes::ArrowNativeType;
+use rowmill_base::{Error, Result, SqlType};
+
+use super::form::Form;
+use super::natives::native_array;
+use super::nested::decode_nested;
+use super::row::{Place, RowLayout, RowView, bool_of, interval_of, text_of};
+use super::{ByteRows, ColumnValues, ValueRef};
+use crate::open_run::concat_values;
+
+impl RowLayout {
+    /// Adds each row of `columns`, one array per column (or per first column) of the layout.
+    pub fn encode_rows(&self, rows: usize, columns: &[ArrayRef], out: &mut ByteRows) -> Result<()> {
+        let values = columns.iter().zip(&self.columns).map(|(array, column)| ColumnValues::new(array, &column.kind));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        for row in 0..rows {
+            out.push_with(|bytes| self.encode_by(columns.len(), |column| Ok(values[column].get(row)), bytes))?;
+        }
+        Ok(())
+    }
+
+    /// The `wanted` columns of `rows`, each with the value that it has in rows which are older than it.
+    pub fn decode_columns(&self, rows: &[&[u8]], wanted: &[(usize, ValueRef<'_>)]) -> Result<Vec<ArrayRef>> {
+        for row in rows {
+            RowView::new(self, row)?;
+        }
+        wanted
+            .iter()
+            .map(|(column, missing)| ColumnOfRows { layout: self, column: *column, rows }.read(*missing))
+            .collect()
+    }
+}
+
+/// One column of rows that have been checked.
+struct ColumnOfRows<'a> {
+    layout: &'a RowLayout,
+    column: usize,
+    rows: &'a [&'a [u8]],
+}
+
+/// A field of a row as it is stored.
+enum Field<'a> {
+    /// Behind the row's columns.
+    Absent,
+    Null,
+    /// Where it is, and the row.
+    At(&'a Place, &'a [u8]),
+}
+
+impl ColumnOfRows<'_> {
+    fn read(&self, missing: ValueRef<'_>) -> Result<ArrayRef> {
+        let int = match missing {
+            ValueRef::Int(value) => value,
+            _ => 0,
+        };
+        let uint = match missing {
+            ValueRef::UInt(value) => value,
+            _ => 0,
+        };
+        let float = match missing {
+            ValueRef::Float(value) => value,
+            _ => 0.0,
+        };
+        let decimal = match missing {
+            ValueRef::Decimal(value) => value,
+            _ => 0,
+        };
+        let interval = match missing {
+            ValueRef::Interval(value) => value,
+            _ => interval_of([0; 16]),
+        };
+        let form = self.layout.columns[self.column].form;
+        form.check(missing)?;
+        let there = !missing.is_null();
+        match form {
+            Form::Bool => self.bools(missing),
+            Form::Int { width: 1 } => self.natives(i8::from_le_bytes, there, int as i8),
+            Form::Int { width: 2 } => self.natives(i16::from_le_bytes, there, int as i16),
+            Form::Int { width: 4 } => self.natives(i32::from_le_bytes, there, int as i32),
+            Form::Int { .. } => self.natives(i64::from_le_bytes, there, int),
+            Form::UInt { width: 1 } => self.natives(u8::from_le_bytes, there, uint as u8),
+            Form::UInt { width: 2 } => self.natives(u16::from_le_bytes, there, uint as u16),
+            Form::UInt { width: 4 } => self.natives(u32::from_le_bytes, there, uint as u32),
+            Form::UInt { .. } => self.natives(u64::from_le_bytes, there, uint),
+            Form::Float32 => self.natives(f32::from_le_bytes, there, float as f32),
+            Form::Float64 => self.natives(f64::from_le_bytes, there, float),
+            Form::Decimal { width: 8, .. } => {
+                self.natives(|bytes| i128::from(i64::from_le_bytes(bytes)), there, decimal)
+            }
+            Form::Decimal { .. } => self.natives(i128::from_le_bytes, there, decimal),
+            Form::Interval => self.natives(interval_of, there, interval),
+            Form::Uuid => {
+                let mut builder = FixedSizeBinaryBuilder::with_capacity(self.rows.len(), 16);
+                self.each(|field| {
+                    let value = match (field, missing) {
+                        (Field::At(place, row), _) => Some(place.fixed::<16>(row)),
+                        (Field::Absent, ValueRef::Bytes(value)) => value.first_chunk().copied(),
+                        _ => None,
+                    };
+                    match value {
+                        Some(value) => builder.append_value(value).expect("16 bytes are 16 bytes"),
+                        None => builder.append_null(),
+                    }
+                    Ok(())
+                })?;
+                Ok(Arc::new(builder.finish()))
+            }
+            Form::Text => {
+                let mut builder = StringViewBuilder::with_capacity(self.rows.len());
+                self.each(|field| {
+                    match (field, missing) {
+                        (Field::At(place, row), _) => builder.append_value(text_of(place.string(row)?)?),
+                        (Field::Absent, ValueRef::Text(value)) => builder.append_value(value),
+                        _ => builder.append_null(),
+                    }
+                    Ok(())
+                })?;
+                Ok(Arc::new(builder.finish()))
+            }
+            Form::Blob => {
+                let mut builder = BinaryViewBuilder::with_capacity(self.rows.len());
+                self.each(|field| {
+                    match (field, missing) {
+                        (Field::At(place, row), _) => builder.append_value(place.string(row)?),
+                        (Field::Absent, ValueRef::Bytes(value)) => builder.append_value(value),
+                        _ => builder.append_null(),
+                    }
+                    Ok(())
+                })?;
+                Ok(Arc::new(builder.finish()))
+            }
+            Form::Nested => self.nested(missing),
+        }
+    }
+
+    /// Gives `each` the field of every row.
+    #[inline]
+    fn each(&self, mut each: impl FnMut(Field<'_>) -> Result<()>) -> Result<()> {
+        let Some(first) = self.rows.first() else { return Ok(()) };
+        let head_of = |row: &[u8]| u16::from_le_bytes(*row.first_chunk().expect("a checked row has a head"));
+        let mut head = head_of(first);
+        let mut place = self.layout.place(head, self.column);
+        for row in self.rows {
+            if head_of(row) != head {
+                head = head_of(row);
+                place = self.layout.place(head, self.column);
+            }
+            each(match &place {
+                None => Field::Absent,
+                Some(place) if place.is_null(row) => Field::Null,
+                Some(place) => Field::At(place, row),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn kind(&self) -> &SqlType {
+        &self.layout.columns[self.column].kind
+    }
+
+    fn natives<T: ArrowNativeType, const N: usize>(
+        &self,
+        value: impl Fn([u8; N]) -> T,
+        is_there: bool,
+        missing: T,
+    ) -> Result<ArrayRef> {
+        let mut values = Vec::with_capacity(self.rows.len());
+        let mut nulls = NullBufferBuilder::new(self.rows.len());
+        self.each(|field| {
+            let (is_value, value) = match field {
+                Field::At(place, row) => (true, value(place.fixed(row))),
+                Field::Null => (false, T::default()),
+                Field::Absent => (is_there, missing),
+            };
+            values.push(value);
+            nulls.append(is_value);
+            Ok(())
+        })?;
+        native_array(self.kind().arrow(), values, nulls.finish())
+    }
+
+    fn bools(&self, missing: ValueRef<'_>) -> Result<ArrayRef> {
+        let mut values = BooleanBufferBuilder::new(self.rows.len());
+        let mut nulls = NullBufferBuilder::new(self.rows.len());
+        self.each(|field| {
+            let value = match (field, missing) {
+                (Field::At(place, row), _) => Some(bool_of(place.fixed(row))?),
+                (Field::Absent, ValueRef::Bool(value)) => Some(value),
+                _ => None,
+            };
+            values.append(value.unwrap_or_default());
+            nulls.append(value.is_some());
+            Ok(())
+        })?;
+        Ok(Arc::new(BooleanArray::new(values.finish(), nulls.finish())))
+    }
+
+    /// Each value is an array of its own, so that this is slow; such columns are rare in keyed tables.
+    fn nested(&self, missing: ValueRef<'_>) -> Result<ArrayRef> {
+        let null = new_null_array(&self.kind().arrow(), 1);
+        let mut parts = vec![null.slice(0, 0)];
+        self.each(|field| {
+            parts.push(match (field, missing) {
+                (Field::At(place, row), _) => decode_nested(place.string(row)?, self.kind())?,
+                (Field::Absent, ValueRef::Bytes(value)) => decode_nested(value, self.kind())?,
+                _ => null.clone(),
+            });
+            Ok(())
+        })?;
+        let values = concat_values(&parts)?;
+        match values.len() == self.rows.len() {
+            true => Ok(values),
+            false => Err(Error::internal("each value of a column is one row")),
+        }
+    }
+}

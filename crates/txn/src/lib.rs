@@ -17,6 +17,7 @@ mod commit;
 mod deletes;
 mod engine;
 mod journal;
+pub mod keyed;
 pub mod log;
 mod manifest;
 mod merge;

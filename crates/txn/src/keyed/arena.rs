@@ -1,0 +1,221 @@
+//! Records in chunks of memory: allocated one behind the other, given back chunk by chunk.
+//!
+//! Records of one commit lie side by side, and what is forgotten is mostly what is oldest, so a chunk knows only how many
+//! of its bytes are still in use and ends with the last of them. Records that keep a chunk which is mostly unused are
+//! moved by whoever comes by ([`Arena::is_sparse`]); there are no free lists, and no memory is held for sizes that do
+//! not come again.
+
+/// Bytes of a chunk. A longer record has one of its own, under consecutive numbers.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Records begin at multiples of so many bytes.
+const UNIT_BYTES: usize = 8;
+const UNITS_PER_CHUNK: usize = CHUNK_BYTES / UNIT_BYTES;
+/// The most chunks that places can tell apart: 32 GiB.
+const CHUNKS_MAX: usize = (u32::MAX as usize + 1) / UNITS_PER_CHUNK;
+
+/// Where a record begins: its chunk's number and its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(pub(super) u32);
+
+impl Place {
+    /// Where no record is: chunk 0 has none.
+    pub(super) const NONE: Place = Place(0);
+
+    fn chunk(self) -> usize {
+        self.0 as usize / UNITS_PER_CHUNK
+    }
+
+    fn at(self) -> usize {
+        self.0 as usize % UNITS_PER_CHUNK * UNIT_BYTES
+    }
+}
+
+#[derive(Debug, Default)]
+struct Chunk {
+    /// As far as it is written. Never longer than what was allocated at first.
+    bytes: Vec<u8>,
+    /// Bytes of records that are not freed.
+    used: usize,
+    /// Numbers that it takes.
+    numbers: usize,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Arena {
+    chunks: Vec<Chunk>,
+    /// Numbers of chunks that have ended.
+    free: Vec<usize>,
+    /// The chunk that is written to; 0 if there is none.
+    current: usize,
+    allocated_bytes: usize,
+}
+
+fn whole_units(bytes: usize) -> usize {
+    bytes.next_multiple_of(UNIT_BYTES)
+}
+
+impl Arena {
+    pub(super) fn new() -> Self {
+        Arena { chunks: vec![Chunk::default()], free: Vec::new(), current: 0, allocated_bytes: 0 }
+    }
+
+    /// Bytes taken from the allocator.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        let numbers = self.chunks.capacity() * size_of::<Chunk>() + self.free.capacity() * size_of::<usize>();
+        self.allocated_bytes + numbers
+    }
+
+    /// Adds the record of `head` and `body`.
+    pub(super) fn push(&mut self, head: &[u8], body: &[u8]) -> Place {
+        let record_bytes = whole_units(head.len() + body.len());
+        let number = self.chunk_with_room(record_bytes);
+        let chunk = &mut self.chunks[number];
+        let at = chunk.bytes.len();
+        chunk.bytes.extend_from_slice(head);
+        chunk.bytes.extend_from_slice(body);
+        chunk.bytes.resize(at + record_bytes, 0);
+        chunk.used += record_bytes;
+        Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
+    }
+
+    /// What begins at `place`; the record is as long as its own head says, what follows are others.
+    #[inline]
+    pub(super) fn bytes_at(&self, place: Place) -> &[u8] {
+        &self.chunks[place.chunk()].bytes[place.at()..]
+    }
+
+    /// As [`Arena::bytes_at`], to be changed.
+    #[inline]
+    pub(super) fn bytes_at_mut(&mut self, place: Place) -> &mut [u8] {
+        &mut self.chunks[place.chunk()].bytes[place.at()..]
+    }
+
+    /// Gives back a record of `bytes`.
+    pub(super) fn free(&mut self, place: Place, bytes: usize) {
+        let number = place.chunk();
+        let chunk = &mut self.chunks[number];
+        chunk.used -= whole_units(bytes);
+        if chunk.used > 0 {
+            return;
+        }
+        if number == self.current {
+            chunk.bytes.clear();
+            return;
+        }
+        let chunk = std::mem::take(chunk);
+        self.allocated_bytes -= chunk.bytes.capacity();
+        self.free.extend((number..number + chunk.numbers).rev());
+    }
+
+    /// Whether the record holds a chunk in which less than half is used, and should be moved.
+    pub(super) fn is_sparse(&self, place: Place) -> bool {
+        let chunk = &self.chunks[place.chunk()];
+        place.chunk() != self.current && chunk.numbers == 1 && chunk.used * 2 < chunk.bytes.capacity()
+    }
+
+    /// Moves a record of `bytes`, and says where to.
+    pub(super) fn move_record(&mut self, place: Place, bytes: usize) -> Place {
+        let number = self.chunk_with_room(whole_units(bytes));
+        let [from, to] = self
+            .chunks
+            .get_disjoint_mut([place.chunk(), number])
+            .expect("a record is not moved within the chunk that is written to");
+        let at = to.bytes.len();
+        to.bytes.extend_from_slice(&from.bytes[place.at()..place.at() + whole_units(bytes)]);
+        to.used += whole_units(bytes);
+        self.free(place, bytes);
+        Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
+    }
+
+    fn chunk_with_room(&mut self, bytes: usize) -> usize {
+        let current = &self.chunks[self.current];
+        if current.bytes.capacity() - current.bytes.len() >= bytes {
+            return self.current;
+        }
+        if bytes > CHUNK_BYTES / 4 {
+            // By itself, so that what is left of the current chunk is not lost.
+            return self.add_chunk(bytes);
+        }
+        self.current = self.add_chunk(CHUNK_BYTES);
+        self.current
+    }
+
+    fn add_chunk(&mut self, bytes: usize) -> usize {
+        let numbers = bytes.div_ceil(CHUNK_BYTES);
+        let chunk = Chunk { bytes: Vec::with_capacity(bytes), used: 0, numbers };
+        self.allocated_bytes += chunk.bytes.capacity();
+        match self.free.pop_if(|_| numbers == 1) {
+            Some(number) => {
+                self.chunks[number] = chunk;
+                number
+            }
+            None => {
+                let number = self.chunks.len();
+                assert!(number + numbers <= CHUNKS_MAX, "recent versions of keyed tables are 32 GiB at most");
+                self.chunks.push(chunk);
+                self.chunks.resize_with(number + numbers, Chunk::default);
+                number
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_end_with_their_last_record() {
+        let mut arena = Arena::new();
+        let records: Vec<_> = (0..5000_u32).map(|i| arena.push(&i.to_le_bytes(), &[7; 100])).collect();
+        let full = arena.allocated_bytes();
+        assert!(full >= 5000 * 104);
+        for (i, place) in (0_u32..).zip(&records) {
+            assert_eq!(arena.bytes_at(*place)[..4], i.to_le_bytes());
+            assert_eq!(arena.bytes_at(*place)[4..104], [7; 100]);
+        }
+        for place in &records {
+            arena.free(*place, 104);
+        }
+        assert!(arena.allocated_bytes() < 2 * CHUNK_BYTES, "{}", arena.allocated_bytes());
+        // Their numbers are taken again.
+        let numbers = arena.chunks.len();
+        for _ in 0..5000 {
+            arena.push(&[1; 4], &[7; 100]);
+        }
+        assert_eq!(arena.chunks.len(), numbers);
+    }
+
+    #[test]
+    fn records_longer_than_a_chunk() {
+        let mut arena = Arena::new();
+        let small = arena.push(b"small", b"");
+        let long = vec![9; 5 * CHUNK_BYTES / 2];
+        let place = arena.push(b"head", &long);
+        let other = arena.push(b"other", b"");
+        assert_eq!(other.chunk(), small.chunk());
+        assert_eq!(arena.bytes_at(place)[..4 + long.len()], [&b"head"[..], &long].concat());
+        assert!(!arena.is_sparse(place));
+        arena.free(place, 4 + long.len());
+        assert_eq!(arena.free.len(), 3);
+        assert!(arena.allocated_bytes() < 2 * CHUNK_BYTES);
+        assert_eq!(arena.bytes_at(other)[..5], *b"other");
+    }
+
+    #[test]
+    fn records_move_out_of_sparse_chunks() {
+        let mut arena = Arena::new();
+        let records: Vec<_> = (0..5000_u32).map(|i| arena.push(&i.to_le_bytes(), &[7; 60])).collect();
+        let (kept, freed): (Vec<_>, Vec<_>) = (0..5000).partition(|i| i % 10 == 0);
+        freed.iter().for_each(|i| arena.free(records[*i], 64));
+        let moved: Vec<_> = kept
+            .iter()
+            .map(|i| if arena.is_sparse(records[*i]) { arena.move_record(records[*i], 64) } else { records[*i] })
+            .collect();
+        for (i, place) in kept.iter().zip(moved) {
+            assert_eq!(arena.bytes_at(place)[..4], (*i as u32).to_le_bytes());
+        }
+        assert!(arena.allocated_bytes() < 3 * CHUNK_BYTES, "{}", arena.allocated_bytes());
+    }
+}

@@ -1,0 +1,106 @@
+//! The records of an entry and of a version.
+//!
+//! ```text
+//! entry    | commit of its newest version: u64 | place of that: u32 | bytes of the key: u32          | key |
+//! version  | commit: u64                       | place of the older: u32 | bytes of the row, or DELETED: u32 | row |
+//! ```
+//!
+//! Numbers are in the order of the processor: records never leave its memory.
+
+use rowmill_base::CommitId;
+
+use super::arena::{Arena, Place};
+
+const HEAD_BYTES: usize = 16;
+/// Stands for the length of a row where there is none.
+const DELETED: u32 = u32::MAX;
+
+/// The head of either record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub(super) commit: CommitId,
+    /// The newest version of an entry, the next older one of a version.
+    pub(super) next: Place,
+    len: u32,
+}
+
+impl Head {
+    fn to_bytes(self) -> [u8; HEAD_BYTES] {
+        let mut bytes = [0; HEAD_BYTES];
+        bytes[..8].copy_from_slice(&self.commit.0.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.next.0.to_ne_bytes());
+        bytes[12..].copy_from_slice(&self.len.to_ne_bytes());
+        bytes
+    }
+
+    #[inline]
+    fn from_bytes(record: &[u8]) -> Head {
+        let head: &[u8; HEAD_BYTES] = record.first_chunk().expect("a record has a head");
+        let half = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        Head {
+            commit: CommitId(u64::from_ne_bytes(*head.first_chunk().expect("16 bytes"))),
+            next: Place(half(8)),
+            len: half(12),
+        }
+    }
+
+    pub(super) fn is_deleted(&self) -> bool {
+        self.len == DELETED
+    }
+
+    /// Bytes of the key or the row.
+    fn body_bytes(&self) -> usize {
+        if self.is_deleted() { 0 } else { self.len as usize }
+    }
+
+    /// Bytes of the whole record.
+    pub(super) fn record_bytes(&self) -> usize {
+        HEAD_BYTES + self.body_bytes()
+    }
+}
+
+/// The head at `place`.
+#[inline]
+pub(super) fn head(arena: &Arena, place: Place) -> Head {
+    Head::from_bytes(arena.bytes_at(place))
+}
+
+/// The head at `place`, and the key or row behind it.
+#[inline]
+pub(super) fn record(arena: &Arena, place: Place) -> (Head, &[u8]) {
+    let bytes = arena.bytes_at(place);
+    let head = Head::from_bytes(bytes);
+    (head, &bytes[HEAD_BYTES..HEAD_BYTES + head.body_bytes()])
+}
+
+/// The key of the entry at `place`.
+#[inline]
+pub(super) fn key_of(keys: &Arena, place: Place) -> &[u8] {
+    record(keys, place).1
+}
+
+/// Adds an entry.
+pub(super) fn push_entry(keys: &mut Arena, key: &[u8], commit: CommitId, newest: Place) -> Place {
+    let len = u32::try_from(key.len()).expect("keys are shorter than 4 GiB");
+    keys.push(&Head { commit, next: newest, len }.to_bytes(), key)
+}
+
+/// Adds a version; `row` is `None` for a deletion.
+pub(super) fn push_version(rows: &mut Arena, row: Option<&[u8]>, commit: CommitId, older: Place) -> Place {
+    let len = row.map_or(DELETED, |row| {
+        let len = u32::try_from(row.len()).ok().filter(|len| *len != DELETED);
+        len.expect("rows are shorter than 4 GiB")
+    });
+    rows.push(&Head { commit, next: older, len }.to_bytes(), row.unwrap_or_default())
+}
+
+/// Sets the place behind the record at `place`: an entry's newest version, a version's older one.
+pub(super) fn set_next(arena: &mut Arena, place: Place, next: Place) {
+    arena.bytes_at_mut(place)[8..12].copy_from_slice(&next.0.to_ne_bytes());
+}
+
+/// Gives an entry a newer version.
+pub(super) fn set_newest(keys: &mut Arena, entry: Place, commit: CommitId, newest: Place) {
+    keys.bytes_at_mut(entry)[..8].copy_from_slice(&commit.0.to_ne_bytes());
+    set_next(keys, entry, newest);
+}

@@ -1,0 +1,156 @@
+//! The keys with their chains of versions, found by key; their order is [`Order`](super::order::Order)'s matter.
+
+use rapidhash::v3::RapidSecrets;
+use rowmill_base::CommitId;
+
+use super::arena::{Arena, Place};
+use super::entry;
+use super::key_index::{Indexed, KeyIndex, hash};
+
+/// How many versions of a key a writer passes to find those that nobody reads. Readers are a few commits behind, so that
+/// the chains of keys which every commit writes stay about as short as that, and while an old snapshot is held no writer
+/// walks along all that it holds.
+const LOOK_BACK: usize = 16;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct VersionChains {
+    /// Entries: one per key.
+    pub(super) keys: Arena,
+    /// Versions with their rows.
+    rows: Arena,
+    index: KeyIndex,
+}
+
+impl VersionChains {
+    pub(super) fn new() -> Self {
+        VersionChains { keys: Arena::new(), rows: Arena::new(), index: KeyIndex::new() }
+    }
+
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.keys.allocated_bytes() + self.rows.allocated_bytes() + self.index.allocated_bytes()
+    }
+
+    /// The entry of `key` and its newest version.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Indexed> {
+        self.index.find(hash, |entry| entry::key_of(&self.keys, entry) == key)
+    }
+
+    /// The first version of a chain that a snapshot sees: its row, `None` if it is deleted.
+    #[inline]
+    pub(super) fn visible(&self, newest: Place, at: CommitId) -> Option<Option<&[u8]>> {
+        let mut place = newest;
+        while place != Place::NONE {
+            let (head, row) = entry::record(&self.rows, place);
+            if head.commit <= at {
+                return Some((!head.is_deleted()).then_some(row));
+            }
+            place = head.next;
+        }
+        None
+    }
+
+    /// Makes `row` the newest version of `key`, and forgets versions that no snapshot from `oldest` on sees. Gives the key's
+    /// entry if it is new.
+    pub(super) fn put(
+        &mut self,
+        key: &[u8],
+        row: Option<&[u8]>,
+        commit: CommitId,
+        oldest: CommitId,
+        secrets: &RapidSecrets,
+    ) -> Option<Place> {
+        let hash = hash(key, secrets);
+        match self.find(hash, key) {
+            Some(Indexed { entry, newest }) => {
+                let last = entry::head(&self.keys, entry).commit;
+                assert!(last < commit, "a key is changed once a commit, and commits follow each other");
+                let version = entry::push_version(&mut self.rows, row, commit, newest);
+                entry::set_newest(&mut self.keys, entry, commit, version);
+                self.index.replace(hash, entry, Indexed { entry, newest: version });
+                self.forget_older(newest, CommitId(0), oldest, LOOK_BACK);
+                None
+            }
+            None => {
+                let version = entry::push_version(&mut self.rows, row, commit, Place::NONE);
+                let entry = entry::push_entry(&mut self.keys, key, commit, version);
+                self.index.insert(hash, Indexed { entry, newest: version });
+                Some(entry)
+            }
+        }
+    }
+
+    /// Cuts a chain, from `version` on, behind the first version that all snapshots see, or before the first that the base
+    /// has, if that is among the first `steps`.
+    fn forget_older(&mut self, version: Place, in_base: CommitId, oldest: CommitId, steps: usize) {
+        let mut version = version;
+        for _ in 0..steps {
+            let head = entry::head(&self.rows, version);
+            if head.next == Place::NONE {
+                return;
+            }
+            if head.commit <= oldest || entry::head(&self.rows, head.next).commit <= in_base {
+                entry::set_next(&mut self.rows, version, Place::NONE);
+                self.free_chain(head.next);
+                return;
+            }
+            version = head.next;
+        }
+    }
+
+    fn free_chain(&mut self, mut version: Place) {
+        while version != Place::NONE {
+            let head = entry::head(&self.rows, version);
+            self.rows.free(version, head.record_bytes());
+            version = head.next;
+        }
+    }
+
+    /// Forgets versions of an entry that the base has or no snapshot from `oldest` on sees. Where the entry is afterwards, if
+    /// anywhere.
+    pub(super) fn forget_in_entry(
+        &mut self,
+        entry: Place,
+        in_base: CommitId,
+        oldest: CommitId,
+        secrets: &RapidSecrets,
+    ) -> Option<Place> {
+        let (head, key) = entry::record(&self.keys, entry);
+        if head.commit <= in_base {
+            self.index.remove(hash(key, secrets), entry);
+            self.keys.free(entry, head.record_bytes());
+            self.free_chain(head.next);
+            return None;
+        }
+        self.forget_older(head.next, in_base, oldest, usize::MAX);
+        let newest = self.condense_versions(entry);
+        let is_sparse = self.keys.is_sparse(entry);
+        if newest == head.next && !is_sparse {
+            return Some(entry);
+        }
+        let hash = hash(entry::key_of(&self.keys, entry), secrets);
+        let moved = if is_sparse { self.keys.move_record(entry, head.record_bytes()) } else { entry };
+        self.index.replace(hash, entry, Indexed { entry: moved, newest });
+        Some(moved)
+    }
+
+    /// Moves versions out of chunks that are mostly unused. Gives the place of the newest.
+    fn condense_versions(&mut self, entry: Place) -> Place {
+        let mut newer = None;
+        let mut version = entry::head(&self.keys, entry).next;
+        while version != Place::NONE {
+            if self.rows.is_sparse(version) {
+                let bytes = entry::head(&self.rows, version).record_bytes();
+                version = self.rows.move_record(version, bytes);
+                match newer {
+                    None => entry::set_next(&mut self.keys, entry, version),
+                    Some(newer) => entry::set_next(&mut self.rows, newer, version),
+                }
+            }
+            newer = Some(version);
+            version = entry::head(&self.rows, version).next;
+        }
+        entry::head(&self.keys, entry).next
+    }
+}

@@ -10,6 +10,9 @@ use super::arena::Place;
 use super::order::Order;
 use super::version_chains::VersionChains;
 
+/// Entries of a range that are loaded side by side.
+const ENTRIES_AT_ONCE: usize = 16;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct VersionTable {
@@ -64,11 +67,21 @@ impl VersionTable {
         backward: bool,
         mut each: impl FnMut(Place) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        let chains = &self.chains;
         if backward {
-            self.order
-                .descend(range, &self.chains.keys, |entries| entries.iter().rev().try_for_each(|entry| each(*entry)))
+            self.order.descend(range, &chains.keys, |entries| {
+                entries.rchunks(ENTRIES_AT_ONCE).try_for_each(|entries| {
+                    chains.touch(entries);
+                    entries.iter().rev().try_for_each(|entry| each(*entry))
+                })
+            })
         } else {
-            self.order.ascend(range, &self.chains.keys, |entries| entries.iter().try_for_each(|entry| each(*entry)))
+            self.order.ascend(range, &chains.keys, |entries| {
+                entries.chunks(ENTRIES_AT_ONCE).try_for_each(|entries| {
+                    chains.touch(entries);
+                    entries.iter().try_for_each(|entry| each(*entry))
+                })
+            })
         }
     }
 }

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Entries and versions are records in two [`Arena`](super::arena)s, and point to each other by place. A point read goes
-//! through the hash tables, two cache misses one after the other; the order is for ranges. All of it is under one lock
+//! through the hash tables, whose slots have the places of both; the order is for ranges. All of it is under one lock
 //! that nobody holds for long: readers copy what they ask for, a batch of a range at a time; a commit and the forgetting
 //! behind a checkpoint let go of it again and again, which nobody notices since the snapshots that see the commit do not
 //! exist yet, and what is forgotten nobody reads.

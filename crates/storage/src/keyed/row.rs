@@ -16,8 +16,8 @@
 //! an empty string, and so do not move the others. The byte table is in `docs/file-format.md`, "Keys and rows of keyed
 //! tables".
 //!
-//! Nothing is aligned and nothing is compressed: rows are read one at a time, in place in the base's pages, and short
-//! numbers of TPC-C's kind would save a fifth of a row and cost the constant places.
+//! Nothing is aligned and nothing is compressed: rows are read one at a time, in place in the base's pages, and numbers of
+//! varying width would cost the constant places.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};

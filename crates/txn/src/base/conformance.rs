@@ -38,6 +38,7 @@ fn base_conformance(make: &dyn Fn() -> Box<dyn OrderedBase>) {
         values_read_back,
         operations_apply_in_order,
         prefixes_are_deleted_and_scanned_whole,
+        ranges_are_read_both_ways,
         scans_stop_when_told,
         a_read_sees_one_state,
         the_oldest_reader_is_known,
@@ -124,6 +125,34 @@ fn prefixes_are_deleted_and_scanned_whole(base: &dyn OrderedBase) {
     base.write(&batch(|b| b.delete_prefix(b"")), CommitId(4)).unwrap();
     assert!(keys(base, b"").is_empty());
     assert_eq!(base.commit_id().unwrap(), CommitId(4), "the base's own keys stay");
+}
+
+fn ranges_are_read_both_ways(base: &dyn OrderedBase) {
+    base.write(&batch(|b| (0..200_u8).for_each(|i| b.put([b'k', i], [i]))), CommitId(1)).unwrap();
+    base.write(&batch(|b| b.delete([b'k', 70])), CommitId(2)).unwrap();
+    let read = base.read().unwrap();
+    let found = |start: &[u8], end: &[u8], backward: bool, limit: usize| {
+        let mut found = Vec::new();
+        read.range(start, end, backward, &mut |key, value| {
+            assert_eq!(key, [b'k', value[0]]);
+            found.push(value[0]);
+            Ok(found.len() < limit)
+        })
+        .unwrap();
+        found
+    };
+    let ends: [&[u8]; 6] = [&[1], b"k", b"k\x05", b"k\x05\0", b"k\xc7", b"l"];
+    for start in ends {
+        for end in ends.into_iter().chain([&[][..]]) {
+            let mut keys: Vec<u8> = (0..200).filter(|i| *i != 70).collect();
+            keys.retain(|i| start <= &[b'k', *i][..] && (end.is_empty() || &[b'k', *i][..] < end));
+            assert_eq!(found(start, end, false, 1_000), keys, "{start:?}..{end:?}");
+            keys.reverse();
+            assert_eq!(found(start, end, true, 1_000), keys, "{start:?}..{end:?}");
+            keys.truncate(3);
+            assert_eq!(found(start, end, true, 3), keys, "{start:?}..{end:?}");
+        }
+    }
 }
 
 fn scans_stop_when_told(base: &dyn OrderedBase) {

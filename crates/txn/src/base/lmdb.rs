@@ -44,7 +44,9 @@ use super::lmdb_file::{Map, attach, check_never_made, error_of, is_full, is_ther
 use super::lmdb_pages::{check_file, check_pages};
 use super::lmdb_readers::ReaderTable;
 use super::sealed_value::{seal, unseal};
-use super::{BaseChecked, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, prefix_range};
+use super::{
+    BaseChecked, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, key_bounds, prefix_range,
+};
 
 /// The file's name in the directory of a database.
 pub const BASE_FILE: &str = "base.lmdb";
@@ -420,12 +422,23 @@ impl LmdbRead {
         Ok(CommitId(number(key, Some(stored), &self.base.file)?.map_or(0, u64::from_le_bytes)))
     }
 
-    fn visit(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), visit: &mut Visitor<'_>) -> Result<()> {
+    fn visit(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
         let failed = |e| self.base.error("read", e);
-        for entry in self.base.map.range(&self.transaction, &slices(&range)).map_err(failed)? {
+        let mut each = |entry: heed::Result<(&[u8], &[u8])>| {
             let (key, stored) = entry.map_err(failed)?;
-            if !visit(key, unseal(key, stored, &self.base.file)?)? {
-                break;
+            visit(key, unseal(key, stored, &self.base.file)?)
+        };
+        if backward {
+            for entry in self.base.map.rev_range(&self.transaction, &slices(&range)).map_err(failed)? {
+                if !each(entry)? {
+                    break;
+                }
+            }
+        } else {
+            for entry in self.base.map.range(&self.transaction, &slices(&range)).map_err(failed)? {
+                if !each(entry)? {
+                    break;
+                }
             }
         }
         Ok(())
@@ -439,7 +452,11 @@ impl BaseRead for LmdbRead {
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
-        self.visit(prefix_range(prefix), visit)
+        self.visit(prefix_range(prefix), false, visit)
+    }
+
+    fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
+        key_bounds(start, end)?.map_or(Ok(()), |range| self.visit(range, backward, visit))
     }
 
     fn commit_id(&self) -> Result<CommitId> {

@@ -3,12 +3,12 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use rowmill_base::{CommitId, Result};
+use rowmill_base::{CommitId, Error, Result};
 
 use super::lmdb::{LAST_COMMIT_KEY, number, slices};
 use super::lmdb_pages::{KeyRange, Meta, Pages};
 use super::sealed_value::unseal;
-use super::{BaseRead, Visitor, check_key, prefix_range};
+use super::{BaseRead, Visitor, check_key, key_bounds, prefix_range};
 
 /// The state that the newest head names.
 #[derive(Debug)]
@@ -43,6 +43,15 @@ impl BaseRead for ReadByCalls {
 
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
         let range = prefix_range(prefix);
+        self.pages
+            .scan(&self.meta, slices(&range), &mut |key, stored| visit(key, unseal(key, stored, self.pages.path())?))
+    }
+
+    fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
+        if backward {
+            return Err(Error::internal("a base that is read by calls is read upwards"));
+        }
+        let Some(range) = key_bounds(start, end)? else { return Ok(()) };
         self.pages
             .scan(&self.meta, slices(&range), &mut |key, stored| visit(key, unseal(key, stored, self.pages.path())?))
     }

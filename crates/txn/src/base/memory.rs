@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use rowmill_base::{Cancel, CommitId, Result};
 
 use super::{
-    BaseChecked, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, check_key, prefix_range,
+    BaseChecked, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, check_key, key_bounds,
+    prefix_range,
 };
 
 /// Entries that a scan copies at a time; it holds no lock while it shows them to the visitor.
@@ -156,10 +157,41 @@ struct MemoryRead {
 
 impl MemoryRead {
     /// The next entries of a range.
-    fn entries(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<(Vec<u8>, Arc<[u8]>)> {
+    fn entries(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), backward: bool) -> Vec<(Vec<u8>, Arc<[u8]>)> {
         let state = self.state.lock();
-        let seen = state.versions.range(range).filter_map(|(key, all)| Some((key, seen(all, self.write)?)));
-        seen.take(SCAN_ENTRIES).map(|(key, value)| (key.clone(), value.clone())).collect()
+        let all = state.versions.range(range);
+        let seen = |(key, all): (&Vec<u8>, &Vec<Version>)| Some((key.clone(), seen(all, self.write)?.clone()));
+        match backward {
+            true => all.rev().filter_map(seen).take(SCAN_ENTRIES).collect(),
+            false => all.filter_map(seen).take(SCAN_ENTRIES).collect(),
+        }
+    }
+
+    fn visit(
+        &self,
+        mut range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        backward: bool,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        loop {
+            let entries = self.entries(range.clone(), backward);
+            for (key, value) in &entries {
+                if !visit(key, value)? {
+                    return Ok(());
+                }
+            }
+            match entries.into_iter().last() {
+                Some((key, _)) if backward => range.1 = Bound::Excluded(key),
+                Some((key, _)) => range.0 = Bound::Excluded(key),
+                None => return Ok(()),
+            }
+            // Of bounds that have met, the map says that they are a mistake.
+            if let (Bound::Excluded(start) | Bound::Included(start), Bound::Excluded(end)) = (&range.0, &range.1)
+                && start >= end
+            {
+                return Ok(());
+            }
+        }
     }
 }
 
@@ -171,19 +203,11 @@ impl BaseRead for MemoryRead {
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
-        let (mut start, end) = prefix_range(prefix);
-        loop {
-            let entries = self.entries((start, end.clone()));
-            for (key, value) in &entries {
-                if !visit(key, value)? {
-                    return Ok(());
-                }
-            }
-            match entries.into_iter().last() {
-                Some((key, _)) => start = Bound::Excluded(key),
-                None => return Ok(()),
-            }
-        }
+        self.visit(prefix_range(prefix), false, visit)
+    }
+
+    fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
+        key_bounds(start, end)?.map_or(Ok(()), |range| self.visit(range, backward, visit))
     }
 
     fn commit_id(&self) -> Result<CommitId> {

@@ -21,6 +21,7 @@ mod write_batch;
 mod conformance;
 
 use std::fmt::Debug;
+use std::ops::Bound;
 
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 
@@ -126,6 +127,10 @@ pub trait BaseRead: Send {
     /// Visits the keys that start with `prefix`, ascending, with their values, until the visitor says `false` or fails.
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()>;
 
+    /// Visits the keys from `start` on that are below `end` (empty: that are there), with their values, ascending or from the
+    /// end, until the visitor says `false` or fails. `start` is a key that may be kept.
+    fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()>;
+
     /// The id of the last write that this state has.
     fn commit_id(&self) -> Result<CommitId>;
 }
@@ -174,11 +179,24 @@ fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
+/// The first and the last key of a range.
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 /// The first and the last bound of the keys that start with `prefix`, without the base's own.
-fn prefix_range(prefix: &[u8]) -> (std::ops::Bound<Vec<u8>>, std::ops::Bound<Vec<u8>>) {
-    use std::ops::Bound;
+fn prefix_range(prefix: &[u8]) -> Bounds {
     let start = if prefix.is_empty() { FIRST_KEY } else { prefix };
     (Bound::Included(start.to_vec()), prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+/// The bounds of [`BaseRead::range`]; `None` of a range without keys.
+fn key_bounds(start: &[u8], end: &[u8]) -> Result<Option<Bounds>> {
+    check_key(start.get(..start.len().min(KEY_LEN_MAX)).unwrap_or_default())?;
+    let upper = match end {
+        [] => Bound::Unbounded,
+        end if start >= end => return Ok(None),
+        end => Bound::Excluded(end.to_vec()),
+    };
+    Ok(Some((Bound::Included(start.to_vec()), upper)))
 }
 
 #[cfg(test)]

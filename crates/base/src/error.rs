@@ -75,6 +75,8 @@ kinds! {
     StringTooLong = "22001",
     /// NULL in a NOT NULL column.
     NotNullViolation = "23502",
+    /// Two rows with one key where each has its own.
+    UniqueViolation = "23505",
     /// BEGIN inside a transaction.
     ActiveTransaction = "25001",
     /// COMMIT or ROLLBACK without one.
@@ -91,6 +93,8 @@ kinds! {
     StatementTooComplex = "54001",
     /// A result would be larger than the limits allow.
     ResultTooLarge = "54000",
+    /// A key has more bytes than the ordered base keeps.
+    KeyTooLong = "54000",
     /// The memory limit was reached.
     MemoryLimit = "53200",
     /// The quota for temporary files, or the disk itself, is full.

@@ -23,6 +23,8 @@ id! {
     TableId(u32);
     /// A view of the database.
     ViewId(u32);
+    /// The keys of a keyed table or of one of its indexes. A table that is emptied gets new ones.
+    IndexId(u32);
     /// A column of its table, never its position.
     ColumnId(u32);
     /// A sealed block of its table.

@@ -16,7 +16,7 @@ pub use broker::{Broker, Meter, Reservation, Scratch};
 pub use cancel::Cancel;
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Result};
-pub use ids::{BlockId, ColumnId, CommitId, RowNumber, SchemaId, TableId, ViewId};
+pub use ids::{BlockId, ColumnId, CommitId, IndexId, RowNumber, SchemaId, TableId, ViewId};
 pub use settings::{SETTINGS, Setting, SettingKind, SettingScope, SettingValue, Settings};
 pub use sql_type::{SqlType, TimeUnit};
 pub use suggest::nearest;

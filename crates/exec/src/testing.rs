@@ -57,6 +57,7 @@ impl Table {
             version: 1,
             columns: columns.collect(),
             next_column: ColumnId(kinds.len() as u32),
+            keyed: None,
         });
         let targets: Vec<ColumnTarget> = def
             .columns

@@ -157,6 +157,7 @@ mod tests {
                 column(3, "I", SqlType::Interval),
             ],
             next_column: ColumnId(4),
+            keyed: None,
         }
     }
 

@@ -296,6 +296,7 @@ mod tests {
             version: 1,
             columns: vec![column(0, "a", None)],
             next_column: ColumnId(1),
+            keyed: None,
         }
     }
 

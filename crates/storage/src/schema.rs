@@ -4,7 +4,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use std::sync::Arc;
 
-use rowmill_base::{ColumnId, SchemaId, SqlType, TableId};
+use rowmill_base::{ColumnId, IndexId, SchemaId, SqlType, TableId};
 
 /// A table as one snapshot sees it.
 #[derive(Clone, Debug)]
@@ -21,6 +21,57 @@ pub struct TableDef {
     pub columns: Vec<ColumnDef>,
     /// The id of the next column to be added.
     pub next_column: ColumnId,
+    /// How its rows are found by key; without, the table is columnar.
+    pub keyed: Option<Arc<KeyedDef>>,
+}
+
+/// The keys of a table whose rows lie under them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyedDef {
+    /// Of the rows, by primary key. Never reused.
+    pub index: IndexId,
+    /// The columns of the primary key in its order, all of them NOT NULL.
+    pub key: Vec<KeyColumn>,
+    /// The columns outside of the primary key in the order in which they were added, with those that were dropped: what
+    /// the bytes of a row are read by.
+    pub stored: Vec<(ColumnId, SqlType)>,
+    /// The secondary indexes.
+    pub indexes: Vec<IndexDef>,
+}
+
+impl KeyedDef {
+    /// All keys of the table: those of its rows and of each index.
+    pub fn index_ids(&self) -> impl Iterator<Item = IndexId> + '_ {
+        std::iter::once(self.index).chain(self.indexes.iter().map(|index| index.id))
+    }
+
+    /// Whether the primary key or an index needs the column.
+    pub fn has_key_of(&self, column: ColumnId) -> bool {
+        let parts = self.indexes.iter().flat_map(|index| &index.parts);
+        self.key.iter().chain(parts).any(|part| part.column == column)
+    }
+}
+
+/// A column of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyColumn {
+    /// Which column.
+    pub column: ColumnId,
+    /// Whether greater values come first, and NULL before them.
+    pub descending: bool,
+}
+
+/// A secondary index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexDef {
+    /// Never reused.
+    pub id: IndexId,
+    /// The name as spelled; looked up without case.
+    pub name: String,
+    /// Its columns in order.
+    pub parts: Vec<KeyColumn>,
+    /// Whether no two rows have the same values in all its columns, NULL being no value.
+    pub unique: bool,
 }
 
 /// A column of a table.

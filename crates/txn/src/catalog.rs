@@ -227,6 +227,7 @@ mod tests {
             version: 0,
             columns: Vec::new(),
             next_column: ColumnId(0),
+            keyed: None,
         })
     }
 

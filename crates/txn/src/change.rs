@@ -8,13 +8,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use roaring::{RoaringBitmap, RoaringTreemap};
-use rowmill_base::{Broker, ColumnId, CommitId, Error, Result, RowNumber, SchemaId, TableId, ViewId};
+use rowmill_base::{Broker, ColumnId, CommitId, Error, IndexId, Result, RowNumber, SchemaId, TableId, ViewId};
 use rowmill_storage::{Block, Extent, FreedExtents, OpenRun, ROW_NUMBERS, StoredChunk, TableDef};
 
+use crate::base::KEY_LEN_MAX;
 use crate::catalog::Catalog;
 use crate::codec::{Reader, Writer};
 use crate::column_files::ColumnFiles;
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
+use crate::keyed::store::KeyedChanges;
+use crate::keyed::{HEAD_BYTES, index_head, index_of};
 use crate::manifest::{self, BlockEntry, Meta, SCHEMA, TABLE, VIEW};
 use crate::snapshot::{Snapshot, TableSnapshot, Tables};
 use crate::transaction::join_tail;
@@ -26,6 +29,8 @@ pub(crate) struct Change {
     pub(crate) catalog: Arc<Catalog>,
     /// Only of tables that are there afterwards.
     pub(crate) tables: BTreeMap<TableId, TableChange>,
+    /// Rows and index entries of keyed tables.
+    pub(crate) keyed: KeyedChanges,
 }
 
 /// What changes of a table, in this order.
@@ -55,10 +60,14 @@ pub(crate) struct Applied {
 impl Change {
     /// One that leaves all definitions as they are.
     pub(crate) fn of_table(before: &Snapshot, table: TableId, change: TableChange) -> Change {
-        Change { catalog: Arc::clone(&before.catalog), tables: BTreeMap::from([(table, change)]) }
+        Change {
+            catalog: Arc::clone(&before.catalog),
+            tables: BTreeMap::from([(table, change)]),
+            keyed: KeyedChanges::new(),
+        }
     }
 
-    /// The state that follows `before`.
+    /// The state that follows `before`, with its keyed rows: whoever has applied those to the versions says so there.
     pub(crate) fn apply(&self, before: &Snapshot, memory: &Broker) -> Result<Applied> {
         let mut tables: Tables = (*before.tables).clone();
         let (mut removed, mut dropped) = (Vec::new(), Vec::new());
@@ -96,6 +105,7 @@ impl Change {
             catalog: Arc::clone(&self.catalog),
             tables: Arc::new(tables),
             log_end: before.log_end,
+            keyed: Arc::clone(&before.keyed),
             pin: None,
         };
         Ok(Applied { snapshot, removed, dropped })
@@ -201,6 +211,9 @@ impl Change {
             out.u32(id.0);
             table.encode(before.tables.get(id).map(|table| &**table), &mut out)?;
         }
+        if !self.keyed.is_empty() {
+            encode_keyed(&self.keyed, &mut out)?;
+        }
         Ok(out.finish())
     }
 
@@ -239,7 +252,10 @@ impl Change {
                 runs.push(AppendedRun { table, first_row, next_row, bytes });
             }
         }
-        input.end()?;
+        if !input.is_at_end() {
+            // Keyed rows.
+            return Ok(None);
+        }
         Ok(Some(Appended { commit, meta, runs }))
     }
 
@@ -268,9 +284,53 @@ impl Change {
                 return Err(input.damaged("a table twice"));
             }
         }
+        let keyed = match input.is_at_end() {
+            true => KeyedChanges::new(),
+            false => decode_keyed(&mut input, &catalog)?,
+        };
         input.end()?;
-        Ok((Change { catalog, tables }, meta))
+        Ok((Change { catalog, tables, keyed }, meta))
     }
+}
+
+/// Rows and index entries by their indexes.
+fn encode_keyed(changes: &KeyedChanges, out: &mut Writer) -> Result<()> {
+    let entries: Vec<(&Vec<u8>, &Option<Vec<u8>>)> = changes.iter().collect();
+    let of_indexes: Vec<_> = entries.chunk_by(|(a, _), (b, _)| a[..HEAD_BYTES] == b[..HEAD_BYTES]).collect();
+    out.u32(of_indexes.len() as u32);
+    for entries in of_indexes {
+        out.u32(index_of(entries[0].0)?.0).u32(entries.len() as u32);
+        for (key, row) in entries {
+            out.bytes(&key[HEAD_BYTES..]);
+            out.option(row.as_deref(), |out, row| {
+                out.bytes(row);
+            });
+        }
+    }
+    Ok(())
+}
+
+fn decode_keyed(input: &mut Reader<'_>, catalog: &Catalog) -> Result<KeyedChanges> {
+    let is_known = |id| {
+        let mut keyed = catalog.all_tables().filter_map(|table| table.keyed.as_ref());
+        keyed.any(|keyed| keyed.index_ids().any(|known| known == id))
+    };
+    let mut changes = KeyedChanges::new();
+    for _ in 0..input.count(4 + 4)? {
+        let index = IndexId(input.u32()?);
+        if !is_known(index) {
+            return Err(input.damaged(&format!("keys of an index {index} that is not there")));
+        }
+        for _ in 0..input.count(4 + 1)? {
+            let key = [&index_head(index)[..], input.bytes()?].concat();
+            let row = input.option(|input| input.bytes())?.map(<[u8]>::to_vec);
+            if key.len() > KEY_LEN_MAX || changes.last_key_value().is_some_and(|(last, _)| *last >= key) {
+                return Err(input.damaged("a key that is too long, or not behind the one before"));
+            }
+            changes.insert(key, row);
+        }
+    }
+    Ok(changes)
 }
 
 /// A commit that does no more than put rows behind others.
@@ -506,4 +566,65 @@ fn deleted_positions(before: &TableSnapshot, bytes: &[u8]) -> Result<DeletesByHo
 
 fn is_gone(holder: &Holder, position: u32) -> bool {
     holder.deleted().is_some_and(|deleted| deleted.contains(position))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rowmill_storage::{KeyColumn, KeyedDef};
+
+    use super::*;
+    use crate::catalog::{MAIN_SCHEMA, SchemaDef};
+
+    fn catalog() -> Catalog {
+        let mut catalog = Catalog::default();
+        catalog.put_schema(Arc::new(SchemaDef { id: SchemaId(0), name: MAIN_SCHEMA.into() })).expect("empty");
+        for id in [3, 4] {
+            let key = vec![KeyColumn { column: ColumnId(0), descending: false }];
+            let keyed = KeyedDef { index: IndexId(id), key, stored: Vec::new(), indexes: Vec::new() };
+            let def = TableDef {
+                id: TableId(id),
+                schema: SchemaId(0),
+                name: format!("t{id}"),
+                version: 1,
+                columns: Vec::new(),
+                next_column: ColumnId(0),
+                keyed: Some(Arc::new(keyed)),
+            };
+            catalog.put_table(Arc::new(def)).expect("new");
+        }
+        catalog
+    }
+
+    fn decode(bytes: &[u8]) -> Result<KeyedChanges> {
+        let mut input = Reader::new(bytes, "a record of the log");
+        let changes = decode_keyed(&mut input, &catalog())?;
+        input.end().map(|()| changes)
+    }
+
+    #[test]
+    fn keyed_rows_come_back_and_damaged_ones_are_errors_or_other_rows() {
+        let key = |index, key: &[u8]| [&index_head(IndexId(index))[..], key].concat();
+        let rows = [(3, &b"a"[..], Some(&b"row"[..])), (3, b"b", None), (4, b"", Some(b"")), (4, b"\0", Some(b"x"))];
+        let changes: KeyedChanges =
+            rows.into_iter().map(|(index, bytes, row)| (key(index, bytes), row.map(<[u8]>::to_vec))).collect();
+        let mut out = Writer::new();
+        encode_keyed(&changes, &mut out).expect("written");
+        let bytes = out.finish();
+        assert_eq!(decode(&bytes).expect("read"), changes);
+        assert!((0..bytes.len()).all(|cut| decode(&bytes[..cut]).is_err()));
+        let mut problems = BTreeSet::new();
+        for at in 0..bytes.len() {
+            for flip in [1, 4, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                problems.extend(decode(&damaged).err().map(|error| error.message().to_owned()));
+            }
+        }
+        for problem in ["that is not there", "not behind the one before", "ends too early", "neither there nor absent"]
+        {
+            assert!(problems.iter().any(|found| found.contains(problem)), "{problem}: {problems:?}");
+        }
+    }
 }

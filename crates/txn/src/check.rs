@@ -11,6 +11,7 @@
 //! commits go on: what is looked at is one state, and only a checkpoint waits while the base and the log are compared with it.
 
 mod extents;
+mod keyed;
 mod states;
 mod table;
 
@@ -24,6 +25,8 @@ use rowmill_storage::FreedExtents;
 use crate::base::PROBLEMS_MAX;
 use crate::column_files::ColumnFiles;
 use crate::engine::Core;
+use crate::keyed::generation::Generation;
+use crate::keyed::store::KeyedStore;
 use crate::log::{Log, LogOptions, Position};
 use crate::recovery;
 use crate::replay::Replay;
@@ -162,7 +165,11 @@ impl Check<'_> {
 
     /// What the base says, read by calls.
     fn load(&self) -> Result<Snapshot> {
-        Ok(recovery::load(&*self.engine.base().read_by_calls()?, &self.files, &self.freed, None)?.0)
+        let read = self.engine.base().read_by_calls()?;
+        let state = recovery::load(&*read, &self.files, &self.freed, None)?.0;
+        let store = KeyedStore::new(Generation::of_read(state.commit, read), self.files.memory());
+        let keyed = store.state(state.commit, &store.current());
+        Ok(state.with_keyed(keyed))
     }
 
     /// The records of a stretch of the log, made to `state`; how far they are whole and how many bytes that is.
@@ -179,7 +186,10 @@ impl Check<'_> {
             bytes += record.len() as u64;
             replay.record(record)
         })?;
-        *state = replay.finish()?.0;
+        let replayed = replay.finish()?.0;
+        let store = replayed.keyed.store();
+        let keyed = store.state(replayed.keyed.commit(), &store.current());
+        *state = Arc::new(replayed.with_keyed(keyed));
         Ok((end, bytes))
     }
 
@@ -188,7 +198,8 @@ impl Check<'_> {
         let engine = self.engine;
         let (stored, latest) = (Arc::clone(&held), engine.latest());
         let mut log = Finding::new("log");
-        let mut state = Arc::clone(&stored);
+        // Not with the versions that everybody reads: the log is read to it.
+        let mut state = Arc::new(stored.detached(self.files.memory()));
         if !is_base_whole {
             log.note("the base is damaged: what it says is not compared with what it should say");
         } else if let Some(base) = log.take(self.load())? {
@@ -203,6 +214,9 @@ impl Check<'_> {
         }
         drop(held);
         self.finish(log);
+        if is_base_whole {
+            self.keyed_tables(&latest)?;
+        }
         self.tables(&latest, Some(engine.ids().meta()))?;
         match stored.commit == latest.commit {
             true => self.space(&[&latest]),
@@ -233,6 +247,11 @@ impl Check<'_> {
             } else {
                 for difference in states::differences(&state, latest)? {
                     log.problem(format!("base and log lead to another state than the one in memory: {difference}"));
+                }
+                if let Some(tables) = log.take(keyed::differences(&state, latest, self.cancel))? {
+                    tables
+                        .iter()
+                        .for_each(|table| log.problem(format!("base and log have other rows of table {table}")));
                 }
             }
         }
@@ -276,7 +295,13 @@ impl Check<'_> {
                     for difference in states::differences(&state, &latest)? {
                         log.problem(format!("base and log lead to another state than the one in memory: {difference}"));
                     }
+                    if let Some(tables) = log.take(keyed::differences(&state, &latest, self.cancel))? {
+                        tables
+                            .iter()
+                            .for_each(|table| log.problem(format!("base and log have other rows of table {table}")));
+                    }
                     self.finish(log);
+                    self.keyed_tables(&latest)?;
                     self.tables(&latest, None)?;
                     return self.space(&[&latest]);
                 }

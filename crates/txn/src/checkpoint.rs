@@ -5,13 +5,14 @@
 //! gone in between is never written. Recent rows are written where their run is a new one: runs are joined a logarithmic
 //! number of times.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use rowmill_base::{Cancel, CommitId, ErrorKind, Result, TableId};
+use rowmill_base::{Cancel, CommitId, ErrorKind, IndexId, Result, TableId};
+use rowmill_storage::keyed::KeyRange;
 use rowmill_storage::{Block, OpenRun};
 
 use crate::base::WriteBatch;
@@ -19,6 +20,8 @@ use crate::bell::Background;
 use crate::change::{Definition, definitions};
 use crate::deletes::Holder;
 use crate::engine::Core;
+use crate::keyed::generation::Generation;
+use crate::keyed::{VersionBatch, VersionCursor, index_head};
 use crate::log::Position;
 use crate::manifest::{self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, NEXT_ROW, RUN, id_key, row_key};
 use crate::snapshot::{Snapshot, TableSnapshot};
@@ -146,7 +149,16 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     let mut batch = difference(stored, &latest)?;
     batch.put(manifest::META_KEY.to_vec(), engine.ids().meta().encode());
     batch.put(LOG_POSITION_KEY.to_vec(), manifest::encode_position(latest.log_end));
+    let keyed = latest.keyed.store();
+    let has_keyed = latest.keyed.commit() != stored.keyed.commit() || !dropped_indexes(stored, &latest).is_empty();
+    let before = Arc::clone(&keyed.current());
+    if has_keyed {
+        before.end()?;
+    }
     if let Err(error) = engine.base().write(&batch, latest.commit) {
+        if has_keyed {
+            before.resume(engine.base_arc());
+        }
         if error.kind() == ErrorKind::Io {
             log.refuse(&error);
         }
@@ -155,11 +167,32 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     engine.stored().commit.store(latest.commit.0, Ordering::Release);
     engine.stored().log_end.store(latest.log_end.0, Ordering::Release);
     log.release(latest.log_end);
-    *stored = latest;
+    let keyed_commit = match has_keyed {
+        true => stand_on(engine, &latest),
+        false => latest.keyed.commit(),
+    };
+    // It is compared with, and not read: it keeps neither versions nor an older state of the base.
+    *stored = Arc::new(latest.with_keyed(keyed.unread_state(keyed_commit)));
+    drop((before, latest));
+    stored.keyed.store().forget();
     let mut times = engine.stored().times.lock();
     let last = begun.elapsed();
     *times = CheckpointTimes { count: times.count + 1, last, longest: times.longest.max(last) };
     Ok(())
+}
+
+/// Has snapshots from `latest` on read the base as it is now, which has the keyed rows of that.
+///
+/// Older ones go on with the state that ended: the base has rows now that they do not see. Gives the commit of the base's keyed
+/// rows.
+fn stand_on(engine: &Core, latest: &Snapshot) -> CommitId {
+    let store = latest.keyed.store();
+    let mut current = store.current_mut();
+    *current = store.keep(Generation::of_base(latest.commit, engine.base_arc()));
+    engine.journal().replace(latest.commit, |state| {
+        state.with_keyed(store.state(state.keyed.commit().max(latest.commit), &current))
+    });
+    latest.commit
 }
 
 /// What makes a base that has the state `before` one that has `after`.
@@ -180,8 +213,26 @@ pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBat
     for (_, after) in after.tables.iter().filter(|(id, _)| !before.tables.contains_key(id)) {
         difference.tables(&TableSnapshot::empty(Arc::clone(&after.def)), after)?;
     }
+    difference.keyed(before, after);
     Ok(difference.batch)
 }
+
+/// The indexes, those of rows among them, that `after` has no more.
+fn dropped_indexes(before: &Snapshot, after: &Snapshot) -> Vec<IndexId> {
+    if Arc::ptr_eq(&before.catalog, &after.catalog) {
+        return Vec::new();
+    }
+    let kept: BTreeSet<IndexId> = index_ids(after).collect();
+    index_ids(before).filter(|id| !kept.contains(id)).collect()
+}
+
+/// The indexes of all keyed tables, those of rows among them.
+fn index_ids(state: &Snapshot) -> impl Iterator<Item = IndexId> + '_ {
+    state.catalog.all_tables().filter_map(|table| table.keyed.as_ref()).flat_map(|keyed| keyed.index_ids())
+}
+
+/// Keys that are copied under one lock of the versions; commits go on in between.
+const KEYS_AT_ONCE: usize = 512;
 
 struct Difference {
     batch: WriteBatch,
@@ -191,6 +242,32 @@ impl Difference {
     fn dropped_table(&mut self, table: TableId) {
         for kind in [BLOCK, DELETES, RUN, NEXT_ROW] {
             self.batch.delete_prefix(id_key(kind, table.0));
+        }
+    }
+
+    fn keyed(&mut self, before: &Snapshot, after: &Snapshot) {
+        for index in dropped_indexes(before, after) {
+            self.batch.delete_prefix(index_head(index));
+        }
+        let (from, to) = (before.keyed.commit(), after.keyed.commit());
+        if from == to {
+            return;
+        }
+        let mut changes = VersionBatch::default();
+        for index in index_ids(after) {
+            let mut cursor = VersionCursor::changes(KeyRange::of_prefix(&index_head(index)), from, to);
+            loop {
+                cursor.next_batch(after.keyed.store().versions(), KEYS_AT_ONCE, &mut changes);
+                if changes.is_empty() {
+                    break;
+                }
+                for (key, row) in (0..changes.len()).map(|at| changes.get(at)) {
+                    match row {
+                        Some(row) => self.batch.put(key, row),
+                        None => self.batch.delete(key),
+                    }
+                }
+            }
         }
     }
 

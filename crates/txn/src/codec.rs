@@ -118,8 +118,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at == self.bytes.len()
+    }
+
     pub(crate) fn end(&self) -> Result<()> {
-        match self.at == self.bytes.len() {
+        match self.is_at_end() {
             true => Ok(()),
             false => Err(self.damaged("bytes are left over")),
         }

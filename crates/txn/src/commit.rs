@@ -14,13 +14,14 @@ use crate::catalog::Catalog;
 use crate::change::{Change, TableChange};
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
 use crate::engine::Core;
+use crate::keyed::store::KeyedChanges;
 use crate::log::Position;
 use crate::seal;
 use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::transaction::{TableChanges, Transaction};
 
 /// Validates the transaction against what was committed since it began, and commits it.
-pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
+pub(crate) fn commit(transaction: &Transaction, keyed: KeyedChanges) -> Result<CommitId> {
     let engine = &transaction.engine;
     sync_blocks(engine, transaction.changes.tables.values().flat_map(|table| &table.blocks))?;
 
@@ -34,7 +35,8 @@ pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
         let (now, base) = (current.tables.get(id), transaction.base.tables.get(id));
         tables.insert(*id, change_of(def, now.map(|now| &**now), base.map(|base| &**base), changes)?);
     }
-    let (commit, end) = publish(engine, &current, &Change { catalog, tables })?;
+    transaction.validate_keyed(&keyed, &current, &catalog)?;
+    let (commit, end) = publish(engine, &current, &Change { catalog, tables, keyed })?;
     drop(committing);
     engine.journal().wait_for(end)?;
 
@@ -89,7 +91,20 @@ pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, change: &Change) -
         block.doom(next.commit);
     }
     let (commit, end) = (next.commit, next.log_end);
-    engine.journal().advance(Arc::new(next));
+    let store = current.keyed.store();
+    if !change.keyed.is_empty() {
+        store.apply(commit, &change.keyed);
+    }
+    {
+        // A checkpoint that gives the base other rows meanwhile has the state stand on those, or waits for it.
+        let generation = store.current();
+        if !change.keyed.is_empty() {
+            next.keyed = store.state(commit, &generation);
+        } else if !Arc::ptr_eq(current.keyed.generation(), &generation) {
+            next.keyed = store.state(current.keyed.commit().max(generation.commit()), &generation);
+        }
+        engine.journal().advance(Arc::new(next));
+    }
     for table in &applied.dropped {
         engine.note_dropped(*table, commit);
     }
@@ -100,7 +115,7 @@ pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, change: &Change) -
     Ok((commit, end))
 }
 
-fn conflict(message: String) -> Error {
+pub(crate) fn conflict(message: String) -> Error {
     Error::new(ErrorKind::SerializationFailure, message).hint("another transaction committed first; run this one again")
 }
 

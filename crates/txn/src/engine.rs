@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use rowmill_base::{
-    BlockId, Broker, ColumnId, CommitId, Durability, Error, ErrorKind, Result, SchemaId, Settings, TableId, ViewId,
+    BlockId, Broker, ColumnId, CommitId, Durability, Error, ErrorKind, IndexId, Result, SchemaId, Settings, TableId,
+    ViewId,
 };
 use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk};
 use rowmill_storage::{ColumnDef, ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
@@ -20,6 +21,8 @@ use crate::bell::Background;
 use crate::checkpoint::{self, Stored};
 use crate::column_files::{ColumnFiles, TABLES, Unnamed, table_folder};
 use crate::journal::Journal;
+use crate::keyed::generation::Generation;
+use crate::keyed::store::KeyedStore;
 use crate::log::{Log, LogOptions, Position};
 use crate::manifest::Meta;
 use crate::merge;
@@ -29,6 +32,9 @@ use crate::transaction::Transaction;
 
 /// Of a log that tests look at byte by byte.
 const SHORT_LOG: LogOptions = LogOptions { segment_bytes: 1 << 14 };
+
+/// Recent rows of keyed tables may take one part in so many of the memory limit before a checkpoint is made.
+const KEYED_SHARE: u64 = 8;
 
 /// How a directory is opened.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +69,8 @@ pub struct Core {
     journal: Journal,
     stored: Stored,
     setting: Mutex<()>,
+    /// In a process that only reads, whether the last look at the log came to no end.
+    following: Mutex<bool>,
     /// Taken behind [`Stored::hold`] where somebody needs both.
     committing: Mutex<()>,
     merger: Background,
@@ -135,12 +143,19 @@ impl Engine {
                 log_options.map(|options| recovery::replay(&disk, &*base, &broker, options)).transpose()?
             }
         };
-        let (snapshot, meta) = recovery::load(&*base.read()?, &files, &freed, None)?;
+        let (mut snapshot, meta) = recovery::load(&*base.read()?, &files, &freed, None)?;
         if !options.read_only {
             recovery::note_unnamed(&files, &freed, &snapshot)?;
+            let generation = Generation::of_base(snapshot.commit, Arc::clone(&base));
+            let store = KeyedStore::new(generation, &broker);
+            let keyed = store.state(snapshot.commit, &store.current());
+            snapshot.keyed = keyed;
         }
         let log =
             replayed.zip(log_options).map(|(replayed, options)| Log::start(&disk, options, replayed)).transpose()?;
+        // It keeps nothing of keyed tables.
+        let keyed = snapshot.keyed.store().unread_state(snapshot.keyed.commit());
+        let stored_state = Arc::new(snapshot.with_keyed(keyed));
         let bound = Duration::from_millis(options.settings.number("relaxed_sync_ms"));
         let journal = Journal::start(log, snapshot, options.settings.durability(), bound)?;
         let core = Arc::new(Core {
@@ -153,9 +168,10 @@ impl Engine {
             ids: Ids::new(meta),
             files,
             freed,
-            stored: Stored::new(journal.latest()),
+            stored: Stored::new(stored_state),
             journal,
             setting: Mutex::new(()),
+            following: Mutex::new(false),
             committing: Mutex::new(()),
             merger: Background::default(),
             checkpointer: Background::default(),
@@ -196,6 +212,9 @@ impl Drop for Engine {
         // What fails here is made again of the log by the next opening.
         let _ = checkpoint::checkpoint(core);
         core.journal.stop();
+        if !core.read_only {
+            core.latest().keyed.store().close();
+        }
         core.reap();
     }
 }
@@ -270,19 +289,33 @@ impl Core {
     fn follow(&self) -> Result<Arc<Snapshot>> {
         /// The log may be released behind the base that was read, but hardly so often.
         const TRIES: usize = 16;
-        let mut known = self.journal.shown();
+        // One at a time: what the log has of keyed tables goes to versions that all snapshots share.
+        let mut is_torn = self.following.lock();
+        let (mut known, mut is_fresh) = (self.journal.shown(), false);
         for _ in 0..TRIES {
             let read = self.base.read()?;
-            if known.commit < read.commit_id()? {
+            let in_base = read.commit_id()?;
+            if (*is_torn && !is_fresh) || known.commit < in_base {
                 known = Arc::new(recovery::load(&*read, &self.files, &self.freed, Some(&known))?.0);
             }
-            if let Some(state) = recovery::follow(&*self.disk, &known, &self.files, &self.freed)? {
+            // Of records that could not be read to their end the versions have more than the state.
+            *is_torn = true;
+            let state = recovery::follow(&*self.disk, &known, &self.files, &self.freed)?;
+            if let Some(state) = state {
+                *is_torn = false;
                 self.journal.show(&state);
-                return Ok(Arc::new(state.pinned(Pin::new(read))));
+                let store = state.keyed.store();
+                let generation = store.keep(Generation::of_read(in_base, read));
+                let keyed = store.state(state.keyed.commit().max(in_base), &generation);
+                // Whoever comes later reads this state of the base or a newer one.
+                *store.current_mut() = store.keep(Generation::unread(in_base));
+                store.forget();
+                return Ok(Arc::new(state.pinned(Pin::new(generation), keyed)));
             }
             // The log before the base's position was used again, or another log was begun: the base knows where.
             let read = self.base.read()?;
             known = Arc::new(recovery::load(&*read, &self.files, &self.freed, Some(&known))?.0);
+            is_fresh = true;
         }
         Err(Error::corrupt("the log ends before what was on disk, and the base has no later state")
             .hint("if a process writes this directory, try again; otherwise what lay there is damaged"))
@@ -310,6 +343,10 @@ impl Core {
         &*self.base
     }
 
+    pub(crate) fn base_arc(&self) -> Arc<dyn OrderedBase> {
+        Arc::clone(&self.base)
+    }
+
     pub(crate) fn freed(&self) -> &Arc<FreedExtents> {
         &self.freed
     }
@@ -333,7 +370,9 @@ impl Core {
     /// Has the work done that a commit leaves behind, whose record ends at `end`.
     pub(crate) fn tidy(&self, end: Position) {
         self.merger.ring();
-        if self.stored.is_due(end, self.settings.read().number("checkpoint_log_bytes")) {
+        let keyed_bytes = self.latest().keyed.store().bytes();
+        let is_much = keyed_bytes > self.broker.limit_bytes() / KEYED_SHARE;
+        if is_much || self.stored.is_due(end, self.settings.read().number("checkpoint_log_bytes")) {
             self.checkpointer.ring();
         }
     }
@@ -443,6 +482,7 @@ pub(crate) struct Ids {
     table: AtomicU32,
     view: AtomicU32,
     block: AtomicU64,
+    index: AtomicU32,
 }
 
 impl Ids {
@@ -452,6 +492,7 @@ impl Ids {
             table: AtomicU32::new(meta.next_table.0),
             view: AtomicU32::new(meta.next_view.0),
             block: AtomicU64::new(meta.next_block.0),
+            index: AtomicU32::new(meta.next_index.0),
         }
     }
 
@@ -471,12 +512,17 @@ impl Ids {
         BlockId(self.block.fetch_add(1, Ordering::Relaxed))
     }
 
+    pub(crate) fn index(&self) -> IndexId {
+        IndexId(self.index.fetch_add(1, Ordering::Relaxed))
+    }
+
     pub(crate) fn meta(&self) -> Meta {
         Meta {
             next_schema: SchemaId(self.schema.load(Ordering::Relaxed)),
             next_table: TableId(self.table.load(Ordering::Relaxed)),
             next_view: ViewId(self.view.load(Ordering::Relaxed)),
             next_block: BlockId(self.block.load(Ordering::Relaxed)),
+            next_index: IndexId(self.index.load(Ordering::Relaxed)),
         }
     }
 }

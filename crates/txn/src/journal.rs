@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use rowmill_base::{Durability, Error, Result};
+use rowmill_base::{CommitId, Durability, Error, Result};
 
 use crate::bell::Background;
 use crate::log::{Log, Position};
@@ -112,6 +112,20 @@ impl Journal {
             *shown = Arc::clone(state);
             *self.latest.write() = Arc::clone(state);
         }
+    }
+
+    /// Replaces states from the commit `from` on by what `change` makes of them, which says the same.
+    pub(crate) fn replace(&self, from: CommitId, mut change: impl FnMut(&Snapshot) -> Snapshot) {
+        let mut renew = |state: &mut Arc<Snapshot>| {
+            if state.commit >= from {
+                *state = Arc::new(change(state));
+            }
+        };
+        // Nobody advances meanwhile: the caller holds what they all need for that.
+        let mut waiting = self.waiting.lock();
+        waiting.iter_mut().for_each(&mut renew);
+        renew(&mut self.shown.write());
+        renew(&mut self.latest.write());
     }
 
     fn is_logged(&self) -> Option<&Log> {

@@ -18,6 +18,7 @@ mod deletes;
 mod engine;
 mod journal;
 pub mod keyed;
+mod keyed_rows;
 pub mod log;
 mod manifest;
 mod merge;
@@ -32,7 +33,10 @@ pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 pub use check::Checked;
 pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
-pub use rowmill_storage::{Block, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource};
+pub use keyed_rows::IndexSpec;
+pub use rowmill_storage::{
+    Block, BlockSource, ColumnDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, OpenRun, TableDef, TableSource,
+};
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;
 pub use transaction::{Savepoint, Transaction};

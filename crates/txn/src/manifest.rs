@@ -7,8 +7,12 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use roaring::RoaringBitmap;
-use rowmill_base::{BlockId, ColumnId, Error, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId};
-use rowmill_storage::{Block, ColumnDef, Extent, PAGE_BYTES, ROWS_PER_BLOCK_MAX, TableDef, run_codec};
+use rowmill_base::{
+    BlockId, ColumnId, Error, IndexId, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId,
+};
+use rowmill_storage::{
+    Block, ColumnDef, Extent, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES, ROWS_PER_BLOCK_MAX, TableDef, run_codec,
+};
 
 use crate::base::BASE_FILE;
 use crate::catalog::{SchemaDef, ViewDef};
@@ -16,7 +20,9 @@ use crate::codec::{Reader, Writer};
 use crate::log::Position;
 
 /// The version of everything in the directory. A directory of a newer version is refused.
-pub(crate) const FORMAT_VERSION: u32 = 2;
+pub(crate) const FORMAT_VERSION: u32 = 3;
+/// The first version with keyed tables.
+const VERSION_WITH_KEYS: u32 = 3;
 
 pub(crate) const META_KEY: &[u8] = b"m";
 /// Up to where the base has what the log has.
@@ -30,6 +36,8 @@ pub(crate) const NEXT_ROW: u8 = b'N';
 pub(crate) const BLOCK: u8 = b'B';
 pub(crate) const DELETES: u8 = b'D';
 pub(crate) const RUN: u8 = b'R';
+/// A row or index entry of a keyed table.
+pub(crate) const KEYED: u8 = b'K';
 
 /// The key of an object of the catalog, or the prefix of a table's rows of a kind.
 pub(crate) fn id_key(kind: u8, id: u32) -> Vec<u8> {
@@ -64,13 +72,14 @@ pub(crate) struct Meta {
     pub(crate) next_table: TableId,
     pub(crate) next_view: ViewId,
     pub(crate) next_block: BlockId,
+    pub(crate) next_index: IndexId,
 }
 
 impl Meta {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
         out.u32(FORMAT_VERSION).u32(self.next_schema.0).u32(self.next_table.0).u32(self.next_view.0);
-        out.u64(self.next_block.0);
+        out.u64(self.next_block.0).u32(self.next_index.0);
         out.finish()
     }
 
@@ -87,6 +96,10 @@ impl Meta {
             next_table: TableId(input.u32()?),
             next_view: ViewId(input.u32()?),
             next_block: BlockId(input.u64()?),
+            next_index: match version >= VERSION_WITH_KEYS {
+                true => IndexId(input.u32()?),
+                false => IndexId(0),
+            },
         };
         input.end()?;
         Ok(meta)
@@ -148,7 +161,74 @@ pub(crate) fn encode_table(def: &TableDef) -> Result<Vec<u8>> {
             out.bytes(&value);
         });
     }
+    if let Some(keyed) = &def.keyed {
+        encode_keyed(keyed, &mut out);
+    }
     Ok(out.finish())
+}
+
+/// Follows the columns of a keyed table.
+fn encode_keyed(def: &KeyedDef, out: &mut Writer) {
+    out.u32(def.index.0);
+    encode_parts(&def.key, out);
+    out.u32(def.stored.len() as u32);
+    for (column, kind) in &def.stored {
+        out.u32(column.0);
+        encode_type(kind, out);
+    }
+    out.u32(def.indexes.len() as u32);
+    for index in &def.indexes {
+        out.u32(index.id.0).text(&index.name).u8(index.unique.into());
+        encode_parts(&index.parts, out);
+    }
+}
+
+fn encode_parts(parts: &[KeyColumn], out: &mut Writer) {
+    out.u32(parts.len() as u32);
+    for part in parts {
+        out.u32(part.column.0).u8(part.descending.into());
+    }
+}
+
+/// Reads what [`encode_keyed`] wrote. Columns that are not the table's, or of other types, are damage.
+fn decode_keyed(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<KeyedDef> {
+    let of_id = |id: ColumnId| columns.iter().find(|column| column.id == id);
+    let index = IndexId(input.u32()?);
+    let key = decode_parts(input, columns)?;
+    if key.iter().any(|part| of_id(part.column).is_none_or(|column| column.nullable)) {
+        return Err(input.damaged("a primary key that may be NULL"));
+    }
+    let stored = (0..input.count(5)?).map(|_| Ok((ColumnId(input.u32()?), decode_type(input, 0)?)));
+    let stored = stored.collect::<Result<Vec<_>>>()?;
+    if stored.iter().any(|(id, kind)| of_id(*id).is_some_and(|column| column.kind != *kind)) {
+        return Err(input.damaged("a column that is stored as another type"));
+    }
+    let is_known = |id| key.iter().any(|part| part.column == id) != stored.iter().any(|(column, _)| *column == id);
+    if !columns.iter().all(|column| is_known(column.id)) {
+        return Err(input.damaged("a column that is neither in the key nor in the row"));
+    }
+    let indexes = (0..input.count(13)?).map(|_| {
+        let (id, name, unique) = (IndexId(input.u32()?), input.text()?, input.u8()? != 0);
+        Ok(IndexDef { id, name, parts: decode_parts(input, columns)?, unique })
+    });
+    let indexes = indexes.collect::<Result<Vec<_>>>()?;
+    Ok(KeyedDef { index, key, stored, indexes })
+}
+
+fn decode_parts(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<Vec<KeyColumn>> {
+    let mut parts: Vec<KeyColumn> = Vec::new();
+    for _ in 0..input.count(5)? {
+        let part = KeyColumn { column: ColumnId(input.u32()?), descending: input.u8()? != 0 };
+        let kind = columns.iter().find(|column| column.id == part.column).map(|column| &column.kind);
+        if !kind.is_some_and(SqlType::is_ordered) || parts.iter().any(|other| other.column == part.column) {
+            return Err(input.damaged("a key of columns that it cannot have"));
+        }
+        parts.push(part);
+    }
+    match parts.is_empty() {
+        true => Err(input.damaged("a key without columns")),
+        false => Ok(parts),
+    }
 }
 
 pub(crate) fn decode_table(id: TableId, bytes: &[u8]) -> Result<TableDef> {
@@ -157,9 +237,13 @@ pub(crate) fn decode_table(id: TableId, bytes: &[u8]) -> Result<TableDef> {
     let name = input.text()?;
     let version = input.u32()?;
     let next_column = ColumnId(input.u32()?);
-    let columns = (0..input.count(12)?).map(|_| decode_column(&mut input)).collect::<Result<_>>()?;
+    let columns = (0..input.count(12)?).map(|_| decode_column(&mut input)).collect::<Result<Vec<_>>>()?;
+    let keyed = match input.is_at_end() {
+        true => None,
+        false => Some(Arc::new(decode_keyed(&mut input, &columns)?)),
+    };
     input.end()?;
-    Ok(TableDef { id, schema, name, version, columns, next_column })
+    Ok(TableDef { id, schema, name, version, columns, next_column, keyed })
 }
 
 fn decode_column(input: &mut Reader<'_>) -> Result<ColumnDef> {
@@ -358,14 +442,32 @@ mod tests {
             version: 3,
             columns: kinds.into_iter().enumerate().map(column).collect(),
             next_column: ColumnId(9),
+            keyed: None,
         }
+    }
+
+    /// The same table under a key of two columns, with an index and a column that was dropped.
+    fn keyed_table() -> TableDef {
+        let mut table = table();
+        table.columns[1].nullable = false;
+        table.columns[2].nullable = false;
+        let part = |column, descending| KeyColumn { column: ColumnId(column), descending };
+        let stored = [(0, table.columns[0].kind.clone()), (7, SqlType::Interval), (3, table.columns[3].kind.clone())];
+        table.keyed = Some(Arc::new(KeyedDef {
+            index: IndexId(4),
+            key: vec![part(2, false), part(1, true)],
+            stored: stored.into_iter().map(|(id, kind)| (ColumnId(id), kind)).collect(),
+            indexes: vec![IndexDef { id: IndexId(5), name: "by".into(), parts: vec![part(0, true)], unique: true }],
+        }));
+        table
     }
 
     #[test]
     fn definitions_come_back() {
-        let table = table();
-        let read = decode_table(table.id, &encode_table(&table).expect("written")).expect("read");
-        assert_eq!(format!("{table:?}"), format!("{read:?}"));
+        for table in [table(), keyed_table()] {
+            let read = decode_table(table.id, &encode_table(&table).expect("written")).expect("read");
+            assert_eq!(format!("{table:?}"), format!("{read:?}"));
+        }
         let view = ViewDef {
             id: ViewId(2),
             schema: SchemaId(1),
@@ -383,20 +485,38 @@ mod tests {
             BlockEntry { id: BlockId(3), end_row: RowNumber(30), rows: 20, chunks: vec![(ColumnId(0), extent); 3] };
         let block = entry.encode();
         assert_eq!(BlockEntry::decode(RowNumber(10), &block).expect("read"), entry);
-        let table = encode_table(&table()).expect("written");
-        for cut in 0..table.len() {
-            assert!(decode_table(TableId(1), &table[..cut]).is_err());
-        }
-        for at in 0..table.len() {
-            let mut damaged = table.clone();
-            damaged[at] ^= 0xff;
-            let _ = decode_table(TableId(1), &damaged);
+        let columnar = encode_table(&table()).expect("written").len();
+        for table in [table(), keyed_table()].map(|table| encode_table(&table).expect("written")) {
+            // Without what follows its columns a table is columnar.
+            for cut in (0..table.len()).filter(|cut| *cut != columnar) {
+                assert!(decode_table(TableId(1), &table[..cut]).is_err());
+            }
+            for at in 0..table.len() {
+                for flip in [0xff, 1] {
+                    let mut damaged = table.clone();
+                    damaged[at] ^= flip;
+                    let _ = decode_table(TableId(1), &damaged);
+                }
+            }
         }
         for at in 0..block.len() {
             let mut damaged = block.clone();
             damaged[at] ^= 0xff;
             let _ = BlockEntry::decode(RowNumber(10), &damaged);
         }
+    }
+
+    #[test]
+    fn the_head_of_an_older_version_is_read() {
+        let meta = Meta { next_table: TableId(3), next_block: BlockId(9), next_index: IndexId(7), ..Meta::default() };
+        let bytes = meta.encode();
+        assert_eq!(Meta::decode(&bytes).expect("read"), meta);
+        for version in [1_u32, 2] {
+            let mut older = bytes[..bytes.len() - 4].to_vec();
+            older[..4].copy_from_slice(&version.to_le_bytes());
+            assert_eq!(Meta::decode(&older).expect("read"), Meta { next_index: IndexId(0), ..meta });
+        }
+        assert!((0..bytes.len()).all(|cut| Meta::decode(&bytes[..cut]).is_err()));
     }
 
     #[test]

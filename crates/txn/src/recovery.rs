@@ -25,6 +25,8 @@ use crate::change::{Change, open_block};
 use crate::checkpoint;
 use crate::column_files::{ColumnFiles, Unnamed};
 use crate::engine::NO_COMMIT;
+use crate::keyed::generation::Generation;
+use crate::keyed::store::KeyedStore;
 use crate::log::{Log, LogOptions, Position, Replayed};
 use crate::manifest::{
     self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key,
@@ -144,7 +146,10 @@ pub(crate) fn load(
         };
         tables.insert(def.id, Arc::new(table));
     }
-    Ok((Snapshot { commit, catalog: Arc::new(catalog), tables: Arc::new(tables), log_end, pin: None }, meta))
+    // Its keyed rows are those of the base: nothing was written since.
+    let keyed = KeyedStore::new(Generation::unread(commit), files.memory()).unread_state(commit);
+    let (catalog, tables) = (Arc::new(catalog), Arc::new(tables));
+    Ok((Snapshot { commit, catalog, tables, log_end, keyed, pin: None }, meta))
 }
 
 fn id_of(key: &[u8]) -> Result<u32> {

@@ -12,6 +12,7 @@ use rowmill_storage::{FreedExtents, RunsInBytes};
 
 use crate::change::{Appended, AppendedRun, Change, TableChange};
 use crate::column_files::ColumnFiles;
+use crate::keyed::store::KeyedChanges;
 use crate::manifest::Meta;
 use crate::snapshot::Snapshot;
 
@@ -42,7 +43,7 @@ struct Gathered {
 }
 
 impl<'a> Replay<'a> {
-    /// To be made to `state`.
+    /// To be made to `state`. Keyed rows go to the versions that the state has.
     pub(crate) fn of(state: &Arc<Snapshot>, files: &'a ColumnFiles, freed: &'a Arc<FreedExtents>) -> Replay<'a> {
         let (state, commit) = (Arc::clone(state), state.commit);
         Replay { files, freed, state, commit, meta: None, gathered: BTreeMap::new(), rows: 0, bytes: 0 }
@@ -65,7 +66,13 @@ impl<'a> Replay<'a> {
     fn change(&mut self, record: &[u8]) -> Result<()> {
         self.settle()?;
         let (change, meta) = Change::decode(record, &self.state, self.files, self.freed)?;
-        self.state = Arc::new(change.apply(&self.state, self.files.memory())?.snapshot);
+        let mut next = change.apply(&self.state, self.files.memory())?.snapshot;
+        if !change.keyed.is_empty() {
+            let store = self.state.keyed.store();
+            store.apply(next.commit, &change.keyed);
+            next.keyed = store.unread_state(next.commit);
+        }
+        self.state = Arc::new(next);
         (self.commit, self.meta) = (self.state.commit, Some(meta));
         Ok(())
     }
@@ -120,7 +127,7 @@ impl<'a> Replay<'a> {
             tables.insert(id, TableChange { runs, next_row, ..TableChange::default() });
         }
         if !tables.is_empty() || self.state.commit != self.commit {
-            let change = Change { catalog: Arc::clone(&self.state.catalog), tables };
+            let change = Change { catalog: Arc::clone(&self.state.catalog), tables, keyed: KeyedChanges::new() };
             let next = change.apply(&self.state, memory)?.snapshot;
             self.state = Arc::new(Snapshot { commit: self.commit, ..next });
         }

@@ -4,16 +4,15 @@
 //! reader holds its snapshot and waits for nobody.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use rowmill_base::{CommitId, RowNumber, TableId};
+use rowmill_base::{Broker, CommitId, RowNumber, TableId};
 use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 
-use crate::base::BaseRead;
 use crate::catalog::Catalog;
 use crate::column_files::Unnamed;
+use crate::keyed::generation::Generation;
+use crate::keyed::store::{KeyedState, KeyedStore};
 use crate::log::Position;
 
 /// The tables of a snapshot.
@@ -61,33 +60,41 @@ pub struct Snapshot {
     pub(crate) tables: Arc<Tables>,
     /// Behind the log's record of its commit.
     pub(crate) log_end: Position,
+    /// Rows of keyed tables.
+    pub(crate) keyed: Arc<KeyedState>,
     /// In a process that only reads. The writing process needs none: its snapshots hold the blocks that they name.
     pub(crate) pin: Option<Arc<Pin>>,
 }
 
 /// A read of the base that is held for what it prevents: while it lives no process reuses, punches, cuts or removes what
 /// its state names.
+#[derive(Debug)]
 pub(crate) struct Pin {
-    /// Never looked at again. A read may move between threads but not be shared by them, hence the lock.
-    _read: Mutex<Box<dyn BaseRead>>,
+    /// Rows of keyed tables are read by it too.
+    _generation: Arc<Generation>,
 }
 
 impl Pin {
-    pub(crate) fn new(read: Box<dyn BaseRead>) -> Self {
-        Pin { _read: Mutex::new(read) }
-    }
-}
-
-impl fmt::Debug for Pin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Pin")
+    pub(crate) fn new(generation: Arc<Generation>) -> Self {
+        Pin { _generation: generation }
     }
 }
 
 impl Snapshot {
     /// The same state, kept readable by `pin`.
-    pub(crate) fn pinned(&self, pin: Pin) -> Self {
-        Snapshot { pin: Some(Arc::new(pin)), ..self.clone() }
+    pub(crate) fn pinned(&self, pin: Pin, keyed: Arc<KeyedState>) -> Self {
+        Snapshot { pin: Some(Arc::new(pin)), keyed, ..self.clone() }
+    }
+
+    /// The same state with rows of keyed tables as `keyed` has them.
+    pub(crate) fn with_keyed(&self, keyed: Arc<KeyedState>) -> Self {
+        Snapshot { keyed, ..self.clone() }
+    }
+
+    /// The same state with keyed rows that nobody reads and to which nothing but copies of records are applied.
+    pub(crate) fn detached(&self, memory: &Broker) -> Self {
+        let commit = self.keyed.commit();
+        self.with_keyed(KeyedStore::new(Generation::unread(commit), memory).unread_state(commit))
     }
 
     /// Whether a definition names the folder or file.

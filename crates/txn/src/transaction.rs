@@ -21,6 +21,8 @@ use rowmill_storage::{
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 use crate::deletes::{self, DeletesByHolder, RowFinder};
 use crate::engine::{Engine, NO_COMMIT};
+use crate::keyed::TableCodec;
+use crate::keyed::write_set::WriteSet;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
 /// Rows that no commit has numbered yet are numbered from here, in a space of their own per transaction and table.
@@ -44,6 +46,10 @@ pub struct Transaction {
     pub(crate) changes: Changes,
     /// For the pending rows. Runs count themselves.
     memory: Reservation,
+    /// Rows and index entries of keyed tables.
+    pub(crate) keyed: WriteSet,
+    pub(crate) keyed_memory: Reservation,
+    pub(crate) codecs: HashMap<TableId, Arc<TableCodec>>,
     cancel: Cancel,
     /// The view of the last call, while no change has come since.
     view: Option<Arc<Snapshot>>,
@@ -130,13 +136,28 @@ pub(crate) fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>, memory: 
 
 /// A point of a transaction to go back to.
 #[derive(Clone, Debug)]
-pub struct Savepoint(Changes);
+pub struct Savepoint {
+    changes: Changes,
+    /// Of the keyed rows.
+    mark: usize,
+}
 
 impl Transaction {
     pub(crate) fn new(engine: Arc<Engine>, base: Arc<Snapshot>) -> Self {
         let changes = Changes { catalog: base.catalog_arc(), tables: HashMap::new() };
         let memory = engine.broker().reservation("rows of an open transaction");
-        Transaction { engine, base, changes, memory, cancel: Cancel::new(), view: None }
+        let keyed_memory = engine.broker().reservation("keyed rows of an open transaction");
+        Transaction {
+            engine,
+            base,
+            changes,
+            memory,
+            keyed: WriteSet::default(),
+            keyed_memory,
+            codecs: HashMap::new(),
+            cancel: Cancel::new(),
+            view: None,
+        }
     }
 
     /// The flag that ends long calls of this transaction, sealing a block among them.
@@ -152,10 +173,12 @@ impl Transaction {
     /// Whether nothing was changed yet.
     pub fn is_empty(&self) -> bool {
         self.changes.tables.values().all(|table| table.is_empty())
+            && self.keyed.entries().is_empty()
             && Arc::ptr_eq(&self.changes.catalog, &self.base.catalog)
     }
 
-    /// What the next statement sees: the snapshot of the beginning under the transaction's own changes.
+    /// What the next statement sees: the snapshot of the beginning under the transaction's own changes. Of keyed tables it has the
+    /// rows of the beginning; with its own changes the transaction reads them itself.
     pub fn view(&mut self) -> Result<Arc<Snapshot>> {
         if let Some(view) = &self.view {
             return Ok(Arc::clone(view));
@@ -188,6 +211,7 @@ impl Transaction {
             catalog,
             tables: Arc::new(tables),
             log_end: self.base.log_end,
+            keyed: Arc::clone(&self.base.keyed),
             pin: self.base.pin.clone(),
         })
     }
@@ -230,15 +254,18 @@ impl Transaction {
                 return Err(duplicate_column(&column.name, name));
             }
         }
-        let def = TableDef { id, schema, name: name.to_owned(), version: 1, columns, next_column };
+        let def = TableDef { id, schema, name: name.to_owned(), version: 1, columns, next_column, keyed: None };
         self.catalog_mut()?.put_table(Arc::new(def))?;
         Ok(id)
     }
 
     /// Drops a table with its rows.
     pub fn drop_table(&mut self, id: TableId) -> Result<()> {
-        self.table_def(id)?;
+        let def = self.table_def(id)?;
         self.catalog_mut()?.remove_table(id);
+        if let Some(keyed) = &def.keyed {
+            self.forget_keyed(keyed);
+        }
         self.changes.tables.remove(&id);
         self.recount();
         Ok(())
@@ -261,6 +288,9 @@ impl Transaction {
             }
             column = table.next_column;
             table.next_column = ColumnId(column.0 + 1);
+            if let Some(keyed) = &mut table.keyed {
+                Arc::make_mut(keyed).stored.push((column, spec.kind.clone()));
+            }
             table.columns.push(ColumnDef::from_spec(column, spec));
             Ok(())
         })?;
@@ -277,6 +307,10 @@ impl Transaction {
                     format!("\"{}\" is the last column of table \"{}\"", table.columns[index].name, table.name),
                 )
                 .hint("DROP TABLE drops the table"));
+            }
+            if table.keyed.as_ref().is_some_and(|keyed| keyed.has_key_of(column)) {
+                let what = format!("\"{}\" is in a key of table \"{}\"", table.columns[index].name, table.name);
+                return Err(Error::new(ErrorKind::DependentObjects, what));
             }
             table.columns.remove(index);
             Ok(())
@@ -308,6 +342,11 @@ impl Transaction {
     pub fn set_nullable(&mut self, id: TableId, column: ColumnId, nullable: bool) -> Result<()> {
         self.alter(id, |table| {
             let index = table.column_by_id(column).ok_or_else(|| gone("column"))?;
+            if nullable && table.keyed.as_ref().is_some_and(|keyed| keyed.key.iter().any(|part| part.column == column))
+            {
+                let what = format!("\"{}\" is in the primary key of \"{}\"", table.columns[index].name, table.name);
+                return Err(Error::new(ErrorKind::InvalidDefinition, what));
+            }
             table.columns[index].nullable = nullable;
             Ok(())
         })
@@ -336,7 +375,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn alter(&mut self, id: TableId, change: impl FnOnce(&mut TableDef) -> Result<()>) -> Result<()> {
+    pub(crate) fn alter(&mut self, id: TableId, change: impl FnOnce(&mut TableDef) -> Result<()>) -> Result<()> {
         let before = self.table_def(id)?;
         // Rows inserted before the change keep the columns they were inserted with.
         self.flush_pending(&before)?;
@@ -352,14 +391,23 @@ impl Transaction {
         Ok(Arc::make_mut(&mut self.changes.catalog))
     }
 
-    fn start_change(&mut self) -> Result<()> {
+    pub(crate) fn start_change(&mut self) -> Result<()> {
         self.engine.check_writable()?;
         self.view = None;
         Ok(())
     }
 
-    fn table_def(&self, id: TableId) -> Result<Arc<TableDef>> {
+    pub(crate) fn table_def(&self, id: TableId) -> Result<Arc<TableDef>> {
         self.changes.catalog.table_by_id(id).map(Arc::clone).ok_or_else(|| gone("table"))
+    }
+
+    /// The definition of a table whose rows have numbers.
+    fn columnar_def(&self, id: TableId) -> Result<Arc<TableDef>> {
+        let def = self.table_def(id)?;
+        match def.keyed {
+            None => Ok(def),
+            Some(_) => Err(Error::new(ErrorKind::WrongObject, format!("rows of table {} have keys", def.name))),
+        }
     }
 
     // Rows.
@@ -371,6 +419,9 @@ impl Transaction {
         check_batch(&def, batch)?;
         if batch.num_rows() == 0 {
             return Ok(());
+        }
+        if def.keyed.is_some() {
+            return self.insert_keyed(table, batch);
         }
         let block_rows = self.engine.rows_per_block();
         let mut rest = batch.clone();
@@ -418,7 +469,7 @@ impl Transaction {
     /// Errors leave the transaction as it was before the call.
     pub fn insert_block(&mut self, table: TableId, source: &dyn BlockSource) -> Result<()> {
         self.start_change()?;
-        let def = self.table_def(table)?;
+        let def = self.columnar_def(table)?;
         self.flush_pending(&def)?;
         let first_row = self.changes.tables.entry(table).or_default().next_row();
         self.recount();
@@ -488,7 +539,7 @@ impl Transaction {
     /// Deletes the rows numbered `rows`, own ones included, and tells how many were live until now.
     pub fn delete(&mut self, table: TableId, rows: &[u64]) -> Result<u64> {
         self.start_change()?;
-        let def = self.table_def(table)?;
+        let def = self.columnar_def(table)?;
         let (private, committed): (Vec<u64>, Vec<u64>) = rows.iter().partition(|row| **row >= PRIVATE_ROWS);
         // Rows that are pending have no numbers that anyone could know: a view has flushed those it showed.
         let changes = Arc::make_mut(self.changes.tables.entry(table).or_default());
@@ -507,6 +558,9 @@ impl Transaction {
 
     /// Deletes every row and tells how many there were.
     pub fn truncate(&mut self, table: TableId) -> Result<u64> {
+        if let Some(keyed) = self.table_def(table)?.keyed.clone() {
+            return self.truncate_keyed(table, &keyed);
+        }
         let rows = self.view()?.table(table).ok_or_else(|| gone("table"))?.row_count();
         self.start_change()?;
         let changes = TableChanges { truncated: self.base.tables.contains_key(&table), ..TableChanges::default() };
@@ -519,12 +573,14 @@ impl Transaction {
 
     /// The state of now, to go back to when a statement fails.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint(self.changes.clone())
+        Savepoint { changes: self.changes.clone(), mark: self.keyed.mark() }
     }
 
     /// Forgets everything since the savepoint.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
-        self.changes = savepoint.0.clone();
+        self.changes = savepoint.changes.clone();
+        self.keyed.undo_to(savepoint.mark);
+        self.keyed_memory.recount(self.keyed.bytes());
         self.view = None;
         self.recount();
     }
@@ -535,7 +591,8 @@ impl Transaction {
             return Ok(self.base.commit);
         }
         self.finish_inserts()?;
-        crate::commit::commit(&self)
+        let keyed = self.keyed.take();
+        crate::commit::commit(&self, keyed)
     }
 
     /// Forgets all changes, as dropping does.

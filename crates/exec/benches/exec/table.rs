@@ -113,6 +113,7 @@ impl Table {
             version: 1,
             columns: columns.collect(),
             next_column: ColumnId(KINDS.len() as u32),
+            keyed: None,
         };
         let target = |column: &ColumnDef| ColumnTarget {
             id: column.id,

@@ -262,6 +262,7 @@ mod tests {
             version: 1,
             columns: vec![column(0, "few", SqlType::Int64), column(1, "many", SqlType::Int64), column(2, "text", text)],
             next_column: ColumnId(3),
+            keyed: None,
         }
     }
 

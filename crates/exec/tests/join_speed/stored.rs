@@ -65,6 +65,7 @@ impl Stored {
             version: 1,
             columns: (0..columns.len()).map(definition).collect(),
             next_column: ColumnId(columns.len() as u32),
+            keyed: None,
         };
         let target = |column: &ColumnDef| ColumnTarget {
             id: column.id,

@@ -42,11 +42,17 @@ impl VersionChains {
     /// The first version of a chain that a snapshot sees: its row, `None` if it is deleted.
     #[inline]
     pub(super) fn visible(&self, newest: Place, at: CommitId) -> Option<Option<&[u8]>> {
+        self.visible_version(newest, at).map(|(_, row)| row)
+    }
+
+    /// The same, with the version's commit.
+    #[inline]
+    pub(super) fn visible_version(&self, newest: Place, at: CommitId) -> Option<(CommitId, Option<&[u8]>)> {
         let mut place = newest;
         while place != Place::NONE {
             let (head, row) = entry::record(&self.rows, place);
             if head.commit <= at {
-                return Some((!head.is_deleted()).then_some(row));
+                return Some((head.commit, (!head.is_deleted()).then_some(row)));
             }
             place = head.next;
         }

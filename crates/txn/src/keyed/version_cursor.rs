@@ -37,13 +37,13 @@ impl VersionBatch {
         (self.keys.get(at), (!self.deleted[at]).then(|| self.rows.get(at)))
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.keys.clear();
         self.rows.clear();
         self.deleted.clear();
     }
 
-    fn push(&mut self, key: &[u8], row: Option<&[u8]>) {
+    pub(super) fn push(&mut self, key: &[u8], row: Option<&[u8]>) {
         self.keys.push(key);
         self.rows.push(row.unwrap_or_default());
         self.deleted.push(row.is_none());
@@ -57,6 +57,8 @@ pub struct VersionCursor {
     /// What has not been read.
     range: KeyRange,
     at: CommitId,
+    /// Versions up to this commit are passed over.
+    after: CommitId,
     backward: bool,
     done: bool,
 }
@@ -65,7 +67,12 @@ impl VersionCursor {
     /// Reads `range` at the snapshot of commit `at`, upwards or from its end downwards.
     pub fn new(range: KeyRange, at: CommitId, backward: bool) -> Self {
         let done = range.is_empty();
-        VersionCursor { range, at, backward, done }
+        VersionCursor { range, at, after: CommitId(0), backward, done }
+    }
+
+    /// Reads what was written to the keys of `range` after the commit `after`, up to `at`, upwards.
+    pub fn changes(range: KeyRange, after: CommitId, at: CommitId) -> Self {
+        VersionCursor { after, ..VersionCursor::new(range, at, false) }
     }
 
     /// Fills `batch` with the next keys of which the snapshot sees a version here, `keys_max` at most; without any the
@@ -85,7 +92,10 @@ impl VersionCursor {
         let mut last = None;
         let walked = table.walk(&self.range, self.backward, |place| {
             let (head, key) = entry::record(&table.chains.keys, place);
-            if let Some(row) = table.chains.visible(head.next, self.at) {
+            if head.commit > self.after
+                && let Some((commit, row)) = table.chains.visible_version(head.next, self.at)
+                && commit > self.after
+            {
                 batch.push(key, row);
             }
             looked_at += 1;

@@ -13,7 +13,7 @@ use rowmill_txn::base::{MemoryBase, OrderedBase, WriteBatch};
 use rowmill_txn::{Checked, ColumnSpec, Engine, MAIN_SCHEMA, TableSource};
 
 use crate::other_process::Reader;
-use crate::support::{TestRow, create, insert, open, read, settings};
+use crate::support::{TestRow, create, create_keyed, insert, open, read, settings};
 use crate::workload::wait_for_merge;
 
 const ROWS_PER_BLOCK: usize = 50;
@@ -41,6 +41,10 @@ fn delete(engine: &Arc<Engine>, table: TableId, doomed: impl Fn(i64) -> bool) {
 pub(crate) fn fill(engine: &Arc<Engine>) {
     let [many, sparse, recent, gone] = ["Many", "Sparse", "Recent", "Gone"].map(|name| create(engine, name));
     add(engine, many, 0, 4_000);
+    let mut transaction = engine.begin().expect("a transaction");
+    let keyed = create_keyed(&mut transaction, "Keyed").expect("a keyed table");
+    transaction.commit().expect("committed");
+    add(engine, keyed, 0, 300);
     (0..40).for_each(|part| add(engine, sparse, part * 50, 50));
     delete(engine, sparse, |n| n % 3 == 0);
     add(engine, gone, 0, 500);
@@ -60,6 +64,7 @@ pub(crate) fn fill(engine: &Arc<Engine>) {
     delete(engine, sparse, |n| n % 17 == 1);
     (0..5).for_each(|part| add(engine, sparse, 5_000 + part * 10, 7));
     delete(engine, sparse, |n| n == 5_012);
+    add(engine, keyed, 1_000, 60);
     create(engine, "Last");
 }
 
@@ -99,6 +104,7 @@ fn nothing_is_wrong_with_a_healthy_database() {
         "table main.Many, column Text",
         "table main.Sparse",
         "table main.Sparse, (row numbers)",
+        "table main.Keyed, keys",
         "space",
     ];
     for object in objects {

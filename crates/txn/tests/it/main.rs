@@ -10,6 +10,8 @@ mod durability;
 mod faults;
 mod followers;
 mod history;
+mod keyed;
+mod keyed_model;
 mod killed;
 mod log_speed;
 mod long_check;

@@ -5,9 +5,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::Int64Type;
-use rowmill_base::{Result, Settings, SqlType, TableId};
+use rowmill_base::{ColumnId, Result, Settings, SqlType, TableId};
+use rowmill_storage::keyed::KeyRange;
 use rowmill_storage::repeat_missing;
-use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA, OpenOptions, Snapshot, TableSource, Transaction};
+use rowmill_txn::keyed::RowBatch;
+use rowmill_txn::{
+    ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, OpenOptions, Snapshot, TableDef, TableSource, Transaction,
+};
 
 /// A row of the test table: a number and perhaps a text.
 pub(crate) type TestRow = (i64, Option<String>);
@@ -80,8 +84,51 @@ pub(crate) fn walk(snapshot: &Snapshot, table: TableId, each: &mut dyn FnMut(&[A
     Ok(())
 }
 
+/// The test table under its numbers, with an index of its texts.
+pub(crate) fn create_keyed(transaction: &mut Transaction, name: &str) -> Result<TableId> {
+    let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
+    let part = |column| KeyColumn { column: ColumnId(column), descending: false };
+    let table = transaction.create_keyed_table(main, name, specs(), &[part(0)])?;
+    transaction.create_index(table, IndexSpec { name: "texts".into(), parts: vec![part(1)], unique: false })?;
+    Ok(table)
+}
+
+/// The rows of a keyed table, counted, which its indexes have too.
+fn read_keyed(snapshot: &Snapshot, def: &Arc<TableDef>) -> Result<Vec<(u64, TestRow)>> {
+    let codec = snapshot.keyed_codec(def.id)?;
+    let indexes = def.keyed.iter().flat_map(|keyed| &keyed.indexes);
+    let mut found: Vec<TestRow> = Vec::new();
+    for index in std::iter::once(None).chain(indexes.map(|index| Some(index.id))) {
+        let mut cursor = snapshot.keyed_cursor(&codec, index, KeyRange::default(), index.is_some())?;
+        let mut by_index = Vec::new();
+        let mut rows = RowBatch::default();
+        loop {
+            snapshot.next_rows(&codec, &mut cursor, 100, &mut rows)?;
+            if rows.is_empty() {
+                break;
+            }
+            let batch = codec.record_batch(&rows)?;
+            let (numbers, texts) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_string_view());
+            let text = |row| texts.is_valid(row).then(|| texts.value(row).to_owned());
+            by_index.extend((0..batch.num_rows()).map(|row| (numbers.value(row), text(row))));
+        }
+        match index {
+            None => found = by_index,
+            Some(_) => {
+                by_index.sort();
+                assert_eq!(by_index, found, "an index has other rows");
+            }
+        }
+    }
+    Ok((0..).zip(found).collect())
+}
+
 /// All live rows with their numbers, in row-number order.
 pub(crate) fn read(snapshot: &Snapshot, table: TableId) -> Result<Vec<(u64, TestRow)>> {
+    let def = snapshot.catalog().table_by_id(table).expect("the table exists");
+    if def.keyed.is_some() {
+        return read_keyed(snapshot, def);
+    }
     let mut rows = Vec::new();
     walk(snapshot, table, &mut |columns, live| {
         let (numbers, texts) = (columns[0].as_primitive::<Int64Type>(), columns[1].as_string_view());

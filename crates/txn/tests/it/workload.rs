@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use arrow::array::{RecordBatch, new_null_array};
 use rowmill_base::{Error, ErrorKind, Result, SqlType, TableId};
 use rowmill_io::FaultPlan;
+use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{ColumnSpec, Engine, Transaction};
 
-use crate::support::{TestRow, batch, read, settings, specs};
+use crate::support::{TestRow, batch, create_keyed, read, settings, specs};
 
 /// The rows of all tables, by name.
 pub(crate) type Content = BTreeMap<String, Vec<TestRow>>;
@@ -148,13 +149,14 @@ impl Workload {
 /// A name, and what is done.
 pub(crate) type Named = (&'static str, fn(&mut Workload, &Stage<'_>));
 
-pub(crate) const WORKLOADS: [Named; 6] = [
+pub(crate) const WORKLOADS: [Named; 7] = [
     ("a bit of everything", a_bit_of_everything),
     ("small commits", small_commits),
     ("loads", loads),
     ("deletes", deletes),
     ("definitions", definitions),
     ("reopenings", reopenings),
+    ("keyed", keyed),
 ];
 
 pub(crate) fn a_bit_of_everything(work: &mut Workload, stage: &Stage<'_>) {
@@ -288,6 +290,41 @@ fn reopenings(work: &mut Workload, stage: &Stage<'_>) {
     }
 }
 
+/// Keyed and columnar tables that change together.
+fn keyed(work: &mut Workload, stage: &Stage<'_>) {
+    work.commit(|transaction, content| create(transaction, content, "K1"));
+    work.commit(|transaction, content| insert(transaction, content, "K1", 0, 30));
+    work.commit(|transaction, content| {
+        create(transaction, content, "A")?;
+        create(transaction, content, "K2")?;
+        insert(transaction, content, "K2", 0, 10)?;
+        insert(transaction, content, "A", 0, 60)
+    });
+    work.commit(|transaction, content| delete(transaction, content, "K1", |n| n % 3 == 1));
+    let _ = work.engine.checkpoint();
+    work.commit(|transaction, content| {
+        update(transaction, content, "K1", |n| n % 4 == 0)?;
+        delete(transaction, content, "A", |n| n % 2 == 0)
+    });
+    work.reopen(stage);
+    for round in 0..6 {
+        work.commit(|transaction, content| insert(transaction, content, "K2", 100 + round * 3, 3));
+        work.commit(|transaction, content| delete(transaction, content, "K1", |n| n % 5 == 2));
+    }
+    work.commit(|transaction, content| {
+        truncate(transaction, content, "K2")?;
+        insert(transaction, content, "K2", 0, 5)
+    });
+    let _ = work.engine.checkpoint();
+    work.commit(|transaction, content| drop_table(transaction, content, "K1"));
+    work.commit(|transaction, content| insert(transaction, content, "K2", 50, 5));
+    work.reopen(stage);
+    work.commit(|transaction, content| {
+        create(transaction, content, "K1")?;
+        insert(transaction, content, "K1", 7, 9)
+    });
+}
+
 fn id(transaction: &mut Transaction, name: &str) -> Result<TableId> {
     let view = transaction.view()?;
     let missing = || Error::internal(format!("{name} was not made"));
@@ -296,7 +333,10 @@ fn id(transaction: &mut Transaction, name: &str) -> Result<TableId> {
 
 pub(crate) fn create(transaction: &mut Transaction, content: &mut Content, name: &str) -> Result<()> {
     let main = transaction.base().catalog().schema(rowmill_txn::MAIN_SCHEMA).expect("always there").id;
-    transaction.create_table(main, name, specs())?;
+    match name.starts_with('K') {
+        true => create_keyed(transaction, name)?,
+        false => transaction.create_table(main, name, specs())?,
+    };
     content.insert(name.to_owned(), Vec::new());
     Ok(())
 }
@@ -337,7 +377,14 @@ pub(crate) fn delete(
     let table = id(transaction, name)?;
     let found = read(&*transaction.view()?, table)?;
     let numbers: Vec<u64> = found.iter().filter(|(_, row)| doomed(row.0)).map(|(number, _)| *number).collect();
-    transaction.delete(table, &numbers)?;
+    match name.starts_with('K') {
+        true => {
+            for (_, row) in found.iter().filter(|(_, row)| doomed(row.0)) {
+                transaction.delete_by_key(table, &[ValueRef::Int(row.0)])?;
+            }
+        }
+        false => drop(transaction.delete(table, &numbers)?),
+    }
     content.get_mut(name).expect("the table was found").retain(|row| !doomed(row.0));
     Ok(())
 }

@@ -1,0 +1,179 @@
+//! The versions in memory with who needs them: what a process has of keyed tables beyond the base.
+//!
+//! A snapshot of commit S over the base's state of commit G (G is at most S) finds a key's newest version that is not newer
+//! than S in memory, or else in the base's state. For that to be right while it lives, two things have to stay:
+//!
+//! * the versions of commits above G that it sees. So of keys whose newest version is not newer than the oldest G of all
+//!   snapshots, versions are forgotten, and of others those behind the first that the oldest snapshot sees;
+//! * the state of G ([`Generation`]).
+//!
+//! The validation of a commit asks the versions alone whether a key was written since its snapshot. A key that was has its
+//! newest version above S, hence above G, hence above the oldest G: it is not forgotten. So no answer means that nobody
+//! wrote the key.
+//!
+//! Snapshots that differ in columnar tables alone share one [`KeyedState`]: nothing was written to keyed tables between them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use rowmill_base::{Broker, CommitId, Reservation, Result};
+
+use super::generation::Generation;
+use super::versions::{Found, Versions};
+
+/// Keys with their new rows, `None` where there is none any more: what commits, the log and write sets have.
+pub(crate) type KeyedChanges = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct KeyedStore {
+    versions: Versions,
+    /// What the base has.
+    current: RwLock<Arc<Generation>>,
+    in_use: Mutex<InUse>,
+    memory: Mutex<Reservation>,
+}
+
+#[derive(Debug, Default)]
+struct InUse {
+    /// Snapshots by their commits.
+    commits: BTreeMap<CommitId, usize>,
+    generations: Vec<Weak<Generation>>,
+}
+
+impl KeyedStore {
+    /// Without versions, over the base's state `current`.
+    pub(crate) fn new(current: Generation, memory: &Broker) -> Arc<KeyedStore> {
+        let store = KeyedStore {
+            versions: Versions::new(),
+            current: RwLock::new(Arc::new(Generation::unread(current.commit()))),
+            in_use: Mutex::default(),
+            memory: Mutex::new(memory.reservation("recent rows of keyed tables")),
+        };
+        *store.current.write() = store.keep(current);
+        Arc::new(store)
+    }
+
+    pub(crate) fn versions(&self) -> &Versions {
+        &self.versions
+    }
+
+    /// Has the versions above a state of the base kept as long as it.
+    pub(crate) fn keep(&self, generation: Generation) -> Arc<Generation> {
+        let generation = Arc::new(generation);
+        self.in_use.lock().generations.push(Arc::downgrade(&generation));
+        generation
+    }
+
+    /// What the base has, held: it does not become another one meanwhile.
+    pub(crate) fn current(&self) -> RwLockReadGuard<'_, Arc<Generation>> {
+        self.current.read()
+    }
+
+    /// The same, to be replaced.
+    pub(crate) fn current_mut(&self) -> RwLockWriteGuard<'_, Arc<Generation>> {
+        self.current.write()
+    }
+
+    /// What a snapshot of `commit` sees over a state of the base that is not newer.
+    pub(crate) fn state(self: &Arc<Self>, commit: CommitId, generation: &Arc<Generation>) -> Arc<KeyedState> {
+        assert!(generation.commit() <= commit, "a snapshot over a newer state of the base");
+        *self.in_use.lock().commits.entry(commit).or_default() += 1;
+        Arc::new(KeyedState { store: Arc::clone(self), commit, generation: Arc::clone(generation), is_counted: true })
+    }
+
+    /// The same, to be compared with other states and not to be read: it keeps nothing.
+    pub(crate) fn unread_state(self: &Arc<Self>, commit: CommitId) -> Arc<KeyedState> {
+        let generation = Arc::new(Generation::unread(commit));
+        Arc::new(KeyedState { store: Arc::clone(self), commit, generation, is_counted: false })
+    }
+
+    /// Adds what a commit has written, before a snapshot of it is handed out.
+    pub(crate) fn apply(&self, commit: CommitId, changes: &KeyedChanges) {
+        let oldest = self.in_use.lock().commits.keys().next().copied().unwrap_or(commit);
+        let changes = changes.iter().map(|(key, row)| (&key[..], row.as_deref()));
+        self.versions.apply(commit, changes, oldest);
+        self.recount();
+    }
+
+    /// Forgets what no snapshot needs.
+    pub(crate) fn forget(&self) {
+        let (in_base, oldest) = {
+            let mut in_use = self.in_use.lock();
+            in_use.generations.retain(|generation| generation.strong_count() > 0);
+            let in_base = in_use.generations.iter().filter_map(Weak::upgrade).map(|it| it.commit()).min();
+            (in_base, in_use.commits.keys().next().copied())
+        };
+        if let Some(in_base) = in_base {
+            self.versions.forget(in_base, oldest.unwrap_or(in_base));
+            self.recount();
+        }
+    }
+
+    /// Lets go of the base, which a snapshot that somebody keeps beyond the database would hold open.
+    pub(crate) fn close(&self) {
+        let generations: Vec<_> = self.in_use.lock().generations.iter().filter_map(Weak::upgrade).collect();
+        generations.iter().for_each(|generation| generation.close());
+    }
+
+    /// Bytes of memory that the versions take.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.memory.lock().bytes()
+    }
+
+    fn recount(&self) {
+        let mut memory = self.memory.lock();
+        memory.recount(self.versions.allocated_bytes() as u64);
+    }
+}
+
+/// What a snapshot sees of keyed tables.
+#[derive(Debug)]
+pub(crate) struct KeyedState {
+    store: Arc<KeyedStore>,
+    /// The last commit that wrote to keyed tables, or a later one.
+    commit: CommitId,
+    generation: Arc<Generation>,
+    is_counted: bool,
+}
+
+impl KeyedState {
+    pub(crate) fn store(&self) -> &Arc<KeyedStore> {
+        &self.store
+    }
+
+    pub(crate) fn commit(&self) -> CommitId {
+        self.commit
+    }
+
+    pub(crate) fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+
+    /// Sets `row` to the row of `key`, if there is one.
+    pub(crate) fn get(&self, key: &[u8], row: &mut Vec<u8>) -> Result<bool> {
+        match self.store.versions.get(key, self.commit, row).found {
+            Found::Row => Ok(true),
+            Found::Deleted => Ok(false),
+            Found::Unknown => self.generation.read(|base| {
+                let found = base.get(key)?;
+                row.extend_from_slice(found.as_deref().unwrap_or_default());
+                Ok(found.is_some())
+            }),
+        }
+    }
+}
+
+impl Drop for KeyedState {
+    fn drop(&mut self) {
+        if self.is_counted {
+            let mut in_use = self.store.in_use.lock();
+            let count = in_use.commits.get_mut(&self.commit).expect("it is counted while it lives");
+            *count -= 1;
+            if *count == 0 {
+                in_use.commits.remove(&self.commit);
+            }
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Rows of a keyed table as bytes, and the keys of its indexes.
+//!
+//! ```text
+//! row           'K' index (4, big endian) primary key           -> the columns outside of it
+//! index entry   'K' index (4, big endian) columns, primary key  -> nothing
+//! ```
+//!
+//! The primary key is behind the entries of unique indexes too, so that entries of rows with NULL differ, and that an entry
+//! says where its row is.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
+use rowmill_storage::keyed::{ColumnValues, KeyCodec, KeyPart, KeyRange, RowLayout, RowView, ValueRef};
+use rowmill_storage::{IndexDef, KeyColumn, TableDef};
+
+use super::cursor::RowBatch;
+use crate::base::KEY_LEN_MAX;
+use crate::manifest::KEYED;
+
+/// The bytes before a key of an index.
+pub(crate) const HEAD_BYTES: usize = 5;
+
+/// What all keys of an index begin with.
+pub(crate) fn index_head(index: IndexId) -> [u8; HEAD_BYTES] {
+    let [a, b, c, d] = index.0.to_be_bytes();
+    [KEYED, a, b, c, d]
+}
+
+/// The index that a key is of.
+pub(crate) fn index_of(key: &[u8]) -> Result<IndexId> {
+    match key.first_chunk() {
+        Some([KEYED, a, b, c, d]) => Ok(IndexId(u32::from_be_bytes([*a, *b, *c, *d]))),
+        _ => Err(Error::corrupt("a key of a keyed table without its index")),
+    }
+}
+
+/// Makes keys and rows of values and values of keys and rows, for one version of a table's definition.
+#[derive(Debug)]
+pub struct TableCodec {
+    def: Arc<TableDef>,
+    head: [u8; HEAD_BYTES],
+    key: KeyCodec,
+    layout: RowLayout,
+    /// Where each column of the table is.
+    fields: Vec<Field>,
+    /// The column of the table that each column of a row is; dropped ones are none.
+    stored: Vec<Option<usize>>,
+    /// The columns of the primary key in its order.
+    key_columns: Vec<usize>,
+    /// What a row has that is older than the column.
+    missing: Vec<Option<ColumnValues>>,
+    indexes: Vec<IndexCodec>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Field {
+    /// A part of the primary key.
+    Key(usize),
+    /// A column of the row.
+    Row(usize),
+}
+
+/// The entries of one index.
+#[derive(Debug)]
+pub(crate) struct IndexCodec {
+    pub(crate) def: IndexDef,
+    head: [u8; HEAD_BYTES],
+    /// Its columns and those of the primary key.
+    key: KeyCodec,
+    /// Its columns in the table.
+    columns: Vec<usize>,
+}
+
+impl TableCodec {
+    /// For the rows of `def`, which is a keyed table.
+    pub fn new(def: &Arc<TableDef>) -> Result<TableCodec> {
+        let keyed = def.keyed.as_ref().ok_or_else(|| not_keyed(def))?;
+        let position = |id: ColumnId| {
+            def.column_by_id(id).ok_or_else(|| Error::internal(format!("a key of a column {id} that is not there")))
+        };
+        let part = |column: &KeyColumn| {
+            let of_table = &def.columns[position(column.column)?];
+            let KeyColumn { descending, .. } = *column;
+            Ok(KeyPart { kind: of_table.kind.clone(), nullable: of_table.nullable, descending })
+        };
+        let key_parts = keyed.key.iter().map(part).collect::<Result<Vec<_>>>()?;
+        let indexes = keyed.indexes.iter().map(|index| {
+            let mut parts = index.parts.iter().map(part).collect::<Result<Vec<_>>>()?;
+            // Whether a column takes NULL may change, and what is written does not.
+            parts.iter_mut().for_each(|part| part.nullable = true);
+            parts.extend_from_slice(&key_parts);
+            let columns = index.parts.iter().map(|part| position(part.column)).collect::<Result<_>>()?;
+            Ok(IndexCodec { def: index.clone(), head: index_head(index.id), key: KeyCodec::new(&parts)?, columns })
+        });
+        let key_columns = keyed.key.iter().map(|part| position(part.column)).collect::<Result<Vec<_>>>()?;
+        let field = |(position, column): (usize, &rowmill_storage::ColumnDef)| {
+            if let Some(part) = key_columns.iter().position(|key| *key == position) {
+                return Ok(Field::Key(part));
+            }
+            let stored = keyed.stored.iter().position(|(id, _)| *id == column.id);
+            stored.map(Field::Row).ok_or_else(|| Error::internal(format!("column {} is nowhere", column.name)))
+        };
+        let missing = def
+            .columns
+            .iter()
+            .map(|column| column.missing.as_ref().map(|value| ColumnValues::new(value, &column.kind)).transpose());
+        let kinds: Vec<SqlType> = keyed.stored.iter().map(|(_, kind)| kind.clone()).collect();
+        Ok(TableCodec {
+            def: Arc::clone(def),
+            head: index_head(keyed.index),
+            key: KeyCodec::new(&key_parts)?,
+            layout: RowLayout::new(&kinds)?,
+            fields: def.columns.iter().enumerate().map(field).collect::<Result<_>>()?,
+            stored: keyed.stored.iter().map(|(id, _)| def.column_by_id(*id)).collect(),
+            missing: missing.collect::<Result<_>>()?,
+            indexes: indexes.collect::<Result<_>>()?,
+            key_columns,
+        })
+    }
+
+    /// The definition that it is for.
+    pub fn def(&self) -> &Arc<TableDef> {
+        &self.def
+    }
+
+    /// What all keys of rows begin with, or all of an index, and the parts behind that: for ranges
+    /// ([`KeyCodec::range`]). `UndefinedObject` if the table has no such index.
+    pub fn keys(&self, index: Option<IndexId>) -> Result<(&[u8], &KeyCodec)> {
+        match index {
+            None => Ok((&self.head, &self.key)),
+            Some(id) => self.index(id).map(|index| (&index.head[..], &index.key)),
+        }
+    }
+
+    pub(crate) fn index(&self, id: IndexId) -> Result<&IndexCodec> {
+        let unknown = || Error::new(ErrorKind::UndefinedObject, format!("table {} has no index {id}", self.def.name));
+        self.indexes.iter().find(|index| index.def.id == id).ok_or_else(unknown)
+    }
+
+    pub(crate) fn indexes(&self) -> &[IndexCodec] {
+        &self.indexes
+    }
+
+    /// The key of the row whose primary key has these values.
+    pub(crate) fn key_of(&self, values: &[ValueRef<'_>]) -> Result<Vec<u8>> {
+        if values.len() != self.key.parts().len() {
+            let (parts, given) = (self.key.parts().len(), values.len());
+            let what = format!("the primary key of table {} has {parts} columns, not {given}", self.def.name);
+            return Err(Error::new(ErrorKind::CardinalityViolation, what));
+        }
+        let mut key = self.head.to_vec();
+        self.key.encode(values, &mut key)?;
+        self.check_length(&key, "the primary key")?;
+        Ok(key)
+    }
+
+    /// Key and row of `values`, which are those of all columns in the order of the table.
+    pub(crate) fn encode(&self, values: &[ValueRef<'_>]) -> Result<(Vec<u8>, Vec<u8>)> {
+        self.check(values)?;
+        let of_key: Vec<ValueRef<'_>> = self.key_columns.iter().map(|column| values[*column]).collect();
+        let of_row = self.stored.iter().map(|column| column.map_or(ValueRef::Null, |column| values[column]));
+        let mut row = Vec::new();
+        self.layout.encode(&of_row.collect::<Vec<_>>(), &mut row)?;
+        Ok((self.key_of(&of_key)?, row))
+    }
+
+    fn check(&self, values: &[ValueRef<'_>]) -> Result<()> {
+        let table = &self.def.name;
+        if values.len() != self.def.columns.len() {
+            let (columns, given) = (self.def.columns.len(), values.len());
+            let what = format!("table {table} has {columns} columns, the row has {given}");
+            return Err(Error::new(ErrorKind::CardinalityViolation, what));
+        }
+        for (column, value) in self.def.columns.iter().zip(values) {
+            if value.is_null() && !column.nullable {
+                let what = format!("NULL in column {} of table {table}, which is NOT NULL", column.name);
+                return Err(Error::new(ErrorKind::NotNullViolation, what));
+            }
+            if let (SqlType::Text { chars_max: Some(most) }, ValueRef::Text(text)) = (&column.kind, value)
+                && text.len() > *most as usize
+                && text.chars().count() > *most as usize
+            {
+                let what = format!(
+                    "a text of {} characters for column {} of table {table}, which takes {most}",
+                    text.chars().count(),
+                    column.name
+                );
+                return Err(Error::new(ErrorKind::StringTooLong, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_length(&self, key: &[u8], what: &str) -> Result<()> {
+        if key.len() <= KEY_LEN_MAX {
+            return Ok(());
+        }
+        let what =
+            format!("{what} of table {} would have {} bytes, and {KEY_LEN_MAX} is the limit", self.def.name, key.len());
+        Err(Error::new(ErrorKind::KeyTooLong, what).hint("shorten the values, or take other columns for the key"))
+    }
+
+    /// The entry of `index` of a row: of its values and its key.
+    pub(crate) fn entry(&self, index: &IndexCodec, values: &[ValueRef<'_>], key: &[u8]) -> Result<Vec<u8>> {
+        let mut entry = index.head.to_vec();
+        let of_index: Vec<ValueRef<'_>> = index.columns.iter().map(|column| values[*column]).collect();
+        index.key.encode(&of_index, &mut entry)?;
+        entry.extend_from_slice(&key[HEAD_BYTES..]);
+        self.check_length(&entry, &format!("an entry of index {}", index.def.name))?;
+        Ok(entry)
+    }
+
+    /// The keys that only one row may have, of an entry of a unique index without NULL.
+    pub(crate) fn unique_range(&self, index: &IndexCodec, entry: &[u8]) -> Result<Option<KeyRange>> {
+        if !index.def.unique {
+            return Ok(None);
+        }
+        let mut reader = index.key.reader(&entry[HEAD_BYTES..]);
+        let mut scratch = Vec::new();
+        for _ in &index.columns {
+            if reader.next(&mut scratch)?.is_none_or(|value| value.is_null()) {
+                return Ok(None);
+            }
+        }
+        let end = HEAD_BYTES + index.key.prefix_bytes(&entry[HEAD_BYTES..], index.columns.len())?;
+        Ok(Some(KeyRange::of_prefix(&entry[..end])))
+    }
+
+    /// The key of the row that an entry of an index names.
+    pub(crate) fn row_key(&self, index: &IndexCodec, entry: &[u8]) -> Result<Vec<u8>> {
+        let entry = entry.get(HEAD_BYTES..).unwrap_or_default();
+        let mut reader = index.key.reader(entry);
+        index.columns.iter().try_for_each(|_| reader.skip())?;
+        let at = index.key.prefix_bytes(entry, index.columns.len())?;
+        Ok([&self.head[..], &entry[at..]].concat())
+    }
+
+    /// The values of all columns of a row, in the order of the table; `scratch` holds some of their bytes.
+    /// `Corrupt` if they are not what was written.
+    pub fn values<'a>(
+        &'a self,
+        key: &'a [u8],
+        row: &'a [u8],
+        scratch: &'a mut Vec<Vec<u8>>,
+    ) -> Result<Vec<ValueRef<'a>>> {
+        let parts = self.key_columns.len();
+        scratch.resize(parts + 1, Vec::new());
+        let mut reader = self.key.reader(key.get(HEAD_BYTES..).unwrap_or_default());
+        let mut of_key = Vec::with_capacity(parts);
+        let (end, scratch) = scratch.split_last_mut().expect("it has one more");
+        for scratch in scratch {
+            of_key.push(reader.next(scratch)?.ok_or_else(|| Error::corrupt("a key that ends too early"))?);
+        }
+        // Nothing follows.
+        reader.next(end)?;
+        let view = RowView::new(&self.layout, row)?;
+        let values = self.fields.iter().enumerate().map(|(column, field)| match field {
+            Field::Key(part) => Ok(of_key[*part]),
+            Field::Row(at) => Ok(view.get(*at)?.unwrap_or_else(|| self.missing(column))),
+        });
+        values.collect()
+    }
+
+    fn missing(&self, column: usize) -> ValueRef<'_> {
+        self.missing[column].as_ref().map_or(ValueRef::Null, |value| value.get(0))
+    }
+
+    /// Rows as arrays: all columns of the table.
+    pub fn record_batch(&self, rows: &RowBatch) -> Result<RecordBatch> {
+        let keys: Vec<&[u8]> = rows.keys().iter().map(|key| key.get(HEAD_BYTES..).unwrap_or_default()).collect();
+        let of_keys = self.key.decode_columns(&keys, &vec![true; self.key_columns.len()])?;
+        let wanted: Vec<(usize, ValueRef<'_>)> = self
+            .fields
+            .iter()
+            .enumerate()
+            .filter_map(|(column, field)| match field {
+                Field::Key(_) => None,
+                Field::Row(at) => Some((*at, self.missing(column))),
+            })
+            .collect();
+        let stored: Vec<&[u8]> = rows.rows().iter().collect();
+        let mut of_rows = self.layout.decode_columns(&stored, &wanted)?.into_iter();
+        let columns = self.fields.iter().map(|field| match field {
+            Field::Key(part) => of_keys[*part].clone(),
+            Field::Row(_) => of_rows.next(),
+        });
+        let columns: Option<Vec<ArrayRef>> = columns.collect();
+        let columns = columns.ok_or_else(|| Error::internal("a column was not decoded"))?;
+        RecordBatch::try_new(self.def.arrow_schema(), columns).map_err(|error| Error::corrupt(error.to_string()))
+    }
+
+    /// The values of a key or an index entry, as an error says them.
+    pub(crate) fn say(&self, key: &[u8]) -> String {
+        let own = self.indexes.iter().find(|index| key.starts_with(&index.head));
+        let (codec, parts) = own.map_or((&self.key, self.key_columns.len()), |own| (&own.key, own.columns.len()));
+        let mut reader = codec.reader(key.get(HEAD_BYTES..).unwrap_or_default());
+        let mut said = String::from("(");
+        let mut scratch = Vec::new();
+        for part in 0..parts {
+            let Ok(Some(value)) = reader.next(&mut scratch) else { break };
+            let comma = if part > 0 { ", " } else { "" };
+            let _ = match value {
+                ValueRef::Null => write!(said, "{comma}NULL"),
+                ValueRef::Bool(value) => write!(said, "{comma}{value}"),
+                ValueRef::Int(value) => write!(said, "{comma}{value}"),
+                ValueRef::UInt(value) => write!(said, "{comma}{value}"),
+                ValueRef::Float(value) => write!(said, "{comma}{value}"),
+                ValueRef::Decimal(value) => write!(said, "{comma}{value}"),
+                ValueRef::Interval(value) => write!(said, "{comma}{value:?}"),
+                ValueRef::Text(value) => write!(said, "{comma}'{}'", value.chars().take(40).collect::<String>()),
+                ValueRef::Bytes(value) => write!(said, "{comma}a value of {} bytes", value.len()),
+            };
+        }
+        said + ")"
+    }
+}
+
+/// What a caller did not look at: it is not a keyed table.
+#[cold]
+pub(crate) fn not_keyed(def: &TableDef) -> Error {
+    Error::new(ErrorKind::WrongObject, format!("table {} has no primary key", def.name))
+}
+
+/// The values of a batch's columns, row by row.
+pub(crate) fn column_values(def: &TableDef, batch: &RecordBatch) -> Result<Vec<ColumnValues>> {
+    let columns = def.columns.iter().zip(batch.columns());
+    let values = columns.map(|(column, array)| {
+        let wanted = column.kind.arrow();
+        match *array.data_type() == wanted {
+            true => ColumnValues::new(array, &column.kind),
+            false => {
+                let cast = arrow::compute::cast(array, &wanted).map_err(|error| Error::internal(error.to_string()))?;
+                ColumnValues::new(&cast, &column.kind)
+            }
+        }
+    });
+    values.collect()
+}

@@ -24,8 +24,6 @@ struct Rows {
     engine: Arc<Engine>,
     table: TableId,
     model: Model,
-    /// Old snapshots with what they have to show.
-    held: Vec<(Arc<Snapshot>, Model)>,
     steps: usize,
 }
 
@@ -201,6 +199,8 @@ fn agree_within(transaction: &mut Transaction, table: TableId, model: &Model) {
 }
 
 impl World for Rows {
+    type State = Model;
+
     fn step(&mut self, dice: &mut Dice) {
         self.steps += 1;
         let mut transaction = self.engine.begin().expect("a transaction");
@@ -244,23 +244,16 @@ impl World for Rows {
         }
     }
 
-    fn check(&self) {
-        agree(&self.engine.snapshot().expect("a snapshot"), self.table, &self.model);
-        for (snapshot, model) in &self.held {
-            agree(snapshot, self.table, model);
-        }
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn check(&self, snapshot: &Snapshot, expected: &Model) {
+        agree(snapshot, self.table, expected);
         if self.steps.is_multiple_of(9) {
             let checked = self.engine.check(&Cancel::new()).expect("a check");
             assert!(checked.iter().all(|found| found.problem.is_none()), "{checked:?}");
         }
-    }
-
-    fn hold(&mut self) {
-        self.held.push((self.engine.snapshot().expect("a snapshot"), self.model.clone()));
-    }
-
-    fn release(&mut self) {
-        self.held.clear();
     }
 
     fn engine(&mut self) -> &mut Arc<Engine> {
@@ -275,7 +268,7 @@ fn history(seed: u64, steps: usize, rows_per_block: usize, path: Option<&Path>) 
         None => Engine::memory(settings(rows_per_block)).expect("a database in memory"),
     };
     let table = create(&engine);
-    let mut world = Rows { engine, table, model: Model::new(), held: Vec::new(), steps: 0 };
+    let mut world = Rows { engine, table, model: Model::new(), steps: 0 };
     live(&mut world, &mut dice, steps, rows_per_block, path);
 }
 

@@ -47,6 +47,8 @@ kinds! {
     DuplicateTable = "42P07",
     /// The column exists already.
     DuplicateColumn = "42701",
+    /// The index or constraint exists already.
+    DuplicateObject = "42710",
     /// The schema exists already.
     DuplicateSchema = "42P06",
     /// Something else depends on the object.
@@ -77,6 +79,10 @@ kinds! {
     NotNullViolation = "23502",
     /// Two rows with one key where each has its own.
     UniqueViolation = "23505",
+    /// A row for which a CHECK constraint is false.
+    CheckViolation = "23514",
+    /// A row that refers to one that is not there, or a row that others refer to.
+    ForeignKeyViolation = "23503",
     /// BEGIN inside a transaction.
     ActiveTransaction = "25001",
     /// COMMIT or ROLLBACK without one.

@@ -26,7 +26,7 @@ use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
 use crate::join::{Join, JoinRequest};
 use crate::limit::Limit;
 use crate::project::{Project, Projected};
-use crate::scan::{ScanRequest, TableScan, TopKey, TopRequest};
+use crate::scan::{Scan as TableScan, ScanRequest, TopKey, TopRequest};
 use crate::share::with_nulls;
 use crate::sort::{Sort, SortRequest};
 use crate::union::Union;
@@ -99,9 +99,9 @@ impl Environment<'_> {
         let broker = self.broker.metered(&operator.memory);
         let source: Arc<dyn BatchSource> = match node {
             Node::Scan(scan) => {
-                let scan = TableScan::new(Arc::clone(&self.tables[scan.table]), self.scan_request(scan, wish))?;
-                operator = Operator::of_scan(scan.metrics());
-                scan
+                let ready = TableScan::new(Arc::clone(&self.tables[scan.table]), self.scan_request(scan, wish))?;
+                operator = Operator::of_scan(&ready.metrics);
+                ready.source
             }
             Node::Filter { input, condition } => {
                 let input = self.build_below(input, Wish::All, &mut operator)?;
@@ -212,7 +212,7 @@ impl Environment<'_> {
 
     /// A grouping of the rows of `input`.
     fn group(&self, input: &Node, request: GroupRequest, operator: &mut Operator) -> Result<Arc<dyn BatchSource>> {
-        let Node::Scan(scan) = input else {
+        let Some(scan) = self.columnar_scan(input) else {
             let batches = |only_counts: bool| {
                 let wish = if only_counts { Wish::Presence } else { Wish::All };
                 self.build_below(input, wish, operator)
@@ -224,6 +224,14 @@ impl Environment<'_> {
         group_table(&self.tables[scan.table], request)
     }
 
+    /// A scan of a table whose blocks a grouping reads itself.
+    fn columnar_scan<'n>(&self, node: &'n Node) -> Option<&'n Scan> {
+        match node {
+            Node::Scan(scan) if self.tables[scan.table].keyed().is_none() => Some(scan),
+            _ => None,
+        }
+    }
+
     fn group_request(
         &self,
         input: &Node,
@@ -232,12 +240,9 @@ impl Environment<'_> {
         wish: Wish<'_>,
         broker: Broker,
     ) -> GroupRequest {
-        let places = match input {
-            Node::Scan(scan) => Some(&*scan.columns),
-            _ => None,
-        };
-        let (mut group, functions) = self.own_functions(group, places);
-        if let Node::Scan(scan) = input {
+        let scan = self.columnar_scan(input);
+        let (mut group, functions) = self.own_functions(group, scan.map(|scan| &*scan.columns));
+        if let Some(scan) = scan {
             group.predicates = scan.predicates.clone();
         }
         GroupRequest {

@@ -16,6 +16,7 @@ use datafusion::execution::SessionState;
 use parking_lot::Mutex;
 use rowmill_base::{Broker, Cancel, Error, ErrorKind, Result, SchemaId, Settings, ViewId};
 use rowmill_exec::scan::ScanMetrics;
+use rowmill_storage::TableSource;
 use rowmill_txn::{Engine, Snapshot, ViewDef};
 
 use crate::errors::to_datafusion;
@@ -43,6 +44,14 @@ pub(crate) fn row_number_twin(table: &str) -> String {
 /// The column of row numbers (`BIGINT UNSIGNED`), last in the twin of a table.
 pub(crate) const ROW_NUMBER_COLUMN: &str = "\u{1}row_number";
 
+/// Behind the name of a table: rows that are about to be written to it, for conditions on them.
+const NEW_ROWS_SUFFIX: &str = "\u{1}new";
+
+/// The name under which `table`, in lower case, has the rows of [`StatementContext::new_rows`].
+pub(crate) fn new_rows_twin(table: &str) -> String {
+    format!("{table}{NEW_ROWS_SUFFIX}")
+}
+
 /// What one statement works with.
 #[derive(Debug)]
 pub(crate) struct StatementContext {
@@ -57,6 +66,8 @@ pub(crate) struct StatementContext {
     pub(crate) notices: Arc<Mutex<Vec<String>>>,
     /// The scans of the statement, for its progress.
     pub(crate) scans: Mutex<Vec<Arc<ScanProgress>>>,
+    /// Rows that are about to be written.
+    pub(crate) new_rows: Option<Arc<dyn TableSource>>,
 }
 
 impl StatementContext {
@@ -68,7 +79,15 @@ impl StatementContext {
         notices: Arc<Mutex<Vec<String>>>,
     ) -> Arc<Self> {
         let (broker, engine) = (engine.broker().clone(), Arc::downgrade(engine));
-        Arc::new(StatementContext { snapshot, cancel, settings, engine, broker, notices, scans: Mutex::default() })
+        let scans = Mutex::default();
+        Arc::new(StatementContext { snapshot, cancel, settings, engine, broker, notices, scans, new_rows: None })
+    }
+
+    /// The same with rows that are about to be written.
+    pub(crate) fn with_new_rows(self: Arc<Self>, rows: Arc<dyn TableSource>) -> Arc<Self> {
+        let mut this = Arc::into_inner(self).expect("nobody has seen it yet");
+        this.new_rows = Some(rows);
+        Arc::new(this)
     }
 
     /// Has `progress` count by `metrics`, and the statement's progress by `progress`.
@@ -169,6 +188,10 @@ impl SnapshotSchema {
     }
 
     fn stored_table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        if name.ends_with(NEW_ROWS_SUFFIX) {
+            let rows = self.catalog.context.new_rows.clone()?;
+            return Some(Arc::new(SnapshotTable::new(rows, Arc::clone(&self.catalog.context), false)));
+        }
         let (name, row_numbers) = match name.strip_suffix(ROW_NUMBER_SUFFIX) {
             Some(name) => (name, true),
             None => (name, false),

@@ -174,7 +174,7 @@ fn bind_parameters(plan: LogicalPlan, params: Vec<ScalarValue>) -> PlanResult<Lo
 }
 
 /// `schema` under `names`, without the metadata that only planning needs.
-fn named_schema(schema: &Schema, names: &[String]) -> SchemaRef {
+pub(crate) fn named_schema(schema: &Schema, names: &[String]) -> SchemaRef {
     let fields = schema.fields().iter().zip(names);
     let field =
         |(field, name): (&Arc<Field>, &String)| Field::new(name, field.data_type().clone(), field.is_nullable());

@@ -28,7 +28,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
-use rowmill_exec::scan::{ScanMetrics, ScanRequest, TableScan};
+use rowmill_exec::scan::{Scan, ScanMetrics, ScanRequest};
 use rowmill_plan::{Predicate, where_clause};
 use rowmill_storage::{TableDef, TableSource};
 
@@ -56,7 +56,8 @@ impl SnapshotTable {
             source.table().columns.iter().map(|column| {
                 planned_field(Field::new(&column.name, column.kind.arrow(), column.nullable), &column.name)
             });
-        let number = row_numbers.then(|| Field::new(ROW_NUMBER_COLUMN, DataType::UInt64, false));
+        let of_row = if source.table().keyed.is_some() { DataType::Binary } else { DataType::UInt64 };
+        let number = row_numbers.then(|| Field::new(ROW_NUMBER_COLUMN, of_row, false));
         let schema = Arc::new(Schema::new(columns.chain(number).collect::<Vec<_>>()));
         SnapshotTable { source, context, schema, row_numbers }
     }
@@ -172,7 +173,7 @@ pub(crate) struct ScanExec {
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     statistics: OnceLock<Arc<Statistics>>,
-    passes: Passes<Arc<TableScan>>,
+    passes: Passes<Scan>,
     progress: Arc<ScanProgress>,
 }
 
@@ -205,10 +206,10 @@ impl ScanExec {
     }
 
     /// The pass that `partition` takes part in.
-    fn pass(&self, partition: usize) -> Result<Arc<TableScan>> {
+    fn pass(&self, partition: usize) -> Result<Scan> {
         self.passes.enter(partition, || {
-            let scan = TableScan::new(Arc::clone(&self.source), self.request())?;
-            self.context.follow(&self.progress, scan.metrics());
+            let scan = Scan::new(Arc::clone(&self.source), self.request())?;
+            self.context.follow(&self.progress, &scan.metrics);
             Ok(scan)
         })
     }
@@ -242,7 +243,7 @@ impl ScanExec {
 
     /// What the last pass over the table did, in words.
     pub(crate) fn measures(&self) -> Option<String> {
-        self.passes.last().map(|scan| in_words(scan.metrics()))
+        self.passes.last().map(|scan| in_words(&scan.metrics))
     }
 
     fn names(&self, columns: &[usize]) -> String {
@@ -298,14 +299,14 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> PlanResult<SendableRecordBatchStream> {
-        let mut cursor = self.pass(partition).map_err(to_datafusion)?.cursor();
+        let mut batches = self.pass(partition).map_err(to_datafusion)?.source.worker();
         let schema = self.schema();
         let planned = Arc::clone(&schema);
         let row_number_at = self.shape.columns.row_number_at;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let batches = std::iter::from_fn(move || {
             let timer = metrics.elapsed_compute().timer();
-            let batch = cursor.next().map(|batch| batch.and_then(|batch| conform(batch, &planned, row_number_at)));
+            let batch = batches.next().map(|batch| batch.and_then(|batch| conform(batch, &planned, row_number_at)));
             timer.done();
             if let Some(Ok(batch)) = &batch {
                 metrics.record_output(batch.num_rows());

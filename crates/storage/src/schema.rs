@@ -37,6 +37,17 @@ pub struct KeyedDef {
     pub stored: Vec<(ColumnId, SqlType)>,
     /// The secondary indexes.
     pub indexes: Vec<IndexDef>,
+    /// What every row has to meet.
+    pub checks: Vec<CheckDef>,
+}
+
+/// A `CHECK` constraint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckDef {
+    /// The name as spelled.
+    pub name: String,
+    /// The condition as SQL text, over the table's columns. A row for which it is false is refused.
+    pub sql: String,
 }
 
 impl KeyedDef {

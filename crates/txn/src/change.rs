@@ -107,6 +107,7 @@ impl Change {
             log_end: before.log_end,
             keyed: Arc::clone(&before.keyed),
             pin: None,
+            own: None,
         };
         Ok(Applied { snapshot, removed, dropped })
     }

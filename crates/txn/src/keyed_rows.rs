@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SchemaId, TableId};
 use rowmill_storage::keyed::{KeyRange, ValueRef};
-use rowmill_storage::{ColumnSpec, IndexDef, KeyColumn, KeyedDef, TableDef};
+use rowmill_storage::{CheckDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, TableDef};
 
 use crate::catalog::Catalog;
 use crate::commit::conflict;
@@ -59,9 +59,24 @@ impl Transaction {
             key: key.to_vec(),
             stored: kinds.into_iter().filter(|(id, _)| !is_key(id)).collect(),
             indexes: Vec::new(),
+            checks: Vec::new(),
         };
         self.redefine(table, keyed)?;
         Ok(table)
+    }
+
+    /// A condition that rows of a keyed table have to meet from now on. Whoever writes rows checks it.
+    ///
+    /// `DuplicateObject` if there is one of that name.
+    pub fn add_check(&mut self, table: TableId, check: CheckDef) -> Result<()> {
+        let codec = self.keyed_codec(table)?;
+        let mut with_check = (*self.keyed_def(codec.def())?).clone();
+        if with_check.checks.iter().any(|other| other.name.to_lowercase() == check.name.to_lowercase()) {
+            let what = format!("table \"{}\" has a constraint \"{}\" already", codec.def().name, check.name);
+            return Err(Error::new(ErrorKind::DuplicateObject, what));
+        }
+        with_check.checks.push(check);
+        self.redefine(table, with_check)
     }
 
     /// A new index of a keyed table, with the entries of all rows that the transaction sees.
@@ -169,7 +184,7 @@ impl Transaction {
         Ok(codec)
     }
 
-    fn sources(&self) -> Sources<'_> {
+    pub(crate) fn sources(&self) -> Sources<'_> {
         Sources { state: &self.base.keyed, own: Some(&self.keyed) }
     }
 
@@ -385,7 +400,7 @@ impl Snapshot {
         Ok(Arc::new(TableCodec::new(self.catalog.table_by_id(table).ok_or_else(gone)?)?))
     }
 
-    fn sources(&self) -> Sources<'_> {
+    pub(crate) fn sources(&self) -> Sources<'_> {
         Sources { state: &self.keyed, own: None }
     }
 
@@ -419,7 +434,7 @@ impl Snapshot {
     }
 }
 
-fn cursor(
+pub(crate) fn cursor(
     codec: &TableCodec,
     state: &KeyedState,
     index: Option<IndexId>,
@@ -437,7 +452,7 @@ fn cursor(
     Ok(KeyedCursor { table: codec.def().id, index, entries })
 }
 
-fn next_rows(
+pub(crate) fn next_rows(
     codec: &TableCodec,
     sources: Sources<'_>,
     cursor: &mut KeyedCursor,

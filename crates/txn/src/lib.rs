@@ -18,6 +18,7 @@ mod deletes;
 mod engine;
 mod journal;
 pub mod keyed;
+mod keyed_batches;
 mod keyed_rows;
 pub mod log;
 mod manifest;
@@ -35,7 +36,7 @@ pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
 pub use keyed_rows::IndexSpec;
 pub use rowmill_storage::{
-    Block, BlockSource, ColumnDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, OpenRun, TableDef, TableSource,
+    Block, BlockSource, CheckDef, ColumnDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, OpenRun, TableDef, TableSource,
 };
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;

@@ -11,7 +11,8 @@ use rowmill_base::{
     BlockId, ColumnId, Error, IndexId, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId,
 };
 use rowmill_storage::{
-    Block, ColumnDef, Extent, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES, ROWS_PER_BLOCK_MAX, TableDef, run_codec,
+    Block, CheckDef, ColumnDef, Extent, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES, ROWS_PER_BLOCK_MAX, TableDef,
+    run_codec,
 };
 
 use crate::base::BASE_FILE;
@@ -181,6 +182,10 @@ fn encode_keyed(def: &KeyedDef, out: &mut Writer) {
         out.u32(index.id.0).text(&index.name).u8(index.unique.into());
         encode_parts(&index.parts, out);
     }
+    out.u32(def.checks.len() as u32);
+    for check in &def.checks {
+        out.text(&check.name).text(&check.sql);
+    }
 }
 
 fn encode_parts(parts: &[KeyColumn], out: &mut Writer) {
@@ -212,7 +217,9 @@ fn decode_keyed(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<KeyedDe
         Ok(IndexDef { id, name, parts: decode_parts(input, columns)?, unique })
     });
     let indexes = indexes.collect::<Result<Vec<_>>>()?;
-    Ok(KeyedDef { index, key, stored, indexes })
+    let checks = (0..input.count(8)?).map(|_| Ok(CheckDef { name: input.text()?, sql: input.text()? }));
+    let checks = checks.collect::<Result<Vec<_>>>()?;
+    Ok(KeyedDef { index, key, stored, indexes, checks })
 }
 
 fn decode_parts(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<Vec<KeyColumn>> {
@@ -458,6 +465,7 @@ mod tests {
             key: vec![part(2, false), part(1, true)],
             stored: stored.into_iter().map(|(id, kind)| (ColumnId(id), kind)).collect(),
             indexes: vec![IndexDef { id: IndexId(5), name: "by".into(), parts: vec![part(0, true)], unique: true }],
+            checks: vec![CheckDef { name: "some".into(), sql: "a > 0".into() }],
         }));
         table
     }

@@ -143,13 +143,14 @@ pub(crate) fn load(
             runs: runs.remove(&def.id).unwrap_or_default().into(),
             next_row,
             _pin: None,
+            keyed: None,
         };
         tables.insert(def.id, Arc::new(table));
     }
     // Its keyed rows are those of the base: nothing was written since.
     let keyed = KeyedStore::new(Generation::unread(commit), files.memory()).unread_state(commit);
     let (catalog, tables) = (Arc::new(catalog), Arc::new(tables));
-    Ok((Snapshot { commit, catalog, tables, log_end, keyed, pin: None }, meta))
+    Ok((Snapshot { commit, catalog, tables, log_end, keyed, pin: None, own: None }, meta))
 }
 
 fn id_of(key: &[u8]) -> Result<u32> {

@@ -7,12 +7,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use rowmill_base::{Broker, CommitId, RowNumber, TableId};
-use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
+use rowmill_storage::{Block, KeyedSource, OpenRun, TableDef, TableSource};
 
 use crate::catalog::Catalog;
 use crate::column_files::Unnamed;
 use crate::keyed::generation::Generation;
 use crate::keyed::store::{KeyedState, KeyedStore};
+use crate::keyed::write_set::WriteSet;
+use crate::keyed::{KeyedTable, KeyedView};
 use crate::log::Position;
 
 /// The tables of a snapshot.
@@ -30,11 +32,20 @@ pub struct TableSnapshot {
     pub(crate) next_row: RowNumber,
     /// As for [`Snapshot`], since a scan outlives the snapshot that it began with.
     pub(crate) _pin: Option<Arc<Pin>>,
+    /// Where it is handed to a reader, of a keyed table its rows.
+    pub(crate) keyed: Option<KeyedTable>,
 }
 
 impl TableSnapshot {
     pub(crate) fn empty(def: Arc<TableDef>) -> Self {
-        TableSnapshot { def, blocks: Arc::default(), runs: Arc::default(), next_row: RowNumber(0), _pin: None }
+        TableSnapshot {
+            def,
+            blocks: Arc::default(),
+            runs: Arc::default(),
+            next_row: RowNumber(0),
+            _pin: None,
+            keyed: None,
+        }
     }
 }
 
@@ -50,6 +61,10 @@ impl TableSource for TableSnapshot {
     fn runs(&self) -> &[Arc<OpenRun>] {
         &self.runs
     }
+
+    fn keyed(&self) -> Option<&dyn KeyedSource> {
+        self.keyed.as_ref().map(|keyed| keyed as &dyn KeyedSource)
+    }
 }
 
 /// One committed state, or such a state under the uncommitted changes of one transaction.
@@ -62,6 +77,8 @@ pub struct Snapshot {
     pub(crate) log_end: Position,
     /// Rows of keyed tables.
     pub(crate) keyed: Arc<KeyedState>,
+    /// What a transaction has written to keyed tables.
+    pub(crate) own: Option<Arc<WriteSet>>,
     /// In a process that only reads. The writing process needs none: its snapshots hold the blocks that they name.
     pub(crate) pin: Option<Arc<Pin>>,
 }
@@ -125,9 +142,11 @@ impl Snapshot {
     /// The rows of a table.
     pub fn table(&self, id: TableId) -> Option<Arc<TableSnapshot>> {
         let table = self.tables.get(&id)?;
-        Some(match &self.pin {
-            None => Arc::clone(table),
-            pin => Arc::new(TableSnapshot { _pin: pin.clone(), ..(**table).clone() }),
-        })
+        if table.def.keyed.is_none() && self.pin.is_none() {
+            return Some(Arc::clone(table));
+        }
+        let view = KeyedView { state: Arc::clone(&self.keyed), own: self.own.clone() };
+        let keyed = table.def.keyed.as_ref().map(|_| KeyedTable::new(view, &table.def));
+        Some(Arc::new(TableSnapshot { _pin: self.pin.clone(), keyed, ..(**table).clone() }))
     }
 }

@@ -213,6 +213,7 @@ impl Transaction {
             log_end: self.base.log_end,
             keyed: Arc::clone(&self.base.keyed),
             pin: self.base.pin.clone(),
+            own: Some(Arc::new(self.keyed.clone())),
         })
     }
 
@@ -628,7 +629,7 @@ fn overlay(def: &Arc<TableDef>, base: Option<&Arc<TableSnapshot>>, changes: &Tab
     blocks.extend(own_blocks);
     runs.extend(own_runs);
     let next_row = changes.next_row();
-    TableSnapshot { def: Arc::clone(def), blocks: blocks.into(), runs: runs.into(), next_row, _pin: None }
+    TableSnapshot { def: Arc::clone(def), blocks: blocks.into(), runs: runs.into(), next_row, _pin: None, keyed: None }
 }
 
 /// Rows that gathered in memory and fill a block.

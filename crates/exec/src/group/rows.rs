@@ -26,7 +26,7 @@ use crate::scan::block_state::BlockState;
 use crate::scan::filter::Filter;
 use crate::scan::offered::{BlockFilters, OfferedFilters};
 use crate::scan::part::SharedBlock;
-use crate::scan::{FRAME_ROWS_MAX, cut, live_rows, positions_of, rows_of_run};
+use crate::scan::{FRAME_ROWS_MAX, cut, live_rows, positions_of, rows_of_run, values_of_run};
 
 /// Rows that a function is asked for at once.
 const ROWS_PER_PIECE: usize = 1 << 13;
@@ -175,7 +175,7 @@ impl<'a> Rows<'a> {
         offered: &OfferedFilters,
     ) -> Result<Rows<'a>> {
         let mut mask = rows_of_run(table, run, filter, &(0..run.rows()))?;
-        offered.keep_of_run(table, run, &mut mask)?;
+        offered.keep_rows(&mut mask, &mut values_of_run(table, run))?;
         let positions = positions_of(&mask);
         let origin = Origin::Run(run, table);
         Ok(Rows { positions, ..Rows::new(functions, origin, 0..run.rows()) })

@@ -6,6 +6,8 @@
 
 pub(crate) mod block_state;
 pub(crate) mod filter;
+mod key_bounds;
+mod keyed;
 pub(crate) mod offered;
 pub(crate) mod part;
 #[cfg(test)]
@@ -27,7 +29,8 @@ use rowmill_storage::{Block, OpenRun, RowMask, RowNumbers, TableDef, TableSource
 
 use self::block_state::{BlockState, selected, verdict};
 use self::filter::Filter;
-use self::offered::OfferedFilters;
+use self::keyed::KeyedScan;
+use self::offered::{OfferedFilters, RowValues};
 use self::part::{Origin, Part, Parts, SharedBlock};
 use self::top::Top;
 pub use self::top::{TopKey, TopRequest};
@@ -54,7 +57,7 @@ pub struct ScanRequest {
     pub top: Option<TopRequest>,
     /// Rows of a batch at most.
     pub batch_rows: usize,
-    /// Whether a last column (UInt64) holds the number of each row.
+    /// Whether a last column holds the number of each row (UInt64), or of a keyed table its key (Binary).
     pub row_numbers: bool,
     /// Ends the scan early; asked once per frame.
     pub cancel: Cancel,
@@ -77,7 +80,32 @@ pub struct ScanMetrics {
     pub reads: Arc<ReadMeter>,
 }
 
-/// One scan of one table, shared by its cursors.
+/// A scan of a table, columnar or keyed, that is ready to be read.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    /// What gives the batches.
+    pub source: Arc<dyn BatchSource>,
+    /// What it did so far.
+    pub metrics: Arc<ScanMetrics>,
+}
+
+impl Scan {
+    /// Prepares a scan; reads no rows.
+    pub fn new(source: Arc<dyn TableSource>, request: ScanRequest) -> Result<Scan> {
+        Ok(match source.keyed() {
+            Some(_) => {
+                let scan = KeyedScan::new(source, request)?;
+                Scan { metrics: Arc::clone(scan.metrics()), source: scan }
+            }
+            None => {
+                let scan = TableScan::new(source, request)?;
+                Scan { metrics: Arc::clone(scan.metrics()), source: scan }
+            }
+        })
+    }
+}
+
+/// One scan of one columnar table, shared by its cursors.
 pub struct TableScan {
     source: Arc<dyn TableSource>,
     request: ScanRequest,
@@ -229,7 +257,7 @@ impl TableScan {
     fn read_run(&self, run: &OpenRun, rows: Range<usize>) -> Result<Option<RecordBatch>> {
         let table = self.table();
         let mut mask = rows_of_run(table, run, &self.filter, &rows)?;
-        self.offered.keep_of_run(table, run, &mut mask)?;
+        self.offered.keep_rows(&mut mask, &mut values_of_run(table, run))?;
         let selected = self.count(&mask);
         if selected == 0 {
             return Ok(None);
@@ -323,7 +351,8 @@ fn output_schema(table: &TableDef, request: &ScanRequest) -> SchemaRef {
         let column = &table.columns[index];
         Field::new(&column.name, column.kind.arrow(), column.nullable)
     });
-    let numbers = request.row_numbers.then(|| Field::new(ROW_NUMBER_COLUMN, DataType::UInt64, false));
+    let of_row = if table.keyed.is_some() { DataType::Binary } else { DataType::UInt64 };
+    let numbers = request.row_numbers.then(|| Field::new(ROW_NUMBER_COLUMN, of_row, false));
     Arc::new(Schema::new(columns.chain(numbers).collect::<Vec<_>>()))
 }
 
@@ -346,15 +375,26 @@ pub(crate) fn live_rows(rows: &Range<usize>, deleted: Option<&RoaringBitmap>) ->
 
 /// The rows of a frame of an open run that are not deleted and pass the filter.
 pub(crate) fn rows_of_run(table: &TableDef, run: &OpenRun, filter: &Filter, rows: &Range<usize>) -> Result<RowMask> {
-    let mut values = |column: usize| Ok(run.values(table, column)?.slice(rows.start, rows.len()));
     let mut mask = live_rows(rows, run.deleted());
+    keep_matching(filter, &mut mask, rows, &mut values_of_run(table, run))?;
+    Ok(mask)
+}
+
+/// Leaves of the rows of a frame those in that pass the filter, by their values.
+fn keep_matching(filter: &Filter, mask: &mut RowMask, rows: &Range<usize>, values: &mut RowValues<'_>) -> Result<()> {
+    let mut values = |column: usize| values(column, rows.clone());
     for predicate in filter.predicates() {
         if mask.is_empty() {
             break;
         }
         mask.and_bits(rows.clone(), &selected(&evaluate(predicate, rows.len(), &mut values)?));
     }
-    Ok(mask)
+    Ok(())
+}
+
+/// Gives the values of an open run.
+pub(crate) fn values_of_run(table: &TableDef, run: &OpenRun) -> impl FnMut(usize, Range<usize>) -> Result<ArrayRef> {
+    |column, rows| Ok(run.values(table, column)?.slice(rows.start, rows.len()))
 }
 
 /// The rows of a mask; `None` for all of its range.

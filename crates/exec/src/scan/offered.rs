@@ -5,6 +5,7 @@
 //! the rows is not worth its time: it rests, and is tried again now and then, for tables are often stored in some order
 //! of the key.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +13,7 @@ use arrow::array::{Array, ArrayRef, new_null_array};
 use parking_lot::RwLock;
 use rowmill_base::Result;
 use rowmill_storage::chunk::{Chunk, CodeSet};
-use rowmill_storage::{OpenRun, RowMask, TableDef};
+use rowmill_storage::{RowMask, TableDef};
 
 use super::block_state::{BlockState, is_cheaper_by_rows};
 use crate::key_filter::KeyFilter;
@@ -21,6 +22,9 @@ use crate::key_filter::KeyFilter;
 const REST_ABOVE_ONE_OF: usize = 2;
 /// Frames that a filter rests for.
 const FRAMES_OF_REST: usize = 16;
+
+/// Gives the values of a column for some rows.
+pub(crate) type RowValues<'a> = dyn FnMut(usize, Range<usize>) -> Result<ArrayRef> + 'a;
 
 /// All filters that were offered to a reader of a table.
 #[derive(Debug, Default)]
@@ -40,9 +44,10 @@ impl OfferedFilters {
         BlockFilters::new(&self.0.read())
     }
 
-    /// Leaves of the rows of an open run that are in those that may have a match.
-    pub(crate) fn keep_of_run(&self, table: &TableDef, run: &OpenRun, mask: &mut RowMask) -> Result<()> {
-        self.0.read().iter().try_for_each(|offered| offered.keep_of_run(table, run, mask))
+    /// Leaves of the rows that are in those that may have a match, where a table is read by rows: `values` gives those
+    /// of a column for some rows of the mask.
+    pub(crate) fn keep_rows(&self, mask: &mut RowMask, values: &mut RowValues<'_>) -> Result<()> {
+        self.0.read().iter().try_for_each(|offered| offered.keep_rows(mask, values))
     }
 }
 
@@ -73,12 +78,12 @@ impl Offered {
         }
     }
 
-    fn keep_of_run(&self, table: &TableDef, run: &OpenRun, mask: &mut RowMask) -> Result<()> {
+    fn keep_rows(&self, mask: &mut RowMask, values: &mut RowValues<'_>) -> Result<()> {
         let (seen, rows) = (mask.count(), mask.extent());
         if seen == 0 || !self.is_awake() {
             return Ok(());
         }
-        let kept = self.filter.keep(&run.values(table, self.column)?.slice(rows.start, rows.len()))?;
+        let kept = self.filter.keep(&values(self.column, rows.clone())?)?;
         mask.and_bits(rows, &kept);
         self.count(seen, mask.count());
         Ok(())

@@ -24,6 +24,7 @@ use rowmill_exec::batch::BatchSource;
 use rowmill_exec::join::JoinMetrics;
 use rowmill_exec::operator::{Environment, Operator, Running};
 use rowmill_plan::Node;
+use rowmill_storage::TableSource;
 
 use super::NativePlan;
 use super::estimate::row_count;
@@ -99,7 +100,7 @@ impl NativeExec {
         foreign: BTreeMap<usize, Arc<dyn ExecutionPlan>>,
         schema: SchemaRef,
     ) -> Arc<NativeExec> {
-        let parts: usize = plan.tables.iter().map(|table| table.blocks().len() + table.runs().len()).sum();
+        let parts: usize = plan.tables.iter().map(|table| parts_of(&**table)).sum();
         let parts = if foreign.is_empty() { parts.max(1) } else { usize::MAX };
         let threads = plan.context.settings.threads().clamp(1, parts);
         let properties = PlanProperties::new(
@@ -183,6 +184,17 @@ impl NativeExec {
             let (branch, stem) = below(stem, place + 1 == inputs.len());
             self.node_tree(input, operator.map(|operator| &operator.inputs[place]), &branch, &stem, lines);
         }
+    }
+}
+
+/// Rows of a keyed table that are worth a worker.
+const KEYED_PART_ROWS: u64 = 1 << 14;
+
+/// Parts of a table that workers may read at the same time, about.
+fn parts_of(table: &dyn TableSource) -> usize {
+    match table.keyed() {
+        Some(keyed) => (keyed.rows_about() / KEYED_PART_ROWS) as usize + 1,
+        None => table.blocks().len() + table.runs().len(),
     }
 }
 

@@ -7,7 +7,9 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_txn::ColumnSpec;
 
 use super::clause::unsupported;
+use super::create_table::STATEMENT as CREATE_TABLE;
 use super::default_value;
+use super::key_clauses::is_key_clause;
 use crate::names::lower;
 use crate::session::Work;
 use crate::types::sql_type;
@@ -32,6 +34,10 @@ pub(super) fn spec_with_options(
     let mut nullable = None;
     let mut default = None;
     for ColumnOptionDef { name: constraint, option } in options {
+        // What makes keys and conditions is read with those of the table.
+        if statement == CREATE_TABLE && is_key_clause(option) {
+            continue;
+        }
         if constraint.is_some() {
             return Err(unsupported(statement, &format!("the name of a constraint on column \"{name}\"")));
         }
@@ -56,7 +62,7 @@ pub(super) fn spec_with_options(
 }
 
 /// What helps against a key that cannot be declared.
-pub(super) const KEY_HINT: &str = "leave it out: tables have no keys in this version, so nothing would enforce it";
+const KEY_HINT: &str = "CREATE TABLE declares keys, CREATE UNIQUE INDEX adds them to a table that has a primary key";
 
 /// A second option of one kind contradicts or repeats the first.
 fn once<T>(slot: &mut Option<T>, value: T, column: &str, what: &str) -> Result<()> {

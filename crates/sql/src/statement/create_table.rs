@@ -1,27 +1,28 @@
 //! `CREATE TABLE`, with columns or `AS` a query.
 //!
-//! A table without a key is a columnar table: append, delete, update. Whatever else other databases let one say about
+//! A table with a primary key is a keyed table; one without is a columnar table: append, delete, update. Whatever else other databases let one say about
 //! a table is refused by name, because a clause that is accepted and not executed is a promise broken in silence.
 
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, Query, TableConstraint,
+    ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, Query,
 };
 use rowmill_base::{Error, ErrorKind, Result, SchemaId, SqlType};
 use rowmill_storage::TableDef;
 use rowmill_txn::{ColumnSpec, Transaction};
 
 use super::clause::{refuse, unsupported};
-use super::column_spec::{KEY_HINT, check_distinct, check_name, column_spec, spec_with_options};
+use super::column_spec::{check_distinct, check_name, column_spec, spec_with_options};
 use super::dependents::Dependents;
+use super::key_clauses::{KeyClauses, def_of};
 use super::relation::{self, Relation, RelationId, RelationKind, written};
 use super::row_sink::{ColumnSource, RowSink};
 use crate::names::{QualifiedName, qualified};
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
 
-const STATEMENT: &str = "CREATE TABLE";
+pub(super) const STATEMENT: &str = "CREATE TABLE";
 
 /// What is left of the syntax tree when everything that is not executed has been refused.
 struct Definition<'a> {
@@ -29,6 +30,7 @@ struct Definition<'a> {
     or_replace: bool,
     if_not_exists: bool,
     columns: &'a [ColumnDef],
+    keys: KeyClauses<'a>,
     query: Option<&'a Query>,
 }
 
@@ -47,7 +49,7 @@ fn create_empty(work: &mut Work<'_>, transaction: &mut Transaction, definition: 
     }
     let columns =
         definition.columns.iter().map(|column| column_spec(work, STATEMENT, column)).collect::<Result<Vec<_>>>()?;
-    place.create(work, transaction, columns)?;
+    place.create(work, transaction, columns, &definition.keys)?;
     Ok(Outcome::Done { tag: STATEMENT })
 }
 
@@ -62,7 +64,7 @@ fn create_from(
     let rows = work.rows(transaction.view()?, query)?;
     let columns = columns_of_query(work, definition, &rows)?;
     let sources = (0..columns.len()).map(ColumnSource::Input).collect();
-    let table = place.create(work, transaction, columns)?;
+    let table = place.create(work, transaction, columns, &definition.keys)?;
     let mut sink = RowSink::new(table, sources);
     sink.write_all(work, transaction, rows)?;
     Ok(Outcome::Changed { tag: STATEMENT, rows: sink.rows() })
@@ -117,17 +119,20 @@ impl<'a> Place<'a> {
         work: &Work<'_>,
         transaction: &mut Transaction,
         columns: Vec<ColumnSpec>,
+        keys: &KeyClauses<'_>,
     ) -> Result<Arc<TableDef>> {
         check_name(&self.name.spelled)?;
         check_distinct(&columns)?;
         if let Some(replaced) = &self.replaced {
             transaction.drop_table(replaced.id)?;
         }
-        let id = transaction.create_table(self.schema, &self.name.spelled, columns)?;
-        let view = transaction.view()?;
-        self.dependents.check(work, &view)?;
-        let table = view.catalog().table_by_id(id).expect("the table was created in this transaction");
-        Ok(Arc::clone(table))
+        let id = match keys.primary_key(work, &columns)? {
+            Some(key) => transaction.create_keyed_table(self.schema, &self.name.spelled, columns, &key)?,
+            None => transaction.create_table(self.schema, &self.name.spelled, columns)?,
+        };
+        keys.apply(work, transaction, id)?;
+        self.dependents.check(work, &transaction.view()?)?;
+        def_of(transaction, id)
     }
 }
 
@@ -246,15 +251,9 @@ fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<Definition
         sortkey,
         backup,
     } = create;
-    if let Some(constraint) = constraints.first() {
-        return Err(refused_constraint(constraint));
-    }
     if *external {
         return Err(unsupported(STATEMENT, "EXTERNAL")
             .hint("SELECT ... FROM 'file.parquet' reads a file in place, COPY table FROM 'file' loads it"));
-    }
-    if primary_key.is_some() {
-        return Err(unsupported(STATEMENT, "PRIMARY KEY").hint(KEY_HINT));
     }
     let hive_format = hive_formats.as_ref().is_some_and(|format| *format != Default::default());
     refuse(
@@ -280,6 +279,7 @@ fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<Definition
             (comment.is_some(), "COMMENT"),
             (on_commit.is_some(), "ON COMMIT"),
             (on_cluster.is_some(), "ON CLUSTER"),
+            (primary_key.is_some(), "PRIMARY KEY behind the columns"),
             (order_by.is_some(), "ORDER BY"),
             (partition_by.is_some(), "PARTITION BY"),
             (cluster_by.is_some(), "CLUSTER BY"),
@@ -320,19 +320,7 @@ fn definition<'a>(work: &Work<'_>, create: &'a CreateTable) -> Result<Definition
         or_replace: *or_replace,
         if_not_exists: *if_not_exists,
         columns,
+        keys: KeyClauses::of(STATEMENT, columns, constraints)?,
         query: query.as_deref(),
     })
-}
-
-fn refused_constraint(constraint: &TableConstraint) -> Error {
-    let (clause, is_key) = match constraint {
-        TableConstraint::Unique(_) | TableConstraint::UniqueUsingIndex(_) => ("UNIQUE", true),
-        TableConstraint::PrimaryKey(_) | TableConstraint::PrimaryKeyUsingIndex(_) => ("PRIMARY KEY", true),
-        TableConstraint::ForeignKey(_) => ("FOREIGN KEY", false),
-        TableConstraint::Check(_) => ("CHECK", false),
-        TableConstraint::Index(_) => ("INDEX", false),
-        TableConstraint::FulltextOrSpatial(_) => ("FULLTEXT or SPATIAL", false),
-    };
-    let error = unsupported(STATEMENT, clause);
-    if is_key { error.hint(KEY_HINT) } else { error }
 }

@@ -12,6 +12,7 @@ use datafusion::arrow::compute::{concat, take};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Visitor};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_storage::ColumnDef;
 
 use super::cell::Cell;
 use super::clause::unsupported;
@@ -111,6 +112,13 @@ impl DefaultValue {
             }
         }
     }
+}
+
+/// The default of a column if it is written out, or NULL if there is none: the same whenever it is asked for.
+pub(super) fn literal_default(work: &Work<'_>, column: &ColumnDef) -> Result<Option<ArrayRef>> {
+    let Some(text) = &column.default else { return Ok(Some(new_null_array(&column.kind.arrow(), 1))) };
+    let query = || sql_text::query(&format!("SELECT {text}"), work.settings());
+    literal(&with_room(work.statement.room_bytes(), query)?, &column.kind, &column.name)
 }
 
 /// The value of a query that selects one literal.

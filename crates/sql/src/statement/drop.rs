@@ -1,4 +1,4 @@
-//! `DROP TABLE`, `DROP VIEW` and `DROP SCHEMA`.
+//! `DROP TABLE`, `DROP VIEW`, `DROP INDEX` and `DROP SCHEMA`.
 //!
 //! What is left must make sense: something that views read, or a schema that holds something, is only dropped with
 //! `CASCADE`, which drops those too. All names of one statement are dropped together or not at all.
@@ -11,6 +11,7 @@ use rowmill_txn::{Catalog, Transaction};
 
 use super::clause::{refuse, unsupported};
 use super::dependents::Dependents;
+use super::index::drop_indexes;
 use super::relation::{self, RelationId, RelationKind, written};
 use crate::names::{DEFAULT_SCHEMA, QualifiedName, identifiers, qualified};
 use crate::outcome::Outcome;
@@ -26,8 +27,11 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
         ObjectType::Table => ("DROP TABLE", Some(RelationKind::Table)),
         ObjectType::View => ("DROP VIEW", Some(RelationKind::View)),
         ObjectType::Schema => ("DROP SCHEMA", None),
+        ObjectType::Index => ("DROP INDEX", None),
         other => {
-            return Err(unsupported("DROP", &other.to_string()).hint("there are tables, views and schemas to drop"));
+            return Err(
+                unsupported("DROP", &other.to_string()).hint("there are tables, views, indexes and schemas to drop")
+            );
         }
     };
     let clauses = [
@@ -39,6 +43,7 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
     refuse(tag, clauses)?;
     work.write(|work, transaction| match kind {
         Some(kind) => drop_relations(work, transaction, kind, names, *if_exists, *cascade),
+        None if *object_type == ObjectType::Index => drop_indexes(work, transaction, names, *if_exists),
         None => drop_schemas(work, transaction, names, *if_exists, *cascade),
     })?;
     Ok(Outcome::Done { tag })

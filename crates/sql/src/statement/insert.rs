@@ -22,13 +22,13 @@ use crate::session::Work;
 const STATEMENT: &str = "INSERT";
 
 /// What is left of the syntax tree when everything that is not executed has been refused.
-struct Definition<'a> {
-    table: QualifiedName,
-    columns: Vec<&'a Ident>,
-    source: Source<'a>,
+pub(super) struct Definition<'a> {
+    pub(super) table: QualifiedName,
+    pub(super) columns: Vec<&'a Ident>,
+    pub(super) source: Source<'a>,
 }
 
-enum Source<'a> {
+pub(super) enum Source<'a> {
     Values(&'a Values),
     Query(&'a Query),
     /// `DEFAULT VALUES`
@@ -86,7 +86,7 @@ fn check_width(table: &TableDef, targets: &[usize], found: usize) -> Result<()> 
 }
 
 /// Takes the syntax tree apart and refuses what is not executed.
-fn definition<'a>(work: &Work<'_>, insert: &'a Insert) -> Result<Definition<'a>> {
+pub(super) fn definition<'a>(work: &Work<'_>, insert: &'a Insert) -> Result<Definition<'a>> {
     let Insert {
         insert_token: _,
         optimizer_hints,

@@ -8,6 +8,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
 
+use super::check_clause;
 use super::default_value::DefaultValue;
 use super::relation;
 use crate::assign::{assign, check_pair};
@@ -80,6 +81,20 @@ impl RowSink {
         input: &[ArrayRef],
         rows: usize,
     ) -> Result<()> {
+        let batch = self.assigned(work, transaction, input, rows)?;
+        transaction.insert(self.table.id, &batch)?;
+        self.rows += rows as u64;
+        Ok(())
+    }
+
+    /// Rows of the table made of `rows` rows whose columns are `input`, which meet its conditions.
+    pub(super) fn assigned(
+        &self,
+        work: &Work<'_>,
+        transaction: &mut Transaction,
+        input: &[ArrayRef],
+        rows: usize,
+    ) -> Result<RecordBatch> {
         let columns = self.table.columns.iter().zip(&self.sources).map(|(column, source)| match source {
             ColumnSource::Input(index) => assign(&input[*index], &column.kind, &column.name),
             ColumnSource::Default(default) => default.rows(work, rows),
@@ -88,14 +103,20 @@ impl RowSink {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|error| Error::internal(format!("assignment gives the columns of the table: {error}")))?;
-        transaction.insert(self.table.id, &batch)?;
-        self.rows += rows as u64;
-        Ok(())
+        check_clause::verify(work, transaction, &self.table, &batch)?;
+        Ok(batch)
     }
 
     /// Writes everything that `input` gives.
     pub(super) fn write_all(&mut self, work: &Work<'_>, transaction: &mut Transaction, input: RowStream) -> Result<()> {
         self.check_types(input.schema().fields())?;
+        if self.table.keyed.is_some() {
+            // The statement reads what was there before it, and what a transaction has written to keyed tables is there at once.
+            for batch in input.collect::<Result<Vec<_>>>()? {
+                self.write(work, transaction, &batch)?;
+            }
+            return Ok(());
+        }
         for batch in input {
             work.cancel.check()?;
             self.write(work, transaction, &batch?)?;

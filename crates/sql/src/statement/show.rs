@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::ast::{
     ShowStatementOptions, Statement,
 };
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_storage::TableDef;
+use rowmill_storage::{KeyColumn, TableDef};
 use rowmill_txn::{Catalog, SchemaDef};
 
 use super::clause::{refuse, unsupported};
@@ -200,8 +200,26 @@ fn create_table(table: &TableDef, qualifier: &str) -> String {
             let default = column.default.as_ref().map_or(String::new(), |text| format!(" DEFAULT {text}"));
             format!("{} {}{not_null}{default}", name_text(&column.name), column.kind)
         })
+        .chain(keys(table))
         .collect();
     format!("CREATE TABLE {qualifier}{} ({})", name_text(&table.name), columns.join(", "))
+}
+
+/// The keys and conditions of a table. Indexes that are not unique are made by statements of their own.
+fn keys(table: &TableDef) -> Vec<String> {
+    let Some(keyed) = &table.keyed else { return Vec::new() };
+    let list = |parts: &[KeyColumn]| {
+        let part = |part: &KeyColumn| {
+            let column = table.column_by_id(part.column).map_or("?", |column| table.columns[column].name.as_str());
+            format!("{}{}", name_text(column), if part.descending { " DESC" } else { "" })
+        };
+        parts.iter().map(part).collect::<Vec<_>>().join(", ")
+    };
+    let unique = keyed.indexes.iter().filter(|index| index.unique);
+    let unique = unique.map(|index| format!("CONSTRAINT {} UNIQUE ({})", name_text(&index.name), list(&index.parts)));
+    let checks = keyed.checks.iter();
+    let checks = checks.map(|check| format!("CONSTRAINT {} CHECK ({})", name_text(&check.name), check.sql));
+    std::iter::once(format!("PRIMARY KEY ({})", list(&keyed.key))).chain(unique).chain(checks).collect()
 }
 
 #[cfg(test)]

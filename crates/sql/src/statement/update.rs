@@ -1,6 +1,6 @@
-//! `UPDATE`: the old row is deleted and the new one appended.
+//! `UPDATE`: the old row is deleted and the new one appended, or of a keyed table put in its place.
 //!
-//! The rows stream: a batch of row numbers and values is read from the state before the statement, its numbers go into
+//! The rows of a columnar table stream: a batch of row numbers and values is read from the state before the statement, its numbers go into
 //! the delete vectors and its values into the open block, which is sealed as it fills. So an update of every row of a
 //! large table holds a few batches and the blocks in flight. Columns that are not assigned pass through as they are.
 
@@ -16,6 +16,7 @@ use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
 
 use super::clause::{refuse, unsupported};
+use super::keyed_change;
 use super::relation;
 use super::row_query::{Target, numbered};
 use super::row_sink::{ColumnSource, RowSink, default_of};
@@ -26,11 +27,11 @@ use crate::session::Work;
 const STATEMENT: &str = "UPDATE";
 
 /// What is left of the syntax tree when everything that is not executed has been refused.
-struct Definition<'a> {
-    target: Target,
+pub(super) struct Definition<'a> {
+    pub(super) target: Target,
     assignments: Vec<(&'a ObjectName, &'a Expr)>,
-    others: &'a [TableWithJoins],
-    selection: Option<&'a Expr>,
+    pub(super) others: &'a [TableWithJoins],
+    pub(super) selection: Option<&'a Expr>,
 }
 
 pub(crate) fn run(work: &mut Work<'_>, update: &Update) -> Result<Outcome> {
@@ -47,6 +48,9 @@ pub(crate) fn run(work: &mut Work<'_>, update: &Update) -> Result<Outcome> {
             table: &table,
         };
         change.sink.check_types(&batches.schema().fields()[1..])?;
+        if table.keyed.is_some() {
+            return keyed_change::update(work, transaction, &change.sink, &table, batches);
+        }
         for batch in batches {
             work.cancel.check()?;
             change.apply(work, transaction, &batch?)?;
@@ -57,13 +61,13 @@ pub(crate) fn run(work: &mut Work<'_>, update: &Update) -> Result<Outcome> {
 }
 
 /// The columns of the new row: what is computed by the query, and where each column of the table comes from.
-struct NewRow {
-    items: Vec<Expr>,
-    sources: Vec<ColumnSource>,
+pub(super) struct NewRow {
+    pub(super) items: Vec<Expr>,
+    pub(super) sources: Vec<ColumnSource>,
 }
 
 impl NewRow {
-    fn of(work: &Work<'_>, definition: &Definition<'_>, table: &TableDef) -> Result<NewRow> {
+    pub(super) fn of(work: &Work<'_>, definition: &Definition<'_>, table: &TableDef) -> Result<NewRow> {
         let mut assigned: Vec<Option<&Expr>> = vec![None; table.columns.len()];
         for (name, value) in &definition.assignments {
             let index = relation::column(table, work.statement.spell(column_name(definition, name)?))?;
@@ -134,16 +138,21 @@ impl OncePerRow {
         if numbers.iter().all(|number| seen.insert(*number)) {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::CardinalityViolation,
-            format!("a row of table \"{}\" meets several rows of the FROM clause", table.name),
-        )
-        .hint("narrow WHERE down, or aggregate in a subquery, so that each row meets one"))
+        Err(meets_several(table))
     }
 }
 
+/// The error of a row that is to be changed in several ways.
+pub(super) fn meets_several(table: &TableDef) -> Error {
+    Error::new(
+        ErrorKind::CardinalityViolation,
+        format!("a row of table \"{}\" meets several rows of the FROM clause", table.name),
+    )
+    .hint("narrow WHERE down, or aggregate in a subquery, so that each row meets one")
+}
+
 /// Takes the syntax tree apart and refuses what is not executed.
-fn definition<'a>(work: &Work<'_>, update: &'a Update) -> Result<Definition<'a>> {
+pub(super) fn definition<'a>(work: &Work<'_>, update: &'a Update) -> Result<Definition<'a>> {
     let Update {
         update_token: _,
         optimizer_hints,

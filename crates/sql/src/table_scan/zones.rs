@@ -21,8 +21,9 @@ const SAMPLE_ROWS: usize = 1 << 10;
 
 /// Statistics of the columns at `columns` of the whole table.
 pub(super) fn statistics(source: &dyn TableSource, columns: &[usize]) -> Statistics {
+    let rows = source.row_count() as usize;
     Statistics {
-        num_rows: Precision::Exact(source.row_count() as usize),
+        num_rows: if source.keyed().is_none() { Precision::Exact(rows) } else { Precision::Inexact(rows) },
         total_byte_size: Precision::Absent,
         column_statistics: columns.iter().map(|column| column_statistics(source, *column)).collect(),
     }
@@ -71,6 +72,9 @@ struct Gathered {
 
 /// The statistics of the column at `column`.
 pub(crate) fn column_statistics(source: &dyn TableSource, column: usize) -> ColumnStatistics {
+    if source.keyed().is_some() {
+        return unknown_column();
+    }
     let kind = &source.table().columns[column].kind;
     let all_in_blocks = source.runs().is_empty();
     let is_float = matches!(kind, SqlType::Float32 | SqlType::Float64);

@@ -52,6 +52,12 @@ impl RowBatch {
         &self.rows
     }
 
+    /// Exchanges what it holds for other keys and rows.
+    pub(crate) fn swap(&mut self, keys: &mut ByteRows, rows: &mut ByteRows) {
+        std::mem::swap(&mut self.keys, keys);
+        std::mem::swap(&mut self.rows, rows);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.rows.clear();

@@ -10,6 +10,7 @@ mod entry;
 pub(crate) mod generation;
 mod key_index;
 mod order;
+mod source;
 pub(crate) mod store;
 mod table_codec;
 mod version_chains;
@@ -20,6 +21,7 @@ pub(crate) mod write_set;
 
 pub(crate) use cursor::{Entries, Sources};
 pub use cursor::{KeyedCursor, KeyedRow, RowBatch};
+pub(crate) use source::{KeyedTable, KeyedView};
 pub use table_codec::TableCodec;
 pub(crate) use table_codec::{HEAD_BYTES, IndexCodec, column_values, index_head, index_of, not_keyed};
 pub use version_cursor::{VersionBatch, VersionCursor};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
-use rowmill_storage::keyed::{ColumnValues, KeyCodec, KeyPart, KeyRange, RowLayout, RowView, ValueRef};
+use rowmill_storage::keyed::{ByteRows, ColumnValues, KeyCodec, KeyPart, KeyRange, RowLayout, RowView, ValueRef};
 use rowmill_storage::{IndexDef, KeyColumn, TableDef};
 
 use super::cursor::RowBatch;
@@ -270,26 +270,38 @@ impl TableCodec {
 
     /// Rows as arrays: all columns of the table.
     pub fn record_batch(&self, rows: &RowBatch) -> Result<RecordBatch> {
-        let keys: Vec<&[u8]> = rows.keys().iter().map(|key| key.get(HEAD_BYTES..).unwrap_or_default()).collect();
-        let of_keys = self.key.decode_columns(&keys, &vec![true; self.key_columns.len()])?;
-        let wanted: Vec<(usize, ValueRef<'_>)> = self
-            .fields
-            .iter()
-            .enumerate()
-            .filter_map(|(column, field)| match field {
-                Field::Key(_) => None,
-                Field::Row(at) => Some((*at, self.missing(column))),
-            })
-            .collect();
-        let stored: Vec<&[u8]> = rows.rows().iter().collect();
-        let mut of_rows = self.layout.decode_columns(&stored, &wanted)?.into_iter();
-        let columns = self.fields.iter().map(|field| match field {
-            Field::Key(part) => of_keys[*part].clone(),
+        let all: Vec<usize> = (0..self.fields.len()).collect();
+        let columns = self.decode(rows.keys(), rows.rows(), &all)?;
+        RecordBatch::try_new(self.def.arrow_schema(), columns).map_err(|error| Error::corrupt(error.to_string()))
+    }
+
+    /// The columns at `columns` of rows. `Corrupt` if they are not what was written.
+    pub(crate) fn decode(&self, keys: &ByteRows, rows: &ByteRows, columns: &[usize]) -> Result<Vec<ArrayRef>> {
+        let mut wanted_parts = vec![false; self.key_columns.len()];
+        let mut wanted_fields: Vec<(usize, ValueRef<'_>)> = Vec::new();
+        for column in columns {
+            match self.fields[*column] {
+                Field::Key(part) => wanted_parts[part] = true,
+                Field::Row(at) => wanted_fields.push((at, self.missing(*column))),
+            }
+        }
+        let of_keys = match wanted_parts.contains(&true) {
+            true => {
+                let keys: Vec<&[u8]> = keys.iter().map(|key| key.get(HEAD_BYTES..).unwrap_or_default()).collect();
+                self.key.decode_columns(&keys, &wanted_parts)?
+            }
+            false => Vec::new(),
+        };
+        let mut of_rows = match wanted_fields.is_empty() {
+            true => Vec::new(),
+            false => self.layout.decode_columns(&rows.iter().collect::<Vec<_>>(), &wanted_fields)?,
+        }
+        .into_iter();
+        let columns = columns.iter().map(|column| match self.fields[*column] {
+            Field::Key(part) => of_keys[part].clone(),
             Field::Row(_) => of_rows.next(),
         });
-        let columns: Option<Vec<ArrayRef>> = columns.collect();
-        let columns = columns.ok_or_else(|| Error::internal("a column was not decoded"))?;
-        RecordBatch::try_new(self.def.arrow_schema(), columns).map_err(|error| Error::corrupt(error.to_string()))
+        columns.collect::<Option<_>>().ok_or_else(|| Error::internal("a column was not decoded"))
     }
 
     /// The values of a key or an index entry, as an error says them.

@@ -6,7 +6,7 @@ use super::store::KeyedChanges;
 const ENTRY_BYTES: u64 = 96;
 
 /// Keys with their new rows, and what they had before, newest last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct WriteSet {
     entries: KeyedChanges,
     undo: Vec<Undo>,
@@ -14,7 +14,7 @@ pub(crate) struct WriteSet {
 }
 
 /// A key and what the set had of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Undo {
     key: Vec<u8>,
     before: Option<Option<Vec<u8>>>,

@@ -1,0 +1,258 @@
+//! Keys and constraints of `CREATE TABLE`, behind its columns and among their options.
+//!
+//! ```text
+//! id BIGINT PRIMARY KEY, code TEXT UNIQUE, price DECIMAL(9, 2) CHECK (price > 0)
+//! id BIGINT, ..., PRIMARY KEY (id), CONSTRAINT codes UNIQUE (code), CHECK (price > 0)
+//! ```
+//!
+//! A table with a primary key is a keyed table, and only such a table has the other constraints: what finds a row by its values
+//! is an index. A constraint without a name gets one from its table and columns.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast::{
+    CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, Expr, Ident, IndexColumn, OrderByExpr, OrderByOptions,
+    PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
+};
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
+use rowmill_storage::TableDef;
+use rowmill_txn::{CheckDef, ColumnSpec, IndexSpec, KeyColumn, Transaction};
+
+use super::check_clause;
+use super::clause::{refuse, unsupported};
+use super::column_spec::check_name;
+use super::relation;
+use crate::names::lower;
+use crate::session::Work;
+
+/// What a `CREATE TABLE` says of keys.
+#[derive(Debug, Default)]
+pub(super) struct KeyClauses<'a> {
+    primary: Option<Key<'a>>,
+    unique: Vec<Key<'a>>,
+    checks: Vec<Check<'a>>,
+}
+
+/// Columns in the order of a key.
+#[derive(Debug)]
+struct Key<'a> {
+    name: Option<&'a Ident>,
+    columns: Vec<(&'a Ident, bool)>,
+}
+
+#[derive(Debug)]
+struct Check<'a> {
+    name: Option<&'a Ident>,
+    /// Of a constraint that is written behind a column.
+    column: Option<&'a Ident>,
+    condition: &'a Expr,
+}
+
+/// Whether an option of a column says something of keys.
+pub(super) fn is_key_clause(option: &ColumnOption) -> bool {
+    matches!(option, ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) | ColumnOption::Check(_))
+}
+
+impl<'a> KeyClauses<'a> {
+    /// Gathers them.
+    pub(super) fn of(statement: &str, columns: &'a [ColumnDef], constraints: &'a [TableConstraint]) -> Result<Self> {
+        let mut clauses = KeyClauses::default();
+        for column in columns {
+            for option in &column.options {
+                clauses.add_option(statement, &column.name, option)?;
+            }
+        }
+        for constraint in constraints {
+            clauses.add_constraint(statement, constraint)?;
+        }
+        if clauses.primary.is_none() && !(clauses.unique.is_empty() && clauses.checks.is_empty()) {
+            let clause = if clauses.unique.is_empty() { "CHECK" } else { "UNIQUE" };
+            return Err(unsupported(statement, &format!("{clause} on a table without a primary key"))
+                .hint("a table with a PRIMARY KEY has its rows by key, and constraints"));
+        }
+        Ok(clauses)
+    }
+
+    fn add_option(&mut self, statement: &str, column: &'a Ident, option: &'a ColumnOptionDef) -> Result<()> {
+        let ColumnOptionDef { name, option } = option;
+        match option {
+            ColumnOption::PrimaryKey(PrimaryKeyConstraint { characteristics, .. }) => {
+                refuse(statement, [(characteristics.is_some(), DEFERRED)])?;
+                self.set_primary(Key { name: name.as_ref(), columns: vec![(column, false)] })
+            }
+            ColumnOption::Unique(UniqueConstraint { characteristics, .. }) => {
+                refuse(statement, [(characteristics.is_some(), DEFERRED)])?;
+                self.unique.push(Key { name: name.as_ref(), columns: vec![(column, false)] });
+                Ok(())
+            }
+            ColumnOption::Check(CheckConstraint { name: _, expr, enforced }) => {
+                refuse(statement, [(enforced.is_some(), "ENFORCED")])?;
+                self.checks.push(Check { name: name.as_ref(), column: Some(column), condition: expr });
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn add_constraint(&mut self, statement: &str, constraint: &'a TableConstraint) -> Result<()> {
+        match constraint {
+            TableConstraint::PrimaryKey(PrimaryKeyConstraint {
+                name,
+                index_name,
+                index_type,
+                columns,
+                index_options,
+                characteristics,
+            }) => {
+                let clauses = [
+                    (index_name.is_some(), "the name of an index in PRIMARY KEY"),
+                    (index_type.is_some(), "USING"),
+                    (!index_options.is_empty(), "options of an index"),
+                    (characteristics.is_some(), DEFERRED),
+                ];
+                refuse(statement, clauses)?;
+                self.set_primary(Key { name: name.as_ref(), columns: key_columns(statement, columns)? })
+            }
+            TableConstraint::Unique(UniqueConstraint {
+                name,
+                index_name,
+                index_type_display: _,
+                index_type,
+                columns,
+                index_options,
+                characteristics,
+                nulls_distinct: _,
+            }) => {
+                let clauses = [
+                    (index_type.is_some(), "USING"),
+                    (!index_options.is_empty(), "options of an index"),
+                    (characteristics.is_some(), DEFERRED),
+                ];
+                refuse(statement, clauses)?;
+                let name = name.as_ref().or(index_name.as_ref());
+                self.unique.push(Key { name, columns: key_columns(statement, columns)? });
+                Ok(())
+            }
+            TableConstraint::Check(CheckConstraint { name, expr, enforced }) => {
+                refuse(statement, [(enforced.is_some(), "ENFORCED")])?;
+                self.checks.push(Check { name: name.as_ref(), column: None, condition: expr });
+                Ok(())
+            }
+            TableConstraint::ForeignKey(_) => Err(unsupported(statement, "FOREIGN KEY")),
+            TableConstraint::Index(_) => {
+                Err(unsupported(statement, "INDEX").hint("CREATE INDEX makes one when the table is there"))
+            }
+            TableConstraint::FulltextOrSpatial(_) => Err(unsupported(statement, "FULLTEXT or SPATIAL")),
+            TableConstraint::PrimaryKeyUsingIndex(_) | TableConstraint::UniqueUsingIndex(_) => {
+                Err(unsupported(statement, "USING INDEX"))
+            }
+        }
+    }
+
+    fn set_primary(&mut self, key: Key<'a>) -> Result<()> {
+        match self.primary.replace(key) {
+            None => Ok(()),
+            Some(_) => Err(Error::new(ErrorKind::InvalidDefinition, "a table has one PRIMARY KEY, this one has two")
+                .hint("a key of several columns is written behind them: PRIMARY KEY (a, b)")),
+        }
+    }
+
+    /// The places of the primary key's columns among `columns`; none of a columnar table.
+    pub(super) fn primary_key(&self, work: &Work<'_>, columns: &[ColumnSpec]) -> Result<Option<Vec<KeyColumn>>> {
+        let Some(key) = &self.primary else { return Ok(None) };
+        let place = |name: &Ident| {
+            let name = work.statement.spell(name);
+            let found = columns.iter().position(|column| lower(&column.name) == lower(name));
+            found.ok_or_else(|| {
+                Error::new(ErrorKind::UndefinedColumn, format!("PRIMARY KEY has \"{name}\", which is not a column"))
+            })
+        };
+        let part = |(name, descending): &(&Ident, bool)| {
+            Ok(KeyColumn { column: ColumnId(place(name)? as u32), descending: *descending })
+        };
+        key.columns.iter().map(part).collect::<Result<_>>().map(Some)
+    }
+
+    /// Gives the new table its indexes and conditions.
+    pub(super) fn apply(&self, work: &Work<'_>, transaction: &mut Transaction, table: TableId) -> Result<()> {
+        for key in &self.unique {
+            let def = def_of(transaction, table)?;
+            let name = match key.name {
+                Some(name) => work.statement.spell(name).to_owned(),
+                None => free_name(&def, &key.columns.iter().map(|(name, _)| *name).collect::<Vec<_>>(), "key"),
+            };
+            check_name(&name)?;
+            let parts = key_parts(work, &def, &key.columns)?;
+            transaction.create_index(table, IndexSpec { name, parts, unique: true })?;
+        }
+        for Check { name, column, condition } in &self.checks {
+            let def = def_of(transaction, table)?;
+            let name = match name {
+                Some(name) => work.statement.spell(name).to_owned(),
+                None => free_name(&def, &column.iter().copied().collect::<Vec<_>>(), "check"),
+            };
+            check_name(&name)?;
+            let sql = check_clause::check(work, transaction, &def, condition)?;
+            transaction.add_check(table, CheckDef { name, sql })?;
+        }
+        Ok(())
+    }
+}
+
+const DEFERRED: &str = "DEFERRABLE or another characteristic of a constraint";
+
+/// `a, b DESC`
+pub(super) fn key_columns<'a>(statement: &str, columns: &'a [IndexColumn]) -> Result<Vec<(&'a Ident, bool)>> {
+    let column = |column: &'a IndexColumn| {
+        let IndexColumn { column, operator_class } = column;
+        let OrderByExpr { expr, options: OrderByOptions { asc, nulls_first }, with_fill } = column;
+        let clauses = [
+            (operator_class.is_some(), "an operator class"),
+            (nulls_first.is_some(), "NULLS FIRST or LAST in a key"),
+            (with_fill.is_some(), "WITH FILL"),
+        ];
+        refuse(statement, clauses)?;
+        match expr {
+            Expr::Identifier(name) => Ok((name, *asc == Some(false))),
+            other => Err(unsupported(statement, &format!("{other} in a key, which is not a column,"))),
+        }
+    };
+    columns.iter().map(column).collect()
+}
+
+/// Columns of a table in the order of a key.
+pub(super) fn key_parts(work: &Work<'_>, table: &TableDef, columns: &[(&Ident, bool)]) -> Result<Vec<KeyColumn>> {
+    let part = |(name, descending): &(&Ident, bool)| {
+        let column = relation::column(table, work.statement.spell(name))?;
+        Ok(KeyColumn { column: table.columns[column].id, descending: *descending })
+    };
+    columns.iter().map(part).collect()
+}
+
+/// A name that no index or constraint of the table has.
+pub(super) fn free_name(table: &TableDef, columns: &[&Ident], ending: &str) -> String {
+    let parts: Vec<&str> = std::iter::once(&table.name[..])
+        .chain(columns.iter().map(|column| &column.value[..]))
+        .chain(std::iter::once(ending))
+        .collect();
+    let name = parts.join("_");
+    let is_free = |name: &str| {
+        let keyed = table.keyed.iter();
+        let mut names = keyed.flat_map(|keyed| {
+            let checks = keyed.checks.iter().map(|check| &check.name);
+            keyed.indexes.iter().map(|index| &index.name).chain(checks)
+        });
+        !names.any(|other| lower(other) == lower(name))
+    };
+    if is_free(&name) {
+        return name;
+    }
+    let numbered = (1..).map(|number| format!("{name}{number}"));
+    numbered.into_iter().find(|name| is_free(name)).expect("there are more numbers than names")
+}
+
+/// The definition of a table that the transaction has.
+pub(super) fn def_of(transaction: &mut Transaction, table: TableId) -> Result<Arc<TableDef>> {
+    let view = transaction.view()?;
+    view.catalog().table_by_id(table).cloned().ok_or_else(|| Error::internal("a table that was just made is not there"))
+}

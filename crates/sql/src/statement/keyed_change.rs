@@ -1,0 +1,49 @@
+//! `UPDATE` and `DELETE` of keyed tables: the rows that a [`Target::query`](super::row_query::Target::query) finds, by their keys.
+//!
+//! What a transaction writes to a keyed table is there at once. So the rows are found before the first of them is changed.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{AsArray, BinaryArray, RecordBatch};
+use rowmill_base::Result;
+use rowmill_storage::TableDef;
+use rowmill_txn::Transaction;
+
+use super::row_sink::RowSink;
+use super::update::meets_several;
+use crate::outcome::RowStream;
+use crate::session::Work;
+
+/// Puts the rows that `sink` makes of `found` in the place of those that were found.
+pub(super) fn update(
+    work: &Work<'_>,
+    transaction: &mut Transaction,
+    sink: &RowSink,
+    table: &Arc<TableDef>,
+    found: RowStream,
+) -> Result<u64> {
+    let mut seen = HashSet::new();
+    let mut changes = Vec::new();
+    for batch in found.collect::<Result<Vec<_>>>()? {
+        work.cancel.check()?;
+        let (keys, values) = (keys(&batch), &batch.columns()[1..]);
+        if !keys.iter().flatten().all(|key| seen.insert(key.to_vec())) {
+            return Err(meets_several(table));
+        }
+        changes.push((keys.clone(), sink.assigned(work, transaction, values, batch.num_rows())?));
+    }
+    transaction.update_keyed(table.id, &changes)
+}
+
+/// Removes the rows that were found.
+pub(super) fn delete(transaction: &mut Transaction, table: &TableDef, found: RowStream) -> Result<u64> {
+    let found = found.collect::<Result<Vec<_>>>()?;
+    let keys: Vec<BinaryArray> = found.iter().map(|batch| keys(batch).clone()).collect();
+    transaction.delete_keyed(table.id, &keys)
+}
+
+/// The keys of the rows of a batch.
+fn keys(batch: &RecordBatch) -> &BinaryArray {
+    batch.column(0).as_binary::<i32>()
+}

@@ -77,6 +77,10 @@ kinds! {
     NotNullViolation = "23502",
     /// Two rows with one key where each has its own.
     UniqueViolation = "23505",
+    /// A row for which a CHECK of its table is false.
+    CheckViolation = "23514",
+    /// A key that another table refers to, or one that it does not have.
+    ForeignKeyViolation = "23503",
     /// BEGIN inside a transaction.
     ActiveTransaction = "25001",
     /// COMMIT or ROLLBACK without one.

@@ -4,6 +4,7 @@ mod group;
 pub mod join_order;
 mod node;
 mod predicate;
+pub mod program;
 mod text;
 
 pub use group::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, is_aggregated, is_key_kind};

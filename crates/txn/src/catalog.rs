@@ -3,11 +3,13 @@
 //! Names keep their spelling and are looked up in lower case, so that `Hits` and `hits` are one table.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rowmill_base::{Error, ErrorKind, Result, SchemaId, TableId, ViewId};
 use rowmill_storage::TableDef;
+
+use crate::keyed::TableCodec;
 
 /// The schema that is always there, in which names without a schema are looked up.
 pub const MAIN_SCHEMA: &str = "main";
@@ -49,6 +51,8 @@ pub struct Catalog {
     version: u64,
     schemas: BTreeMap<SchemaId, Arc<SchemaDef>>,
     tables: BTreeMap<TableId, Arc<TableDef>>,
+    /// Of keyed tables, made when they are asked for and shared by all catalogs that have the definition.
+    codecs: BTreeMap<TableId, Arc<OnceLock<Arc<TableCodec>>>>,
     views: BTreeMap<ViewId, Arc<ViewDef>>,
     schema_names: BTreeMap<String, SchemaId>,
     names: BTreeMap<(SchemaId, String), Named>,
@@ -119,6 +123,19 @@ impl Catalog {
         self.tables.get(&id)
     }
 
+    /// What makes keys and rows of the values of a keyed table, for its definition here. `WrongObject` if it is not a keyed
+    /// table, `UndefinedTable` if it is none.
+    pub fn codec(&self, id: TableId) -> Result<Arc<TableCodec>> {
+        let gone = || Error::new(ErrorKind::UndefinedTable, "the table is gone");
+        let def = self.tables.get(&id).ok_or_else(gone)?;
+        let known = self.codecs.get(&id).ok_or_else(|| crate::keyed::not_keyed(def))?;
+        if let Some(codec) = known.get() {
+            return Ok(Arc::clone(codec));
+        }
+        let codec = Arc::new(TableCodec::new(def)?);
+        Ok(Arc::clone(known.get_or_init(|| codec)))
+    }
+
     /// The view with `id`.
     pub fn view_by_id(&self, id: ViewId) -> Option<&Arc<ViewDef>> {
         self.views.get(&id)
@@ -157,6 +174,9 @@ impl Catalog {
     pub(crate) fn put_table(&mut self, def: Arc<TableDef>) -> Result<()> {
         self.remove_table(def.id);
         self.claim_name(def.schema, &def.name, Named::Table(def.id))?;
+        if def.keyed.is_some() {
+            self.codecs.insert(def.id, Arc::default());
+        }
         self.tables.insert(def.id, def);
         Ok(())
     }
@@ -164,6 +184,7 @@ impl Catalog {
     pub(crate) fn remove_table(&mut self, id: TableId) {
         if let Some(def) = self.tables.remove(&id) {
             self.names.remove(&(def.schema, def.name.to_lowercase()));
+            self.codecs.remove(&id);
             self.version = next_version();
         }
     }

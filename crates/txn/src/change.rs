@@ -16,7 +16,7 @@ use crate::catalog::Catalog;
 use crate::codec::{Reader, Writer};
 use crate::column_files::ColumnFiles;
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
-use crate::keyed::store::KeyedChanges;
+use crate::keyed::write_set::WriteSet;
 use crate::keyed::{HEAD_BYTES, index_head, index_of};
 use crate::manifest::{self, BlockEntry, Meta, SCHEMA, TABLE, VIEW};
 use crate::snapshot::{Snapshot, TableSnapshot, Tables};
@@ -29,8 +29,8 @@ pub(crate) struct Change {
     pub(crate) catalog: Arc<Catalog>,
     /// Only of tables that are there afterwards.
     pub(crate) tables: BTreeMap<TableId, TableChange>,
-    /// Rows and index entries of keyed tables.
-    pub(crate) keyed: KeyedChanges,
+    /// Rows and index entries of keyed tables, if there are any.
+    pub(crate) keyed: Option<Arc<WriteSet>>,
 }
 
 /// What changes of a table, in this order.
@@ -60,15 +60,15 @@ pub(crate) struct Applied {
 impl Change {
     /// One that leaves all definitions as they are.
     pub(crate) fn of_table(before: &Snapshot, table: TableId, change: TableChange) -> Change {
-        Change {
-            catalog: Arc::clone(&before.catalog),
-            tables: BTreeMap::from([(table, change)]),
-            keyed: KeyedChanges::new(),
-        }
+        Change { catalog: Arc::clone(&before.catalog), tables: BTreeMap::from([(table, change)]), keyed: None }
     }
 
     /// The state that follows `before`, with its keyed rows: whoever has applied those to the versions says so there.
     pub(crate) fn apply(&self, before: &Snapshot, memory: &Broker) -> Result<Applied> {
+        if self.tables.is_empty() && Arc::ptr_eq(&before.catalog, &self.catalog) {
+            let snapshot = Snapshot { commit: CommitId(before.commit.0 + 1), pin: None, ..before.clone() };
+            return Ok(Applied { snapshot, removed: Vec::new(), dropped: Vec::new() });
+        }
         let mut tables: Tables = (*before.tables).clone();
         let (mut removed, mut dropped) = (Vec::new(), Vec::new());
         if !Arc::ptr_eq(&before.catalog, &self.catalog) {
@@ -195,10 +195,10 @@ fn put_block(
 const TRUNCATED: u8 = 1;
 
 impl Change {
-    /// The log's record of commit `at`, which follows `before`.
-    pub(crate) fn encode(&self, before: &Snapshot, at: CommitId, meta: Meta) -> Result<Vec<u8>> {
-        let mut out = Writer::new();
-        out.u64(at.0).bytes(&meta.encode());
+    /// The log's record of commit `at`, which follows `before`, behind what is in `buffer`.
+    pub(crate) fn encode(&self, before: &Snapshot, at: CommitId, meta: Meta, buffer: Vec<u8>) -> Result<Vec<u8>> {
+        let mut out = Writer::behind(buffer);
+        out.u64(at.0).bytes_of(|out| meta.write(out));
         let definitions = definitions(&before.catalog, &self.catalog)?;
         out.u32(definitions.len() as u32);
         for Definition { kind, id, value } in definitions {
@@ -212,8 +212,8 @@ impl Change {
             out.u32(id.0);
             table.encode(before.tables.get(id).map(|table| &**table), &mut out)?;
         }
-        if !self.keyed.is_empty() {
-            encode_keyed(&self.keyed, &mut out)?;
+        if let Some(keyed) = &self.keyed {
+            encode_keyed(keyed, &mut out)?;
         }
         Ok(out.finish())
     }
@@ -286,8 +286,12 @@ impl Change {
             }
         }
         let keyed = match input.is_at_end() {
-            true => KeyedChanges::new(),
-            false => decode_keyed(&mut input, &catalog)?,
+            true => None,
+            false => {
+                let mut keyed = before.keyed.store().new_write_set();
+                decode_keyed(&mut input, &catalog, at, &mut keyed)?;
+                Some(Arc::new(keyed))
+            }
         };
         input.end()?;
         Ok((Change { catalog, tables, keyed }, meta))
@@ -295,43 +299,56 @@ impl Change {
 }
 
 /// Rows and index entries by their indexes.
-fn encode_keyed(changes: &KeyedChanges, out: &mut Writer) -> Result<()> {
-    let entries: Vec<(&Vec<u8>, &Option<Vec<u8>>)> = changes.iter().collect();
-    let of_indexes: Vec<_> = entries.chunk_by(|(a, _), (b, _)| a[..HEAD_BYTES] == b[..HEAD_BYTES]).collect();
-    out.u32(of_indexes.len() as u32);
-    for entries in of_indexes {
-        out.u32(index_of(entries[0].0)?.0).u32(entries.len() as u32);
-        for (key, row) in entries {
-            out.bytes(&key[HEAD_BYTES..]);
-            out.option(row.as_deref(), |out, row| {
-                out.bytes(row);
-            });
-        }
+fn encode_keyed(changes: &WriteSet, out: &mut Writer) -> Result<()> {
+    let count_at = out.later();
+    let mut indexes = 0;
+    // The index of the last key, where the number of its keys is set, and that.
+    let mut last: Option<(IndexId, usize, u32)> = None;
+    for (key, row) in changes.iter() {
+        let index = index_of(key)?;
+        let (keys_at, keys) = match last {
+            Some((known, keys_at, keys)) if known == index => (keys_at, keys),
+            _ => {
+                indexes += 1;
+                out.u32(index.0);
+                (out.later(), 0)
+            }
+        };
+        out.bytes(&key[HEAD_BYTES..]);
+        out.option(row, |out, row| {
+            out.bytes(row);
+        });
+        out.set_later(keys_at, keys + 1);
+        last = Some((index, keys_at, keys + 1));
     }
+    out.set_later(count_at, indexes);
     Ok(())
 }
 
-fn decode_keyed(input: &mut Reader<'_>, catalog: &Catalog) -> Result<KeyedChanges> {
+fn decode_keyed(input: &mut Reader<'_>, catalog: &Catalog, at: CommitId, changes: &mut WriteSet) -> Result<()> {
     let is_known = |id| {
         let mut keyed = catalog.all_tables().filter_map(|table| table.keyed.as_ref());
         keyed.any(|keyed| keyed.index_ids().any(|known| known == id))
     };
-    let mut changes = KeyedChanges::new();
+    let (mut key, mut last) = (Vec::new(), Vec::new());
     for _ in 0..input.count(4 + 4)? {
         let index = IndexId(input.u32()?);
         if !is_known(index) {
             return Err(input.damaged(&format!("keys of an index {index} that is not there")));
         }
         for _ in 0..input.count(4 + 1)? {
-            let key = [&index_head(index)[..], input.bytes()?].concat();
-            let row = input.option(|input| input.bytes())?.map(<[u8]>::to_vec);
-            if key.len() > KEY_LEN_MAX || changes.last_key_value().is_some_and(|(last, _)| *last >= key) {
+            key.clear();
+            key.extend_from_slice(&index_head(index));
+            key.extend_from_slice(input.bytes()?);
+            let row = input.option(|input| input.bytes())?;
+            if key.len() > KEY_LEN_MAX || last >= key {
                 return Err(input.damaged("a key that is too long, or not behind the one before"));
             }
-            changes.insert(key, row);
+            changes.put(&key, row, at);
+            std::mem::swap(&mut key, &mut last);
         }
     }
-    Ok(changes)
+    Ok(())
 }
 
 /// A commit that does no more than put rows behind others.
@@ -573,6 +590,7 @@ fn is_gone(holder: &Holder, position: u32) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
+    use rapidhash::v3::RapidSecrets;
     use rowmill_storage::{KeyColumn, KeyedDef};
 
     use super::*;
@@ -583,7 +601,8 @@ mod tests {
         catalog.put_schema(Arc::new(SchemaDef { id: SchemaId(0), name: MAIN_SCHEMA.into() })).expect("empty");
         for id in [3, 4] {
             let key = vec![KeyColumn { column: ColumnId(0), descending: false }];
-            let keyed = KeyedDef { index: IndexId(id), key, stored: Vec::new(), indexes: Vec::new() };
+            let (stored, indexes, checks) = Default::default();
+            let keyed = KeyedDef { index: IndexId(id), key, stored, indexes, checks };
             let def = TableDef {
                 id: TableId(id),
                 schema: SchemaId(0),
@@ -598,22 +617,28 @@ mod tests {
         catalog
     }
 
-    fn decode(bytes: &[u8]) -> Result<KeyedChanges> {
+    type Entries = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
+    fn decode(bytes: &[u8]) -> Result<Entries> {
         let mut input = Reader::new(bytes, "a record of the log");
-        let changes = decode_keyed(&mut input, &catalog())?;
-        input.end().map(|()| changes)
+        let mut changes = WriteSet::new(RapidSecrets::random());
+        decode_keyed(&mut input, &catalog(), CommitId(1), &mut changes)?;
+        input.end()?;
+        Ok(changes.iter().map(|(key, row)| (key.to_vec(), row.map(<[u8]>::to_vec))).collect())
     }
 
     #[test]
     fn keyed_rows_come_back_and_damaged_ones_are_errors_or_other_rows() {
         let key = |index, key: &[u8]| [&index_head(IndexId(index))[..], key].concat();
         let rows = [(3, &b"a"[..], Some(&b"row"[..])), (3, b"b", None), (4, b"", Some(b"")), (4, b"\0", Some(b"x"))];
-        let changes: KeyedChanges =
+        let expected: Entries =
             rows.into_iter().map(|(index, bytes, row)| (key(index, bytes), row.map(<[u8]>::to_vec))).collect();
+        let mut changes = WriteSet::new(RapidSecrets::random());
+        expected.iter().rev().for_each(|(key, row)| changes.put(key, row.as_deref(), CommitId(1)));
         let mut out = Writer::new();
         encode_keyed(&changes, &mut out).expect("written");
         let bytes = out.finish();
-        assert_eq!(decode(&bytes).expect("read"), changes);
+        assert_eq!(decode(&bytes).expect("read"), expected);
         assert!((0..bytes.len()).all(|cut| decode(&bytes[..cut]).is_err()));
         let mut problems = BTreeSet::new();
         for at in 0..bytes.len() {

@@ -169,7 +169,11 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     log.release(latest.log_end);
     let keyed_commit = match has_keyed {
         true => stand_on(engine, &latest),
-        false => latest.keyed.commit(),
+        false => {
+            // Those that read the state go on with what the base has now, which is the same for them.
+            before.let_go();
+            latest.keyed.commit()
+        }
     };
     // It is compared with, and not read: it keeps neither versions nor an older state of the base.
     *stored = Arc::new(latest.with_keyed(keyed.unread_state(keyed_commit)));

@@ -13,6 +13,11 @@ impl Writer {
         Writer::default()
     }
 
+    /// One that appends to `bytes`.
+    pub(crate) fn behind(bytes: Vec<u8>) -> Self {
+        Writer(bytes)
+    }
+
     pub(crate) fn u8(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
         self
@@ -36,6 +41,25 @@ impl Writer {
 
     pub(crate) fn text(&mut self, value: &str) -> &mut Self {
         self.bytes(value.as_bytes())
+    }
+
+    /// What `write` appends, as [`Writer::bytes`] has it.
+    pub(crate) fn bytes_of(&mut self, write: impl FnOnce(&mut Self)) -> &mut Self {
+        let at = self.later();
+        write(self);
+        let len = self.0.len() - at - size_of::<u32>();
+        self.set_later(at, u32::try_from(len).expect("a catalog value is shorter than 4 GiB"))
+    }
+
+    /// Leaves room for a number that is set later.
+    pub(crate) fn later(&mut self) -> usize {
+        self.u32(0);
+        self.0.len() - size_of::<u32>()
+    }
+
+    pub(crate) fn set_later(&mut self, at: usize, value: u32) -> &mut Self {
+        self.0[at..at + size_of::<u32>()].copy_from_slice(&value.to_le_bytes());
+        self
     }
 
     pub(crate) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) -> &mut Self {

@@ -7,21 +7,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rowmill_base::{CommitId, Error, ErrorKind, Result, RowNumber};
+use rowmill_base::{CommitId, Durability, Error, ErrorKind, Result, RowNumber};
 use rowmill_storage::{Block, ColumnFile, TableDef};
 
 use crate::catalog::Catalog;
 use crate::change::{Change, TableChange};
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
 use crate::engine::Core;
-use crate::keyed::store::KeyedChanges;
-use crate::log::Position;
+use crate::journal::Published;
 use crate::seal;
 use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::transaction::{TableChanges, Transaction};
 
 /// Validates the transaction against what was committed since it began, and commits it.
-pub(crate) fn commit(transaction: &Transaction, keyed: KeyedChanges) -> Result<CommitId> {
+pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
     let engine = &transaction.engine;
     sync_blocks(engine, transaction.changes.tables.values().flat_map(|table| &table.blocks))?;
 
@@ -35,10 +34,12 @@ pub(crate) fn commit(transaction: &Transaction, keyed: KeyedChanges) -> Result<C
         let (now, base) = (current.tables.get(id), transaction.base.tables.get(id));
         tables.insert(*id, change_of(def, now.map(|now| &**now), base.map(|base| &**base), changes)?);
     }
-    transaction.validate_keyed(&keyed, &current, &catalog)?;
-    let (commit, end) = publish(engine, &current, &Change { catalog, tables, keyed })?;
+    transaction.validate_keyed(&current, &catalog)?;
+    let keyed = transaction.keyed.clone().filter(|keyed| !keyed.is_empty());
+    let published = publish_as(engine, &current, &Change { catalog, tables, keyed }, transaction.durability())?;
     drop(committing);
-    engine.journal().wait_for(end)?;
+    engine.journal().wait_for(&published)?;
+    let commit = published.commit;
 
     for (id, changes) in &transaction.changes.tables {
         if !changes.is_empty() {
@@ -72,11 +73,21 @@ pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Ar
 
 /// Makes `change` to `current`, the latest state: the next is the latest then, and whoever waits for the log up to the
 /// position that is given has it shown. The caller holds the commit lock and has synced every new block.
-pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, change: &Change) -> Result<(CommitId, Position)> {
+pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, change: &Change) -> Result<Published> {
+    publish_as(engine, current, change, None)
+}
+
+/// The same, as durable as `durability` says, if it does.
+fn publish_as(
+    engine: &Core,
+    current: &Arc<Snapshot>,
+    change: &Change,
+    durability: Option<Durability>,
+) -> Result<Published> {
     let applied = change.apply(current, engine.broker())?;
     let mut next = applied.snapshot;
     let was_sound = engine.journal().check().is_ok();
-    let appended = engine.journal().append(|| change.encode(current, next.commit, engine.ids().meta()));
+    let appended = engine.journal().append(|buffer| change.encode(current, next.commit, engine.ids().meta(), buffer));
     if appended.is_err() && was_sound && engine.journal().check().is_err() {
         // A write that failed may have come to its end all the same: the next opening finds the record, and then what it names.
         change.blocks().for_each(|block| block.keep());
@@ -92,19 +103,19 @@ pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, change: &Change) -
     }
     let (commit, end) = (next.commit, next.log_end);
     let store = current.keyed.store();
-    if !change.keyed.is_empty() {
-        store.apply(commit, &change.keyed);
+    if let Some(keyed) = &change.keyed {
+        store.apply(commit, keyed);
     }
-    {
+    let published = {
         // A checkpoint that gives the base other rows meanwhile has the state stand on those, or waits for it.
         let generation = store.current();
-        if !change.keyed.is_empty() {
+        if change.keyed.is_some() {
             next.keyed = store.state(commit, &generation);
         } else if !Arc::ptr_eq(current.keyed.generation(), &generation) {
             next.keyed = store.state(current.keyed.commit().max(generation.commit()), &generation);
         }
-        engine.journal().advance(Arc::new(next));
-    }
+        engine.journal().advance(Arc::new(next), durability)
+    };
     for table in &applied.dropped {
         engine.note_dropped(*table, commit);
     }
@@ -112,7 +123,7 @@ pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, change: &Change) -
         engine.stored().note_space();
     }
     engine.tidy(end);
-    Ok((commit, end))
+    Ok(published)
 }
 
 pub(crate) fn conflict(message: String) -> Error {

@@ -146,7 +146,11 @@ impl Engine {
         let (mut snapshot, meta) = recovery::load(&*base.read()?, &files, &freed, None)?;
         if !options.read_only {
             recovery::note_unnamed(&files, &freed, &snapshot)?;
-            let generation = Generation::of_base(snapshot.commit, Arc::clone(&base));
+            let generation = match replayed {
+                Some(_) => Generation::of_base(snapshot.commit, Arc::clone(&base)),
+                // Without a log no checkpoint writes rows to the base.
+                None => Generation::empty(snapshot.commit),
+            };
             let store = KeyedStore::new(generation, &broker);
             let keyed = store.state(snapshot.commit, &store.current());
             snapshot.keyed = keyed;

@@ -1,8 +1,8 @@
 //! What commits see of the log: it has their changes before anybody sees them, and is on disk before anybody is told.
 //!
 //! The latest state is what the next commit builds on. What readers see is the latest state that would be there after a power cut,
-//! or where the durability allows it the latest of all. So an answer never has to wait for the disk, and nobody acts on what may
-//! still be lost.
+//! but for commits whose durability allows that they are lost. So an answer never has to wait for the disk, and nobody acts on
+//! what may still be lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,11 +26,35 @@ pub(crate) struct Journal {
     /// What readers see.
     shown: RwLock<Arc<Snapshot>>,
     /// States behind the shown one, oldest first.
-    waiting: Mutex<VecDeque<Arc<Snapshot>>>,
+    waiting: Mutex<VecDeque<Waiting>>,
+    /// The bytes of the last record, for their memory.
+    record: Mutex<Vec<u8>>,
     /// Syncs what nobody waits for.
     syncer: Background,
     lag: Arc<Lag>,
 }
+
+/// A state that is not shown yet.
+#[derive(Debug)]
+struct Waiting {
+    state: Arc<Snapshot>,
+    /// Where the log has to be on disk up to: where the last commit ends that waits for the disk.
+    behind: Position,
+}
+
+/// A commit that was made, and what whoever made it waits for.
+#[derive(Debug)]
+pub(crate) struct Published {
+    pub(crate) commit: CommitId,
+    /// Where its record ends.
+    end: Position,
+    durability: Durability,
+    /// Unless it is shown already, up to where the log has to be on disk for that.
+    shown_behind: Option<Position>,
+}
+
+/// Longer records give their memory back.
+const RECORD_BYTES_KEPT_MAX: usize = 1 << 20;
 
 /// How long commits that nobody waits for have not been on disk.
 #[derive(Debug)]
@@ -86,6 +110,7 @@ impl Journal {
             latest: RwLock::new(Arc::clone(&state)),
             shown: RwLock::new(state),
             waiting: Mutex::default(),
+            record: Mutex::default(),
             syncer,
             lag,
         })
@@ -123,7 +148,7 @@ impl Journal {
         };
         // Nobody advances meanwhile: the caller holds what they all need for that.
         let mut waiting = self.waiting.lock();
-        waiting.iter_mut().for_each(&mut renew);
+        waiting.iter_mut().for_each(|waiting| renew(&mut waiting.state));
         renew(&mut self.shown.write());
         renew(&mut self.latest.write());
     }
@@ -132,39 +157,65 @@ impl Journal {
         self.log().filter(|_| *self.durability.read() != Durability::Off)
     }
 
-    /// Puts a record behind the last one and says where it ends. The caller holds the commit lock.
-    pub(crate) fn append(&self, record: impl FnOnce() -> Result<Vec<u8>>) -> Result<Position> {
-        match (self.is_logged(), self.log()) {
-            (Some(log), _) => log.append(&record()?),
-            (None, _) => {
-                // Nothing is written, but it may be known already that nothing can be.
-                self.check()?;
-                Ok(self.latest.read().log_end)
-            }
+    /// Puts a record behind the last one and says where it ends; `record` puts its bytes into the empty buffer that it gets. The
+    /// caller holds the commit lock.
+    pub(crate) fn append(&self, record: impl FnOnce(Vec<u8>) -> Result<Vec<u8>>) -> Result<Position> {
+        let Some(log) = self.is_logged() else {
+            // Nothing is written, but it may be known already that nothing can be.
+            self.check()?;
+            return Ok(self.latest.read().log_end);
+        };
+        let mut buffer = std::mem::take(&mut *self.record.lock());
+        buffer.clear();
+        let bytes = record(buffer)?;
+        let appended = log.append(&bytes);
+        if bytes.capacity() <= RECORD_BYTES_KEPT_MAX {
+            *self.record.lock() = bytes;
         }
+        appended
     }
 
-    /// The state of the record that was appended last. The caller holds the commit lock.
-    pub(crate) fn advance(&self, next: Arc<Snapshot>) {
+    /// The state of the record that was appended last, as durable as `durability` says, or as the database has it. The caller
+    /// holds the commit lock.
+    ///
+    /// A state that need not wait for the disk waits all the same while one before it does: whoever saw it would see that one.
+    pub(crate) fn advance(&self, next: Arc<Snapshot>, durability: Option<Durability>) -> Published {
+        let durability = match (*self.durability.read(), self.log()) {
+            (Durability::Off, _) | (_, None) => Durability::Off,
+            (of_database, _) => durability.unwrap_or(of_database),
+        };
+        let (commit, end) = (next.commit, next.log_end);
         *self.latest.write() = Arc::clone(&next);
-        let is_full = *self.durability.read() == Durability::Full;
-        if self.is_logged().is_some() && is_full {
-            self.waiting.lock().push_back(next);
-        } else {
-            *self.shown.write() = next;
+        let mut waiting = self.waiting.lock();
+        let shown_behind = match durability {
+            Durability::Full => Some(end),
+            Durability::Relaxed | Durability::Off => waiting.back().map(|last| last.behind),
+        };
+        match shown_behind {
+            Some(behind) => waiting.push_back(Waiting { state: next, behind }),
+            None => *self.shown.write() = next,
         }
+        Published { commit, end, durability, shown_behind }
     }
 
-    /// Returns when commits up to `end` are as durable as the database has them, and shown.
-    pub(crate) fn wait_for(&self, end: Position) -> Result<()> {
+    /// Returns when a commit is as durable as it is to be, and shown.
+    pub(crate) fn wait_for(&self, published: &Published) -> Result<()> {
         let Some(log) = self.is_logged() else { return Ok(()) };
-        if *self.durability.read() == Durability::Relaxed {
-            self.syncer.ring();
-            // Where the syncer does not come to its turn, or the disk is slow, who commits waits for it.
-            return if self.lag.is_late() { self.lag.sync(log) } else { Ok(()) };
+        let position = match published.durability {
+            Durability::Full => Some(published.end),
+            Durability::Relaxed | Durability::Off => {
+                self.syncer.ring();
+                if self.lag.is_late() {
+                    // Where the syncer does not come to its turn, or the disk is slow, who commits waits for it.
+                    self.lag.sync(log)?;
+                }
+                published.shown_behind
+            }
+        };
+        if let Some(position) = position {
+            log.sync_to(position)?;
+            self.show_synced(log);
         }
-        log.sync_to(end)?;
-        self.show_synced(log);
         Ok(())
     }
 
@@ -192,8 +243,8 @@ impl Journal {
         let mut waiting = self.waiting.lock();
         let synced = log.synced();
         let mut last = None;
-        while let Some(state) = waiting.pop_front_if(|state| state.log_end <= synced) {
-            last = Some(state);
+        while let Some(first) = waiting.pop_front_if(|first| first.behind <= synced) {
+            last = Some(first.state);
         }
         if let Some(state) = last {
             *self.shown.write() = state;

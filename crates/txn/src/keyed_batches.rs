@@ -3,10 +3,13 @@
 //! A constraint has to hold when a statement ends, not after each row: `SET id = id + 1` is no violation. So where keys that are
 //! unique may change all rows that a statement changes are taken out before the first one is put back.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use rowmill_base::{Result, TableId};
+use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
-use crate::keyed::{KeyedRow, TableCodec, column_values};
+use crate::keyed::{TableCodec, column_values};
 use crate::transaction::Transaction;
 
 impl Transaction {
@@ -16,89 +19,81 @@ impl Transaction {
         self.start_change()?;
         let codec = self.keyed_codec(table)?;
         let before = self.savepoint();
-        let changed = self.update_all(table, &codec, changes);
+        let changed = self.update_all(&codec, changes);
         if changed.is_err() {
             self.rollback_to(&before);
         }
         changed
     }
 
-    fn update_all(
-        &mut self,
-        table: TableId,
-        codec: &TableCodec,
-        changes: &[(BinaryArray, RecordBatch)],
-    ) -> Result<u64> {
+    fn update_all(&mut self, codec: &Arc<TableCodec>, changes: &[(BinaryArray, RecordBatch)]) -> Result<u64> {
+        let columns = changes.iter().map(|(_, batch)| column_values(codec.def(), batch)).collect::<Result<Vec<_>>>()?;
         let is_unique = codec.def().keyed.iter().flat_map(|keyed| &keyed.indexes).any(|index| index.unique);
-        let keys_stay = !is_unique && self.same_keys(codec, changes)?;
-        let mut rows = 0;
-        if keys_stay {
-            for (keys, batch) in changes {
-                let columns = column_values(codec.def(), batch)?;
-                for row in 0..keys.len() {
-                    let Some(old) = self.row_under(keys.value(row))? else { continue };
-                    let values: Vec<_> = columns.iter().map(|column| column.get(row)).collect();
-                    self.update_row(table, &old, &values)?;
-                    rows += 1;
+        let is_in_place = !is_unique && same_keys(codec, changes, &columns)?;
+        // Rows that are gone meanwhile, by another change of the same statement, are left out.
+        let mut found = Vec::new();
+        let (mut rows, mut row) = (0, Vec::new());
+        for ((keys, _), columns) in changes.iter().zip(&columns) {
+            for (place, key) in keys.iter().flatten().enumerate() {
+                let is_found = self.reader().get(key, &mut row)?;
+                found.push(is_found);
+                rows += u64::from(is_found);
+                if is_found && is_in_place {
+                    self.update_values(codec, key, &row, &values_of(columns, place))?;
+                } else if is_found {
+                    self.delete_values(codec, key, &row)?;
                 }
             }
+        }
+        if is_in_place {
             return Ok(rows);
         }
-        let mut gone = Vec::new();
-        for (keys, _) in changes {
-            for key in keys.iter().flatten() {
-                let old = self.row_under(key)?;
-                gone.push(old.is_some());
-                if let Some(old) = old {
-                    self.delete_row(table, &old)?;
-                }
-            }
-        }
-        let mut gone = gone.into_iter();
-        for (_, batch) in changes {
-            let columns = column_values(codec.def(), batch)?;
-            for row in 0..batch.num_rows() {
-                if gone.next() == Some(true) {
-                    let values: Vec<_> = columns.iter().map(|column| column.get(row)).collect();
-                    self.insert_row(table, &values)?;
-                    rows += 1;
+        let mut found = found.into_iter();
+        for ((keys, _), columns) in changes.iter().zip(&columns) {
+            for place in 0..keys.len() {
+                if found.next() == Some(true) {
+                    self.insert_values(codec, &values_of(columns, place))?;
                 }
             }
         }
         Ok(rows)
-    }
-
-    /// Whether every new row has the key of the old one.
-    fn same_keys(&self, codec: &TableCodec, changes: &[(BinaryArray, RecordBatch)]) -> Result<bool> {
-        for (keys, batch) in changes {
-            let columns = column_values(codec.def(), batch)?;
-            for row in 0..keys.len() {
-                let values: Vec<_> = columns.iter().map(|column| column.get(row)).collect();
-                if codec.encode(&values)?.0 != keys.value(row) {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
     }
 
     /// Removes the rows under `keys`, all or nothing. How many there were.
     pub fn delete_keyed(&mut self, table: TableId, keys: &[BinaryArray]) -> Result<u64> {
         self.start_change()?;
         let before = self.savepoint();
-        let mut rows = 0;
+        let codec = self.keyed_codec(table)?;
+        let (mut rows, mut row) = (0, Vec::new());
         for key in keys.iter().flat_map(|keys| keys.iter().flatten()) {
-            let removed = self.row_under(key).and_then(|old| match old {
-                Some(old) => self.delete_row(table, &old).map(|()| 1),
-                None => Ok(0),
+            let removed = self.reader().get(key, &mut row).and_then(|is_there| match is_there {
+                true => self.delete_values(&codec, key, &row).map(|()| 1),
+                false => Ok(0),
             });
             rows += removed.inspect_err(|_| self.rollback_to(&before))?;
         }
         Ok(rows)
     }
+}
 
-    fn row_under(&self, key: &[u8]) -> Result<Option<KeyedRow>> {
-        let mut row = Vec::new();
-        Ok(self.sources().get(key, &mut row)?.then(|| KeyedRow { key: key.to_vec(), row }))
+fn values_of(columns: &[ColumnValues], row: usize) -> Vec<ValueRef<'_>> {
+    columns.iter().map(|column| column.get(row)).collect()
+}
+
+/// Whether every new row has the key of the old one.
+fn same_keys(
+    codec: &TableCodec,
+    changes: &[(BinaryArray, RecordBatch)],
+    columns: &[Vec<ColumnValues>],
+) -> Result<bool> {
+    let (mut key, mut row) = (Vec::new(), Vec::new());
+    for ((keys, _), columns) in changes.iter().zip(columns) {
+        for (place, old) in keys.iter().flatten().enumerate() {
+            codec.encode_row(&values_of(columns, place), &mut key, &mut row)?;
+            if key != old {
+                return Ok(false);
+            }
+        }
     }
+    Ok(true)
 }

@@ -20,6 +20,9 @@ mod journal;
 pub mod keyed;
 mod keyed_batches;
 mod keyed_rows;
+mod keyed_tables;
+mod keyed_validation;
+mod keyed_writes;
 pub mod log;
 mod manifest;
 mod merge;
@@ -34,7 +37,7 @@ pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 pub use check::Checked;
 pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
-pub use keyed_rows::IndexSpec;
+pub use keyed_tables::IndexSpec;
 pub use rowmill_storage::{
     Block, BlockSource, CheckDef, ColumnDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, OpenRun, TableDef, TableSource,
 };

@@ -79,9 +79,13 @@ pub(crate) struct Meta {
 impl Meta {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Writer::new();
+        self.write(&mut out);
+        out.finish()
+    }
+
+    pub(crate) fn write(&self, out: &mut Writer) {
         out.u32(FORMAT_VERSION).u32(self.next_schema.0).u32(self.next_table.0).u32(self.next_view.0);
         out.u64(self.next_block.0).u32(self.next_index.0);
-        out.finish()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {

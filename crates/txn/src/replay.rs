@@ -12,7 +12,6 @@ use rowmill_storage::{FreedExtents, RunsInBytes};
 
 use crate::change::{Appended, AppendedRun, Change, TableChange};
 use crate::column_files::ColumnFiles;
-use crate::keyed::store::KeyedChanges;
 use crate::manifest::Meta;
 use crate::snapshot::Snapshot;
 
@@ -67,9 +66,9 @@ impl<'a> Replay<'a> {
         self.settle()?;
         let (change, meta) = Change::decode(record, &self.state, self.files, self.freed)?;
         let mut next = change.apply(&self.state, self.files.memory())?.snapshot;
-        if !change.keyed.is_empty() {
+        if let Some(keyed) = &change.keyed {
             let store = self.state.keyed.store();
-            store.apply(next.commit, &change.keyed);
+            store.apply(next.commit, keyed);
             next.keyed = store.unread_state(next.commit);
         }
         self.state = Arc::new(next);
@@ -127,7 +126,7 @@ impl<'a> Replay<'a> {
             tables.insert(id, TableChange { runs, next_row, ..TableChange::default() });
         }
         if !tables.is_empty() || self.state.commit != self.commit {
-            let change = Change { catalog: Arc::clone(&self.state.catalog), tables, keyed: KeyedChanges::new() };
+            let change = Change { catalog: Arc::clone(&self.state.catalog), tables, keyed: None };
             let next = change.apply(&self.state, memory)?.snapshot;
             self.state = Arc::new(Snapshot { commit: self.commit, ..next });
         }

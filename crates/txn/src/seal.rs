@@ -86,9 +86,9 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
         next_row: now.next_row,
         ..TableChange::default()
     };
-    let (_, end) = publish(engine, &current, &Change::of_table(&current, table.def.id, change))?;
+    let published = publish(engine, &current, &Change::of_table(&current, table.def.id, change))?;
     drop(committing);
-    engine.journal().wait_for(end)?;
+    engine.journal().wait_for(&published)?;
     engine.reap();
     Ok(true)
 }

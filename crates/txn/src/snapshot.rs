@@ -11,10 +11,10 @@ use rowmill_storage::{Block, KeyedSource, OpenRun, TableDef, TableSource};
 
 use crate::catalog::Catalog;
 use crate::column_files::Unnamed;
+use crate::keyed::KeyedTable;
 use crate::keyed::generation::Generation;
 use crate::keyed::store::{KeyedState, KeyedStore};
 use crate::keyed::write_set::WriteSet;
-use crate::keyed::{KeyedTable, KeyedView};
 use crate::log::Position;
 
 /// The tables of a snapshot.
@@ -145,8 +145,8 @@ impl Snapshot {
         if table.def.keyed.is_none() && self.pin.is_none() {
             return Some(Arc::clone(table));
         }
-        let view = KeyedView { state: Arc::clone(&self.keyed), own: self.own.clone() };
-        let keyed = table.def.keyed.as_ref().map(|_| KeyedTable::new(view, &table.def));
+        let is_keyed = table.def.keyed.is_some();
+        let keyed = is_keyed.then(|| KeyedTable::new(self.keyed_view(), self.keyed_codec(id)));
         Some(Arc::new(TableSnapshot { _pin: self.pin.clone(), keyed, ..(**table).clone() }))
     }
 }

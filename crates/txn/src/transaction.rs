@@ -11,8 +11,8 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use rowmill_base::{
-    Broker, Cancel, ColumnId, CommitId, Error, ErrorKind, Reservation, Result, RowNumber, SchemaId, SqlType, TableId,
-    ViewId,
+    Broker, Cancel, ColumnId, CommitId, Durability, Error, ErrorKind, Reservation, Result, RowNumber, SchemaId,
+    SqlType, TableId, ViewId,
 };
 use rowmill_storage::{
     Block, BlockOwner, BlockSource, ColumnDef, ColumnSpec, OpenRun, TableDef, TableSource, value_bytes, write_block,
@@ -21,7 +21,8 @@ use rowmill_storage::{
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 use crate::deletes::{self, DeletesByHolder, RowFinder};
 use crate::engine::{Engine, NO_COMMIT};
-use crate::keyed::TableCodec;
+use crate::keyed::WriteBuffers;
+use crate::keyed::seat::BaseReader;
 use crate::keyed::write_set::WriteSet;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
@@ -46,10 +47,14 @@ pub struct Transaction {
     pub(crate) changes: Changes,
     /// For the pending rows. Runs count themselves.
     memory: Reservation,
-    /// Rows and index entries of keyed tables.
-    pub(crate) keyed: WriteSet,
+    /// Rows and index entries of keyed tables, from the first write on. Views share it; a write makes it the transaction's own
+    /// again.
+    pub(crate) keyed: Option<Arc<WriteSet>>,
     pub(crate) keyed_memory: Reservation,
-    pub(crate) codecs: HashMap<TableId, Arc<TableCodec>>,
+    pub(crate) write_buffers: Option<Box<WriteBuffers>>,
+    /// Of keyed rows.
+    pub(crate) base_reader: BaseReader,
+    durability: Option<Durability>,
     cancel: Cancel,
     /// The view of the last call, while no change has come since.
     view: Option<Arc<Snapshot>>,
@@ -147,14 +152,17 @@ impl Transaction {
         let changes = Changes { catalog: base.catalog_arc(), tables: HashMap::new() };
         let memory = engine.broker().reservation("rows of an open transaction");
         let keyed_memory = engine.broker().reservation("keyed rows of an open transaction");
+        let base_reader = BaseReader::new(base.keyed.generation());
         Transaction {
             engine,
             base,
             changes,
             memory,
-            keyed: WriteSet::default(),
+            keyed: None,
             keyed_memory,
-            codecs: HashMap::new(),
+            write_buffers: None,
+            base_reader,
+            durability: None,
             cancel: Cancel::new(),
             view: None,
         }
@@ -173,7 +181,7 @@ impl Transaction {
     /// Whether nothing was changed yet.
     pub fn is_empty(&self) -> bool {
         self.changes.tables.values().all(|table| table.is_empty())
-            && self.keyed.entries().is_empty()
+            && self.keyed.as_ref().is_none_or(|keyed| keyed.is_empty())
             && Arc::ptr_eq(&self.changes.catalog, &self.base.catalog)
     }
 
@@ -213,7 +221,7 @@ impl Transaction {
             log_end: self.base.log_end,
             keyed: Arc::clone(&self.base.keyed),
             pin: self.base.pin.clone(),
-            own: Some(Arc::new(self.keyed.clone())),
+            own: self.keyed.clone(),
         })
     }
 
@@ -574,14 +582,17 @@ impl Transaction {
 
     /// The state of now, to go back to when a statement fails.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { changes: self.changes.clone(), mark: self.keyed.mark() }
+        Savepoint { changes: self.changes.clone(), mark: self.keyed.as_ref().map_or(0, |keyed| keyed.mark()) }
     }
 
     /// Forgets everything since the savepoint.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
         self.changes = savepoint.changes.clone();
-        self.keyed.undo_to(savepoint.mark);
-        self.keyed_memory.recount(self.keyed.bytes());
+        if let Some(keyed) = self.keyed.as_mut().filter(|keyed| keyed.mark() > savepoint.mark) {
+            let keyed = Arc::make_mut(keyed);
+            keyed.undo_to(savepoint.mark);
+            self.keyed_memory.recount(keyed.bytes());
+        }
         self.view = None;
         self.recount();
     }
@@ -592,8 +603,22 @@ impl Transaction {
             return Ok(self.base.commit);
         }
         self.finish_inserts()?;
-        let keyed = self.keyed.take();
-        crate::commit::commit(&self, keyed)
+        crate::commit::commit(&self)
+    }
+
+    /// Has the commit wait for the disk, or not, whatever the database has its commits do; of a database without a log nothing
+    /// waits. `InvalidParameter` of [`Durability::Off`], which is for whole databases.
+    pub fn set_durability(&mut self, durability: Durability) -> Result<()> {
+        if durability == Durability::Off {
+            let what = "one transaction cannot do without the log";
+            return Err(Error::new(ErrorKind::InvalidParameter, what).hint("SET durability = 'off' is for all of them"));
+        }
+        self.durability = Some(durability);
+        Ok(())
+    }
+
+    pub(crate) fn durability(&self) -> Option<Durability> {
+        self.durability
     }
 
     /// Forgets all changes, as dropping does.
@@ -613,6 +638,11 @@ impl Drop for Transaction {
             }
         }
         self.view = None;
+        if let Some(keyed) = self.keyed.take() {
+            self.base.keyed.store().give_write_set_back(keyed, self.write_buffers.take().unwrap_or_default());
+        }
+        // What keeps the base from being read further than this transaction has to.
+        self.base_reader = BaseReader::new(current.keyed.generation());
         self.base = current;
         engine.reap();
     }

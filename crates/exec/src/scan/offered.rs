@@ -208,7 +208,8 @@ mod tests {
     use rowmill_base::{BlockId, Broker, Cancel, ColumnId, RowNumber, SchemaId, SqlType, TableId};
     use rowmill_io::MemoryDisk;
     use rowmill_storage::{
-        Block, BlockOwner, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, TableSource, write_block,
+        Block, BlockOwner, BlockSource, ColumnDef, ColumnFile, ColumnTarget, FreedExtents, OpenRun, TableSource,
+        write_block,
     };
 
     use super::*;

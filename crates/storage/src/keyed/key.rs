@@ -70,10 +70,16 @@ impl KeyCodec {
     /// if a value is outside of its part's range ([`NumericOutOfRange`](ErrorKind::NumericOutOfRange)), or NULL where
     /// there is none ([`NotNullViolation`](ErrorKind::NotNullViolation)).
     pub fn encode(&self, values: &[ValueRef<'_>], out: &mut Vec<u8>) -> Result<()> {
-        assert!(values.len() <= self.parts.len(), "a key has no more values than parts");
+        self.encode_by(values.len(), |part| values[part], out)
+    }
+
+    /// As [`KeyCodec::encode`], of the first `parts` parts, each asked for once.
+    #[inline]
+    pub fn encode_by<'v>(&self, parts: usize, value: impl Fn(usize) -> ValueRef<'v>, out: &mut Vec<u8>) -> Result<()> {
+        assert!(parts <= self.parts.len(), "a key has no more values than parts");
         let start = out.len();
-        for (part, value) in values.iter().enumerate() {
-            if let Err(error) = self.encode_part(part, *value, out) {
+        for part in 0..parts {
+            if let Err(error) = self.encode_part(part, value(part), out) {
                 out.truncate(start);
                 return Err(error);
             }
@@ -81,9 +87,10 @@ impl KeyCodec {
         Ok(())
     }
 
-    /// Appends one part; of a failed one anything.
+    /// Appends one part, behind those before it. Errors are those of [`KeyCodec::encode`]; of a part that fails anything may
+    /// be appended.
     #[inline]
-    pub(super) fn encode_part(&self, part: usize, value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<()> {
+    pub fn encode_part(&self, part: usize, value: ValueRef<'_>, out: &mut Vec<u8>) -> Result<()> {
         let KeyPart { nullable, descending, .. } = self.parts[part];
         let start = out.len();
         match (nullable, value.is_null()) {
@@ -108,6 +115,16 @@ impl KeyCodec {
     /// Reads the parts of `key` one after the other.
     pub fn reader<'a>(&'a self, key: &'a [u8]) -> KeyReader<'a> {
         KeyReader { codec: self, part: 0, key, at: 0 }
+    }
+
+    /// The value of one part of `key`; those before are passed over, those behind are not looked at. `scratch` as in
+    /// [`KeyReader::next`].
+    pub fn value<'s, 'a: 's>(&'a self, key: &'a [u8], part: usize, scratch: &'s mut Vec<u8>) -> Result<ValueRef<'s>> {
+        let mut reader = self.reader(key);
+        for _ in 0..part {
+            reader.skip()?;
+        }
+        reader.next(scratch)?.ok_or_else(|| damaged(part, key.len(), "the key ends too early"))
     }
 
     /// The bytes of the first `parts` parts of `key`.
@@ -236,6 +253,19 @@ impl<'a> KeyReader<'a> {
         };
         self.part += 1;
         Ok(Some(value))
+    }
+
+    /// Where the next part begins, or the last one ends.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// Whether the next part, of which there has to be one, is NULL.
+    pub fn is_next_null(&self) -> Result<bool> {
+        match self.codec.parts[self.part].nullable {
+            true => self.clone().is_null(),
+            false => Ok(false),
+        }
     }
 
     /// Passes over the next part, of which there has to be one; nothing but its length is checked.

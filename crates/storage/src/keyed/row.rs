@@ -92,7 +92,7 @@ impl RowLayout {
     }
 
     /// As [`RowLayout::encode`], of the first `columns` columns, each asked for up to twice.
-    pub(super) fn encode_by<'v>(
+    pub fn encode_by<'v>(
         &self,
         columns: usize,
         value: impl Fn(usize) -> Result<ValueRef<'v>>,

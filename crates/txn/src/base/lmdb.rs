@@ -57,6 +57,9 @@ pub(super) const VERSION_KEY: &[u8] = b"\0v";
 pub(super) const LAST_COMMIT_KEY: &[u8] = b"\0c";
 const HISTORY_PREFIX: &[u8] = b"\0h";
 
+/// Entries of a range that are looked up one by one before an iterator, whose bounds are copies, is worth it.
+const SINGLE_LOOKUPS: usize = 2;
+
 /// What a caller may choose.
 #[derive(Clone, Copy, Debug)]
 pub struct LmdbOptions {
@@ -422,6 +425,33 @@ impl LmdbRead {
         Ok(CommitId(number(key, Some(stored), &self.base.file)?.map_or(0, u64::from_le_bytes)))
     }
 
+    /// Visits the first entries of a range with a look-up each, which copies no bounds. Gives the last key unless the visitor
+    /// or the range has come to an end.
+    fn visit_singly(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<Option<&[u8]>> {
+        super::check_key(start.get(..start.len().min(super::KEY_LEN_MAX)).unwrap_or_default())?;
+        let (map, transaction) = (&self.base.map, &self.transaction);
+        let mut found = match (backward, end) {
+            (false, _) => map.get_greater_than_or_equal_to(transaction, start),
+            (true, []) => map.last(transaction),
+            (true, end) => map.get_lower_than(transaction, end),
+        };
+        for looked_up in 1.. {
+            let Some((key, stored)) = found.map_err(|e| self.base.error("read", e))? else { break };
+            let is_inside = if backward { key >= start } else { end.is_empty() || key < end };
+            if !is_inside || !visit(key, unseal(key, stored, &self.base.file)?)? {
+                break;
+            }
+            if looked_up == SINGLE_LOOKUPS {
+                return Ok(Some(key));
+            }
+            found = match backward {
+                false => map.get_greater_than(transaction, key),
+                true => map.get_lower_than(transaction, key),
+            };
+        }
+        Ok(None)
+    }
+
     fn visit(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
         let failed = |e| self.base.error("read", e);
         let mut each = |entry: heed::Result<(&[u8], &[u8])>| {
@@ -446,9 +476,11 @@ impl LmdbRead {
 }
 
 impl BaseRead for LmdbRead {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn append_value(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         super::check_key(key)?;
-        self.stored(key)?.map(|stored| Ok(unseal(key, stored, &self.base.file)?.to_vec())).transpose()
+        let Some(stored) = self.stored(key)? else { return Ok(false) };
+        out.extend_from_slice(unseal(key, stored, &self.base.file)?);
+        Ok(true)
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
@@ -456,7 +488,16 @@ impl BaseRead for LmdbRead {
     }
 
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
-        key_bounds(start, end)?.map_or(Ok(()), |range| self.visit(range, backward, visit))
+        if !end.is_empty() && start >= end {
+            return Ok(());
+        }
+        let Some(last) = self.visit_singly(start, end, backward, visit)? else { return Ok(()) };
+        let (start, end) = if backward { (start, last) } else { (last, end) };
+        let Some((mut lower, upper)) = key_bounds(start, end)? else { return Ok(()) };
+        if !backward {
+            lower = Bound::Excluded(last.to_vec());
+        }
+        self.visit((lower, upper), backward, visit)
     }
 
     fn commit_id(&self) -> Result<CommitId> {

@@ -36,9 +36,11 @@ impl ReadByCalls {
 }
 
 impl BaseRead for ReadByCalls {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn append_value(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         check_key(key)?;
-        self.stored(key)?.map(|stored| Ok(unseal(key, &stored, self.pages.path())?.to_vec())).transpose()
+        let Some(stored) = self.stored(key)? else { return Ok(false) };
+        out.extend_from_slice(unseal(key, &stored, self.pages.path())?);
+        Ok(true)
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {

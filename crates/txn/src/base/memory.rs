@@ -196,10 +196,12 @@ impl MemoryRead {
 }
 
 impl BaseRead for MemoryRead {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn append_value(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         check_key(key)?;
         let state = self.state.lock();
-        Ok(state.versions.get(key).and_then(|all| seen(all, self.write)).map(|value| value.to_vec()))
+        let value = state.versions.get(key).and_then(|all| seen(all, self.write));
+        out.extend_from_slice(value.map_or(&[], |value| value));
+        Ok(value.is_some())
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {

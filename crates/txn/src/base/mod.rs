@@ -122,7 +122,13 @@ pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool> + 'a;
 /// One committed state of a base.
 pub trait BaseRead: Send {
     /// The value of `key`. `Corrupt` if it is not what was written.
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.append_value(key, &mut value)?.then_some(value))
+    }
+
+    /// Appends the value of `key` to `out`, and says whether there is one. `Corrupt` if it is not what was written.
+    fn append_value(&self, key: &[u8], out: &mut Vec<u8>) -> Result<bool>;
 
     /// Visits the keys that start with `prefix`, ascending, with their values, until the visitor says `false` or fails.
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()>;

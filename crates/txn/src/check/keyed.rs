@@ -4,7 +4,7 @@ use rowmill_base::{Cancel, Error, Result};
 use rowmill_storage::keyed::KeyRange;
 
 use super::{Check, Finding};
-use crate::keyed::{Entries, RowBatch, Sources, TableCodec, index_head};
+use crate::keyed::{RangeScan, RowBatch, TableCodec, index_head};
 use crate::snapshot::Snapshot;
 
 /// Keys that are looked at at a time.
@@ -13,19 +13,17 @@ const KEYS_AT_ONCE: usize = 1024;
 /// The tables of which two states have other rows or index entries.
 pub(super) fn differences(found: &Snapshot, known: &Snapshot, cancel: &Cancel) -> Result<Vec<String>> {
     let mut differ = Vec::new();
+    [found, known].into_iter().for_each(look_anew);
     for def in known.catalog.all_tables() {
         let Some(keyed) = &def.keyed else { continue };
         for index in keyed.index_ids() {
-            let of_state = |state: &Snapshot| {
-                let range = KeyRange::of_prefix(&index_head(index));
-                Entries::new(range, &state.keyed, false, KEYS_AT_ONCE)
-            };
-            let (mut found_entries, mut known_entries) = (of_state(found), of_state(known));
+            let (found_reader, known_reader) = (found.reader(), known.reader());
+            let (mut found_scan, mut known_scan) = (scan_of(&index_head(index)), scan_of(&index_head(index)));
             let (mut a, mut b) = (RowBatch::default(), RowBatch::default());
             loop {
                 cancel.check()?;
-                found_entries.next_batch(Sources { state: &found.keyed, own: None }, KEYS_AT_ONCE, &mut a)?;
-                known_entries.next_batch(Sources { state: &known.keyed, own: None }, KEYS_AT_ONCE, &mut b)?;
+                a.fill(&mut found_scan, &found_reader, KEYS_AT_ONCE)?;
+                b.fill(&mut known_scan, &known_reader, KEYS_AT_ONCE)?;
                 if a != b {
                     differ.push(def.name.clone());
                 }
@@ -39,8 +37,21 @@ pub(super) fn differences(found: &Snapshot, known: &Snapshot, cancel: &Cancel) -
     Ok(differ)
 }
 
+/// Has the base looked at as it is now, and not as a read sees it that is open still.
+fn look_anew(state: &Snapshot) {
+    state.keyed.generation().let_go();
+}
+
+/// All keys that begin with `head`.
+fn scan_of(head: &[u8]) -> RangeScan {
+    let (range, mut scan) = (KeyRange::of_prefix(head), RangeScan::default());
+    scan.start(&range.start, &range.end, false, KEYS_AT_ONCE);
+    scan
+}
+
 impl Check<'_> {
     pub(super) fn keyed_tables(&mut self, state: &Snapshot) -> Result<()> {
+        look_anew(state);
         for def in state.catalog.all_tables().filter(|def| def.keyed.is_some()) {
             let schema = state.catalog.schema_by_id(def.schema).map_or("", |schema| &schema.name[..]);
             let mut finding = Finding::new(format!("table {schema}.{}, keys", def.name));
@@ -52,58 +63,62 @@ impl Check<'_> {
     }
 
     fn keyed_table(&self, codec: &TableCodec, state: &Snapshot, finding: &mut Finding) -> Result<()> {
-        let sources = Sources { state: &state.keyed, own: None };
+        let reader = state.reader();
         let (mut batch, mut scratch, mut found) = (RowBatch::default(), Vec::new(), Vec::new());
-        let mut rows = Entries::new(KeyRange::of_prefix(codec.keys(None)?.0), &state.keyed, false, KEYS_AT_ONCE);
+        let (mut key, mut expected, mut value) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rows = scan_of(codec.keys(None)?.0);
         loop {
             self.cancel.check()?;
-            rows.next_batch(sources, KEYS_AT_ONCE, &mut batch)?;
+            batch.fill(&mut rows, &reader, KEYS_AT_ONCE)?;
             if batch.is_empty() {
                 break;
             }
             for (key, row) in batch.keys().iter().zip(batch.rows().iter()) {
                 finding.bytes += (key.len() + row.len()) as u64;
-                let entries = codec.values(key, row, &mut scratch).and_then(|values| {
-                    codec.indexes().iter().map(|index| codec.entry(index, &values, key)).collect::<Result<Vec<_>>>()
-                });
-                let Some(entries) = finding.take(entries)? else { continue };
-                for (index, entry) in codec.indexes().iter().zip(entries) {
-                    if !sources.get(&entry, &mut found)? {
+                if finding.take(codec.values(key, row, &mut scratch).map(drop))?.is_none() {
+                    continue;
+                }
+                let read = codec.row(key, row)?;
+                for index in codec.indexes() {
+                    let made = codec.entry_of_row(index, &read, key, &mut expected, &mut value);
+                    if finding.take(made)?.is_some() && !reader.get(&expected, &mut found)? {
                         finding.problem(format!("the row {} is not in index {}", codec.say(key), index.def.name));
                     }
                 }
             }
         }
         for index in codec.indexes() {
-            let mut last_unique: Option<KeyRange> = None;
-            let range = KeyRange::of_prefix(&index_head(index.def.id));
-            let mut entries = Entries::new(range, &state.keyed, false, KEYS_AT_ONCE);
+            let (mut last_unique, mut unique) = (KeyRange::default(), KeyRange::default());
+            let mut entries = scan_of(&index_head(index.def.id));
             loop {
                 self.cancel.check()?;
-                entries.next_batch(sources, KEYS_AT_ONCE, &mut batch)?;
+                batch.fill(&mut entries, &reader, KEYS_AT_ONCE)?;
                 if batch.is_empty() {
                     break;
                 }
                 for entry in batch.keys().iter() {
                     finding.bytes += entry.len() as u64;
-                    let row = codec.row_key(index, entry).and_then(|key| match sources.get(&key, &mut found)? {
-                        true => codec.values(&key, &found, &mut scratch).and_then(|values| {
-                            let expected = codec.entry(index, &values, &key)?;
-                            Ok(expected == entry)
-                        }),
-                        false => Ok(false),
+                    let row = codec.row_key(index.def.id, entry, &mut key).and_then(|()| {
+                        if !reader.get(&key, &mut found)? {
+                            return Ok(false);
+                        }
+                        let row = codec.row(&key, &found)?;
+                        codec.entry_of_row(index, &row, &key, &mut expected, &mut value)?;
+                        Ok(expected == entry)
                     });
                     let is_right = finding.take(row)?;
                     if is_right == Some(false) {
                         let (name, said) = (&index.def.name, codec.say(entry));
                         finding.problem(format!("index {name} has {said}, and there is no such row"));
                     }
-                    let unique = codec.unique_range(index, entry)?;
-                    if unique.is_some() && unique == last_unique {
+                    let is_unique = codec.unique_range(index, entry, &mut unique)?;
+                    if is_unique && unique == last_unique {
                         let (name, said) = (&index.def.name, codec.say(entry));
                         finding.take::<()>(Err(Error::corrupt(format!("the unique index {name} has {said} twice"))))?;
                     }
-                    last_unique = unique;
+                    if is_unique {
+                        std::mem::swap(&mut unique, &mut last_unique);
+                    }
                 }
             }
         }

@@ -30,7 +30,7 @@ impl Place {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Chunk {
     /// As far as it is written. Never longer than what was allocated at first.
     bytes: Vec<u8>,
@@ -41,7 +41,7 @@ struct Chunk {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Arena {
     chunks: Vec<Chunk>,
     /// Numbers of chunks that have ended.
@@ -64,6 +64,20 @@ impl Arena {
     pub(super) fn allocated_bytes(&self) -> usize {
         let numbers = self.chunks.capacity() * size_of::<Chunk>() + self.free.capacity() * size_of::<usize>();
         self.allocated_bytes + numbers
+    }
+
+    /// Forgets all records, and keeps the chunk that was written to last.
+    pub(super) fn clear(&mut self) {
+        let mut kept = std::mem::take(&mut self.chunks[self.current]);
+        (kept.used, self.current) = (0, 0);
+        kept.bytes.clear();
+        self.allocated_bytes = kept.bytes.capacity();
+        self.free.clear();
+        self.chunks.truncate(1);
+        if self.allocated_bytes > 0 {
+            self.chunks.push(kept);
+            self.current = 1;
+        }
     }
 
     /// Adds the record of `head` and `body`.
@@ -185,6 +199,24 @@ mod tests {
             arena.push(&[1; 4], &[7; 100]);
         }
         assert_eq!(arena.chunks.len(), numbers);
+    }
+
+    #[test]
+    fn a_cleared_arena_keeps_one_chunk_and_a_copy_goes_on_by_itself() {
+        let mut arena = Arena::new();
+        for _ in 0..5000 {
+            arena.push(&[1; 4], &[7; 100]);
+        }
+        arena.clear();
+        assert_eq!(arena.allocated_bytes, CHUNK_BYTES);
+        let place = arena.push(b"head", b"body");
+        let mut copy = arena.clone();
+        let behind = copy.push(b"more", b"");
+        assert_eq!((&copy.bytes_at(place)[..8], &copy.bytes_at(behind)[..4]), (&b"headbody"[..], &b"more"[..]));
+        arena.clear();
+        arena.push(b"other", b"");
+        assert_eq!(arena.allocated_bytes, CHUNK_BYTES);
+        assert_eq!(copy.bytes_at(place)[..8], *b"headbody");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Keyed tables: rows under keys, in the ordered base and, what was written since, in memory.
 //!
 //! A [`TableCodec`] makes keys and rows of values, a [`WriteSet`](write_set::WriteSet) has what a transaction has written,
-//! [`Versions`] what commits have, a [`Generation`](generation::Generation) what the base has; a [`KeyedCursor`] reads all
-//! three as one.
+//! [`Versions`] what commits have, a [`Generation`](generation::Generation) what the base has; a [`Reader`] and a [`RangeScan`]
+//! read all three as one.
 
 mod arena;
 mod cursor;
@@ -10,6 +10,10 @@ mod entry;
 pub(crate) mod generation;
 mod key_index;
 mod order;
+mod range_scan;
+mod reader;
+mod row_reader;
+pub(crate) mod seat;
 mod source;
 pub(crate) mod store;
 mod table_codec;
@@ -17,12 +21,16 @@ mod version_chains;
 mod version_cursor;
 mod version_table;
 mod versions;
+mod write_buffers;
 pub(crate) mod write_set;
 
-pub(crate) use cursor::{Entries, Sources};
 pub use cursor::{KeyedCursor, KeyedRow, RowBatch};
-pub(crate) use source::{KeyedTable, KeyedView};
+pub use range_scan::RangeScan;
+pub use reader::{KeyedView, Reader};
+pub use row_reader::RowReader;
+pub(crate) use source::KeyedTable;
 pub use table_codec::TableCodec;
 pub(crate) use table_codec::{HEAD_BYTES, IndexCodec, column_values, index_head, index_of, not_keyed};
 pub use version_cursor::{VersionBatch, VersionCursor};
 pub use versions::{Found, Got, Versions};
+pub(crate) use write_buffers::WriteBuffers;

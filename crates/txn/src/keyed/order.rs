@@ -19,7 +19,7 @@ use super::entry::key_of;
 /// Entries of a leaf: few leaves to search for, and inserting moves at most a kilobyte and a half.
 const LEAF_ENTRIES: usize = 128;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Leaf {
     /// What all keys begin with; the rest is compared.
     prefix: Vec<u8>,
@@ -32,7 +32,7 @@ pub(super) struct Leaf {
 
 /// See the module. Leaves stand under a lower bound of their keys, which those of the leaf before are below; the first one
 /// under nothing, and is always there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Order {
     leaves: BTreeMap<Box<[u8]>, Box<Leaf>>,
     /// Bytes of bounds and prefixes.
@@ -154,6 +154,21 @@ impl Order {
     /// Bytes taken from the allocator; the nodes of the map are two thirds full.
     pub(super) fn allocated_bytes(&self) -> usize {
         self.leaves.len() * (size_of::<Leaf>() + 3 * size_of::<(Box<[u8]>, Box<Leaf>)>() / 2) + self.key_bytes
+    }
+
+    /// Forgets all entries, and keeps the first leaf.
+    pub(super) fn clear(&mut self) {
+        if self.leaves.len() > 1 {
+            *self = Order::new();
+        } else if let Some(leaf) = self.leaves.values_mut().next() {
+            (leaf.len, leaf.last_insert) = (0, 0);
+            leaf.prefix.clear();
+        }
+    }
+
+    /// All entries in order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Place> + '_ {
+        self.leaves.values().flat_map(|leaf| leaf.entries()).copied()
     }
 
     /// Adds the entry of `key`, which is not there yet.

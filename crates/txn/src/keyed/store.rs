@@ -17,13 +17,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use rowmill_base::{Broker, CommitId, Reservation, Result};
+use rowmill_base::{Broker, CommitId, Reservation};
 
 use super::generation::Generation;
-use super::versions::{Found, Versions};
-
-/// Keys with their new rows, `None` where there is none any more: what commits, the log and write sets have.
-pub(crate) type KeyedChanges = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+use super::versions::Versions;
+use super::write_buffers::WriteBuffers;
+use super::write_set::WriteSet;
 
 /// See the module.
 #[derive(Debug)]
@@ -33,7 +32,12 @@ pub(crate) struct KeyedStore {
     current: RwLock<Arc<Generation>>,
     in_use: Mutex<InUse>,
     memory: Mutex<Reservation>,
+    /// Empty ones, for transactions to come.
+    write_sets: Mutex<Vec<(Arc<WriteSet>, Box<WriteBuffers>)>>,
 }
+
+/// Write sets that are kept.
+const WRITE_SETS_MAX: usize = 16;
 
 #[derive(Debug, Default)]
 struct InUse {
@@ -50,6 +54,7 @@ impl KeyedStore {
             current: RwLock::new(Arc::new(Generation::unread(current.commit()))),
             in_use: Mutex::default(),
             memory: Mutex::new(memory.reservation("recent rows of keyed tables")),
+            write_sets: Mutex::default(),
         };
         *store.current.write() = store.keep(current);
         Arc::new(store)
@@ -90,11 +95,31 @@ impl KeyedStore {
     }
 
     /// Adds what a commit has written, before a snapshot of it is handed out.
-    pub(crate) fn apply(&self, commit: CommitId, changes: &KeyedChanges) {
+    pub(crate) fn apply(&self, commit: CommitId, changes: &WriteSet) {
         let oldest = self.in_use.lock().commits.keys().next().copied().unwrap_or(commit);
-        let changes = changes.iter().map(|(key, row)| (&key[..], row.as_deref()));
-        self.versions.apply(commit, changes, oldest);
+        self.versions.apply(commit, changes.iter(), oldest);
         self.recount();
+    }
+
+    /// An empty write set that nobody else has, to be given back.
+    pub(crate) fn take_write_set(&self) -> (Arc<WriteSet>, Box<WriteBuffers>) {
+        let kept = self.write_sets.lock().pop();
+        kept.unwrap_or_else(|| (Arc::new(self.new_write_set()), Box::default()))
+    }
+
+    /// The same, of which none is kept.
+    pub(crate) fn new_write_set(&self) -> WriteSet {
+        WriteSet::new(self.versions.secrets())
+    }
+
+    /// Keeps the memory of a write set that nobody reads any more.
+    pub(crate) fn give_write_set_back(&self, mut set: Arc<WriteSet>, buffers: Box<WriteBuffers>) {
+        let Some(own) = Arc::get_mut(&mut set) else { return };
+        own.reset();
+        let mut kept = self.write_sets.lock();
+        if kept.len() < WRITE_SETS_MAX {
+            kept.push((set, buffers));
+        }
     }
 
     /// Forgets what no snapshot needs.
@@ -149,19 +174,6 @@ impl KeyedState {
 
     pub(crate) fn generation(&self) -> &Arc<Generation> {
         &self.generation
-    }
-
-    /// Sets `row` to the row of `key`, if there is one.
-    pub(crate) fn get(&self, key: &[u8], row: &mut Vec<u8>) -> Result<bool> {
-        match self.store.versions.get(key, self.commit, row).found {
-            Found::Row => Ok(true),
-            Found::Deleted => Ok(false),
-            Found::Unknown => self.generation.read(|base| {
-                let found = base.get(key)?;
-                row.extend_from_slice(found.as_deref().unwrap_or_default());
-                Ok(found.is_some())
-            }),
-        }
     }
 }
 

@@ -13,10 +13,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
-use rowmill_storage::keyed::{ByteRows, ColumnValues, KeyCodec, KeyPart, KeyRange, RowLayout, RowView, ValueRef};
+use rowmill_storage::keyed::{
+    ByteRows, ColumnValues, KeyCodec, KeyPart, KeyRange, RowLayout, RowView, ValueRef, key_behind_prefix,
+};
 use rowmill_storage::{IndexDef, KeyColumn, TableDef};
 
 use super::cursor::RowBatch;
+use super::row_reader::RowReader;
 use crate::base::KEY_LEN_MAX;
 use crate::manifest::KEYED;
 
@@ -55,8 +58,9 @@ pub struct TableCodec {
     indexes: Vec<IndexCodec>,
 }
 
+/// Where a column of the table is.
 #[derive(Clone, Copy, Debug)]
-enum Field {
+pub(super) enum Field {
     /// A part of the primary key.
     Key(usize),
     /// A column of the row.
@@ -71,7 +75,7 @@ pub(crate) struct IndexCodec {
     /// Its columns and those of the primary key.
     key: KeyCodec,
     /// Its columns in the table.
-    columns: Vec<usize>,
+    pub(crate) columns: Vec<usize>,
 }
 
 impl TableCodec {
@@ -144,6 +148,24 @@ impl TableCodec {
         &self.indexes
     }
 
+    pub(super) fn primary(&self) -> &KeyCodec {
+        &self.key
+    }
+
+    pub(super) fn layout(&self) -> &RowLayout {
+        &self.layout
+    }
+
+    #[inline]
+    pub(super) fn field(&self, column: usize) -> Field {
+        self.fields[column]
+    }
+
+    /// Whether keys of the index, which may be that of the rows, are made by it.
+    pub(crate) fn has_index(&self, index: IndexId) -> bool {
+        self.head == index_head(index) || self.indexes.iter().any(|own| own.def.id == index)
+    }
+
     /// The key of the row whose primary key has these values.
     pub(crate) fn key_of(&self, values: &[ValueRef<'_>]) -> Result<Vec<u8>> {
         if values.len() != self.key.parts().len() {
@@ -151,20 +173,65 @@ impl TableCodec {
             let what = format!("the primary key of table {} has {parts} columns, not {given}", self.def.name);
             return Err(Error::new(ErrorKind::CardinalityViolation, what));
         }
-        let mut key = self.head.to_vec();
-        self.key.encode(values, &mut key)?;
-        self.check_length(&key, "the primary key")?;
+        let mut key = Vec::new();
+        self.encode_key(None, values, &mut key)?;
         Ok(key)
     }
 
-    /// Key and row of `values`, which are those of all columns in the order of the table.
-    pub(crate) fn encode(&self, values: &[ValueRef<'_>]) -> Result<(Vec<u8>, Vec<u8>)> {
+    /// Sets `key` to the key of the row whose primary key has the values `parts`, or with `index` to what the entries of that
+    /// index begin with whose first columns have them. Of fewer values than there are columns, to what the keys begin with.
+    ///
+    /// `KeyTooLong` if the base keeps no such key, `UndefinedObject` if the table has no such index, `NumericOutOfRange`
+    /// of values that the columns do not have.
+    pub fn encode_key(&self, index: Option<IndexId>, parts: &[ValueRef<'_>], key: &mut Vec<u8>) -> Result<()> {
+        let (head, codec) = self.keys(index)?;
+        key.clear();
+        key.extend_from_slice(head);
+        codec.encode(parts, key)?;
+        self.check_length(key, || "the primary key".to_owned())
+    }
+
+    /// Sets `key` and `row` to those of `values`, which are those of all columns in the order of the table.
+    ///
+    /// `NotNullViolation`, `StringTooLong`, `NumericOutOfRange`, `KeyTooLong`, and `CardinalityViolation` if there are more
+    /// or fewer of them.
+    pub fn encode_row(&self, values: &[ValueRef<'_>], key: &mut Vec<u8>, row: &mut Vec<u8>) -> Result<()> {
         self.check(values)?;
-        let of_key: Vec<ValueRef<'_>> = self.key_columns.iter().map(|column| values[*column]).collect();
-        let of_row = self.stored.iter().map(|column| column.map_or(ValueRef::Null, |column| values[column]));
-        let mut row = Vec::new();
-        self.layout.encode(&of_row.collect::<Vec<_>>(), &mut row)?;
-        Ok((self.key_of(&of_key)?, row))
+        row.clear();
+        let of_row = |at: usize| Ok(self.stored[at].map_or(ValueRef::Null, |column| values[column]));
+        self.layout.encode_by(self.stored.len(), of_row, row)?;
+        key.clear();
+        key.extend_from_slice(&self.head);
+        self.key.encode_by(self.key_columns.len(), |part| values[self.key_columns[part]], key)?;
+        self.check_length(key, || "the primary key".to_owned())
+    }
+
+    /// A row, to read columns of it. `Corrupt` if it is not what was written.
+    #[inline]
+    pub fn row<'a>(&'a self, key: &'a [u8], row: &'a [u8]) -> Result<RowReader<'a>> {
+        RowReader::new(self, key, row)
+    }
+
+    /// The value of one column of a row; `scratch` as in [`RowReader::get`].
+    pub fn column<'s, 'a: 's>(
+        &'a self,
+        key: &'a [u8],
+        row: &'a [u8],
+        column: usize,
+        scratch: &'s mut Vec<u8>,
+    ) -> Result<ValueRef<'s>> {
+        self.row(key, row)?.get(column, scratch)
+    }
+
+    /// Sets `key` to that of the row that an entry of an index names.
+    pub fn row_key(&self, index: IndexId, entry: &[u8], key: &mut Vec<u8>) -> Result<()> {
+        let index = self.index(index)?;
+        let entry = entry.get(HEAD_BYTES..).unwrap_or_default();
+        let at = index.key.prefix_bytes(entry, index.columns.len())?;
+        key.clear();
+        key.extend_from_slice(&self.head);
+        key.extend_from_slice(&entry[at..]);
+        Ok(())
     }
 
     fn check(&self, values: &[ValueRef<'_>]) -> Result<()> {
@@ -194,48 +261,66 @@ impl TableCodec {
         Ok(())
     }
 
-    fn check_length(&self, key: &[u8], what: &str) -> Result<()> {
+    fn check_length(&self, key: &[u8], what: impl FnOnce() -> String) -> Result<()> {
         if key.len() <= KEY_LEN_MAX {
             return Ok(());
         }
-        let what =
-            format!("{what} of table {} would have {} bytes, and {KEY_LEN_MAX} is the limit", self.def.name, key.len());
+        let (what, table, bytes) = (what(), &self.def.name, key.len());
+        let what = format!("{what} of table {table} would have {bytes} bytes, and {KEY_LEN_MAX} is the limit");
         Err(Error::new(ErrorKind::KeyTooLong, what).hint("shorten the values, or take other columns for the key"))
     }
 
-    /// The entry of `index` of a row: of its values and its key.
-    pub(crate) fn entry(&self, index: &IndexCodec, values: &[ValueRef<'_>], key: &[u8]) -> Result<Vec<u8>> {
-        let mut entry = index.head.to_vec();
-        let of_index: Vec<ValueRef<'_>> = index.columns.iter().map(|column| values[*column]).collect();
-        index.key.encode(&of_index, &mut entry)?;
+    /// Sets `entry` to that of `index` of a row: of its key and its values, by column of the table.
+    pub(crate) fn encode_entry<'v>(
+        &self,
+        index: &IndexCodec,
+        value: impl Fn(usize) -> ValueRef<'v>,
+        key: &[u8],
+        entry: &mut Vec<u8>,
+    ) -> Result<()> {
+        entry.clear();
+        entry.extend_from_slice(&index.head);
+        index.key.encode_by(index.columns.len(), |part| value(index.columns[part]), entry)?;
         entry.extend_from_slice(&key[HEAD_BYTES..]);
-        self.check_length(&entry, &format!("an entry of index {}", index.def.name))?;
-        Ok(entry)
+        self.check_length(entry, || format!("an entry of index {}", index.def.name))
     }
 
-    /// The keys that only one row may have, of an entry of a unique index without NULL.
-    pub(crate) fn unique_range(&self, index: &IndexCodec, entry: &[u8]) -> Result<Option<KeyRange>> {
+    /// Sets `entry` to that of `index` of a row as it is stored.
+    pub(crate) fn entry_of_row(
+        &self,
+        index: &IndexCodec,
+        row: &RowReader<'_>,
+        key: &[u8],
+        entry: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<()> {
+        entry.clear();
+        entry.extend_from_slice(&index.head);
+        for (part, column) in index.columns.iter().enumerate() {
+            let value = row.get(*column, scratch)?;
+            index.key.encode_part(part, value, entry)?;
+        }
+        entry.extend_from_slice(&key[HEAD_BYTES..]);
+        self.check_length(entry, || format!("an entry of index {}", index.def.name))
+    }
+
+    /// Sets `range` to the keys that only one row may have, of an entry of a unique index without NULL; `false` of any other.
+    pub(crate) fn unique_range(&self, index: &IndexCodec, entry: &[u8], range: &mut KeyRange) -> Result<bool> {
         if !index.def.unique {
-            return Ok(None);
+            return Ok(false);
         }
         let mut reader = index.key.reader(&entry[HEAD_BYTES..]);
-        let mut scratch = Vec::new();
         for _ in &index.columns {
-            if reader.next(&mut scratch)?.is_none_or(|value| value.is_null()) {
-                return Ok(None);
+            if reader.is_next_null()? {
+                return Ok(false);
             }
+            reader.skip()?;
         }
-        let end = HEAD_BYTES + index.key.prefix_bytes(&entry[HEAD_BYTES..], index.columns.len())?;
-        Ok(Some(KeyRange::of_prefix(&entry[..end])))
-    }
-
-    /// The key of the row that an entry of an index names.
-    pub(crate) fn row_key(&self, index: &IndexCodec, entry: &[u8]) -> Result<Vec<u8>> {
-        let entry = entry.get(HEAD_BYTES..).unwrap_or_default();
-        let mut reader = index.key.reader(entry);
-        index.columns.iter().try_for_each(|_| reader.skip())?;
-        let at = index.key.prefix_bytes(entry, index.columns.len())?;
-        Ok([&self.head[..], &entry[at..]].concat())
+        range.start.clear();
+        range.start.extend_from_slice(&entry[..HEAD_BYTES + reader.position()]);
+        range.end.clone_from(&range.start);
+        key_behind_prefix(&mut range.end);
+        Ok(true)
     }
 
     /// The values of all columns of a row, in the order of the table; `scratch` holds some of their bytes.
@@ -264,7 +349,7 @@ impl TableCodec {
         values.collect()
     }
 
-    fn missing(&self, column: usize) -> ValueRef<'_> {
+    pub(super) fn missing(&self, column: usize) -> ValueRef<'_> {
         self.missing[column].as_ref().map_or(ValueRef::Null, |value| value.get(0))
     }
 

@@ -52,7 +52,7 @@ impl VersionBatch {
 
 /// A place in a range of keys. It holds no lock and nothing of the table, only the range that is left: what comes or goes
 /// meanwhile changes nothing, since a snapshot does not see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct VersionCursor {
     /// What has not been read.
     range: KeyRange,
@@ -68,6 +68,27 @@ impl VersionCursor {
     pub fn new(range: KeyRange, at: CommitId, backward: bool) -> Self {
         let done = range.is_empty();
         VersionCursor { range, at, after: CommitId(0), backward, done }
+    }
+
+    /// Goes to the beginning of another range, or to its end, in the memory that it has.
+    pub(super) fn restart(&mut self, start: &[u8], end: &[u8], backward: bool) {
+        self.range.start.clear();
+        self.range.start.extend_from_slice(start);
+        self.range.end.clear();
+        self.range.end.extend_from_slice(end);
+        (self.backward, self.done) = (backward, self.range.is_empty());
+    }
+
+    /// As [`VersionCursor::next_batch`], at the snapshot of commit `at`.
+    pub(super) fn next_batch_at(
+        &mut self,
+        versions: &Versions,
+        at: CommitId,
+        keys_max: usize,
+        batch: &mut VersionBatch,
+    ) {
+        self.at = at;
+        self.next_batch(versions, keys_max, batch);
     }
 
     /// Reads what was written to the keys of `range` after the commit `after`, up to `at`, upwards.

@@ -83,9 +83,24 @@ impl Versions {
         self.table.read()
     }
 
+    /// Those of the hashes of keys.
+    pub(super) fn secrets(&self) -> RapidSecrets {
+        self.secrets
+    }
+
+    /// The hash of a key here.
+    #[inline]
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        hash(key, &self.secrets)
+    }
+
     /// What the snapshot of commit `at` sees of `key`. Sets `row` to the row if there is one.
     pub fn get(&self, key: &[u8], at: CommitId, row: &mut Vec<u8>) -> Got {
-        let hash = hash(key, &self.secrets);
+        self.get_hashed(self.hash(key), key, at, row)
+    }
+
+    /// The same, of a key whose hash is known.
+    pub(super) fn get_hashed(&self, hash: u64, key: &[u8], at: CommitId, row: &mut Vec<u8>) -> Got {
         row.clear();
         let table = self.table.read();
         let Some(indexed) = table.chains.find(hash, key) else { return Got { found: Found::Unknown, latest: None } };

@@ -1,41 +1,109 @@
-//! What a transaction has written to keyed tables: ordered, and undone to any earlier length.
+//! What a transaction has written to keyed tables: found by key, in order, and undone to any earlier length.
+//!
+//! ```text
+//! key -> hash table --+
+//!                     v
+//! Order ----------> entry: snapshot, key --> row, or that it is deleted, or nothing
+//!                     ^                       ^
+//! undo log -----------+--- what was before ---+
+//! ```
+//!
+//! Keys and rows are records in arenas, as those of commits are ([`Versions`](super::Versions)), so that a set of any size
+//! is cheap to add to, and one that is emptied for the next transaction keeps its memory. A key that is undone keeps its
+//! entry, which then has nothing.
+//!
+//! An entry remembers the snapshot over which its key was written first: whatever was committed to the key behind that is a
+//! conflict, though later statements may have seen later snapshots.
 
-use super::store::KeyedChanges;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+use rapidhash::v3::RapidSecrets;
+use rowmill_base::{CommitId, IndexId};
+use rowmill_storage::keyed::KeyRange;
+
+use super::TableCodec;
+use super::arena::{Arena, Place};
+use super::entry;
+use super::key_index::hash;
+use super::order::Order;
+use super::version_cursor::VersionBatch;
 
 /// Bytes of memory beyond those of a key and its row, about.
 const ENTRY_BYTES: u64 = 96;
 
-/// Keys with their new rows, and what they had before, newest last.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WriteSet {
-    entries: KeyedChanges,
-    undo: Vec<Undo>,
-    bytes: u64,
-}
+/// Of a set of more keys the memory is given back when it is emptied.
+const KEYS_KEPT_MAX: usize = 1 << 12;
 
-/// A key and what the set had of it.
+/// What is written to a key: its new row, or `None` where it is deleted.
+pub(crate) type Written<'a> = Option<&'a [u8]>;
+
+/// See the module.
 #[derive(Clone, Debug)]
-struct Undo {
-    key: Vec<u8>,
-    before: Option<Option<Vec<u8>>>,
+pub(crate) struct WriteSet {
+    /// Of the hashes of keys: those of the versions that it is read with, so that a key is hashed once for both.
+    secrets: RapidSecrets,
+    keys: Arena,
+    rows: Arena,
+    index: HashTable<Slot>,
+    order: Order,
+    undo: Vec<Undo>,
+    /// Keys that have something.
+    len: usize,
+    bytes: u64,
+    /// Of the tables that are written to, in the order of the first writes.
+    codecs: Vec<Arc<TableCodec>>,
 }
 
-impl Undo {
-    fn bytes(&self) -> u64 {
-        let before = self.before.iter().flatten().map(Vec::len).sum::<usize>();
-        ENTRY_BYTES + 2 * self.key.len() as u64 + before as u64
-    }
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    hash: u64,
+    entry: Place,
+}
+
+/// An entry and what it had before.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    entry: Place,
+    before: Place,
+    snapshot: CommitId,
 }
 
 impl WriteSet {
-    pub(crate) fn entries(&self) -> &KeyedChanges {
-        &self.entries
+    /// One that is read with versions of these secrets.
+    pub(crate) fn new(secrets: RapidSecrets) -> WriteSet {
+        WriteSet {
+            secrets,
+            keys: Arena::new(),
+            rows: Arena::new(),
+            index: HashTable::new(),
+            order: Order::new(),
+            undo: Vec::new(),
+            len: 0,
+            bytes: 0,
+            codecs: Vec::new(),
+        }
     }
 
-    pub(crate) fn take(&mut self) -> KeyedChanges {
+    /// Forgets everything but the memory.
+    pub(crate) fn reset(&mut self) {
+        if self.index.len() > KEYS_KEPT_MAX || self.undo.len() > KEYS_KEPT_MAX {
+            *self = WriteSet::new(self.secrets);
+            return;
+        }
+        self.keys.clear();
+        self.rows.clear();
+        self.index.clear();
+        self.order.clear();
         self.undo.clear();
-        self.bytes = 0;
-        std::mem::take(&mut self.entries)
+        self.codecs.clear();
+        (self.len, self.bytes) = (0, 0);
+    }
+
+    /// Whether nothing is written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Bytes of memory, about.
@@ -43,36 +111,80 @@ impl WriteSet {
         self.bytes
     }
 
-    pub(crate) fn put(&mut self, key: Vec<u8>, row: Option<Vec<u8>>) {
-        let before = self.set(key.clone(), Some(row));
-        self.note(Undo { key, before });
+    /// Notes that keys to come are made by `codec`.
+    pub(crate) fn note_codec(&mut self, codec: &Arc<TableCodec>) {
+        if !self.codecs.iter().rev().any(|known| Arc::ptr_eq(known, codec)) {
+            self.codecs.push(Arc::clone(codec));
+        }
+    }
+
+    /// The codec that has made the keys of an index last.
+    pub(crate) fn codec_of(&self, index: IndexId) -> Option<&Arc<TableCodec>> {
+        self.codecs.iter().rev().find(|codec| codec.has_index(index))
+    }
+
+    /// What is written to `key`, if anything, whose hash is known.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Written<'_>> {
+        self.entry_of(hash, key).and_then(|entry| self.written(entry))
+    }
+
+    fn entry_of(&self, hash: u64, key: &[u8]) -> Option<Place> {
+        let slot = self.index.find(hash, |slot| slot.hash == hash && entry::key_of(&self.keys, slot.entry) == key)?;
+        Some(slot.entry)
+    }
+
+    fn written(&self, entry: Place) -> Option<Written<'_>> {
+        let newest = entry::head(&self.keys, entry).next;
+        if newest == Place::NONE {
+            return None;
+        }
+        let (head, row) = entry::record(&self.rows, newest);
+        Some((!head.is_deleted()).then_some(row))
+    }
+
+    /// Writes `row` to `key`, or that it is deleted, over what the snapshot of commit `snapshot` has.
+    pub(crate) fn put(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId) {
+        let hash = hash(key, &self.secrets);
+        let entry = self.entry_of(hash, key).unwrap_or_else(|| {
+            let entry = entry::push_entry(&mut self.keys, key, snapshot, Place::NONE);
+            self.index.insert_unique(hash, Slot { hash, entry }, |slot| slot.hash);
+            self.order.insert(key, entry, &self.keys);
+            self.bytes += ENTRY_BYTES + key.len() as u64;
+            entry
+        });
+        let version = entry::push_version(&mut self.rows, row, snapshot, Place::NONE);
+        let head = entry::head(&self.keys, entry);
+        // Whoever wrote it first has seen the oldest snapshot.
+        let first = if head.next == Place::NONE { snapshot } else { head.commit };
+        self.bytes += ENTRY_BYTES + row.map_or(0, |row| row.len() as u64);
+        self.set(entry, version, first);
     }
 
     /// Forgets what was written to keys that begin with `prefix`.
     pub(crate) fn clear(&mut self, prefix: &[u8]) {
-        let from = self.entries.range(prefix.to_vec()..);
-        let keys: Vec<Vec<u8>> = from.map(|(key, _)| key).take_while(|key| key.starts_with(prefix)).cloned().collect();
-        for key in keys {
-            let before = self.set(key.clone(), None);
-            self.note(Undo { key, before });
+        let mut entries = Vec::new();
+        let _ = self.order.ascend(&KeyRange::of_prefix(prefix), &self.keys, |found| {
+            entries.extend_from_slice(found);
+            ControlFlow::Continue(())
+        });
+        for entry in entries {
+            self.bytes += ENTRY_BYTES;
+            self.set(entry, Place::NONE, CommitId(0));
         }
     }
 
-    /// Has the set have `entry` of a key; what it had.
-    fn set(&mut self, key: Vec<u8>, entry: Option<Option<Vec<u8>>>) -> Option<Option<Vec<u8>>> {
-        let row_bytes = |entry: &Option<Option<Vec<u8>>>| entry.iter().flatten().map(Vec::len).sum::<usize>() as u64;
-        self.bytes += row_bytes(&entry);
-        let before = match entry {
-            Some(row) => self.entries.insert(key, row),
-            None => self.entries.remove(&key),
-        };
-        self.bytes -= row_bytes(&before);
-        before
+    /// Has an entry have what is at `place`, and notes what it had.
+    fn set(&mut self, entry: Place, place: Place, snapshot: CommitId) {
+        let head = entry::head(&self.keys, entry);
+        self.undo.push(Undo { entry, before: head.next, snapshot: head.commit });
+        entry::set_newest(&mut self.keys, entry, snapshot, place);
+        self.count(head.next, place);
     }
 
-    fn note(&mut self, undo: Undo) {
-        self.bytes += undo.bytes();
-        self.undo.push(undo);
+    fn count(&mut self, before: Place, after: Place) {
+        self.len += usize::from(after != Place::NONE);
+        self.len -= usize::from(before != Place::NONE);
     }
 
     /// A point to go back to.
@@ -83,34 +195,46 @@ impl WriteSet {
     /// Takes back what was written since `mark`.
     pub(crate) fn undo_to(&mut self, mark: usize) {
         while self.undo.len() > mark {
-            let undo = self.undo.pop().expect("it is longer than the mark");
-            self.bytes -= undo.bytes();
-            self.set(undo.key, undo.before);
+            let Undo { entry, before, snapshot } = self.undo.pop().expect("it is longer than the mark");
+            let undone = entry::head(&self.keys, entry).next;
+            self.bytes -= ENTRY_BYTES;
+            if undone != Place::NONE {
+                let head = entry::head(&self.rows, undone);
+                self.bytes -= entry::record(&self.rows, undone).1.len() as u64;
+                self.rows.free(undone, head.record_bytes());
+            }
+            entry::set_newest(&mut self.keys, entry, snapshot, before);
+            self.count(undone, before);
         }
+    }
+
+    /// The keys in order, with what is written to them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Written<'_>)> {
+        self.entries().map(|(key, written, _)| (key, written))
+    }
+
+    /// As [`WriteSet::iter`], each with the snapshot over which it was written first.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], Written<'_>, CommitId)> {
+        self.order.entries().filter_map(|place| {
+            let (head, key) = entry::record(&self.keys, place);
+            self.written(place).map(|written| (key, written, head.commit))
+        })
+    }
+
+    /// Adds the first keys of `range` to `batch`, or the last ones from its end, until it has `keys_max`.
+    pub(super) fn fill(&self, range: &KeyRange, backward: bool, keys_max: usize, batch: &mut VersionBatch) {
+        let mut push = |entry: &Place| {
+            if let Some(written) = self.written(*entry) {
+                batch.push(entry::key_of(&self.keys, *entry), written);
+            }
+            if batch.len() < keys_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let _ = match backward {
+            false => self.order.ascend(range, &self.keys, |entries| entries.iter().try_for_each(&mut push)),
+            true => self.order.descend(range, &self.keys, |entries| entries.iter().rev().try_for_each(&mut push)),
+        };
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_written_since_a_mark_is_taken_back() {
-        let mut set = WriteSet::default();
-        let put = |set: &mut WriteSet, key: &str, row: Option<&str>| set.put(key.into(), row.map(Into::into));
-        put(&mut set, "a1", Some("x"));
-        put(&mut set, "b", Some("y"));
-        let (first, before, bytes) = (set.mark(), set.entries().clone(), set.bytes());
-        put(&mut set, "a1", None);
-        put(&mut set, "a2", Some("z"));
-        let (second, between) = (set.mark(), set.entries().clone());
-        set.clear(b"a");
-        assert_eq!(set.entries().keys().collect::<Vec<_>>(), [b"b"]);
-        set.undo_to(second);
-        assert_eq!(*set.entries(), between);
-        set.undo_to(first);
-        assert_eq!((set.entries(), set.bytes()), (&before, bytes));
-        assert_eq!(set.take(), before);
-        assert_eq!((set.entries().len(), set.bytes(), set.mark()), (0, 0, 0));
-    }
-}
+mod tests;

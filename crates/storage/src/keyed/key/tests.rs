@@ -58,6 +58,9 @@ fn decode(codec: &KeyCodec, key: &[u8]) -> Result<Vec<Value>> {
     while let Some(value) = reader.next(&mut scratch)? {
         row.push(Value::of(value));
     }
+    for (part, value) in row.iter().enumerate() {
+        assert_eq!(Value::of(codec.value(key, part, &mut scratch)?), *value);
+    }
     Ok(row)
 }
 

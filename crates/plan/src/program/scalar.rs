@@ -1,0 +1,203 @@
+//! Scalars: a value made of columns, parameters and literals. Every step has its type, so that none is looked for when it
+//! is computed.
+
+use std::fmt;
+
+use arrow::datatypes::IntervalMonthDayNano;
+use rowmill_base::SqlType;
+
+use crate::CompareOp;
+
+/// A value and its type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scalar {
+    /// The type of the value.
+    pub kind: SqlType,
+    /// What it is made of.
+    pub op: ScalarOp,
+}
+
+/// What a value is made of.
+///
+/// Results, rounding and errors are those of the operators of SQL: integers and decimals that leave their type, and zero
+/// divisors, are errors; NULL in gives NULL out, but where it says otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScalarOp {
+    /// A parameter, by its number; its type is that of [`Program::parameters`](super::Program::parameters).
+    Parameter(usize),
+    /// A column of a row.
+    Column(Column),
+    /// A value that the statement has.
+    Literal(Value),
+    /// `left op right`: of integers of one type, which is the result's; of floats of one type; of decimals and integers
+    /// with at least one decimal, the result's digits as in the statement, a DOUBLE if they are divided.
+    Arithmetic(ArithmeticOp, Box<[Scalar; 2]>),
+    /// `-x`, of a signed integer, decimal or float of the result's type.
+    Negate(Box<Scalar>),
+    /// `left op right`: two numbers of any types, or two values of one type. Decimals beside a float, and integers beside
+    /// one, are compared as floats. Text beside a date, time or timestamp is read as one. NaN equals NaN and is greater
+    /// than all numbers.
+    Compare(CompareOp, Box<[Scalar; 2]>),
+    /// True if all are, false if one is: they are asked in order, up to the first that is false.
+    And(Vec<Scalar>),
+    /// True if one is, false if all are: they are asked in order, up to the first that is true.
+    Or(Vec<Scalar>),
+    /// Whether it is false.
+    Not(Box<Scalar>),
+    /// `x IS [NOT] NULL`
+    IsNull {
+        /// What is asked for.
+        value: Box<Scalar>,
+        /// `IS NOT NULL`
+        negated: bool,
+    },
+    /// `CASE WHEN condition THEN value ... ELSE otherwise END`, values of the result's type.
+    Case {
+        /// Conditions with their values; the first condition that is true decides.
+        whens: Vec<(Scalar, Scalar)>,
+        /// The value if none is; NULL without.
+        otherwise: Option<Box<Scalar>>,
+    },
+    /// `CAST(x AS kind)`
+    Cast(Box<Scalar>),
+    /// The first that is not NULL, all of the result's type.
+    Coalesce(Vec<Scalar>),
+    /// A function of texts.
+    Text(TextFunction, Vec<Scalar>),
+}
+
+/// A column of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Column {
+    /// The row: in reads, the number of its table among those that are joined; elsewhere as it says there, or 0.
+    pub row: usize,
+    /// The position in the definition of the row's table.
+    pub column: usize,
+}
+
+/// What is done with two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ArithmeticOp {
+    /// `+`
+    Plus,
+    /// `-`
+    Minus,
+    /// `*`
+    Times,
+    /// `/`: of integers truncated towards zero.
+    Divide,
+    /// `%`
+    Remainder,
+}
+
+/// A function of texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TextFunction {
+    /// `a || b || ...`: a TEXT.
+    Concat,
+    /// `lower(x)`: a TEXT.
+    Lower,
+    /// `upper(x)`: a TEXT.
+    Upper,
+    /// `substr(x, first [, chars])`, two BIGINTs: a TEXT.
+    Substring,
+    /// `character_length(x)`: an INTEGER or BIGINT.
+    Length,
+}
+
+/// A value, owned. Which variant holds values of a type:
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// NULL of any type.
+    Null,
+    /// `BOOLEAN`
+    Bool(bool),
+    /// Signed integers, `DATE` in days, `TIME` in microseconds, `TIMESTAMP` in its unit.
+    Int(i64),
+    /// Unsigned integers.
+    UInt(u64),
+    /// `REAL` and `DOUBLE`.
+    Float(f64),
+    /// `DECIMAL`: all digits, without the point.
+    Decimal(i128),
+    /// `INTERVAL`
+    Interval(IntervalMonthDayNano),
+    /// `TEXT`
+    Text(String),
+    /// `BLOB`, and the 16 bytes of a `UUID`.
+    Bytes(Vec<u8>),
+}
+
+impl Scalar {
+    /// A value of a type.
+    pub fn new(kind: SqlType, op: ScalarOp) -> Self {
+        Scalar { kind, op }
+    }
+
+    /// A column of a row.
+    pub fn column(kind: SqlType, row: usize, column: usize) -> Self {
+        Scalar::new(kind, ScalarOp::Column(Column { row, column }))
+    }
+
+    /// A parameter.
+    pub fn parameter(kind: SqlType, number: usize) -> Self {
+        Scalar::new(kind, ScalarOp::Parameter(number))
+    }
+
+    /// A literal.
+    pub fn literal(kind: SqlType, value: Value) -> Self {
+        Scalar::new(kind, ScalarOp::Literal(value))
+    }
+
+    /// A comparison.
+    pub fn compare(left: Scalar, op: CompareOp, right: Scalar) -> Self {
+        Scalar::new(SqlType::Boolean, ScalarOp::Compare(op, Box::new([left, right])))
+    }
+
+    /// A value made of two numbers.
+    pub fn arithmetic(kind: SqlType, left: Scalar, op: ArithmeticOp, right: Scalar) -> Self {
+        Scalar::new(kind, ScalarOp::Arithmetic(op, Box::new([left, right])))
+    }
+
+    /// `CAST(self AS kind)`
+    pub fn cast(self, kind: SqlType) -> Self {
+        Scalar::new(kind, ScalarOp::Cast(Box::new(self)))
+    }
+
+    /// What it is made of, from left to right.
+    pub fn operands(&self) -> Vec<&Scalar> {
+        match &self.op {
+            ScalarOp::Parameter(_) | ScalarOp::Column(_) | ScalarOp::Literal(_) => Vec::new(),
+            ScalarOp::Arithmetic(_, pair) | ScalarOp::Compare(_, pair) => pair.iter().collect(),
+            ScalarOp::Negate(of) | ScalarOp::Not(of) | ScalarOp::Cast(of) => vec![of],
+            ScalarOp::IsNull { value, .. } => vec![value],
+            ScalarOp::And(all) | ScalarOp::Or(all) | ScalarOp::Coalesce(all) | ScalarOp::Text(_, all) => {
+                all.iter().collect()
+            }
+            ScalarOp::Case { whens, otherwise } => {
+                let whens = whens.iter().flat_map(|(when, then)| [when, then]);
+                whens.chain(otherwise.as_deref()).collect()
+            }
+        }
+    }
+
+    /// Calls `each` with every column in it.
+    pub fn each_column(&self, each: &mut dyn FnMut(Column)) {
+        match &self.op {
+            ScalarOp::Column(column) => each(*column),
+            _ => self.operands().into_iter().for_each(|operand| operand.each_column(each)),
+        }
+    }
+}
+
+impl fmt::Display for ArithmeticOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ArithmeticOp::Plus => "+",
+            ArithmeticOp::Minus => "-",
+            ArithmeticOp::Times => "*",
+            ArithmeticOp::Divide => "/",
+            ArithmeticOp::Remainder => "%",
+        })
+    }
+}

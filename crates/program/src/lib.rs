@@ -1,0 +1,1 @@
+//! Compiled statements on keyed tables.

@@ -1,0 +1,162 @@
+//! A range of keys in order, read from what a transaction has written, from the versions in memory and from the base, as one.
+//!
+//! Each of the three gives a batch of its next keys, a small one at first where few are wanted; the least of the first ones
+//! is next, or the greatest downwards, and what has been written later hides what has been written before.
+
+use rowmill_base::Result;
+use rowmill_storage::keyed::KeyRange;
+
+use super::reader::Reader;
+use super::version_cursor::{VersionBatch, VersionCursor};
+
+/// Keys that are copied at a time of each of the three.
+const KEYS_AT_ONCE: usize = 256;
+
+/// How many times as many the next batch has.
+const GROWTH: usize = 4;
+
+/// A place in a range of keys. It holds nothing: who has started it reads on with it, and sees what was written meanwhile to
+/// keys that are yet to come. Made to be started again and again: what it has allocated stays.
+#[derive(Debug, Default)]
+pub struct RangeScan {
+    /// What the transaction has written, what commits have, what the base has: what is earlier hides what is later.
+    feeds: [Feed; 3],
+    version_cursor: VersionCursor,
+    backward: bool,
+}
+
+/// One of the three: the keys that it gave last, and what is left of the range.
+#[derive(Debug, Default)]
+struct Feed {
+    batch: VersionBatch,
+    at: usize,
+    range: KeyRange,
+    is_done: bool,
+    /// Keys of the next batch.
+    keys_at_once: usize,
+    /// Whether its next key is the one that was given last.
+    is_given: bool,
+}
+
+const OWN: usize = 0;
+const VERSIONS: usize = 1;
+const BASE: usize = 2;
+
+impl RangeScan {
+    /// Goes to the first of the keys from `start` on that are below `end` (empty: that are there), or to the last, to be read
+    /// downwards. `first` is how many entries will be asked for, as far as is known; more cost another batch.
+    pub fn start(&mut self, start: &[u8], end: &[u8], backward: bool, first: usize) {
+        self.backward = backward;
+        for feed in &mut self.feeds {
+            feed.start(start, end, first.clamp(1, KEYS_AT_ONCE));
+        }
+        self.version_cursor.restart(start, end, backward);
+    }
+
+    /// The next key and its row; `None` at the end of the range. Every call of one scan gets a reader of the same snapshot.
+    pub fn next(&mut self, reader: &Reader<'_>) -> Result<Option<(&[u8], &[u8])>> {
+        let newest = loop {
+            self.pass_given();
+            self.fill(reader)?;
+            let Some(newest) = self.choose() else { return Ok(None) };
+            let feed = &self.feeds[newest];
+            if feed.batch.get(feed.at).1.is_some() {
+                break newest;
+            }
+        };
+        let feed = &self.feeds[newest];
+        let (key, row) = feed.batch.get(feed.at);
+        Ok(row.map(|row| (key, row)))
+    }
+
+    fn pass_given(&mut self) {
+        for feed in &mut self.feeds {
+            feed.at += usize::from(std::mem::take(&mut feed.is_given));
+        }
+    }
+
+    /// Marks the feeds that have the next key, and says which of them has what was written last.
+    fn choose(&mut self) -> Option<usize> {
+        let keys = self.feeds.iter().filter_map(Feed::key);
+        let next = if self.backward { keys.max() } else { keys.min() }?;
+        let has_it = [OWN, VERSIONS, BASE].map(|feed| self.feeds[feed].key() == Some(next));
+        for (feed, has_it) in self.feeds.iter_mut().zip(has_it) {
+            feed.is_given = has_it;
+        }
+        has_it.iter().position(|has_it| *has_it)
+    }
+
+    fn fill(&mut self, reader: &Reader<'_>) -> Result<()> {
+        let backward = self.backward;
+        if let Some(keys_max) = self.feeds[OWN].start_batch() {
+            let feed = &mut self.feeds[OWN];
+            if let Some(own) = reader.own() {
+                own.fill(&feed.range, backward, keys_max, &mut feed.batch);
+            }
+            feed.note(keys_max, backward);
+        }
+        if let Some(keys_max) = self.feeds[VERSIONS].start_batch() {
+            let feed = &mut self.feeds[VERSIONS];
+            let state = reader.state();
+            let versions = state.store().versions();
+            self.version_cursor.next_batch_at(versions, state.commit(), keys_max, &mut feed.batch);
+            feed.is_done = feed.batch.is_empty();
+        }
+        if let Some(keys_max) = self.feeds[BASE].start_batch() {
+            let Feed { batch, range, .. } = &mut self.feeds[BASE];
+            reader.base().read((), |base| {
+                base.range(&range.start, &range.end, backward, &mut |key, row| {
+                    batch.push(key, Some(row));
+                    Ok(batch.len() < keys_max)
+                })
+            })?;
+            self.feeds[BASE].note(keys_max, backward);
+        }
+        Ok(())
+    }
+}
+
+impl Feed {
+    fn start(&mut self, start: &[u8], end: &[u8], first: usize) {
+        self.batch.clear();
+        (self.at, self.is_given, self.keys_at_once) = (0, false, first);
+        self.range.start.clear();
+        self.range.start.extend_from_slice(start);
+        self.range.end.clear();
+        self.range.end.extend_from_slice(end);
+        self.is_done = self.range.is_empty();
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        (self.at < self.batch.len()).then(|| self.batch.get(self.at).0)
+    }
+
+    /// Empties the batch if all of it is passed and there may be more; how many keys the next one is to have.
+    fn start_batch(&mut self) -> Option<usize> {
+        if self.is_done || self.at < self.batch.len() {
+            return None;
+        }
+        self.batch.clear();
+        self.at = 0;
+        let keys_max = self.keys_at_once;
+        self.keys_at_once = (keys_max * GROWTH).min(KEYS_AT_ONCE);
+        Some(keys_max)
+    }
+
+    /// Notes that `filled` keys were asked for, which the batch has unless the range is at its end.
+    fn note(&mut self, filled: usize, backward: bool) {
+        if self.batch.len() < filled {
+            self.is_done = true;
+            return;
+        }
+        let last = self.batch.get(self.batch.len() - 1).0;
+        let bound = if backward { &mut self.range.end } else { &mut self.range.start };
+        bound.clear();
+        bound.extend_from_slice(last);
+        if !backward {
+            // The least key above.
+            bound.push(0);
+        }
+        self.is_done = self.range.is_empty();
+    }
+}

@@ -1,0 +1,97 @@
+//! What one transaction, or one snapshot, sees of keyed tables: its own writes, over the versions of commits, over the base.
+
+use std::sync::Arc;
+
+use rowmill_base::Result;
+
+use super::seat::BaseReader;
+use super::store::KeyedState;
+use super::versions::Found;
+use super::write_set::WriteSet;
+
+/// Reads rows and index entries by their keys, which a [`TableCodec`](super::TableCodec) makes. It costs nothing to make.
+///
+/// For ranges see [`RangeScan`](super::RangeScan).
+#[derive(Debug)]
+pub struct Reader<'a> {
+    state: &'a KeyedState,
+    own: Option<&'a WriteSet>,
+    base: Base<'a>,
+}
+
+#[derive(Debug)]
+enum Base<'a> {
+    Shared(&'a BaseReader),
+    Own(BaseReader),
+}
+
+impl<'a> Reader<'a> {
+    /// Of what a transaction has written over `state`, and reads the base by `base`.
+    pub(crate) fn over(state: &'a KeyedState, own: Option<&'a WriteSet>, base: &'a BaseReader) -> Reader<'a> {
+        Reader { state, own: own.filter(|own| !own.is_empty()), base: Base::Shared(base) }
+    }
+
+    /// Of one state, and what a transaction has written over it.
+    pub(crate) fn of(state: &'a KeyedState, own: Option<&'a WriteSet>) -> Reader<'a> {
+        let own = own.filter(|own| !own.is_empty());
+        Reader { state, own, base: Base::Own(BaseReader::new(state.generation())) }
+    }
+
+    pub(super) fn state(&self) -> &'a KeyedState {
+        self.state
+    }
+
+    pub(super) fn own(&self) -> Option<&'a WriteSet> {
+        self.own
+    }
+
+    pub(super) fn base(&self) -> &BaseReader {
+        match &self.base {
+            Base::Shared(base) => base,
+            Base::Own(base) => base,
+        }
+    }
+
+    /// Sets `row` to the row of `key`, and says whether there is one. Without one `row` is empty.
+    pub fn get(&self, key: &[u8], row: &mut Vec<u8>) -> Result<bool> {
+        let versions = self.state.store().versions();
+        let hash = versions.hash(key);
+        row.clear();
+        if let Some(written) = self.own.and_then(|own| own.find(hash, key)) {
+            row.extend_from_slice(written.unwrap_or_default());
+            return Ok(written.is_some());
+        }
+        match versions.get_hashed(hash, key, self.state.commit(), row).found {
+            Found::Row => Ok(true),
+            Found::Deleted => Ok(false),
+            Found::Unknown => self.base().read(false, |base| base.append_value(key, row)),
+        }
+    }
+}
+
+/// What a transaction, or a snapshot, sees of keyed tables now, to be read as long as it is held, by any thread. What the
+/// transaction writes later is not in it.
+#[derive(Debug)]
+pub struct KeyedView {
+    state: Arc<KeyedState>,
+    own: Option<Arc<WriteSet>>,
+    base: BaseReader,
+}
+
+impl KeyedView {
+    pub(crate) fn new(state: &Arc<KeyedState>, own: Option<&Arc<WriteSet>>) -> KeyedView {
+        KeyedView { state: Arc::clone(state), own: own.cloned(), base: BaseReader::new(state.generation()) }
+    }
+
+    /// Reads it.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader::over(&self.state, self.own.as_deref(), &self.base)
+    }
+}
+
+impl Clone for KeyedView {
+    /// Each copy reads the base by itself, so that threads with one each do not wait for each other.
+    fn clone(&self) -> Self {
+        KeyedView::new(&self.state, self.own.as_ref())
+    }
+}

@@ -1,0 +1,139 @@
+//! The write set against a map, and what it takes back.
+
+use std::collections::BTreeMap;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+
+type Twin = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+fn set() -> WriteSet {
+    WriteSet::new(RapidSecrets::random())
+}
+
+fn put(set: &mut WriteSet, key: &str, row: Option<&str>) {
+    set.put(key.as_bytes(), row.map(str::as_bytes), CommitId(1));
+}
+
+fn content(set: &WriteSet) -> Twin {
+    set.iter().map(|(key, row)| (key.to_vec(), row.map(<[u8]>::to_vec))).collect()
+}
+
+/// The keys of a range, a few at a time.
+fn range(set: &WriteSet, mut range: KeyRange, backward: bool, keys_max: usize) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let mut batch = VersionBatch::default();
+    loop {
+        batch.clear();
+        set.fill(&range, backward, keys_max, &mut batch);
+        found.extend((0..batch.len()).map(|at| batch.get(at).0.to_vec()));
+        match found.last() {
+            Some(last) if batch.len() == keys_max && backward => range.end.clone_from(last),
+            Some(last) if batch.len() == keys_max => range.start = [&last[..], &[0]].concat(),
+            _ => return found,
+        }
+    }
+}
+
+#[test]
+fn what_was_written_since_a_mark_is_taken_back() {
+    let mut set = set();
+    put(&mut set, "a1", Some("x"));
+    put(&mut set, "b", Some("y"));
+    let (first, before) = (set.mark(), content(&set));
+    put(&mut set, "a1", None);
+    put(&mut set, "a2", Some("z"));
+    let (second, between) = (set.mark(), content(&set));
+    let bytes = set.bytes();
+    set.clear(b"a");
+    assert_eq!(content(&set).into_keys().collect::<Vec<_>>(), [b"b"]);
+    set.undo_to(second);
+    assert_eq!((content(&set), set.bytes()), (between, bytes));
+    set.undo_to(first);
+    assert_eq!(content(&set), before);
+    set.undo_to(0);
+    assert!(set.is_empty());
+    set.reset();
+    assert_eq!((set.mark(), set.bytes(), set.iter().count()), (0, 0, 0));
+}
+
+#[test]
+fn a_key_remembers_the_first_snapshot_over_which_it_is_written() {
+    let mut set = set();
+    let first = |set: &WriteSet| set.entries().map(|(_, _, snapshot)| snapshot.0).collect::<Vec<_>>();
+    set.put(b"a", Some(b""), CommitId(4));
+    let mark = set.mark();
+    set.put(b"a", Some(b"later"), CommitId(7));
+    assert_eq!(first(&set), [4]);
+    set.clear(b"a");
+    set.put(b"a", None, CommitId(9));
+    assert_eq!(first(&set), [9]);
+    set.undo_to(mark);
+    assert_eq!(first(&set), [4]);
+    set.undo_to(0);
+    set.put(b"a", None, CommitId(8));
+    assert_eq!(first(&set), [8]);
+}
+
+#[test]
+fn random_writes_agree_with_a_map() {
+    for seed in 0..20 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (mut set, mut twin) = (set(), Twin::new());
+        let mut marks: Vec<(usize, Twin)> = Vec::new();
+        // A set that was used before.
+        (0..300).for_each(|i| put(&mut set, &format!("{i}"), Some("row")));
+        set.reset();
+        for _ in 0..2_000 {
+            let key = format!("{}-{}", random.random_range(0..4), random.random_range(0..200)).into_bytes();
+            match random.random_range(0..100) {
+                0..60 => {
+                    let row = vec![random.random::<u8>(); random.random_range(0..50)];
+                    set.put(&key, Some(&row), CommitId(1));
+                    twin.insert(key, Some(row));
+                }
+                60..90 => {
+                    set.put(&key, None, CommitId(1));
+                    twin.insert(key, None);
+                }
+                90..93 => marks.push((set.mark(), twin.clone())),
+                93..95 => {
+                    if let Some((mark, before)) = marks.pop() {
+                        set.undo_to(mark);
+                        twin = before;
+                    }
+                }
+                95 => {
+                    set.clear(&key[..2]);
+                    twin.retain(|other, _| !other.starts_with(&key[..2]));
+                }
+                96 => {
+                    // As a view of a transaction that goes on writing.
+                    let view = set.clone();
+                    set.put(&key, None, CommitId(1));
+                    assert_eq!(content(&view), twin);
+                    twin.insert(key, None);
+                }
+                _ => {
+                    let other = format!("{}-{}", random.random_range(0..5), random.random_range(0..200)).into_bytes();
+                    let (start, end) = (key.clone().min(other.clone()), key.max(other));
+                    let (backward, keys_max) = (random.random(), random.random_range(1..40));
+                    let mut wanted: Vec<_> =
+                        twin.range(start.clone()..end.clone()).map(|(key, _)| key.clone()).collect();
+                    if backward {
+                        wanted.reverse();
+                    }
+                    assert_eq!(range(&set, KeyRange { start, end }, backward, keys_max), wanted);
+                }
+            }
+            assert_eq!(set.is_empty(), twin.is_empty());
+        }
+        assert_eq!(content(&set), twin);
+        for (key, row) in &twin {
+            assert_eq!(set.find(hash(key, &set.secrets), key), Some(row.as_deref()));
+        }
+        assert_eq!(set.find(hash(b"none", &set.secrets), b"none"), None);
+    }
+}

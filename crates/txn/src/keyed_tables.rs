@@ -1,0 +1,184 @@
+//! Keyed tables and their indexes: how they are made, changed and emptied by a transaction.
+
+use std::sync::Arc;
+
+use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SchemaId, SqlType, TableId};
+use rowmill_storage::keyed::KeyRange;
+use rowmill_storage::{CheckDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, TableDef};
+
+use crate::keyed::{RowBatch, index_head};
+use crate::transaction::Transaction;
+
+/// Rows that are read at a time to make the entries of a new index.
+const ROWS_AT_ONCE: usize = 1024;
+
+/// An index to be made: an [`IndexDef`] that has no id yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexSpec {
+    /// The name as spelled.
+    pub name: String,
+    /// Its columns in order.
+    pub parts: Vec<KeyColumn>,
+    /// Whether no two rows have the same values in all its columns, NULL being no value.
+    pub unique: bool,
+}
+
+impl Transaction {
+    /// A new, empty table whose rows lie under the primary key `key`, columns by their places in `columns`. Those are made
+    /// NOT NULL.
+    ///
+    /// `InvalidDefinition` of a key that is empty or has a column twice, `Unsupported` of one whose values have no order.
+    pub fn create_keyed_table(
+        &mut self,
+        schema: SchemaId,
+        name: &str,
+        mut columns: Vec<ColumnSpec>,
+        key: &[KeyColumn],
+    ) -> Result<TableId> {
+        let named = |column: ColumnId| columns.get(column.0 as usize).map(|spec| (&spec.name[..], &spec.kind));
+        check_parts("the primary key", key, named)?;
+        for part in key {
+            columns[part.column.0 as usize].nullable = false;
+        }
+        let kinds: Vec<_> = (0..).map(ColumnId).zip(columns.iter().map(|column| column.kind.clone())).collect();
+        let table = self.create_table(schema, name, columns)?;
+        let is_key = |id: &ColumnId| key.iter().any(|part| part.column == *id);
+        let keyed = KeyedDef {
+            index: self.engine.ids().index(),
+            key: key.to_vec(),
+            stored: kinds.into_iter().filter(|(id, _)| !is_key(id)).collect(),
+            indexes: Vec::new(),
+            checks: Vec::new(),
+        };
+        self.redefine(table, keyed)?;
+        Ok(table)
+    }
+
+    /// A condition that rows of a keyed table have to meet from now on. Whoever writes rows checks it.
+    ///
+    /// `DuplicateObject` if there is one of that name.
+    pub fn add_check(&mut self, table: TableId, check: CheckDef) -> Result<()> {
+        let codec = self.keyed_codec(table)?;
+        let mut with_check = (*self.keyed_def(codec.def())?).clone();
+        if with_check.checks.iter().any(|other| other.name.to_lowercase() == check.name.to_lowercase()) {
+            let what = format!("table \"{}\" has a constraint \"{}\" already", codec.def().name, check.name);
+            return Err(Error::new(ErrorKind::DuplicateObject, what));
+        }
+        with_check.checks.push(check);
+        self.redefine(table, with_check)
+    }
+
+    /// A new index of a keyed table, with the entries of all rows that the transaction sees.
+    ///
+    /// `UniqueViolation` if rows have the same values where none may, and what [`Transaction::create_keyed_table`] says.
+    pub fn create_index(&mut self, table: TableId, spec: IndexSpec) -> Result<IndexId> {
+        let codec = self.keyed_codec(table)?;
+        let def = codec.def();
+        let keyed = self.keyed_def(def)?;
+        let column = |id: ColumnId| def.column_by_id(id).map(|at| (&def.columns[at].name[..], &def.columns[at].kind));
+        check_parts(&format!("index \"{}\"", spec.name), &spec.parts, column)?;
+        if keyed.indexes.iter().any(|index| index.name.to_lowercase() == spec.name.to_lowercase()) {
+            let what = format!("table \"{}\" has an index \"{}\" already", def.name, spec.name);
+            return Err(Error::new(ErrorKind::DuplicateTable, what));
+        }
+        let IndexSpec { name, parts, unique } = spec;
+        let id = self.engine.ids().index();
+        let mut with_index = (*keyed).clone();
+        with_index.indexes.push(IndexDef { id, name, parts, unique });
+        let before = self.savepoint();
+        self.redefine(table, with_index)?;
+        let filled = self.fill_index(table, id);
+        if filled.is_err() {
+            self.rollback_to(&before);
+        }
+        filled.map(|()| id)
+    }
+
+    fn fill_index(&mut self, table: TableId, id: IndexId) -> Result<()> {
+        let codec = self.keyed_codec(table)?;
+        let index = codec.index(id)?;
+        let mut cursor = self.keyed_cursor(table, None, KeyRange::default(), false)?;
+        let mut rows = RowBatch::default();
+        loop {
+            self.next_rows(&mut cursor, ROWS_AT_ONCE, &mut rows)?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            for (key, row) in rows.keys().iter().zip(rows.rows().iter()) {
+                self.put_entry_of_row(&codec, index, key, row)?;
+            }
+        }
+    }
+
+    /// Drops an index.
+    pub fn drop_index(&mut self, table: TableId, id: IndexId) -> Result<()> {
+        let codec = self.keyed_codec(table)?;
+        codec.index(id)?;
+        let mut without = (*self.keyed_def(codec.def())?).clone();
+        without.indexes.retain(|index| index.id != id);
+        self.redefine(table, without)?;
+        self.clear_keyed(&index_head(id));
+        Ok(())
+    }
+
+    fn keyed_def(&self, def: &TableDef) -> Result<Arc<KeyedDef>> {
+        def.keyed.clone().ok_or_else(|| crate::keyed::not_keyed(def))
+    }
+
+    /// Has a table its rows by other keys.
+    pub(crate) fn redefine(&mut self, table: TableId, keyed: KeyedDef) -> Result<()> {
+        self.alter(table, |def| {
+            def.keyed = Some(Arc::new(keyed));
+            Ok(())
+        })
+    }
+
+    /// Gives a keyed table and its indexes other ids: those that lie under the old ones go with the old definition.
+    pub(crate) fn truncate_keyed(&mut self, table: TableId, keyed: &KeyedDef) -> Result<u64> {
+        let mut rows = 0;
+        let mut cursor = self.keyed_cursor(table, None, KeyRange::default(), false)?;
+        let mut batch = RowBatch::default();
+        loop {
+            self.next_rows(&mut cursor, ROWS_AT_ONCE, &mut batch)?;
+            if batch.is_empty() {
+                break;
+            }
+            rows += batch.len() as u64;
+        }
+        let mut emptied = keyed.clone();
+        emptied.index = self.engine.ids().index();
+        for index in &mut emptied.indexes {
+            index.id = self.engine.ids().index();
+        }
+        self.redefine(table, emptied)?;
+        self.forget_keyed(keyed);
+        Ok(rows)
+    }
+
+    /// Forgets what was written under the keys of a table.
+    pub(crate) fn forget_keyed(&mut self, keyed: &KeyedDef) {
+        keyed.index_ids().for_each(|id| self.clear_keyed(&index_head(id)));
+    }
+}
+
+fn check_parts<'a>(
+    what: &str,
+    parts: &[KeyColumn],
+    column: impl Fn(ColumnId) -> Option<(&'a str, &'a SqlType)>,
+) -> Result<()> {
+    if parts.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidDefinition, format!("{what} has no columns")));
+    }
+    for (at, part) in parts.iter().enumerate() {
+        let unknown = || Error::new(ErrorKind::UndefinedColumn, format!("{what} has a column that is not there"));
+        let (name, kind) = column(part.column).ok_or_else(unknown)?;
+        if parts[..at].iter().any(|other| other.column == part.column) {
+            return Err(Error::new(ErrorKind::InvalidDefinition, format!("{what} has the column \"{name}\" twice")));
+        }
+        if !kind.is_ordered() {
+            let what = format!("{what} has the column \"{name}\" of type {kind}, whose values have no order");
+            return Err(Error::new(ErrorKind::Unsupported, what));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Whether keyed rows that a transaction has written may be committed: the first committer wins.
+
+use std::sync::Arc;
+
+use rowmill_base::{IndexId, Result};
+use rowmill_storage::keyed::KeyRange;
+
+use crate::catalog::Catalog;
+use crate::commit::conflict;
+use crate::keyed::write_set::WriteSet;
+use crate::keyed::{TableCodec, index_head, index_of};
+use crate::snapshot::Snapshot;
+use crate::transaction::Transaction;
+
+impl Transaction {
+    /// Fails if a commit behind the transaction's snapshot has written what this one writes, or has changed a table whose keys
+    /// this one defines anew. That the versions in memory know of all such commits is `keyed/store.rs`' matter.
+    pub(crate) fn validate_keyed(&self, current: &Snapshot, catalog: &Catalog) -> Result<()> {
+        self.validate_definitions(current, catalog)?;
+        self.keyed.as_ref().map_or(Ok(()), |written| self.validate_writes(written, current, catalog))
+    }
+
+    fn validate_writes(&self, written: &WriteSet, current: &Snapshot, catalog: &Catalog) -> Result<()> {
+        let (latest, versions) = (current.keyed.commit(), current.keyed.store().versions());
+        let mut range = KeyRange::default();
+        let mut of_index: Option<(IndexId, &Arc<TableCodec>)> = None;
+        for (key, row, snapshot) in written.entries() {
+            let id = index_of(key)?;
+            let codec = match of_index {
+                Some((known, codec)) if known == id => codec,
+                _ => self.codec_at_commit(written, id, current, catalog)?,
+            };
+            of_index = Some((id, codec));
+            if latest == snapshot {
+                continue;
+            }
+            let lost = || conflict(format!("{} of table {} was written meanwhile", codec.say(key), codec.def().name));
+            if versions.latest_commit(key).is_some_and(|commit| commit > snapshot) {
+                return Err(lost());
+            }
+            if row.is_some()
+                && let Ok(index) = codec.index(id)
+                && codec.unique_range(index, key, &mut range)?
+                && versions.changed_in(&range, snapshot).is_some()
+            {
+                return Err(lost());
+            }
+        }
+        Ok(())
+    }
+
+    /// The codec of an index that is written to, whose table has to be as the transaction has seen it.
+    fn codec_at_commit<'w>(
+        &self,
+        written: &'w WriteSet,
+        index: IndexId,
+        current: &Snapshot,
+        catalog: &Catalog,
+    ) -> Result<&'w Arc<TableCodec>> {
+        let gone = || conflict("a table was dropped or emptied meanwhile".to_owned());
+        let codec = written.codec_of(index).ok_or_else(gone)?;
+        let def = catalog.table_by_id(codec.def().id).ok_or_else(gone)?;
+        if !def.keyed.as_ref().is_some_and(|keyed| keyed.index_ids().any(|id| id == index)) {
+            return Err(gone());
+        }
+        match (current.tables.get(&def.id), self.base.tables.get(&def.id)) {
+            (Some(now), Some(base)) if Arc::ptr_eq(&base.def, &now.def) => Ok(codec),
+            (None, _) => Ok(codec),
+            _ => Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", def.name))),
+        }
+    }
+
+    /// A table that is emptied, or of which an index is made, must have the rows that the transaction has seen.
+    fn validate_definitions(&self, current: &Snapshot, catalog: &Catalog) -> Result<()> {
+        if Arc::ptr_eq(&self.base.catalog, &self.changes.catalog) || current.keyed.commit() == self.base.keyed.commit()
+        {
+            return Ok(());
+        }
+        for before in self.base.catalog.all_tables() {
+            let after = catalog.table_by_id(before.id).and_then(|def| def.keyed.as_ref());
+            let (Some(old), Some(new)) = (&before.keyed, after) else { continue };
+            let is_known = |id| old.index_ids().any(|old| old == id);
+            let rows = KeyRange::of_prefix(&index_head(old.index));
+            if !new.index_ids().all(is_known)
+                && current.keyed.store().versions().changed_in(&rows, self.base.keyed.commit()).is_some()
+            {
+                return Err(conflict(format!("rows of table \"{}\" were changed meanwhile", before.name)));
+            }
+        }
+        Ok(())
+    }
+}

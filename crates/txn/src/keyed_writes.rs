@@ -1,0 +1,234 @@
+//! Rows of keyed tables that a transaction inserts, updates and deletes, with the entries of their indexes.
+//!
+//! What a transaction writes gathers in its [`WriteSet`], rows and index entries alike, and becomes part of its commit. A call
+//! that fails leaves the transaction as it was before it.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use rowmill_base::{Error, ErrorKind, Result, TableId};
+use rowmill_storage::keyed::ValueRef;
+
+use crate::commit::conflict;
+use crate::keyed::write_set::{WriteSet, Written};
+use crate::keyed::{IndexCodec, KeyedRow, TableCodec, WriteBuffers, column_values};
+use crate::transaction::Transaction;
+
+/// Memory is asked for in pieces of so many bytes.
+const GRANT_BYTES: u64 = 16 << 10;
+
+impl Transaction {
+    /// Adds a row of all columns in the order of the table, which `codec` is of.
+    ///
+    /// `UniqueViolation` if the transaction sees a row with its key, or with its values in a unique index. `KeyTooLong` if one
+    /// of its keys is longer than the base keeps. `NotNullViolation`, `StringTooLong` and `NumericOutOfRange` of its values.
+    /// `SerializationFailure` if the codec is of another definition than the transaction sees.
+    pub fn insert_values(&mut self, codec: &Arc<TableCodec>, values: &[ValueRef<'_>]) -> Result<()> {
+        self.start_keyed_change(codec)?;
+        self.whole(|transaction, buffers| transaction.put_new(codec, values, buffers))
+    }
+
+    /// Puts a row of all columns in the place of one that the transaction sees. Its key may be another one. Of indexes only
+    /// those are touched whose columns change. Errors are those of [`Transaction::insert_values`].
+    pub fn update_values(
+        &mut self,
+        codec: &Arc<TableCodec>,
+        old_key: &[u8],
+        old_row: &[u8],
+        values: &[ValueRef<'_>],
+    ) -> Result<()> {
+        self.start_keyed_change(codec)?;
+        self.whole(|transaction, buffers| {
+            codec.encode_row(values, &mut buffers.key, &mut buffers.row)?;
+            if buffers.key == old_key {
+                return transaction.put_changed(codec, old_row, values, buffers);
+            }
+            transaction.remove(codec, old_key, old_row, buffers)?;
+            transaction.put_new(codec, values, buffers)
+        })
+    }
+
+    /// Removes a row that the transaction sees.
+    pub fn delete_values(&mut self, codec: &Arc<TableCodec>, key: &[u8], row: &[u8]) -> Result<()> {
+        self.start_keyed_change(codec)?;
+        self.whole(|transaction, buffers| transaction.remove(codec, key, row, buffers))
+    }
+
+    /// As [`Transaction::insert_values`].
+    pub fn insert_row(&mut self, table: TableId, values: &[ValueRef<'_>]) -> Result<()> {
+        let codec = self.keyed_codec(table)?;
+        self.insert_values(&codec, values)
+    }
+
+    /// Adds the rows of a batch, whose columns are the table's.
+    pub(crate) fn insert_keyed(&mut self, table: TableId, batch: &RecordBatch) -> Result<()> {
+        let codec = self.keyed_codec(table)?;
+        let columns = column_values(codec.def(), batch)?;
+        self.start_keyed_change(&codec)?;
+        self.whole(|transaction, buffers| {
+            let mut values = Vec::with_capacity(columns.len());
+            (0..batch.num_rows()).try_for_each(|row| {
+                values.clear();
+                values.extend(columns.iter().map(|column| column.get(row)));
+                transaction.put_new(&codec, &values, buffers)
+            })
+        })
+    }
+
+    /// As [`Transaction::update_values`].
+    pub fn update_row(&mut self, table: TableId, old: &KeyedRow, values: &[ValueRef<'_>]) -> Result<()> {
+        let codec = self.keyed_codec(table)?;
+        self.update_values(&codec, &old.key, &old.row, values)
+    }
+
+    /// Removes `old`, which the transaction sees.
+    pub fn delete_row(&mut self, table: TableId, old: &KeyedRow) -> Result<()> {
+        let codec = self.keyed_codec(table)?;
+        self.delete_values(&codec, &old.key, &old.row)
+    }
+
+    /// Removes the row whose primary key has the values `key`; whether there was one.
+    pub fn delete_by_key(&mut self, table: TableId, key: &[ValueRef<'_>]) -> Result<bool> {
+        let old = self.get(table, key)?;
+        old.map_or(Ok(false), |old| self.delete_row(table, &old).map(|()| true))
+    }
+
+    /// Puts the entry of a row that the transaction sees into an index that is being made.
+    pub(crate) fn put_entry_of_row(
+        &mut self,
+        codec: &Arc<TableCodec>,
+        index: &IndexCodec,
+        key: &[u8],
+        row: &[u8],
+    ) -> Result<()> {
+        self.start_keyed_change(codec)?;
+        self.whole(|transaction, buffers| {
+            let WriteBuffers { entry, value, .. } = &mut *buffers;
+            codec.entry_of_row(index, &codec.row(key, row)?, key, entry, value)?;
+            transaction.put_entry(codec, index, buffers)
+        })
+    }
+
+    /// Forgets what was written to keys that begin with `prefix`.
+    pub(crate) fn clear_keyed(&mut self, prefix: &[u8]) {
+        if self.keyed.is_some() {
+            self.write_set().clear(prefix);
+        }
+    }
+
+    /// A codec is of the definition that it was made of, and the transaction may see another one.
+    fn start_keyed_change(&mut self, codec: &Arc<TableCodec>) -> Result<()> {
+        self.start_change()?;
+        let seen = self.changes.catalog.table_by_id(codec.def().id);
+        if !seen.is_some_and(|seen| Arc::ptr_eq(seen, codec.def())) {
+            return Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", codec.def().name)));
+        }
+        self.write_set().note_codec(codec);
+        Ok(())
+    }
+
+    /// The write set, of which nobody else sees what comes now.
+    fn write_set(&mut self) -> &mut WriteSet {
+        if self.keyed.is_none() {
+            let (keyed, buffers) = self.base.keyed.store().take_write_set();
+            (self.keyed, self.write_buffers) = (Some(keyed), Some(buffers));
+        }
+        Arc::make_mut(self.keyed.as_mut().expect("it is there from the first write on"))
+    }
+
+    fn put(&mut self, key: &[u8], row: Written<'_>) {
+        let snapshot = self.base.keyed.commit();
+        self.write_set().put(key, row, snapshot);
+    }
+
+    /// Does all of it or nothing, and counts the memory that it takes.
+    fn whole(&mut self, change: impl FnOnce(&mut Self, &mut WriteBuffers) -> Result<()>) -> Result<()> {
+        let mark = self.write_set().mark();
+        let mut buffers = self.write_buffers.take().unwrap_or_default();
+        let changed = change(self, &mut buffers).and_then(|()| self.grow_keyed_memory());
+        self.write_buffers = Some(buffers);
+        if changed.is_err() {
+            self.write_set().undo_to(mark);
+        }
+        changed
+    }
+
+    fn grow_keyed_memory(&mut self) -> Result<()> {
+        let bytes = self.write_set().bytes();
+        match bytes.saturating_sub(self.keyed_memory.bytes()) {
+            0 => Ok(()),
+            more => self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES)),
+        }
+    }
+
+    fn put_new(&mut self, codec: &TableCodec, values: &[ValueRef<'_>], buffers: &mut WriteBuffers) -> Result<()> {
+        codec.encode_row(values, &mut buffers.key, &mut buffers.row)?;
+        if self.reader().get(&buffers.key, &mut buffers.found)? {
+            let (table, said) = (&codec.def().name, codec.say(&buffers.key));
+            let what = format!("table {table} has a row with the primary key {said} already");
+            return Err(Error::new(ErrorKind::UniqueViolation, what));
+        }
+        for index in codec.indexes() {
+            codec.encode_entry(index, |column| values[column], &buffers.key, &mut buffers.entry)?;
+            self.put_entry(codec, index, buffers)?;
+        }
+        self.put(&buffers.key, Some(&buffers.row));
+        Ok(())
+    }
+
+    /// Puts the row of `buffers` in the place of one of the same key.
+    fn put_changed(
+        &mut self,
+        codec: &TableCodec,
+        old_row: &[u8],
+        values: &[ValueRef<'_>],
+        buffers: &mut WriteBuffers,
+    ) -> Result<()> {
+        for index in codec.indexes() {
+            let WriteBuffers { key, entry, old_entry, value, .. } = &mut *buffers;
+            let before = codec.row(key, old_row)?;
+            let mut is_same = true;
+            for column in &index.columns {
+                is_same &= before.get(*column, value)? == values[*column];
+            }
+            if is_same {
+                continue;
+            }
+            codec.entry_of_row(index, &before, key, old_entry, value)?;
+            codec.encode_entry(index, |column| values[column], key, entry)?;
+            if entry != old_entry {
+                self.put(old_entry, None);
+                self.put_entry(codec, index, buffers)?;
+            }
+        }
+        self.put(&buffers.key, Some(&buffers.row));
+        Ok(())
+    }
+
+    /// Puts the entry of `buffers`.
+    fn put_entry(&mut self, codec: &TableCodec, index: &IndexCodec, buffers: &mut WriteBuffers) -> Result<()> {
+        let WriteBuffers { entry, range, scan, .. } = buffers;
+        if codec.unique_range(index, entry, range)? {
+            scan.start(&range.start, &range.end, false, 1);
+            if scan.next(&self.reader())?.is_some() {
+                let (table, name) = (&codec.def().name, &index.def.name);
+                let what =
+                    format!("table {table} has a row with {} in the unique index {name} already", codec.say(entry));
+                return Err(Error::new(ErrorKind::UniqueViolation, what));
+            }
+        }
+        self.put(entry, Some(&[]));
+        Ok(())
+    }
+
+    fn remove(&mut self, codec: &TableCodec, key: &[u8], row: &[u8], buffers: &mut WriteBuffers) -> Result<()> {
+        let WriteBuffers { entry, value, .. } = buffers;
+        let before = codec.row(key, row)?;
+        for index in codec.indexes() {
+            codec.entry_of_row(index, &before, key, entry, value)?;
+            self.put(entry, None);
+        }
+        self.put(key, None);
+        Ok(())
+    }
+}

@@ -41,7 +41,7 @@ impl RowStream {
     }
 
     /// A result that is there already.
-    pub(crate) fn ready(batch: RecordBatch) -> Self {
+    pub fn ready(batch: RecordBatch) -> Self {
         RowStream::new(batch.schema(), std::iter::once(Ok(batch)))
     }
 

@@ -77,6 +77,17 @@ impl Statement {
         self.parameters
     }
 
+    /// Whether it is worth to be kept by its text: a query, or a change of rows.
+    pub(crate) fn is_repeated(&self) -> bool {
+        match &self.body {
+            Body::Sql(sql) => {
+                matches!(**sql, ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_))
+                    || self.is_query()
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it only reads.
     pub(crate) fn is_query(&self) -> bool {
         matches!(&*self.body, Body::Sql(sql) if matches!(**sql, ast::Statement::Query(_)))

@@ -20,6 +20,7 @@ use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::plan_cache::PlanCache;
 use crate::planner::Planner;
+use crate::program::{ParameterKind, StatementProgram};
 
 /// One connection to a database. Statements run one after the other.
 pub struct Session {
@@ -31,6 +32,7 @@ pub struct Session {
     progress: Option<ProgressFn>,
     notices: Arc<Mutex<Vec<String>>>,
     plans: Mutex<PlanCache>,
+    settings_version: u64,
 }
 
 /// Cancels the statement that its session runs at that moment. Any thread may hold one.
@@ -58,6 +60,7 @@ impl Session {
             progress: None,
             notices: Arc::default(),
             plans: Mutex::default(),
+            settings_version: 0,
         })
     }
 
@@ -68,7 +71,7 @@ impl Session {
         }
         let statements = parse::parse(sql, &self.settings)?;
         if let [statement] = statements.as_slice()
-            && statement.is_query()
+            && statement.is_repeated()
         {
             self.plans.lock().keep_statement(sql, statement, &self.settings);
         }
@@ -79,6 +82,19 @@ impl Session {
     pub fn run(&mut self, statement: &Statement, params: &[ScalarValue]) -> Result<Outcome> {
         check_parameters(statement.parameter_count(), params)?;
         self.work_on(statement, params, dispatch::run)
+    }
+
+    /// The statement as a program for what it sees of the catalog, and parameters of these types; none if it is not one that
+    /// a program does. An error where the statement itself is wrong.
+    pub fn program(
+        &mut self,
+        statement: &Statement,
+        parameters: &[ParameterKind],
+    ) -> Result<Option<StatementProgram>> {
+        self.work_on(statement, &[], |work| {
+            let view = work.view()?;
+            work.program(&view, parameters)
+        })
     }
 
     /// Runs `work` as this session's work on `statement`: with a cancel flag and deadline of its own, with room on the
@@ -92,6 +108,16 @@ impl Session {
         let cancel = self.begin_statement();
         let mut this = Work { session: self, statement, params, cancel, started: Instant::now() };
         with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)))
+    }
+
+    /// The transaction that is open, and whether it may write.
+    pub fn transaction(&mut self) -> Option<(&mut Transaction, bool)> {
+        self.transaction.as_mut().map(|open| (&mut open.transaction, !open.read_only))
+    }
+
+    /// A number that differs before and after a setting of this connection was changed.
+    pub fn settings_version(&self) -> u64 {
+        self.settings_version
     }
 
     /// A handle for other threads that cancels the statement running at that moment.
@@ -276,6 +302,7 @@ impl Work<'_> {
             SettingScope::Database => self.session.engine.set(name, text)?,
             SettingScope::Connection => self.session.settings.set(name, text)?,
         }
+        self.session.settings_version += 1;
         self.session.refresh_settings();
         Ok(())
     }
@@ -291,6 +318,7 @@ impl Work<'_> {
             .hint("SET gives it another"));
         }
         let opened = self.session.engine.settings();
+        self.session.settings_version += 1;
         self.session.settings.copy(name, &opened)
     }
 }

@@ -1,0 +1,195 @@
+//! The compiled statements of a connection.
+//!
+//! A statement that is run again is made a program, if it is one that a program does: then it runs without a planner. There is
+//! one for each list of types that its parameters are given; a NULL goes with any of them. When definitions or settings change
+//! programs are made anew.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_program::{Compiled, ResultRows, Scratch};
+use rowmill_sql::{Outcome, ParameterKind, RowStream, Session, Statement};
+use rowmill_storage::keyed::ValueRef;
+
+/// Statements that are kept at most. When there are more all are forgotten.
+const STATEMENTS_MAX: usize = 1024;
+
+/// Programs of one statement at most. With parameters of yet other types it runs as other statements do.
+const PROGRAMS_MAX: usize = 8;
+
+/// Compiled statements, and the memory that they run in.
+#[derive(Default)]
+pub(crate) struct Programs {
+    /// By text.
+    statements: HashMap<Box<str>, Known>,
+    scratch: Scratch,
+    rows: ResultRows,
+}
+
+/// What is known of one statement.
+#[derive(Default)]
+struct Known {
+    /// Times that it was run before it was compiled.
+    runs: u32,
+    /// For which the programs were made.
+    made_for: MadeFor,
+    programs: Vec<(Box<[ParameterKind]>, Option<Arc<Program>>)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct MadeFor {
+    catalog: u64,
+    settings: u64,
+}
+
+/// A statement that is ready to run.
+struct Program {
+    compiled: Compiled,
+    schema: Option<SchemaRef>,
+    tag: &'static str,
+}
+
+/// What a program has done.
+pub(crate) enum Done {
+    /// Its rows are [`Programs::rows`], with these columns.
+    Rows(SchemaRef),
+    /// It changed so many rows.
+    Changed {
+        tag: &'static str,
+        rows: u64,
+    },
+}
+
+impl Programs {
+    /// Runs `statement` if it is a program; `None` if it has to be run in another way. `eagerly`: although it was not run before.
+    pub(crate) fn run(
+        &mut self,
+        session: &mut Session,
+        statement: &Statement,
+        parameters: &[ValueRef<'_>],
+        eagerly: bool,
+    ) -> Result<Option<Done>> {
+        if parameters.len() != statement.parameter_count() || !statement.may_be_program() {
+            return Ok(None);
+        }
+        let Some(program) = self.program(session, statement, parameters, eagerly)? else { return Ok(None) };
+        let Programs { scratch, rows, .. } = self;
+        let changed = run(session, &program.compiled, parameters, scratch, rows)?;
+        Ok(Some(match &program.schema {
+            Some(schema) => Done::Rows(Arc::clone(schema)),
+            None => Done::Changed { tag: program.tag, rows: changed },
+        }))
+    }
+
+    /// The rows of the last program.
+    pub(crate) fn rows(&self) -> &ResultRows {
+        &self.rows
+    }
+
+    /// To be filled with the rows of another statement.
+    pub(crate) fn rows_mut(&mut self) -> &mut ResultRows {
+        &mut self.rows
+    }
+
+    /// What a program has done, as every statement answers.
+    pub(crate) fn outcome(&self, done: &Done) -> Result<Outcome> {
+        Ok(match done {
+            Done::Rows(schema) => Outcome::Rows(RowStream::ready(self.rows.to_batch(schema)?)),
+            Done::Changed { tag, rows } => Outcome::Changed { tag, rows: *rows },
+        })
+    }
+
+    fn program(
+        &mut self,
+        session: &mut Session,
+        statement: &Statement,
+        parameters: &[ValueRef<'_>],
+        eagerly: bool,
+    ) -> Result<Option<Arc<Program>>> {
+        let made_for = MadeFor { catalog: session.catalog_version()?, settings: session.settings_version() };
+        if !self.statements.contains_key(statement.text()) {
+            if self.statements.len() >= STATEMENTS_MAX {
+                self.statements.clear();
+            }
+            self.statements.insert(statement.text().into(), Known::default());
+        }
+        let known = self.statements.get_mut(statement.text()).expect("it is there or was put there");
+        if known.made_for != made_for {
+            known.programs.clear();
+            known.made_for = made_for;
+        }
+        let fits = |(kinds, _): &&(Box<[ParameterKind]>, _)| {
+            kinds.iter().zip(parameters).all(|(kind, value)| value.is_null() || Some(*kind) == kind_of(value))
+        };
+        if let Some((_, program)) = known.programs.iter().find(fits) {
+            return Ok(program.clone());
+        }
+        known.runs += 1;
+        if (known.runs == 1 && !eagerly) || known.programs.len() >= PROGRAMS_MAX {
+            return Ok(None);
+        }
+        let kinds: Option<Box<[ParameterKind]>> = parameters.iter().map(kind_of).collect();
+        let Some(kinds) = kinds else { return Ok(None) };
+        // What is wrong with the statement is said when it is run in the other way.
+        let program = compile(session, statement, &kinds).ok().flatten().map(Arc::new);
+        known.programs.push((kinds, program.clone()));
+        Ok(program)
+    }
+}
+
+fn compile(session: &mut Session, statement: &Statement, kinds: &[ParameterKind]) -> Result<Option<Program>> {
+    let Some(made) = session.program(statement, kinds)? else { return Ok(None) };
+    let snapshot;
+    let catalog = match session.transaction() {
+        Some((transaction, _)) => transaction.catalog(),
+        None => {
+            snapshot = session.engine().snapshot()?;
+            snapshot.catalog()
+        }
+    };
+    let compiled = Compiled::new(&made.program, catalog)?;
+    Ok(Some(Program { compiled, schema: made.schema, tag: made.tag }))
+}
+
+fn run(
+    session: &mut Session,
+    compiled: &Compiled,
+    parameters: &[ValueRef<'_>],
+    scratch: &mut Scratch,
+    rows: &mut ResultRows,
+) -> Result<u64> {
+    if let Some((transaction, may_write)) = session.transaction() {
+        if compiled.is_read() {
+            compiled.run_read(&transaction.reader(), parameters, scratch, rows)?;
+            return Ok(0);
+        }
+        if !may_write {
+            return Err(Error::new(ErrorKind::ReadOnly, "the transaction is READ ONLY")
+                .hint("end it, and begin the next one without READ ONLY"));
+        }
+        return compiled.run_write(transaction, parameters, scratch, rows);
+    }
+    if compiled.is_read() {
+        compiled.run_read(&session.engine().snapshot()?.reader(), parameters, scratch, rows)?;
+        return Ok(0);
+    }
+    let mut transaction = session.engine().begin()?;
+    let changed = compiled.run_write(&mut transaction, parameters, scratch, rows)?;
+    transaction.commit()?;
+    Ok(changed)
+}
+
+/// What a program has to know of a value; `None` of one that no program takes.
+fn kind_of(value: &ValueRef<'_>) -> Option<ParameterKind> {
+    Some(match value {
+        ValueRef::Null => ParameterKind::Null,
+        ValueRef::Bool(_) => ParameterKind::Boolean,
+        ValueRef::Int(_) => ParameterKind::Integer,
+        ValueRef::Float(_) => ParameterKind::Double,
+        ValueRef::Text(_) => ParameterKind::Text,
+        ValueRef::Bytes(_) => ParameterKind::Blob,
+        ValueRef::UInt(_) | ValueRef::Decimal(_) | ValueRef::Interval(_) => return None,
+    })
+}

@@ -1,0 +1,144 @@
+//! `INSERT`, `UPDATE` and `DELETE` as programs.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::sqlparser::ast;
+use rowmill_base::{Result, SqlType};
+use rowmill_plan::program::{Access, Body, Check, Delete, Insert, Program, Scalar, ScalarOp, Update, Value};
+use rowmill_storage::TableDef;
+
+use super::access::{choices, split_ranges};
+use super::read::{Block, all_of};
+use super::rows::BaseColumns;
+use super::scalar::{assigned, scalar, value_of};
+use super::{Analysed, Compiler, StatementProgram};
+use crate::statement::program_parts::{self, InsertedRows, InsertedValue};
+
+/// Which rows of a table a statement changes, and what is computed of each.
+struct Found {
+    access: Access,
+    filter: Option<Scalar>,
+    /// Behind the row's number.
+    items: Vec<Expr>,
+    columns: BaseColumns,
+}
+
+impl Compiler<'_> {
+    fn changed(&self, body: Body, tag: &'static str) -> Option<StatementProgram> {
+        let program: Program = self.program(body);
+        Some(StatementProgram { program, schema: None, tag })
+    }
+
+    /// What a query of a table's own rows finds, if a key narrows it down.
+    fn found(&self, query: &ast::Query) -> Result<Option<Found>> {
+        let Analysed { plan, .. } = self.analysed(query)?;
+        let Some(block) = Block::of(&plan) else { return Ok(None) };
+        let Some((columns, conditions)) = block.single_table() else { return Ok(None) };
+        let mut conditions: Vec<Option<Expr>> = split_ranges(conditions.to_vec()).into_iter().map(Some).collect();
+        let known: Vec<Expr> = conditions.iter().flatten().cloned().collect();
+        let Some(chosen) = choices(0, &known, columns).into_iter().next().filter(|choice| choice.narrows()) else {
+            return Ok(None);
+        };
+        chosen.answered.iter().for_each(|answered| conditions[*answered] = None);
+        let left: Vec<Expr> = conditions.into_iter().flatten().collect();
+        let Some(filter) = all_of(&left, columns) else { return Ok(None) };
+        let items = block.exprs[1..].to_vec();
+        Ok(Some(Found { access: chosen.access, filter, items, columns: columns.clone() }))
+    }
+
+    pub(super) fn delete(&self, delete: &ast::Delete) -> Result<Option<StatementProgram>> {
+        let Some((_, query)) = program_parts::delete(self.work, self.snapshot, delete)? else { return Ok(None) };
+        let Some(Found { access, filter, .. }) = self.found(&query)? else { return Ok(None) };
+        Ok(self.changed(Body::Delete(Delete { access, filter, returning: Vec::new() }), "DELETE"))
+    }
+
+    pub(super) fn update(&self, update: &ast::Update) -> Result<Option<StatementProgram>> {
+        let Some((table, query)) = program_parts::update(self.work, self.snapshot, update)? else {
+            return Ok(None);
+        };
+        let Some(found) = self.found(&query)? else { return Ok(None) };
+        let mut assignments = Vec::new();
+        for (column, item) in found.items.iter().enumerate() {
+            let is_itself = match item {
+                Expr::Column(read) => found.columns.place(read) == Some((0, column)),
+                _ => false,
+            };
+            if !is_itself {
+                let Some(value) = assigned_scalar(item, &table, column, &found.columns) else { return Ok(None) };
+                assignments.push((column, value));
+            }
+        }
+        let Some(checks) = self.checks(&table)? else { return Ok(None) };
+        let Found { access, filter, .. } = found;
+        let update = Update { access, filter, assignments, checks, returning: Vec::new() };
+        Ok(self.changed(Body::Update(update), "UPDATE"))
+    }
+
+    pub(super) fn insert(&self, insert: &ast::Insert) -> Result<Option<StatementProgram>> {
+        let Some(InsertedRows { table, rows }) = program_parts::insert(self.work, self.snapshot, insert)? else {
+            return Ok(None);
+        };
+        let mut scalars = Vec::with_capacity(rows.len());
+        for row in rows {
+            let Some(row) = self.inserted_row(&table, row)? else { return Ok(None) };
+            scalars.push(row);
+        }
+        let Some(checks) = self.checks(&table)? else { return Ok(None) };
+        let insert = Insert { table: table.id, rows: scalars, on_conflict: None, checks, returning: Vec::new() };
+        Ok(self.changed(Body::Insert(insert), "INSERT"))
+    }
+
+    /// The values of one row of a `VALUES` list.
+    fn inserted_row(&self, table: &TableDef, row: Vec<InsertedValue>) -> Result<Option<Vec<Scalar>>> {
+        let mut scalars = Vec::with_capacity(row.len());
+        for (column, value) in row.into_iter().enumerate() {
+            let kind = &table.columns[column].kind;
+            let scalar = match value {
+                InsertedValue::Known(value) => value_of(&value, kind),
+                InsertedValue::Parameter(number) => self.parameter(number, kind),
+                InsertedValue::Computed(query) => {
+                    let Analysed { plan, .. } = self.analysed(&query)?;
+                    match &plan {
+                        LogicalPlan::Projection(projection) => {
+                            assigned_scalar(&projection.expr[0], table, column, &BaseColumns::none())
+                        }
+                        _ => None,
+                    }
+                }
+            };
+            let Some(scalar) = scalar else { return Ok(None) };
+            scalars.push(scalar);
+        }
+        Ok(Some(scalars))
+    }
+
+    fn parameter(&self, number: usize, kind: &SqlType) -> Option<Scalar> {
+        match self.parameters.get(number)?.sql_type() {
+            Some(given) => Some(Scalar::new(given, ScalarOp::Parameter(number))),
+            None => Some(Scalar::literal(kind.clone(), Value::Null)),
+        }
+    }
+
+    /// The conditions of a table, over the columns of its rows.
+    fn checks(&self, table: &Arc<TableDef>) -> Result<Option<Vec<Check>>> {
+        let Some(keyed) = table.keyed.as_ref().filter(|keyed| !keyed.checks.is_empty()) else {
+            return Ok(Some(Vec::new()));
+        };
+        let query = program_parts::checks(self.work, self.snapshot, table, &keyed.checks)?;
+        let Analysed { plan, .. } = self.analysed(&query)?;
+        let Some(block) = Block::of(&plan) else { return Ok(None) };
+        let Some(conditions) = block.single_table().and_then(|_| block.scalars()) else { return Ok(None) };
+        let checks = keyed.checks.iter().zip(conditions);
+        Ok(Some(checks.map(|(check, condition)| Check { name: check.name.clone(), condition }).collect()))
+    }
+}
+
+/// What is assigned to a column. A literal is turned into a value of the column here.
+fn assigned_scalar(expr: &Expr, table: &TableDef, column: usize, columns: &BaseColumns) -> Option<Scalar> {
+    match expr {
+        Expr::Alias(alias) => assigned_scalar(&alias.expr, table, column, columns),
+        Expr::Literal(value, _) => assigned(value, &table.columns[column].kind),
+        other => scalar(other, columns),
+    }
+}

@@ -3,6 +3,8 @@
 // A bench stops at what is not as it should be.
 #![allow(clippy::unwrap_used)]
 
+mod tpcc;
+mod tpcc_world;
 mod versions;
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -22,6 +24,6 @@ fn short() -> Criterion {
 criterion_group! {
     name = txn;
     config = short();
-    targets = versions::benches
+    targets = tpcc::benches, versions::benches
 }
 criterion_main!(txn);

@@ -3,8 +3,6 @@
 // A bench stops at what is not as it should be.
 #![allow(clippy::unwrap_used)]
 
-mod tpcc;
-mod tpcc_world;
 mod versions;
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -24,6 +22,6 @@ fn short() -> Criterion {
 criterion_group! {
     name = txn;
     config = short();
-    targets = tpcc::benches, versions::benches
+    targets = versions::benches
 }
 criterion_main!(txn);

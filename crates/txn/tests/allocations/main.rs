@@ -1,8 +1,8 @@
 //! How often a transaction on keyed tables asks the heap for memory: a handful of times for its commit, and not for what it
 //! reads and writes.
 
-#[path = "../../benches/txn/tpcc_world.rs"]
-mod tpcc_world;
+#[path = "../../benches/tpcc/world.rs"]
+mod world;
 
 use rowmill_allocator::{CountingAllocator, allocations};
 use rowmill_base::Settings;
@@ -10,7 +10,7 @@ use rowmill_storage::keyed::ValueRef::Int;
 use rowmill_txn::keyed::RangeScan;
 use rowmill_txn::{Engine, OpenOptions};
 
-use crate::tpcc_world::{LINES, World};
+use crate::world::{LINES, World};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;

@@ -98,6 +98,17 @@ fn benches(criterion: &mut Criterion) {
 
     let snapshot = engine.snapshot().unwrap();
     let reader = snapshot.reader();
+    // What a point get cannot do without.
+    let codec = snapshot.keyed_codec(table).unwrap();
+    let (mut key, mut found) = (Vec::new(), Vec::new());
+    group.bench_function("point get, of the reader alone", |bencher| {
+        bencher.iter(|| {
+            let row = row();
+            let parts = [ValueRef::Int(1), ValueRef::Int(row % 10), ValueRef::Int(row / 10)];
+            codec.encode_key(None, &parts, &mut key).unwrap();
+            assert!(reader.get(&key, &mut found).unwrap());
+        });
+    });
     let point = compiled(3, read(by(table, 3), None));
     group.bench_function("point get", |bencher| {
         bencher.iter(|| {

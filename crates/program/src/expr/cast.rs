@@ -36,7 +36,7 @@ enum How {
 
 impl Cast {
     /// `operand` as a value of `to`; `None` if it is not cast here. `place` gives a place for a text.
-    pub(super) fn new(
+    pub(super) fn of(
         operand: Expr,
         from: &SqlType,
         to: &SqlType,

@@ -119,7 +119,7 @@ impl<'a> Compiler<'a> {
             return Ok(expr);
         }
         let place = || next(&mut self.texts);
-        Cast::new(expr, &scalar.kind, kind, place, Some(column))
+        Cast::of(expr, &scalar.kind, kind, place, Some(column))
             .ok_or_else(|| unsupported(format_args!("assigning {} to {kind}", scalar.kind)))
     }
 
@@ -134,7 +134,7 @@ impl<'a> Compiler<'a> {
             return Ok(expr);
         }
         let place = || next(&mut self.texts);
-        Cast::new(expr, from, to, place, None).ok_or_else(|| unsupported(format_args!("a cast from {from} to {to}")))
+        Cast::of(expr, from, to, place, None).ok_or_else(|| unsupported(format_args!("a cast from {from} to {to}")))
     }
 
     fn at_depth(&mut self, scalar: &Scalar, depth: usize) -> Result<Expr> {

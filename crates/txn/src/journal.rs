@@ -266,3 +266,48 @@ impl Journal {
         self.syncer.stop();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rowmill_base::Settings;
+    use rowmill_io::MemoryDisk;
+
+    use super::*;
+    use crate::base::MemoryBase;
+    use crate::engine::Engine;
+
+    #[test]
+    fn nothing_is_shown_before_a_commit_in_it_that_waits_for_the_disk() {
+        let mut settings = Settings::default();
+        settings.set("relaxed_sync_ms", "60000").expect("a number");
+        let engine = Engine::over(Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), settings).expect("opened");
+        let journal = engine.journal();
+        let first = journal.latest().commit;
+        let advance = |durability| {
+            let end = journal.append(|mut record| {
+                record.extend(b"a record");
+                Ok(record)
+            });
+            let latest = journal.latest();
+            let (commit, log_end) = (CommitId(latest.commit.0 + 1), end.expect("appended"));
+            journal.advance(Arc::new(Snapshot { commit, log_end, ..(*latest).clone() }), Some(durability))
+        };
+        let shown = || journal.shown().commit.0 - first.0;
+        let synced = || journal.log().expect("a log").synced();
+
+        let relaxed = advance(Durability::Relaxed);
+        assert_eq!((shown(), relaxed.shown_behind), (1, None));
+        let full = advance(Durability::Full);
+        let behind = advance(Durability::Relaxed);
+        assert_eq!((shown(), behind.shown_behind), (1, Some(full.end)));
+        assert!(synced() < full.end);
+        // Whoever has committed it reads it.
+        journal.wait_for(&behind).expect("synced");
+        assert_eq!(shown(), 3);
+        assert!(synced() >= full.end);
+        journal.wait_for(&full).expect("synced");
+        assert_eq!(shown(), 3);
+        advance(Durability::Relaxed);
+        assert_eq!(shown(), 4);
+    }
+}

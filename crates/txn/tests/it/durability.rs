@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rowmill_base::{Cancel, ErrorKind, SqlType, TableId};
-use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA, TableSource, Transaction};
+use rowmill_base::{Cancel, Durability, ErrorKind, SqlType, TableId};
+use rowmill_txn::{ColumnSpec, Engine, MAIN_SCHEMA, OpenOptions, TableSource, Transaction};
 
 use crate::space::copy;
-use crate::support::{TestRow, create, insert, open, values};
+use crate::support::{TestRow, create, insert, open, settings, values};
 
 fn rows(first: i64, count: i64) -> Vec<TestRow> {
     (first..first + count).map(|n| (n, (n % 3 > 0).then(|| format!("text {n}")))).collect()
@@ -83,6 +83,38 @@ fn a_killed_process_loses_what_its_durability_says() {
     assert_eq!(found(&engine, table), rows(0, all));
     assert!(engine.set("durability", "perhaps").is_err());
     assert_eq!(engine.settings().show("durability"), Ok("relaxed".to_owned()));
+}
+
+#[test]
+fn a_transaction_may_be_more_or_less_durable_than_the_database() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (path, copied) = (folder.path().join("open"), folder.path().join("killed"));
+    let mut settings = settings(50);
+    // So that nothing is synced but for whoever waits for it.
+    settings.set("relaxed_sync_ms", "60000").expect("a number");
+    let engine = Engine::open(&path, OpenOptions { settings, read_only: false }).expect("opened");
+    let table = create(&engine, "T");
+    let syncs = || engine.log_status().work.expect("a log").syncs;
+    let mut next = 0;
+    let mut add = |durability: Durability| {
+        let mut transaction = engine.begin().expect("a transaction");
+        transaction.set_durability(durability).expect("one for a transaction");
+        insert(&mut transaction, table, &rows(next, 1));
+        let before = syncs();
+        transaction.commit().expect("committed");
+        next += 1;
+        assert_eq!(found(&engine, table), rows(0, next), "{durability:?}");
+        syncs() - before
+    };
+    engine.set("durability", "full").expect("a word");
+    assert_eq!((add(Durability::Full), add(Durability::Relaxed), add(Durability::Full)), (1, 0, 1));
+    engine.set("durability", "relaxed").expect("a word");
+    assert_eq!(add(Durability::Full), 1);
+    add(Durability::Relaxed);
+    assert_eq!(found(&killed(&engine, &copied, 50), table), rows(0, 5));
+    let mut transaction = engine.begin().expect("a transaction");
+    let refused = transaction.set_durability(Durability::Off).expect_err("that is for a whole database");
+    assert_eq!(refused.kind(), ErrorKind::InvalidParameter);
 }
 
 #[test]

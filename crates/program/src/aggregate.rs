@@ -1,0 +1,204 @@
+//! Aggregates over all rows of a read.
+//!
+//! Totals of integers and decimals are exact, in 128 bits; a total that its type does not have is an error, never another
+//! number.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rowmill_base::{Error, Result, SqlType};
+use rowmill_plan::program::{self, RowAggregate, RowFunction};
+use rowmill_storage::keyed::ValueRef;
+
+use crate::expr::{Compiler, Env, Expr, Layout, compare_values, unsupported};
+use crate::number::{Number, canonical, exact, out_of_range};
+use crate::output::put;
+use crate::result_rows::ResultRows;
+use crate::texts::Texts;
+
+/// Values that are counted as distinct before those are thrown away that are there twice.
+const DISTINCT_MIN: usize = 1024;
+
+/// Aggregates, and the row that is made of them.
+#[derive(Debug)]
+pub(crate) struct Aggregates {
+    aggregates: Box<[Aggregate]>,
+    columns: Box<[Expr]>,
+    texts: usize,
+}
+
+#[derive(Debug)]
+struct Aggregate {
+    function: RowFunction,
+    argument: Expr,
+    /// Of the argument.
+    of: SqlType,
+    /// Of the result.
+    kind: Arc<[SqlType]>,
+}
+
+/// What an aggregate has come to. One has need of some of it only; it is kept for others.
+#[derive(Debug, Default)]
+pub(crate) struct Total {
+    /// Rows, or values that are not NULL.
+    count: u64,
+    exact: i128,
+    float: f64,
+    /// Whether the exact total has left its type.
+    is_lost: bool,
+    /// The least or the greatest value.
+    held: ResultRows,
+    /// Distinct values, some of them more than once.
+    numbers: Vec<i128>,
+    /// How many may be there before they are looked through.
+    numbers_max: usize,
+    strings: HashSet<Box<[u8]>>,
+}
+
+impl Aggregates {
+    pub(crate) fn new(all: &program::Aggregates, compiler: &mut Compiler<'_>) -> Result<Aggregates> {
+        let made = all.aggregates.iter().map(|aggregate| Aggregate::new(aggregate, compiler));
+        let aggregates: Box<[Aggregate]> = made.collect::<Result<_>>()?;
+        let kinds = aggregates.iter().map(|aggregate| aggregate.kind[0].clone()).collect();
+        let layout = Layout::of_all([kinds]);
+        let mut compiler = compiler.beside(&layout, 1);
+        let columns = compiler.exprs(&all.columns)?;
+        Ok(Aggregates { aggregates, columns, texts: compiler.texts() })
+    }
+
+    pub(crate) fn start(&self, totals: &mut Vec<Total>) {
+        totals.resize_with(totals.len().max(self.aggregates.len()), Total::default);
+        for (aggregate, total) in self.aggregates.iter().zip(totals) {
+            (total.count, total.exact, total.float, total.is_lost) = (0, 0, 0.0, false);
+            total.held.start(&aggregate.kind);
+            total.numbers.clear();
+            total.numbers_max = DISTINCT_MIN;
+            total.strings.clear();
+        }
+    }
+
+    pub(crate) fn take(&self, totals: &mut [Total], env: Env<'_>) -> Result<()> {
+        self.aggregates.iter().zip(totals).try_for_each(|(aggregate, total)| aggregate.take(total, env))
+    }
+
+    /// Gives the row.
+    pub(crate) fn finish(
+        &self,
+        totals: &mut [Total],
+        parameters: &[ValueRef<'_>],
+        texts: &mut Texts,
+        out: &mut ResultRows,
+    ) -> Result<()> {
+        totals.iter_mut().for_each(Total::settle);
+        let values = self.aggregates.iter().zip(&*totals).map(|(aggregate, total)| aggregate.value(total));
+        // Once a statement, and only of as many as were written in it.
+        let values: Vec<ValueRef<'_>> = values.collect::<Result<_>>()?;
+        texts.clear(self.texts);
+        put(out, self.columns.iter(), Env { columns: &values, parameters, texts })
+    }
+}
+
+impl Aggregate {
+    fn new(aggregate: &RowAggregate, compiler: &mut Compiler<'_>) -> Result<Aggregate> {
+        let RowAggregate { function, argument } = aggregate;
+        let kind = aggregate.kind().filter(|_| *function != RowFunction::Average);
+        let kind = kind.ok_or_else(|| unsupported(format_args!("{function}({})", argument.kind)))?;
+        Ok(Aggregate {
+            function: *function,
+            argument: compiler.expr(argument)?,
+            of: argument.kind.clone(),
+            kind: [kind].into(),
+        })
+    }
+
+    fn take(&self, total: &mut Total, env: Env<'_>) -> Result<()> {
+        let value = match self.function {
+            RowFunction::CountRows => ValueRef::Null,
+            _ => self.argument.value(env)?,
+        };
+        if value.is_null() && self.function != RowFunction::CountRows {
+            return Ok(());
+        }
+        total.count += 1;
+        match self.function {
+            RowFunction::CountRows | RowFunction::Count => {}
+            RowFunction::CountDistinct => total.note(value),
+            RowFunction::Sum | RowFunction::Average => total.add(value),
+            RowFunction::Min => total.hold(value, &self.kind, |held| compare_values(value, held).is_lt()),
+            RowFunction::Max => total.hold(value, &self.kind, |held| compare_values(value, held).is_gt()),
+        }
+        Ok(())
+    }
+
+    fn value<'t>(&self, total: &'t Total) -> Result<ValueRef<'t>> {
+        Ok(match self.function {
+            RowFunction::CountRows | RowFunction::Count => ValueRef::Int(total.count as i64),
+            RowFunction::CountDistinct => ValueRef::Int((total.numbers.len() + total.strings.len()) as i64),
+            RowFunction::Min | RowFunction::Max if total.held.is_empty() => ValueRef::Null,
+            RowFunction::Min | RowFunction::Max => total.held.get(0, 0),
+            RowFunction::Sum | RowFunction::Average if total.count == 0 => ValueRef::Null,
+            RowFunction::Sum | RowFunction::Average => match Number::of(&self.kind[0]) {
+                Some(number) if !number.is_float() => {
+                    let sum = number.exact_value(total.exact).filter(|_| !total.is_lost);
+                    sum.ok_or_else(|| self.out_of_range())?
+                }
+                _ => ValueRef::Float(canonical(total.float)),
+            },
+        })
+    }
+
+    #[cold]
+    fn out_of_range(&self) -> Error {
+        out_of_range(format_args!("the total of {}({})", self.function, self.of), &self.kind[0])
+    }
+}
+
+impl Total {
+    fn add(&mut self, value: ValueRef<'_>) {
+        match value {
+            ValueRef::Float(value) => self.float += value,
+            value => {
+                let (total, is_lost) = self.exact.overflowing_add(exact(value));
+                self.exact = total;
+                self.is_lost |= is_lost;
+            }
+        }
+    }
+
+    /// Holds `value` if nothing is held or it is to take the place of what is.
+    fn hold(&mut self, value: ValueRef<'_>, kind: &Arc<[SqlType]>, replaces: impl FnOnce(ValueRef<'_>) -> bool) {
+        if self.held.is_empty() || replaces(self.held.get(0, 0)) {
+            self.held.start(kind);
+            self.held.push(value);
+            self.held.end_row();
+        }
+    }
+
+    /// Notes a value among the distinct ones.
+    fn note(&mut self, value: ValueRef<'_>) {
+        let number = match value {
+            ValueRef::Text(text) => return self.note_string(text.as_bytes()),
+            ValueRef::Bytes(bytes) => return self.note_string(bytes),
+            ValueRef::Bool(value) => value.into(),
+            ValueRef::Float(value) => canonical(value).to_bits().into(),
+            value => exact(value),
+        };
+        self.numbers.push(number);
+        if self.numbers.len() >= self.numbers_max {
+            self.settle();
+            self.numbers_max = (2 * self.numbers.len()).max(DISTINCT_MIN);
+        }
+    }
+
+    fn note_string(&mut self, string: &[u8]) {
+        if !self.strings.contains(string) {
+            self.strings.insert(string.into());
+        }
+    }
+
+    /// Leaves each distinct value once.
+    fn settle(&mut self) {
+        self.numbers.sort_unstable();
+        self.numbers.dedup();
+    }
+}

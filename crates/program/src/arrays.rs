@@ -1,0 +1,113 @@
+//! Values as arrays of Arrow: results for the outside, rows for columnar tables.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryViewBuilder, BooleanArray, Decimal128Array, FixedSizeBinaryBuilder, Float32Array, Float64Array,
+    Int8Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, StringViewBuilder, UInt8Array,
+    UInt16Array, UInt32Array, UInt64Array, new_null_array,
+};
+use arrow::compute::concat;
+use rowmill_base::{Error, Result, SqlType};
+use rowmill_storage::keyed::{ValueRef, decode_nested};
+
+/// The values of a type as an array of [that type's](SqlType::arrow).
+pub(crate) fn array_of<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Result<ArrayRef> {
+    let int = |value| match value {
+        ValueRef::Int(value) => Some(value),
+        _ => None,
+    };
+    let uint = |value| match value {
+        ValueRef::UInt(value) => Some(value),
+        _ => None,
+    };
+    let float = |value| match value {
+        ValueRef::Float(value) => Some(value),
+        _ => None,
+    };
+    Ok(match kind {
+        SqlType::Boolean => Arc::new(BooleanArray::from_iter(values.map(|value| match value {
+            ValueRef::Bool(value) => Some(value),
+            _ => None,
+        }))),
+        SqlType::Int8 => Arc::new(Int8Array::from_iter(values.map(|value| int(value).map(|value| value as i8)))),
+        SqlType::Int16 => Arc::new(Int16Array::from_iter(values.map(|value| int(value).map(|value| value as i16)))),
+        SqlType::Int32 => Arc::new(Int32Array::from_iter(values.map(|value| int(value).map(|value| value as i32)))),
+        SqlType::Int64 => Arc::new(Int64Array::from_iter(values.map(int))),
+        SqlType::UInt8 => Arc::new(UInt8Array::from_iter(values.map(|value| uint(value).map(|value| value as u8)))),
+        SqlType::UInt16 => Arc::new(UInt16Array::from_iter(values.map(|value| uint(value).map(|value| value as u16)))),
+        SqlType::UInt32 => Arc::new(UInt32Array::from_iter(values.map(|value| uint(value).map(|value| value as u32)))),
+        SqlType::UInt64 => Arc::new(UInt64Array::from_iter(values.map(uint))),
+        SqlType::Float32 => {
+            Arc::new(Float32Array::from_iter(values.map(|value| float(value).map(|value| value as f32))))
+        }
+        SqlType::Float64 => Arc::new(Float64Array::from_iter(values.map(float))),
+        SqlType::Decimal { precision, scale } => {
+            let values = Decimal128Array::from_iter(values.map(|value| match value {
+                ValueRef::Decimal(value) => Some(value),
+                _ => None,
+            }));
+            Arc::new(values.with_precision_and_scale(*precision, *scale as i8).map_err(failed)?)
+        }
+        SqlType::Interval => Arc::new(IntervalMonthDayNanoArray::from_iter(values.map(|value| match value {
+            ValueRef::Interval(value) => Some(value),
+            _ => None,
+        }))),
+        SqlType::Text { .. } => {
+            let mut texts = StringViewBuilder::new();
+            values.for_each(|value| match value {
+                ValueRef::Text(text) => texts.append_value(text),
+                _ => texts.append_null(),
+            });
+            Arc::new(texts.finish())
+        }
+        SqlType::Blob => {
+            let mut blobs = BinaryViewBuilder::new();
+            values.for_each(|value| match value {
+                ValueRef::Bytes(bytes) => blobs.append_value(bytes),
+                _ => blobs.append_null(),
+            });
+            Arc::new(blobs.finish())
+        }
+        SqlType::Uuid => {
+            let mut uuids = FixedSizeBinaryBuilder::new(16);
+            for value in values {
+                match value {
+                    ValueRef::Bytes(bytes) => uuids.append_value(bytes).map_err(failed)?,
+                    _ => uuids.append_null(),
+                }
+            }
+            Arc::new(uuids.finish())
+        }
+        SqlType::Date | SqlType::Time | SqlType::Timestamp { .. } => return moments(kind, values.map(int)),
+        SqlType::List(_) | SqlType::Struct(_) => return nested(kind, values),
+    })
+}
+
+/// Values of types that are numbers with a meaning.
+fn moments(kind: &SqlType, values: impl Iterator<Item = Option<i64>>) -> Result<ArrayRef> {
+    let numbers: ArrayRef = match kind {
+        SqlType::Date => Arc::new(Int32Array::from_iter(values.map(|value| value.map(|value| value as i32)))),
+        _ => Arc::new(Int64Array::from_iter(values)),
+    };
+    let data = numbers.to_data().into_builder().data_type(kind.arrow()).build().map_err(failed)?;
+    Ok(arrow::array::make_array(data))
+}
+
+fn nested<'a>(kind: &SqlType, values: impl Iterator<Item = ValueRef<'a>>) -> Result<ArrayRef> {
+    let arrays = values.map(|value| match value {
+        ValueRef::Bytes(bytes) => decode_nested(bytes, kind),
+        _ => Ok(new_null_array(&kind.arrow(), 1)),
+    });
+    let arrays: Vec<ArrayRef> = arrays.collect::<Result<_>>()?;
+    if arrays.is_empty() {
+        return Ok(new_null_array(&kind.arrow(), 0));
+    }
+    let arrays: Vec<_> = arrays.iter().map(|array| &**array).collect();
+    concat(&arrays).map_err(failed)
+}
+
+#[cold]
+fn failed(error: arrow::error::ArrowError) -> Error {
+    Error::internal(error.to_string())
+}

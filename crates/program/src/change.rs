@@ -1,0 +1,287 @@
+//! `UPDATE` and `DELETE`: rows are found, all of them, and then changed one by one, so that none is found again.
+
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_plan::program;
+use rowmill_storage::TableDef;
+use rowmill_storage::keyed::ValueRef;
+use rowmill_txn::keyed::{Reader, TableCodec};
+use rowmill_txn::{Catalog, Transaction};
+
+use crate::access::Access;
+use crate::compiled::column_kinds;
+use crate::expr::{Compiler, Env, Expr, Layout};
+use crate::output::put;
+use crate::recycled::recycled;
+use crate::result_rows::ResultRows;
+use crate::scratch::{Scratch, WriteScratch};
+use crate::texts::Texts;
+
+/// The rows of a statement.
+#[derive(Debug)]
+struct Target {
+    access: Access,
+    filter: Option<Expr>,
+    texts: usize,
+}
+
+/// An `UPDATE` that is ready to run.
+#[derive(Debug)]
+pub(crate) struct Update {
+    target: Target,
+    assignments: Assignments,
+    after: AfterChange,
+}
+
+/// A `DELETE` that is ready to run.
+#[derive(Debug)]
+pub(crate) struct Delete {
+    target: Target,
+    returning: AfterChange,
+}
+
+/// New values of columns, over all columns of the rows that are there.
+#[derive(Debug)]
+pub(crate) struct Assignments {
+    columns: Box<[(usize, Expr)]>,
+    pub(crate) texts: usize,
+}
+
+/// What is done with a row that was made: conditions that must not be false, and values that are given.
+#[derive(Debug)]
+pub(crate) struct AfterChange {
+    checks: Box<[(String, Expr)]>,
+    returning: Box<[Expr]>,
+    texts: usize,
+    table: String,
+}
+
+impl Target {
+    fn new(
+        access: &program::Access,
+        filter: &Option<program::Scalar>,
+        catalog: &Catalog,
+        parameters: &[SqlType],
+    ) -> Result<Target> {
+        let mut layout = Layout::new([column_kinds(catalog, access.table)?]);
+        filter.iter().try_for_each(|filter| layout.want(filter))?;
+        let access = Access::new(access, catalog, parameters, &layout, 0, true)?;
+        let mut compiler = Compiler::new(parameters, &layout, 1);
+        let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
+        Ok(Target { access, filter, texts: compiler.texts() })
+    }
+
+    /// Puts all rows into `keys` and `rows`.
+    fn gather(&self, reader: &Reader<'_>, parameters: &[ValueRef<'_>], scratch: &mut WriteScratch) -> Result<()> {
+        let WriteScratch { access, keys, rows, before, texts, .. } = scratch;
+        keys.clear();
+        rows.clear();
+        let env = Env { columns: &[], parameters, texts: &Texts::default() };
+        self.access.run(env, reader, access, usize::MAX, |found| {
+            let (key, row) = (found.key, found.row);
+            let passes = match &self.filter {
+                None => true,
+                Some(filter) => {
+                    let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
+                    found.columns.read(&mut values)?;
+                    texts.clear(self.texts);
+                    let passes = filter.is_true(Env { columns: &values, parameters, texts })?;
+                    *before = recycled(values);
+                    passes
+                }
+            };
+            if passes {
+                keys.push(key);
+                rows.push(row);
+            }
+            Ok(true)
+        })?;
+        Ok(())
+    }
+}
+
+impl Update {
+    pub(crate) fn new(update: &program::Update, catalog: &Catalog, parameters: &[SqlType]) -> Result<Update> {
+        let target = Target::new(&update.access, &update.filter, catalog, parameters)?;
+        let def = target.access.codec().def();
+        let layout = Layout::of_all([column_kinds(catalog, def.id)?]);
+        let assignments = Assignments::new(&update.assignments, def, Compiler::new(parameters, &layout, 1))?;
+        let compiler = Compiler::new(parameters, &layout, 1);
+        let after = AfterChange::new(&update.checks, &update.returning, def, compiler)?;
+        Ok(Update { target, assignments, after })
+    }
+
+    pub(crate) fn run(
+        &self,
+        transaction: &mut Transaction,
+        parameters: &[ValueRef<'_>],
+        scratch: &mut Scratch,
+        out: &mut ResultRows,
+    ) -> Result<u64> {
+        let scratch = &mut scratch.write;
+        self.target.gather(&transaction.reader(), parameters, scratch)?;
+        let codec = self.target.access.codec();
+        let WriteScratch { keys, rows, before, after, values, texts, after_texts, .. } = scratch;
+        all_or_none(transaction, keys.len(), |transaction| {
+            for (key, row) in keys.iter().zip(rows.iter()) {
+                let mut old: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
+                read_all(codec, key, row, values, &mut old)?;
+                let mut new: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
+                new.extend_from_slice(&old);
+                texts.clear(self.assignments.texts);
+                self.assignments.assign(Env { columns: &old, parameters, texts }, &mut new)?;
+                self.after.check(&new, parameters, after_texts)?;
+                self.after.give(&new, parameters, after_texts, out)?;
+                transaction.update_values(codec, key, row, &new)?;
+                *after = recycled(new);
+                *before = recycled(old);
+            }
+            Ok(keys.len() as u64)
+        })
+    }
+}
+
+impl Delete {
+    pub(crate) fn new(delete: &program::Delete, catalog: &Catalog, parameters: &[SqlType]) -> Result<Delete> {
+        let target = Target::new(&delete.access, &delete.filter, catalog, parameters)?;
+        let def = target.access.codec().def();
+        let layout = Layout::of_all([column_kinds(catalog, def.id)?]);
+        let returning = AfterChange::new(&[], &delete.returning, def, Compiler::new(parameters, &layout, 1))?;
+        Ok(Delete { target, returning })
+    }
+
+    pub(crate) fn run(
+        &self,
+        transaction: &mut Transaction,
+        parameters: &[ValueRef<'_>],
+        scratch: &mut Scratch,
+        out: &mut ResultRows,
+    ) -> Result<u64> {
+        let scratch = &mut scratch.write;
+        self.target.gather(&transaction.reader(), parameters, scratch)?;
+        let codec = self.target.access.codec();
+        let WriteScratch { keys, rows, before, values, after_texts, .. } = scratch;
+        all_or_none(transaction, keys.len(), |transaction| {
+            for (key, row) in keys.iter().zip(rows.iter()) {
+                if self.returning.gives_rows() {
+                    let mut old: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
+                    read_all(codec, key, row, values, &mut old)?;
+                    self.returning.give(&old, parameters, after_texts, out)?;
+                    *before = recycled(old);
+                }
+                transaction.delete_values(codec, key, row)?;
+            }
+            Ok(keys.len() as u64)
+        })
+    }
+}
+
+impl Assignments {
+    /// Of columns of `def`, whose rows are row 0 of the compiler.
+    pub(crate) fn new(
+        assignments: &[(usize, program::Scalar)],
+        def: &TableDef,
+        mut compiler: Compiler<'_>,
+    ) -> Result<Assignments> {
+        let columns = assignments.iter().map(|(column, scalar)| {
+            let unknown = || Error::internal("a program that sets a column that its table does not have");
+            let of_table = def.columns.get(*column).ok_or_else(unknown)?;
+            Ok((*column, compiler.assigned(scalar, &of_table.kind, &of_table.name)?))
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        Ok(Assignments { columns, texts: compiler.texts() })
+    }
+
+    /// Puts new values into `row`.
+    pub(crate) fn assign<'a>(&'a self, env: Env<'a>, row: &mut [ValueRef<'a>]) -> Result<()> {
+        for (column, expr) in &self.columns {
+            row[*column] = expr.value(env)?;
+        }
+        Ok(())
+    }
+}
+
+impl AfterChange {
+    /// Of rows of `def`, which are row 0 of the compiler.
+    pub(crate) fn new(
+        checks: &[program::Check],
+        returning: &[program::Scalar],
+        def: &TableDef,
+        mut compiler: Compiler<'_>,
+    ) -> Result<AfterChange> {
+        let checks = checks.iter().map(|check| Ok((check.name.clone(), compiler.condition(&check.condition)?)));
+        let checks = checks.collect::<Result<_>>()?;
+        let returning = compiler.exprs(returning)?;
+        Ok(AfterChange { checks, returning, texts: compiler.texts(), table: def.name.clone() })
+    }
+
+    /// Whether values are given.
+    pub(crate) fn gives_rows(&self) -> bool {
+        !self.returning.is_empty()
+    }
+
+    /// `CheckViolation` if a condition is false for a row.
+    pub(crate) fn check(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut Texts) -> Result<()> {
+        if self.checks.is_empty() {
+            return Ok(());
+        }
+        texts.clear(self.texts);
+        for (name, condition) in &self.checks {
+            if condition.is_false(Env { columns: row, parameters, texts })? {
+                let what = format!("a row of table {} for which its condition \"{name}\" is false", self.table);
+                return Err(Error::new(ErrorKind::CheckViolation, what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what is given of a row to `out`.
+    pub(crate) fn give(
+        &self,
+        row: &[ValueRef<'_>],
+        parameters: &[ValueRef<'_>],
+        texts: &mut Texts,
+        out: &mut ResultRows,
+    ) -> Result<()> {
+        if !self.gives_rows() {
+            return Ok(());
+        }
+        texts.clear(self.texts);
+        put(out, self.returning.iter(), Env { columns: row, parameters, texts })
+    }
+}
+
+/// Appends the values of all columns of a row.
+pub(crate) fn read_all<'a>(
+    codec: &'a TableCodec,
+    key: &'a [u8],
+    row: &'a [u8],
+    scratch: &'a mut Vec<Vec<u8>>,
+    out: &mut Vec<ValueRef<'a>>,
+) -> Result<()> {
+    let columns = codec.def().columns.len();
+    if scratch.len() < columns {
+        scratch.resize_with(columns, Vec::new);
+    }
+    let row = codec.row(key, row)?;
+    for (column, scratch) in scratch[..columns].iter_mut().enumerate() {
+        out.push(row.get(column, scratch)?);
+    }
+    Ok(())
+}
+
+/// Makes all changes or, if one fails, none. One alone needs no help for that.
+pub(crate) fn all_or_none(
+    transaction: &mut Transaction,
+    changes: usize,
+    change: impl FnOnce(&mut Transaction) -> Result<u64>,
+) -> Result<u64> {
+    if changes <= 1 {
+        return change(transaction);
+    }
+    let before = transaction.savepoint();
+    let changed = change(transaction);
+    if changed.is_err() {
+        transaction.rollback_to(&before);
+    }
+    changed
+}

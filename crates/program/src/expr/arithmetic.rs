@@ -1,0 +1,161 @@
+//! `+ - * / %` that never wrap, never lose digits and know one NaN.
+//!
+//! | operands | result |
+//! | --- | --- |
+//! | integers of one type | that type; what leaves it is an error, quotients are truncated towards zero |
+//! | decimals and integers, with a decimal | a decimal of the digits that the planner gave; `/` the quotient of the nearest doubles |
+//! | floats of one type | that type: IEEE, with one NaN and one zero |
+
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_plan::program::ArithmeticOp;
+use rowmill_storage::keyed::ValueRef;
+
+use super::{Env, Expr};
+use crate::number::{Digits, Integer, Number, Said, canonical, exact, float, out_of_range, product, ten_to};
+
+/// An operator, what it does with operands of their types, and the operands.
+#[derive(Debug)]
+pub(crate) struct Step {
+    op: ArithmeticOp,
+    on: On,
+    /// Of the result, for errors.
+    kind: SqlType,
+    operands: [Expr; 2],
+}
+
+/// What the operands are.
+#[derive(Clone, Copy, Debug)]
+enum On {
+    Integers(Integer),
+    /// By digits behind the point.
+    Decimals(u8, u8, Digits),
+    /// Divided as doubles.
+    Quotient(u8, u8),
+    Reals,
+    Doubles,
+}
+
+impl Step {
+    /// An operator on operands of these types; `None` if there is no such operator.
+    pub(crate) fn new(op: ArithmeticOp, kinds: [&SqlType; 2], kind: &SqlType, operands: [Expr; 2]) -> Option<Step> {
+        let on = match (Number::of(kinds[0])?, Number::of(kinds[1])?, Number::of(kind)?) {
+            (Number::Integer(left), Number::Integer(right), Number::Integer(result))
+                if left == right && left == result =>
+            {
+                On::Integers(result)
+            }
+            (Number::Real, Number::Real, Number::Real) => On::Reals,
+            (Number::Double, Number::Double, Number::Double) => On::Doubles,
+            (left, right, Number::Double) if op == ArithmeticOp::Divide => {
+                On::Quotient(left.digits()?.scale, right.digits()?.scale)
+            }
+            (left, right, Number::Decimal(result)) => {
+                let (left, right) = (left.digits()?.scale, right.digits()?.scale);
+                let scale = if op == ArithmeticOp::Times { left + right } else { left.max(right) };
+                if op == ArithmeticOp::Divide || scale != result.scale {
+                    return None;
+                }
+                On::Decimals(left, right, result)
+            }
+            _ => return None,
+        };
+        Some(Step { op, on, kind: kind.clone(), operands })
+    }
+
+    pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
+        let [left, right] = &self.operands;
+        let (left, right) = (left.value(env)?, right.value(env)?);
+        if left.is_null() || right.is_null() {
+            return Ok(ValueRef::Null);
+        }
+        let op = self.op;
+        let divides = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder);
+        let made = match self.on {
+            On::Reals => {
+                let (left, right) = (float(left) as f32, float(right) as f32);
+                return Ok(ValueRef::Float(canonical(floats(op, left, right).into())));
+            }
+            On::Doubles => return Ok(ValueRef::Float(canonical(floats(op, float(left), float(right))))),
+            _ if divides && exact(right) == 0 => return Err(division_by_zero()),
+            On::Quotient(left_scale, right_scale) => {
+                let double = |value, scale| Number::Decimal(Digits { all: 38, scale }).double(value);
+                return Ok(ValueRef::Float(double(left, left_scale) / double(right, right_scale) + 0.0));
+            }
+            On::Integers(kind) => integers(op, exact(left), exact(right)).and_then(|made| kind.value(made)),
+            On::Decimals(left_scale, right_scale, kind) => {
+                decimals(op, (exact(left), left_scale), (exact(right), right_scale)).and_then(|made| kind.value(made))
+            }
+        };
+        made.ok_or_else(|| self.out_of_range(left, right))
+    }
+
+    #[cold]
+    fn out_of_range(&self, left: ValueRef<'_>, right: ValueRef<'_>) -> Error {
+        let (left_scale, right_scale) = match self.on {
+            On::Decimals(left, right, _) => (left, right),
+            _ => (0, 0),
+        };
+        out_of_range(format_args!("{} {} {}", Said(left, left_scale), self.op, Said(right, right_scale)), &self.kind)
+    }
+}
+
+/// Of integers of 64 bits, which nothing leads out of 128.
+#[inline]
+fn integers(op: ArithmeticOp, left: i128, right: i128) -> Option<i128> {
+    Some(match op {
+        ArithmeticOp::Plus => left + right,
+        ArithmeticOp::Minus => left - right,
+        // The largest have 64 bits without a sign.
+        ArithmeticOp::Times => return left.checked_mul(right),
+        ArithmeticOp::Divide => left / right,
+        ArithmeticOp::Remainder => left % right,
+    })
+}
+
+#[inline]
+fn decimals(op: ArithmeticOp, (left, left_scale): (i128, u8), (right, right_scale): (i128, u8)) -> Option<i128> {
+    if op == ArithmeticOp::Times {
+        return product(left, right);
+    }
+    let scale = left_scale.max(right_scale);
+    let left = product(left, ten_to(scale - left_scale))?;
+    let right = product(right, ten_to(scale - right_scale))?;
+    match op {
+        ArithmeticOp::Plus => left.checked_add(right),
+        ArithmeticOp::Minus => left.checked_sub(right),
+        _ => left.checked_rem(right),
+    }
+}
+
+#[inline]
+fn floats<F>(op: ArithmeticOp, left: F, right: F) -> F
+where
+    F: std::ops::Add<Output = F>
+        + std::ops::Sub<Output = F>
+        + std::ops::Mul<Output = F>
+        + std::ops::Div<Output = F>
+        + std::ops::Rem<Output = F>,
+{
+    match op {
+        ArithmeticOp::Plus => left + right,
+        ArithmeticOp::Minus => left - right,
+        ArithmeticOp::Times => left * right,
+        ArithmeticOp::Divide => left / right,
+        ArithmeticOp::Remainder => left % right,
+    }
+}
+
+/// `-value`
+pub(super) fn negated<'a>(value: ValueRef<'a>, kind: &SqlType) -> Result<ValueRef<'a>> {
+    let negated = match value {
+        ValueRef::Null => return Ok(ValueRef::Null),
+        ValueRef::Float(value) => return Ok(ValueRef::Float(canonical(-value))),
+        value => Number::of(kind).and_then(|number| number.exact_value(-exact(value))),
+    };
+    negated.ok_or_else(|| out_of_range(format_args!("0 - {}", Said(value, 0)), kind))
+}
+
+#[cold]
+fn division_by_zero() -> Error {
+    Error::new(ErrorKind::DivisionByZero, "division by zero")
+}

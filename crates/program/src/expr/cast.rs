@@ -1,0 +1,156 @@
+//! Values of one type as values of another: what `CAST` does, and what an assignment to a column does.
+//!
+//! Numbers are converted in place. Texts that are read as something else, and booleans and integers that are shown as texts,
+//! go through Arrow, one value at a time, since that is what defines how: it allocates, and is rare where speed matters.
+
+use arrow::compute::{CastOptions, cast_with_options};
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_storage::keyed::{ColumnValues, ValueRef};
+
+use super::{Env, Expr};
+use crate::arrays::array_of;
+use crate::number::{Integer, Number, Purpose, Said, canonical, float, out_of_range};
+
+/// Characters of a value that an error shows.
+const CHARS_SHOWN: usize = 100;
+
+/// A cast that changes something.
+#[derive(Debug)]
+pub(crate) struct Cast {
+    operand: Expr,
+    how: How,
+    from: SqlType,
+    to: SqlType,
+    /// The column that the value is assigned to.
+    column: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Number(Number, Number),
+    /// The first characters of a text.
+    Cut(u32),
+    /// Through an array of Arrow's. A text that is made goes to the place.
+    Array(usize),
+}
+
+impl Cast {
+    /// `operand` as a value of `to`; `None` if it is not cast here. `place` gives a place for a text.
+    pub(super) fn of(
+        operand: Expr,
+        from: &SqlType,
+        to: &SqlType,
+        place: impl FnOnce() -> usize,
+        column: Option<&str>,
+    ) -> Option<Expr> {
+        let is_assigned = column.is_some();
+        let how = match (Number::of(from), Number::of(to)) {
+            _ if from == to => return Some(operand),
+            (Some(from), Some(to)) => How::Number(from, to),
+            _ => match (from, to) {
+                // An assigned text that is too long is found by the table.
+                (SqlType::Text { .. }, SqlType::Text { .. }) if is_assigned => return Some(operand),
+                (SqlType::Text { .. }, SqlType::Text { chars_max: None }) => return Some(operand),
+                (SqlType::Text { .. }, SqlType::Text { chars_max: Some(chars) }) => How::Cut(*chars),
+                // Texts are assigned as files are read, which is not Arrow's way.
+                (SqlType::Text { .. }, to) if !is_assigned && is_read(to) => How::Array(0),
+                (from, SqlType::Text { chars_max }) if is_shown(from) && (is_assigned || chars_max.is_none()) => {
+                    How::Array(place())
+                }
+                _ => return None,
+            },
+        };
+        let column = column.map(str::to_owned);
+        Some(Expr::Cast(Box::new(Cast { operand, how, from: from.clone(), to: to.clone(), column })))
+    }
+
+    pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
+        let value = self.operand.value(env)?;
+        if value.is_null() {
+            return Ok(value);
+        }
+        match self.how {
+            How::Number(from, to) => {
+                let purpose = if self.column.is_some() { Purpose::Assignment } else { Purpose::Cast };
+                from.convert(value, to, purpose).ok_or_else(|| self.misfit(value, from.scale()))
+            }
+            How::Cut(chars) => Ok(first_chars(value, chars as usize)),
+            How::Array(place) => self.by_array(value, place, env),
+        }
+    }
+
+    #[cold]
+    fn misfit(&self, value: ValueRef<'_>, scale: u8) -> Error {
+        let said = Said(value, scale);
+        match &self.column {
+            None => out_of_range(said, &self.to),
+            Some(column) => {
+                let what = format!("column \"{column}\": '{said}' is out of range for the type {}", self.to);
+                Error::new(ErrorKind::NumericOutOfRange, what)
+            }
+        }
+    }
+
+    fn by_array<'a>(&'a self, value: ValueRef<'a>, place: usize, env: Env<'a>) -> Result<ValueRef<'a>> {
+        let array = array_of(&self.from, std::iter::once(value))?;
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let cast = cast_with_options(&array, &self.to.arrow(), &options).map_err(|_| self.unreadable(value))?;
+        let values = ColumnValues::new(&cast, &self.to)?;
+        Ok(match values.get(0) {
+            ValueRef::Text(text) => ValueRef::Text(env.texts.make(place, |made| made.push_str(text))),
+            ValueRef::Float(value) => ValueRef::Float(canonical(value)),
+            ValueRef::Bool(value) => ValueRef::Bool(value),
+            ValueRef::Int(value) => ValueRef::Int(value),
+            ValueRef::UInt(value) => ValueRef::UInt(value),
+            ValueRef::Decimal(value) => ValueRef::Decimal(value),
+            ValueRef::Null => ValueRef::Null,
+            other => return Err(Error::internal(format!("a cast to {} made {other:?}", self.to))),
+        })
+    }
+
+    /// A text that is no value of the type, or a number that the type does not have.
+    #[cold]
+    fn unreadable(&self, value: ValueRef<'_>) -> Error {
+        let ValueRef::Text(text) = value else { return self.misfit(value, 0) };
+        let text: String = text.chars().take(CHARS_SHOWN).collect();
+        let is_number = text.parse::<f64>().is_ok();
+        let is_whole = text.trim_start_matches(['-', '+']).bytes().all(|byte| byte.is_ascii_digit());
+        let kind = match &self.to {
+            SqlType::Date | SqlType::Time | SqlType::Timestamp { .. } => ErrorKind::InvalidDatetime,
+            to if Number::of(to).is_some() && is_number && (is_whole || Integer::of(to).is_none()) => {
+                return out_of_range(format_args!("'{text}'"), to);
+            }
+            _ => ErrorKind::InvalidText,
+        };
+        Error::new(kind, format!("'{text}' is not a value of type {}", self.to))
+    }
+}
+
+/// Types that a text is read as.
+fn is_read(kind: &SqlType) -> bool {
+    let is_of_time = matches!(kind, SqlType::Date | SqlType::Time | SqlType::Timestamp { zoned: false, .. });
+    is_of_time || *kind == SqlType::Boolean || Number::of(kind).is_some()
+}
+
+/// Types whose values are shown as a text in one way only.
+fn is_shown(kind: &SqlType) -> bool {
+    *kind == SqlType::Boolean || Integer::of(kind).is_some()
+}
+
+fn first_chars(value: ValueRef<'_>, chars: usize) -> ValueRef<'_> {
+    match value {
+        // A text of so many bytes has no more characters.
+        ValueRef::Text(text) if text.len() > chars => {
+            ValueRef::Text(text.char_indices().nth(chars).map_or(text, |(end, _)| &text[..end]))
+        }
+        value => value,
+    }
+}
+
+/// A float that is to be a key or to be compared: one NaN and one zero.
+pub(crate) fn canonical_value(value: ValueRef<'_>) -> ValueRef<'_> {
+    match value {
+        value @ ValueRef::Float(_) => ValueRef::Float(canonical(float(value))),
+        value => value,
+    }
+}

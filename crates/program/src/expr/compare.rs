@@ -1,0 +1,80 @@
+//! Comparisons, and the order of values of one type.
+
+use std::cmp::Ordering;
+
+use rowmill_base::{Result, SqlType};
+use rowmill_plan::CompareOp;
+use rowmill_storage::keyed::ValueRef;
+
+use super::{Env, Expr};
+use crate::number::{Number, canonical, compare_exact, exact};
+
+/// An operator and its operands, which are values of one type, or exact numbers with digits behind the point.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    op: CompareOp,
+    /// Digits behind the point of exact numbers that have not the same.
+    scales: Option<(u8, u8)>,
+    operands: [Expr; 2],
+}
+
+impl Comparison {
+    /// Of operands that were brought together; `None` if those cannot be compared.
+    pub(super) fn new(op: CompareOp, kinds: [&SqlType; 2], operands: [Expr; 2]) -> Option<Comparison> {
+        let scales = match (Number::of(kinds[0]), Number::of(kinds[1])) {
+            (Some(left), Some(right)) if left.is_float() && right.is_float() => None,
+            (Some(left), Some(right)) => {
+                let scales = (left.digits()?.scale, right.digits()?.scale);
+                let is_one_kind = matches!((left, right), (Number::Decimal(_), Number::Decimal(_)));
+                let is_same = left == right || is_one_kind && scales.0 == scales.1;
+                (!is_same).then_some(scales)
+            }
+            (None, None) if are_alike(kinds[0], kinds[1]) => None,
+            _ => return None,
+        };
+        Some(Comparison { op, scales, operands })
+    }
+
+    pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
+        let [left, right] = &self.operands;
+        let (left, right) = (left.value(env)?, right.value(env)?);
+        if left.is_null() || right.is_null() {
+            return Ok(ValueRef::Null);
+        }
+        let order = match self.scales {
+            None => compare_values(left, right),
+            Some((left_scale, right_scale)) => compare_exact((exact(left), left_scale), (exact(right), right_scale)),
+        };
+        Ok(ValueRef::Bool(match self.op {
+            CompareOp::Equal => order.is_eq(),
+            CompareOp::NotEqual => order.is_ne(),
+            CompareOp::Less => order.is_lt(),
+            CompareOp::LessOrEqual => order.is_le(),
+            CompareOp::Greater => order.is_gt(),
+            CompareOp::GreaterOrEqual => order.is_ge(),
+        }))
+    }
+}
+
+/// Whether values of both types are values of one type that has an order.
+pub(super) fn are_alike(left: &SqlType, right: &SqlType) -> bool {
+    match (left, right) {
+        (SqlType::Text { .. }, SqlType::Text { .. }) => true,
+        (left, right) => left == right && left.is_ordered(),
+    }
+}
+
+/// The order of two values of one type that has one, of which neither is NULL. NaN is the greatest float.
+#[inline]
+pub(crate) fn compare_values(left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
+    match (left, right) {
+        (ValueRef::Int(left), ValueRef::Int(right)) => left.cmp(&right),
+        (ValueRef::UInt(left), ValueRef::UInt(right)) => left.cmp(&right),
+        (ValueRef::Decimal(left), ValueRef::Decimal(right)) => left.cmp(&right),
+        (ValueRef::Text(left), ValueRef::Text(right)) => left.cmp(right),
+        (ValueRef::Bytes(left), ValueRef::Bytes(right)) => left.cmp(right),
+        (ValueRef::Bool(left), ValueRef::Bool(right)) => left.cmp(&right),
+        (ValueRef::Float(left), ValueRef::Float(right)) => canonical(left).total_cmp(&canonical(right)),
+        _ => unreachable!("values of one type that has an order were promised"),
+    }
+}

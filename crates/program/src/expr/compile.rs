@@ -1,0 +1,284 @@
+//! Makes expressions of scalars: finds places for columns and texts, and checks what the types promise.
+
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_plan::program::{Column, Scalar, ScalarOp};
+
+use super::compare::are_alike;
+use super::{Case, Cast, Comparison, Expr, Step, TextCall};
+use crate::number::Number;
+
+/// Operands within operands: an expression is computed on the stack of whoever runs it.
+const DEPTH_MAX: usize = 200;
+
+/// Where the columns of a statement's rows are when an expression is computed: those of the first row that are asked for,
+/// then those of the next.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout {
+    rows: Vec<RowLayout>,
+}
+
+#[derive(Clone, Debug)]
+struct RowLayout {
+    /// Types of all columns of the row.
+    kinds: Vec<SqlType>,
+    /// Those that are asked for, in order.
+    wanted: Vec<usize>,
+}
+
+impl Layout {
+    /// Of rows with columns of these types.
+    pub(crate) fn new(rows: impl IntoIterator<Item = Vec<SqlType>>) -> Layout {
+        Layout { rows: rows.into_iter().map(|kinds| RowLayout { kinds, wanted: Vec::new() }).collect() }
+    }
+
+    /// Of rows of which all columns are asked for.
+    pub(crate) fn of_all(rows: impl IntoIterator<Item = Vec<SqlType>>) -> Layout {
+        let mut layout = Layout::new(rows);
+        for row in &mut layout.rows {
+            row.wanted = (0..row.kinds.len()).collect();
+        }
+        layout
+    }
+
+    /// Adds all columns of `scalar`. To be called for all scalars before the first is compiled.
+    pub(crate) fn want(&mut self, scalar: &Scalar) -> Result<()> {
+        let mut unknown = false;
+        scalar.each_column(&mut |Column { row, column }| match self.rows.get_mut(row) {
+            Some(row) if column < row.kinds.len() => {
+                if let Err(at) = row.wanted.binary_search(&column) {
+                    row.wanted.insert(at, column);
+                }
+            }
+            _ => unknown = true,
+        });
+        if unknown { Err(Error::internal("a program with a column that its rows do not have")) } else { Ok(()) }
+    }
+
+    /// The columns of a row that are asked for, in the order of their places.
+    pub(crate) fn wanted(&self, row: usize) -> &[usize] {
+        &self.rows[row].wanted
+    }
+
+    fn place(&self, Column { row, column }: Column) -> Option<(usize, &SqlType)> {
+        let before: usize = self.rows[..row].iter().map(|row| row.wanted.len()).sum();
+        let row = &self.rows[row];
+        Some((before + row.wanted.binary_search(&column).ok()?, row.kinds.get(column)?))
+    }
+}
+
+/// Makes expressions that are computed for the same rows, and counts the texts that they make.
+#[derive(Debug)]
+pub(crate) struct Compiler<'a> {
+    parameters: &'a [SqlType],
+    layout: &'a Layout,
+    /// How many of the rows are there when the expressions are computed.
+    rows: usize,
+    texts: usize,
+}
+
+impl<'a> Compiler<'a> {
+    /// Of expressions over the first `rows` rows of `layout`.
+    pub(crate) fn new(parameters: &'a [SqlType], layout: &'a Layout, rows: usize) -> Self {
+        Compiler { parameters, layout, rows, texts: 0 }
+    }
+
+    /// Of expressions over other rows, with the same parameters.
+    pub(crate) fn beside<'b>(&self, layout: &'b Layout, rows: usize) -> Compiler<'b>
+    where
+        'a: 'b,
+    {
+        Compiler::new(self.parameters, layout, rows)
+    }
+
+    /// Places that the expressions need for texts.
+    pub(crate) fn texts(&self) -> usize {
+        self.texts
+    }
+
+    /// The expression of `scalar`.
+    ///
+    /// `Unsupported` if something in it is not computed here; then the statement has to be run in another way.
+    pub(crate) fn expr(&mut self, scalar: &Scalar) -> Result<Expr> {
+        self.at_depth(scalar, 0)
+    }
+
+    /// The expressions of scalars.
+    pub(crate) fn exprs(&mut self, scalars: &[Scalar]) -> Result<Box<[Expr]>> {
+        scalars.iter().map(|scalar| self.expr(scalar)).collect()
+    }
+
+    /// The expression of a condition.
+    pub(crate) fn condition(&mut self, scalar: &Scalar) -> Result<Expr> {
+        self.checked(scalar, 0)
+    }
+
+    /// `scalar` as a value of a column.
+    pub(crate) fn assigned(&mut self, scalar: &Scalar, kind: &SqlType, column: &str) -> Result<Expr> {
+        let expr = self.expr(scalar)?;
+        if is_null(&expr) {
+            return Ok(expr);
+        }
+        let place = || next(&mut self.texts);
+        Cast::of(expr, &scalar.kind, kind, place, Some(column))
+            .ok_or_else(|| unsupported(format_args!("assigning {} to {kind}", scalar.kind)))
+    }
+
+    /// `scalar` cast to another type.
+    pub(crate) fn cast(&mut self, scalar: &Scalar, kind: &SqlType) -> Result<Expr> {
+        let expr = self.expr(scalar)?;
+        self.cast_expr(expr, &scalar.kind, kind)
+    }
+
+    fn cast_expr(&mut self, expr: Expr, from: &SqlType, to: &SqlType) -> Result<Expr> {
+        if is_null(&expr) {
+            return Ok(expr);
+        }
+        let place = || next(&mut self.texts);
+        Cast::of(expr, from, to, place, None).ok_or_else(|| unsupported(format_args!("a cast from {from} to {to}")))
+    }
+
+    fn at_depth(&mut self, scalar: &Scalar, depth: usize) -> Result<Expr> {
+        if depth > DEPTH_MAX {
+            return Err(unsupported(format_args!("an expression of more than {DEPTH_MAX} levels")));
+        }
+        let of = |compiler: &mut Self, operand: &Scalar| compiler.at_depth(operand, depth + 1);
+        let kind = &scalar.kind;
+        Ok(match &scalar.op {
+            ScalarOp::Parameter(number) => self.parameter(*number, kind)?,
+            ScalarOp::Column(column) => self.column(*column, kind)?,
+            ScalarOp::Literal(value) => {
+                if !super::is_of(super::borrowed(value), kind) {
+                    return Err(Error::internal(format!("a program with {value:?} of the type {kind}")));
+                }
+                Expr::Literal(value.clone())
+            }
+            ScalarOp::Arithmetic(op, pair) => {
+                let operands = [of(self, &pair[0])?, of(self, &pair[1])?];
+                let step = Step::new(*op, [&pair[0].kind, &pair[1].kind], kind, operands);
+                let what = || unsupported(format_args!("{} {op} {} as {kind}", pair[0].kind, pair[1].kind));
+                Expr::Arithmetic(Box::new(step.ok_or_else(what)?))
+            }
+            ScalarOp::Negate(operand) => {
+                if operand.kind != *kind || Number::of(kind).is_none() {
+                    return Err(unsupported(format_args!("-{} as {kind}", operand.kind)));
+                }
+                Expr::Negate(Box::new(of(self, operand)?), kind.clone())
+            }
+            ScalarOp::Compare(op, pair) => {
+                let kinds = compared_as(&pair[0].kind, &pair[1].kind);
+                let operands = [of(self, &pair[0])?, of(self, &pair[1])?];
+                let [left, right] = operands;
+                let left = self.cast_expr(left, &pair[0].kind, &kinds[0])?;
+                let right = self.cast_expr(right, &pair[1].kind, &kinds[1])?;
+                let comparison = Comparison::new(*op, [&kinds[0], &kinds[1]], [left, right]);
+                let what = || unsupported(format_args!("{} {op} {}", pair[0].kind, pair[1].kind));
+                Expr::Compare(Box::new(comparison.ok_or_else(what)?))
+            }
+            ScalarOp::And(all) => Expr::And(all.iter().map(|one| self.checked(one, depth + 1)).collect::<Result<_>>()?),
+            ScalarOp::Or(all) => Expr::Or(all.iter().map(|one| self.checked(one, depth + 1)).collect::<Result<_>>()?),
+            ScalarOp::Not(one) => Expr::Not(Box::new(self.checked(one, depth + 1)?)),
+            ScalarOp::IsNull { value, negated: false } => Expr::IsNull(Box::new(of(self, value)?)),
+            ScalarOp::IsNull { value, negated: true } => Expr::IsNotNull(Box::new(of(self, value)?)),
+            ScalarOp::Case { whens, otherwise } => {
+                let whens = whens
+                    .iter()
+                    .map(|(when, then)| Ok((self.checked(when, depth + 1)?, self.alike(then, kind, depth + 1)?)));
+                let whens = whens.collect::<Result<_>>()?;
+                let otherwise = match otherwise {
+                    Some(otherwise) => self.alike(otherwise, kind, depth + 1)?,
+                    None => Expr::Literal(rowmill_plan::program::Value::Null),
+                };
+                Expr::Case(Box::new(Case { whens, otherwise }))
+            }
+            ScalarOp::Cast(operand) => {
+                let expr = of(self, operand)?;
+                self.cast_expr(expr, &operand.kind, kind)?
+            }
+            ScalarOp::Coalesce(all) => {
+                Expr::Coalesce(all.iter().map(|one| self.alike(one, kind, depth + 1)).collect::<Result<_>>()?)
+            }
+            ScalarOp::Text(function, arguments) => {
+                let kinds: Vec<&SqlType> = arguments.iter().map(|argument| &argument.kind).collect();
+                let exprs = arguments.iter().map(|argument| of(self, argument)).collect::<Result<_>>()?;
+                let call = TextCall::new(*function, &kinds, kind, exprs, next(&mut self.texts));
+                Expr::Text(Box::new(call.ok_or_else(|| unsupported(format_args!("{function:?} of {kinds:?}")))?))
+            }
+        })
+    }
+
+    fn parameter(&self, number: usize, kind: &SqlType) -> Result<Expr> {
+        match self.parameters.get(number) {
+            Some(declared) if declared == kind => Ok(Expr::Parameter(number)),
+            declared => {
+                let what = format!("a program with the parameter {number} of the type {kind}, and not {declared:?}");
+                Err(Error::internal(what))
+            }
+        }
+    }
+
+    fn column(&self, column: Column, kind: &SqlType) -> Result<Expr> {
+        let is_there = column.row < self.rows;
+        match is_there.then(|| self.layout.place(column)).flatten() {
+            Some((place, declared)) if is_kept_alike(declared, kind) => Ok(Expr::Column(place)),
+            found => {
+                let found = found.map(|(_, declared)| declared);
+                Err(Error::internal(format!("a program with {column:?} of the type {kind}, and not {found:?}")))
+            }
+        }
+    }
+
+    /// A boolean.
+    fn checked(&mut self, scalar: &Scalar, depth: usize) -> Result<Expr> {
+        match scalar.kind == SqlType::Boolean {
+            true => self.at_depth(scalar, depth),
+            false => Err(Error::internal(format!("a program with a condition of the type {}", scalar.kind))),
+        }
+    }
+
+    /// A value that stands where others of the type `kind` do.
+    fn alike(&mut self, scalar: &Scalar, kind: &SqlType, depth: usize) -> Result<Expr> {
+        let expr = self.at_depth(scalar, depth)?;
+        match is_kept_alike(&scalar.kind, kind) || is_null(&expr) {
+            true => Ok(expr),
+            false => Err(unsupported(format_args!("{} among values of the type {kind}", scalar.kind))),
+        }
+    }
+}
+
+fn next(count: &mut usize) -> usize {
+    *count += 1;
+    *count - 1
+}
+
+/// Whether values of both types are the same values.
+fn is_kept_alike(left: &SqlType, right: &SqlType) -> bool {
+    left == right || matches!((left, right), (SqlType::Text { .. }, SqlType::Text { .. }))
+}
+
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(rowmill_plan::program::Value::Null))
+}
+
+/// What two operands are compared as: exact numbers beside a float as floats, texts beside something of time as that.
+fn compared_as(left: &SqlType, right: &SqlType) -> [SqlType; 2] {
+    let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
+    let is_read = |kind: &SqlType| matches!(kind, SqlType::Date | SqlType::Time | SqlType::Timestamp { .. });
+    let is_float = |kind: &SqlType| Number::of(kind).is_some_and(Number::is_float);
+    match (left, right) {
+        _ if are_alike(left, right) => [left.clone(), right.clone()],
+        (left, right) if is_text(left) && is_read(right) => [right.clone(), right.clone()],
+        (left, right) if is_read(left) && is_text(right) => [left.clone(), left.clone()],
+        (left, right) if is_float(left) || is_float(right) => {
+            let has_double = [left, right].contains(&&SqlType::Float64);
+            let float = if has_double { SqlType::Float64 } else { SqlType::Float32 };
+            [float.clone(), float]
+        }
+        _ => [left.clone(), right.clone()],
+    }
+}
+
+/// What programs do not do, so that the statement has to be run in another way.
+#[cold]
+pub(crate) fn unsupported(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{what} is not compiled"))
+}

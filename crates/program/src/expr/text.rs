@@ -1,0 +1,106 @@
+//! Functions of texts.
+
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_plan::program::TextFunction;
+use rowmill_storage::keyed::ValueRef;
+
+use super::{Env, Expr};
+
+/// A function and its arguments.
+#[derive(Debug)]
+pub(crate) struct TextCall {
+    function: TextFunction,
+    arguments: Box<[Expr]>,
+    /// Where the text goes that it makes.
+    place: usize,
+}
+
+impl TextCall {
+    /// `None` if the function does not take arguments of these types.
+    pub(super) fn new(
+        function: TextFunction,
+        kinds: &[&SqlType],
+        kind: &SqlType,
+        arguments: Box<[Expr]>,
+        place: usize,
+    ) -> Option<TextCall> {
+        let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
+        let takes_them = match function {
+            TextFunction::Concat => kinds.iter().all(|kind| is_text(kind)),
+            TextFunction::Lower | TextFunction::Upper => matches!(kinds, [text] if is_text(text)),
+            TextFunction::Substring => match kinds {
+                [text, numbers @ ..] => {
+                    let are_numbers = numbers.iter().all(|kind| **kind == SqlType::Int64);
+                    is_text(text) && (1..=2).contains(&numbers.len()) && are_numbers
+                }
+                [] => false,
+            },
+            TextFunction::Length => matches!(kinds, [text] if is_text(text)),
+        };
+        let gives_it = match function {
+            TextFunction::Length => matches!(kind, SqlType::Int32 | SqlType::Int64),
+            _ => is_text(kind),
+        };
+        (takes_them && gives_it).then_some(TextCall { function, arguments, place })
+    }
+
+    pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
+        if self.function == TextFunction::Concat {
+            return self.joined(env);
+        }
+        let ValueRef::Text(text) = self.arguments[0].value(env)? else { return Ok(ValueRef::Null) };
+        Ok(match self.function {
+            TextFunction::Lower => self.made(env, text, str::make_ascii_lowercase, str::to_lowercase),
+            TextFunction::Upper => self.made(env, text, str::make_ascii_uppercase, str::to_uppercase),
+            TextFunction::Length => ValueRef::Int(text.chars().count() as i64),
+            TextFunction::Substring => return self.part(text, env),
+            TextFunction::Concat => unreachable!("it was joined above"),
+        })
+    }
+
+    /// `text` in the other case: letters of ASCII in place, any others by the rules of Unicode.
+    fn made<'a>(&'a self, env: Env<'a>, text: &str, ascii: fn(&mut str), any: fn(&str) -> String) -> ValueRef<'a> {
+        ValueRef::Text(env.texts.make(self.place, |made| match text.is_ascii() {
+            true => {
+                made.push_str(text);
+                ascii(made);
+            }
+            false => made.push_str(&any(text)),
+        }))
+    }
+
+    fn joined<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
+        let mut has_null = false;
+        let mut failed = None;
+        let text = env.texts.make(self.place, |made| {
+            for argument in &self.arguments {
+                match argument.value(env) {
+                    Ok(ValueRef::Text(text)) => made.push_str(text),
+                    Ok(_) => has_null = true,
+                    Err(error) => drop(failed.get_or_insert(error)),
+                }
+            }
+        });
+        match failed {
+            Some(error) => Err(error),
+            None if has_null => Ok(ValueRef::Null),
+            None => Ok(ValueRef::Text(text)),
+        }
+    }
+
+    /// From character `first` on, which counts from 1 and may lie before the text, as many as are asked for.
+    fn part<'a>(&'a self, text: &'a str, env: Env<'a>) -> Result<ValueRef<'a>> {
+        let ValueRef::Int(first) = self.arguments[1].value(env)? else { return Ok(ValueRef::Null) };
+        let skipped = usize::try_from(first.saturating_sub(1)).unwrap_or(0);
+        let rest = text.char_indices().nth(skipped).map_or("", |(start, _)| &text[start..]);
+        let Some(chars) = self.arguments.get(2) else { return Ok(ValueRef::Text(rest)) };
+        let ValueRef::Int(chars) = chars.value(env)? else { return Ok(ValueRef::Null) };
+        if chars < 0 {
+            let what = format!("substr of {chars} characters: their number cannot be negative");
+            return Err(Error::new(ErrorKind::InvalidParameter, what));
+        }
+        let end = first.saturating_add(chars).saturating_sub(1).max(0);
+        let kept = usize::try_from(end).unwrap_or(0).saturating_sub(skipped);
+        Ok(ValueRef::Text(rest.char_indices().nth(kept).map_or(rest, |(end, _)| &rest[..end])))
+    }
+}

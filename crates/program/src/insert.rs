@@ -1,0 +1,340 @@
+//! `INSERT`, with what is done where a key is taken.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use rowmill_base::{Error, ErrorKind, IndexId, Result, SqlType, TableId};
+use rowmill_plan::program::{self, ConflictAction, ConflictTarget};
+use rowmill_storage::keyed::{ByteRows, KeyRange, ValueRef, key_behind_prefix};
+use rowmill_storage::{KeyColumn, KeyedDef, TableDef};
+use rowmill_txn::keyed::{RangeScan, Reader, TableCodec};
+use rowmill_txn::{Catalog, Transaction};
+
+use crate::arrays::array_of;
+use crate::change::{AfterChange, Assignments, all_or_none, read_all};
+use crate::compiled::gone;
+use crate::expr::{Compiler, Env, Expr, Layout};
+use crate::recycled::recycled;
+use crate::result_rows::ResultRows;
+use crate::scratch::{Scratch, WriteScratch};
+use crate::texts::Texts;
+
+/// An `INSERT` that is ready to run.
+#[derive(Debug)]
+pub(crate) struct Insert {
+    rows: Box<[Box<[Expr]>]>,
+    texts: usize,
+    into: Into,
+    after: AfterChange,
+}
+
+/// Where rows go.
+#[derive(Debug)]
+enum Into {
+    Keyed { codec: Arc<TableCodec>, on_conflict: Option<OnConflict> },
+    Columnar { table: TableId, kinds: Box<[SqlType]>, schema: SchemaRef },
+}
+
+#[derive(Debug)]
+struct OnConflict {
+    targets: Box<[Target]>,
+    primary: Target,
+    /// Without, the row is left out.
+    update: Option<ConflictUpdate>,
+}
+
+/// A key that may be taken.
+#[derive(Debug)]
+struct Target {
+    index: Option<IndexId>,
+    columns: Box<[usize]>,
+}
+
+#[derive(Debug)]
+struct ConflictUpdate {
+    assignments: Assignments,
+    filter: Option<Expr>,
+}
+
+impl Insert {
+    pub(crate) fn new(insert: &program::Insert, catalog: &Catalog, parameters: &[SqlType]) -> Result<Insert> {
+        let def = catalog.table_by_id(insert.table).ok_or_else(gone)?;
+        let none = Layout::default();
+        let mut compiler = Compiler::new(parameters, &none, 0);
+        let rows = insert.rows.iter().map(|row| row_of(row, def, &mut compiler)).collect::<Result<_>>()?;
+        let kinds: Vec<SqlType> = def.columns.iter().map(|column| column.kind.clone()).collect();
+        let layout = Layout::of_all([kinds.clone(), kinds.clone()]);
+        let after = AfterChange::new(&insert.checks, &insert.returning, def, Compiler::new(parameters, &layout, 1))?;
+        let into = match (&def.keyed, &insert.on_conflict) {
+            (Some(_), on_conflict) => {
+                let new = |on_conflict| OnConflict::new(on_conflict, def, Compiler::new(parameters, &layout, 2));
+                Into::Keyed { codec: catalog.codec(def.id)?, on_conflict: on_conflict.as_ref().map(new).transpose()? }
+            }
+            (None, None) => Into::Columnar { table: def.id, kinds: kinds.into(), schema: def.arrow_schema() },
+            (None, Some(_)) => {
+                let what = format!("table {} has no key that a row could be in conflict with", def.name);
+                return Err(Error::new(ErrorKind::WrongObject, what));
+            }
+        };
+        Ok(Insert { rows, texts: compiler.texts(), into, after })
+    }
+
+    pub(crate) fn run(
+        &self,
+        transaction: &mut Transaction,
+        parameters: &[ValueRef<'_>],
+        scratch: &mut Scratch,
+        out: &mut ResultRows,
+    ) -> Result<u64> {
+        let scratch = &mut scratch.write;
+        match &self.into {
+            Into::Keyed { codec, on_conflict } => {
+                scratch.taken.changed.clear();
+                all_or_none(transaction, self.rows.len(), |transaction| {
+                    let mut put = Put { insert: self, codec, transaction, parameters, out };
+                    let changed = self.rows.iter().map(|row| put.row(row, on_conflict.as_ref(), scratch));
+                    changed.sum()
+                })
+            }
+            Into::Columnar { table, kinds, schema } => {
+                let batch = self.batch(kinds, schema, parameters, scratch, out)?;
+                transaction.insert(*table, &batch)?;
+                Ok(batch.num_rows() as u64)
+            }
+        }
+    }
+
+    /// All rows as a batch.
+    fn batch(
+        &self,
+        kinds: &[SqlType],
+        schema: &SchemaRef,
+        parameters: &[ValueRef<'_>],
+        scratch: &mut WriteScratch,
+        out: &mut ResultRows,
+    ) -> Result<RecordBatch> {
+        let WriteScratch { after, texts, after_texts, .. } = scratch;
+        texts.clear(self.texts);
+        let env = Env { columns: &[], parameters, texts };
+        let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
+        for row in &self.rows {
+            let first = values.len();
+            row.iter().try_for_each(|expr| expr.value(env).map(|value| values.push(value)))?;
+            self.after.check(&values[first..], parameters, after_texts)?;
+            self.after.give(&values[first..], parameters, after_texts, out)?;
+        }
+        let columns = kinds
+            .iter()
+            .enumerate()
+            .map(|(column, kind)| array_of(kind, values.iter().skip(column).step_by(kinds.len()).copied()));
+        let columns = columns.collect::<Result<_>>()?;
+        *after = recycled(values);
+        // What the columns may not be is the table's to say, which checks them.
+        let relaxed = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let relaxed = Arc::new(Schema::new(relaxed.collect::<Vec<_>>()));
+        RecordBatch::try_new(relaxed, columns).map_err(|error| Error::internal(error.to_string()))
+    }
+}
+
+/// The values of a row that is to be inserted, in the order of the table.
+fn row_of(row: &[program::Scalar], def: &TableDef, compiler: &mut Compiler<'_>) -> Result<Box<[Expr]>> {
+    if row.len() != def.columns.len() {
+        let (given, wanted) = (row.len(), def.columns.len());
+        return Err(Error::internal(format!("a program with {given} values for {wanted} columns")));
+    }
+    let columns = row.iter().zip(&def.columns);
+    columns.map(|(scalar, column)| compiler.assigned(scalar, &column.kind, &column.name)).collect()
+}
+
+/// Puts rows into a keyed table.
+struct Put<'p> {
+    insert: &'p Insert,
+    codec: &'p Arc<TableCodec>,
+    transaction: &'p mut Transaction,
+    parameters: &'p [ValueRef<'p>],
+    out: &'p mut ResultRows,
+}
+
+impl Put<'_> {
+    /// How many rows that has changed.
+    fn row(&mut self, row: &[Expr], on_conflict: Option<&OnConflict>, scratch: &mut WriteScratch) -> Result<u64> {
+        let WriteScratch { after, texts, after_texts, taken, .. } = scratch;
+        texts.clear(self.insert.texts);
+        let env = Env { columns: &[], parameters: self.parameters, texts };
+        let mut new: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
+        row.iter().try_for_each(|expr| expr.value(env).map(|value| new.push(value)))?;
+        self.insert.after.check(&new, self.parameters, after_texts)?;
+        let is_taken = match on_conflict {
+            None => false,
+            Some(on_conflict) => on_conflict.find(&new, self.codec, &self.transaction.reader(), taken)?,
+        };
+        let changed = match on_conflict.map(|on_conflict| (on_conflict, &on_conflict.update)) {
+            Some((_, None)) if is_taken => 0,
+            Some((_, Some(update))) if is_taken => self.change(update, &new, taken, after_texts)?,
+            on_conflict => {
+                self.insert.after.give(&new, self.parameters, after_texts, self.out)?;
+                self.transaction.insert_values(self.codec, &new)?;
+                if let Some((on_conflict, _)) = on_conflict {
+                    on_conflict.note(&new, self.codec, self.insert.rows.len(), taken)?;
+                }
+                1
+            }
+        };
+        *after = recycled(new);
+        Ok(changed)
+    }
+
+    /// Changes the row that has the key of `new`.
+    fn change(
+        &mut self,
+        update: &ConflictUpdate,
+        new: &[ValueRef<'_>],
+        taken: &mut TakenScratch,
+        after_texts: &mut Texts,
+    ) -> Result<u64> {
+        let TakenScratch { key, row, columns, changed_row, values, texts, changed, .. } = taken;
+        if changed.iter().any(|changed| changed == key) {
+            let what = "ON CONFLICT DO UPDATE would change a row that the same statement has inserted or changed";
+            return Err(Error::new(ErrorKind::CardinalityViolation, what));
+        }
+        let mut both: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
+        read_all(self.codec, key, row, values, &mut both)?;
+        let mut made: Vec<ValueRef<'_>> = recycled(std::mem::take(changed_row));
+        made.extend_from_slice(&both);
+        both.extend_from_slice(new);
+        texts.clear(update.assignments.texts);
+        let env = Env { columns: &both, parameters: self.parameters, texts };
+        let is_changed = update.filter.as_ref().map_or(Ok(true), |filter| filter.is_true(env))?;
+        if is_changed {
+            update.assignments.assign(env, &mut made)?;
+            self.insert.after.check(&made, self.parameters, after_texts)?;
+            self.insert.after.give(&made, self.parameters, after_texts, self.out)?;
+            self.transaction.update_values(self.codec, key, row, &made)?;
+            if self.insert.rows.len() > 1 {
+                changed.push(key);
+            }
+        }
+        *changed_row = recycled(made);
+        *columns = recycled(both);
+        Ok(is_changed.into())
+    }
+}
+
+/// Looking for a row that has the key of another one.
+#[derive(Debug, Default)]
+pub(crate) struct TakenScratch {
+    key: Vec<u8>,
+    row: Vec<u8>,
+    range: KeyRange,
+    scan: RangeScan,
+    /// Values of the key.
+    parts: Vec<ValueRef<'static>>,
+    /// Columns of that row, and of the one that was to be inserted.
+    columns: Vec<ValueRef<'static>>,
+    changed_row: Vec<ValueRef<'static>>,
+    values: Vec<Vec<u8>>,
+    texts: Texts,
+    /// Keys of the rows that the statement has changed, if it has several.
+    changed: ByteRows,
+}
+
+impl OnConflict {
+    /// Of `def`; row 0 of the compiler is the row that is there, row 1 the one that was to be inserted.
+    fn new(on_conflict: &program::OnConflict, def: &TableDef, mut compiler: Compiler<'_>) -> Result<OnConflict> {
+        let keyed = def.keyed.as_ref().ok_or_else(|| Error::internal("a table without keys"))?;
+        let targets = match on_conflict.target {
+            ConflictTarget::PrimaryKey => vec![Target::primary(def, keyed)?],
+            ConflictTarget::Index(id) => {
+                let index = keyed.indexes.iter().find(|index| index.id == id && index.unique);
+                let unknown = || Error::new(ErrorKind::UndefinedObject, format!("no unique index {id}"));
+                vec![Target::new(def, Some(id), &index.ok_or_else(unknown)?.parts)?]
+            }
+            ConflictTarget::Any => {
+                let unique = keyed.indexes.iter().filter(|index| index.unique);
+                let unique = unique.map(|index| Target::new(def, Some(index.id), &index.parts));
+                std::iter::once(Target::primary(def, keyed)).chain(unique).collect::<Result<_>>()?
+            }
+        };
+        let update = match &on_conflict.action {
+            ConflictAction::Nothing => None,
+            ConflictAction::Update { assignments, filter } => {
+                let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
+                Some(ConflictUpdate { assignments: Assignments::new(assignments, def, compiler)?, filter })
+            }
+        };
+        Ok(OnConflict { targets: targets.into(), primary: Target::primary(def, keyed)?, update })
+    }
+
+    /// Whether a row has one of the keys of `new`; `scratch` has its key and row then.
+    fn find(
+        &self,
+        new: &[ValueRef<'_>],
+        codec: &TableCodec,
+        reader: &Reader<'_>,
+        scratch: &mut TakenScratch,
+    ) -> Result<bool> {
+        for target in &self.targets {
+            if target.find(new, codec, reader, scratch)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Notes the key of a row that was inserted, where the statement may come upon it again.
+    fn note(&self, new: &[ValueRef<'_>], codec: &TableCodec, rows: usize, scratch: &mut TakenScratch) -> Result<()> {
+        if rows > 1 && self.update.is_some() {
+            self.primary.encode(new, codec, scratch)?;
+            scratch.changed.push(&scratch.key);
+        }
+        Ok(())
+    }
+}
+
+impl Target {
+    fn primary(def: &TableDef, keyed: &KeyedDef) -> Result<Target> {
+        Target::new(def, None, &keyed.key)
+    }
+
+    fn new(def: &TableDef, index: Option<IndexId>, parts: &[KeyColumn]) -> Result<Target> {
+        let columns = parts.iter().map(|part| {
+            def.column_by_id(part.column).ok_or_else(|| Error::internal("a key of a column that is not there"))
+        });
+        Ok(Target { index, columns: columns.collect::<Result<_>>()? })
+    }
+
+    /// Makes the key of `new`, of an index what its entries begin with. `false` if a part is NULL, which equals nothing.
+    fn encode(&self, new: &[ValueRef<'_>], codec: &TableCodec, scratch: &mut TakenScratch) -> Result<bool> {
+        let TakenScratch { key, parts, .. } = scratch;
+        let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(parts));
+        values.extend(self.columns.iter().map(|column| new[*column]));
+        let has_null = values.iter().any(ValueRef::is_null);
+        if !has_null {
+            codec.encode_key(self.index, &values, key)?;
+        }
+        *parts = recycled(values);
+        Ok(!has_null)
+    }
+
+    fn find(
+        &self,
+        new: &[ValueRef<'_>],
+        codec: &TableCodec,
+        reader: &Reader<'_>,
+        scratch: &mut TakenScratch,
+    ) -> Result<bool> {
+        if !self.encode(new, codec, scratch)? {
+            return Ok(false);
+        }
+        let TakenScratch { key, row, range, scan, .. } = scratch;
+        let Some(index) = self.index else { return reader.get(key, row) };
+        range.start.clone_from(key);
+        range.end.clone_from(key);
+        key_behind_prefix(&mut range.end);
+        scan.start(&range.start, &range.end, false, 1);
+        let Some((entry, _)) = scan.next(reader)? else { return Ok(false) };
+        codec.row_key(index, entry, key)?;
+        reader.get(key, row)
+    }
+}

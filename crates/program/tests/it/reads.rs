@@ -1,0 +1,287 @@
+//! `SELECT`: points, prefixes, ranges, indexes alone, joins, orders, aggregates.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{Field, Int32Type, Schema};
+use rowmill_base::{ErrorKind, SqlType};
+use rowmill_plan::CompareOp;
+use rowmill_plan::program::{
+    Access, Aggregates, Body, LookupKind, NestedLookup, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar,
+    ScalarOp, TextFunction, Value,
+};
+use rowmill_program::{ResultRows, Scratch};
+use rowmill_storage::keyed::ValueRef;
+
+use crate::support::{
+    BIG, DOUBLE, GROUP, INT, MONEY, NAMED, NOTE, NUMBER, PRICE, World, all_of, big, bound, column, compare, int, money,
+    of_row, rows, words,
+};
+
+fn parameter(kind: SqlType) -> Scalar {
+    Scalar::parameter(kind, 0)
+}
+
+fn cut(mut read: Read, skip: Option<i64>, limit: Option<i64>) -> Read {
+    let Output::Rows(rows) = &mut read.output else { panic!("rows") };
+    (rows.skip, rows.limit) = (skip.map(big), limit.map(big));
+    read
+}
+
+#[test]
+fn a_row_is_found_by_its_key() {
+    let world = World::new();
+    let point = |group, number| world.read(all_of(world.by(vec![group, number]), vec![NAMED, PRICE, NUMBER, NOTE]));
+    assert_eq!(point(int(1), int(2)), ["bee 250 2 NULL"]);
+    assert_eq!(point(int(1), int(9)), [""; 0]);
+    assert_eq!(point(big(1), big(1 << 20)), [""; 0]);
+    assert_eq!(point(int(1), Scalar::literal(INT, Value::Null)), [""; 0]);
+    // A number of another type equals what it equals.
+    assert_eq!(point(money(100), Scalar::literal(DOUBLE, Value::Float(2.0))), ["bee 250 2 NULL"]);
+    assert_eq!(point(money(150), int(2)), [""; 0]);
+    assert_eq!(point(int(1), Scalar::literal(DOUBLE, Value::Float(f64::NAN))), [""; 0]);
+}
+
+#[test]
+fn ranges_are_read_in_both_directions() {
+    let world = World::new();
+    let range = |equal: Vec<Scalar>, from, to, backward| {
+        let access = Access { from, to, backward, ..world.by(equal) };
+        world.read(all_of(access, vec![GROUP, NUMBER]))
+    };
+    assert_eq!(range(vec![int(1)], None, None, false), ["1 1", "1 2", "1 3"]);
+    assert_eq!(range(vec![int(1)], None, None, true), ["1 3", "1 2", "1 1"]);
+    assert_eq!(range(vec![int(1)], bound(int(1), false), bound(int(3), false), false), ["1 2"]);
+    assert_eq!(range(vec![int(1)], bound(int(1), true), bound(int(3), true), true), ["1 3", "1 2", "1 1"]);
+    assert_eq!(range(vec![], bound(int(2), true), None, false), ["2 1", "2 2", "3 1"]);
+    assert_eq!(range(vec![], None, bound(int(1), false), false), [""; 0]);
+    // Between two numbers a range ends at the next that is in it; beyond all it has all or none.
+    let half = |halves: i128| bound(Scalar::literal(MONEY, Value::Decimal(50 * halves)), false);
+    assert_eq!(range(vec![int(1)], half(3), None, false), ["1 2", "1 3"]);
+    assert_eq!(range(vec![int(1)], None, half(5), false), ["1 1", "1 2"]);
+    assert_eq!(range(vec![int(1)], bound(big(-1 << 40), false), bound(big(1 << 40), true), false).len(), 3);
+    assert_eq!(range(vec![int(1)], bound(big(1 << 40), true), None, false), [""; 0]);
+    assert_eq!(range(vec![int(1)], bound(Scalar::literal(INT, Value::Null), true), None, false), [""; 0]);
+    let double = |value| bound(Scalar::literal(DOUBLE, Value::Float(value)), true);
+    assert_eq!(range(vec![int(1)], double(1.5), double(f64::INFINITY), false), ["1 2", "1 3"]);
+
+    let read = || all_of(world.by(vec![int(1)]), vec![NUMBER]);
+    assert_eq!(world.read(cut(read(), None, Some(2))), ["1", "2"]);
+    assert_eq!(world.read(cut(read(), Some(1), Some(1))), ["2"]);
+    assert_eq!(world.read(cut(read(), Some(5), None)), [""; 0]);
+    assert_eq!(world.read(cut(read(), None, Some(0))), [""; 0]);
+    let negative = world.read_with(cut(read(), None, Some(-1)), &[], &[]).expect_err("negative");
+    assert_eq!(negative.kind(), ErrorKind::InvalidParameter);
+}
+
+#[test]
+fn an_index_gives_its_order_and_its_own_columns() {
+    let world = World::new();
+    let by_name = |equal| Access { index: Some(world.by_name), ..world.by(equal) };
+    let covered = vec![NAMED, PRICE, GROUP, NUMBER];
+    assert_eq!(world.read(all_of(by_name(vec![words("ant")]), covered.clone())), ["ant 450 2 1", "ant 150 1 1"]);
+    assert_eq!(world.read(all_of(by_name(vec![words("ant")]), vec![NOTE])), ["four", "first"]);
+    let names = world.read(all_of(by_name(vec![]), vec![NAMED, NUMBER]));
+    assert_eq!(names, ["ant 1", "ant 1", "bee 1", "bee 2", "cat 2", "NULL 3"]);
+    // A bound leaves NULLs out; the second column is ordered downwards.
+    let above = Access { from: bound(words("b"), true), ..by_name(vec![]) };
+    assert_eq!(world.read(all_of(above, vec![NAMED])), ["bee", "bee", "cat"]);
+    let cheap = Access { to: bound(money(400), false), ..by_name(vec![words("ant")]) };
+    assert_eq!(world.read(all_of(cheap, covered)), ["ant 150 1 1"]);
+    let by_note = Access { index: Some(world.by_note), ..world.by(vec![words("six")]) };
+    assert_eq!(world.read(all_of(by_note, vec![GROUP, PRICE])), ["3 650"]);
+    let no_columns = world.read(rows(by_name(vec![words("bee")]), vec![int(7)]));
+    assert_eq!(no_columns, ["7", "7"]);
+}
+
+#[test]
+fn filters_and_outputs_are_computed() {
+    let world = World::new();
+    let mut read = rows(
+        world.access(),
+        vec![
+            Scalar::new(SqlType::TEXT, ScalarOp::Text(TextFunction::Upper, vec![column(NAMED)])),
+            Scalar::new(SqlType::TEXT, ScalarOp::Text(TextFunction::Concat, vec![column(NAMED), words("!")])),
+        ],
+    );
+    read.filter = Some(compare(column(PRICE), CompareOp::Greater, parameter(BIG)));
+    let found = world.read_with(read.clone(), &[BIG], &[ValueRef::Int(2)]).expect("rows");
+    assert_eq!(found, ["BEE bee!", "NULL NULL", "ANT ant!", "BEE bee!"]);
+    let missing = world.read_with(read.clone(), &[BIG], &[]).expect_err("no value");
+    assert_eq!(missing.kind(), ErrorKind::CardinalityViolation);
+    let wrong = world.read_with(read, &[BIG], &[ValueRef::Text("2")]).expect_err("a text");
+    assert_eq!(wrong.kind(), ErrorKind::DatatypeMismatch);
+}
+
+#[test]
+fn rows_are_sorted_where_no_key_has_the_order() {
+    let world = World::new();
+    let sorted = |orders: Vec<(usize, bool, bool)>, skip, limit| {
+        let order = orders.into_iter().map(|(at, descending, nulls_first)| Order {
+            value: column(at),
+            descending,
+            nulls_first,
+        });
+        let output =
+            Rows { columns: vec![column(NUMBER), column(PRICE)], order: order.collect(), skip: None, limit: None };
+        let read = Read { output: Output::Rows(output), ..all_of(world.access(), vec![]) };
+        world.read(cut(read, skip, limit))
+    };
+    assert_eq!(sorted(vec![(PRICE, false, false)], None, Some(2)), ["2 -550", "1 150"]);
+    assert_eq!(sorted(vec![(PRICE, true, false)], Some(1), Some(2)), ["1 450", "3 350"]);
+    assert_eq!(sorted(vec![(NAMED, false, true), (PRICE, true, false)], None, Some(3)), ["3 350", "1 450", "1 150"]);
+    assert_eq!(sorted(vec![(NAMED, true, false), (NUMBER, false, false)], None, Some(2)), ["2 -550", "1 650"]);
+}
+
+#[test]
+fn many_rows_are_cut_while_they_are_sorted() {
+    let world = World::empty();
+    let mut transaction = world.engine.begin().expect("a transaction");
+    for number in 0..3_000 {
+        let price = (number * 7_919) % 3_001;
+        let values = [
+            ValueRef::Int(1),
+            ValueRef::Int(number),
+            ValueRef::Text("x"),
+            ValueRef::Decimal(price.into()),
+            ValueRef::Null,
+        ];
+        transaction.insert_row(world.items, &values).expect("put");
+    }
+    transaction.commit().expect("committed");
+    let order = vec![Order { value: column(PRICE), descending: false, nulls_first: false }];
+    let output = Rows { columns: vec![column(PRICE)], order, skip: Some(big(2)), limit: Some(big(10)) };
+    let read = Read { output: Output::Rows(output), ..all_of(world.by(vec![int(1)]), vec![]) };
+    let mut prices: Vec<i64> = (0..3_000).map(|number| (number * 7_919) % 3_001).collect();
+    prices.sort_unstable();
+    let expected: Vec<String> = prices[2..12].iter().map(i64::to_string).collect();
+    assert_eq!(world.read(read), expected);
+}
+
+#[test]
+fn joins_look_rows_up_by_columns_of_those_before() {
+    let world = World::new();
+    let lookup = |kind, condition| NestedLookup {
+        kind,
+        access: Access { index: Some(world.by_name), ..world.by(vec![of_row(0, NAMED)]) },
+        condition,
+    };
+    let pairs = |kind| {
+        let other = compare(of_row(1, GROUP), CompareOp::NotEqual, of_row(0, GROUP));
+        let mut read = rows(world.by(vec![int(1)]), vec![of_row(0, NUMBER), of_row(1, GROUP), of_row(1, NOTE)]);
+        read.joins = vec![lookup(kind, Some(other))];
+        read
+    };
+    assert_eq!(world.read(pairs(LookupKind::Inner)), ["1 2 four", "2 3 six"]);
+    assert_eq!(world.read(pairs(LookupKind::Left)), ["1 2 four", "2 3 six", "3 NULL NULL"]);
+    let mut three = pairs(LookupKind::Inner);
+    let up = of_row(1, NUMBER);
+    three.joins.push(NestedLookup {
+        kind: LookupKind::Left,
+        access: world.by(vec![
+            of_row(1, GROUP),
+            Scalar::arithmetic(
+                SqlType::Int16,
+                up,
+                rowmill_plan::program::ArithmeticOp::Plus,
+                Scalar::literal(SqlType::Int16, Value::Int(1)),
+            ),
+        ]),
+        condition: None,
+    });
+    three.filter = Some(compare(of_row(0, NUMBER), CompareOp::Equal, int(1)));
+    let Output::Rows(output) = &mut three.output else { panic!("rows") };
+    output.columns = vec![of_row(1, NAMED), of_row(2, NAMED), of_row(2, PRICE)];
+    assert_eq!(world.read(three), ["ant cat -550"]);
+}
+
+fn aggregate(function: RowFunction, argument: Scalar) -> RowAggregate {
+    RowAggregate { function, argument }
+}
+
+fn aggregated(access: Access, aggregates: Vec<RowAggregate>) -> Read {
+    let columns = aggregates
+        .iter()
+        .enumerate()
+        .map(|(at, aggregate)| Scalar::column(aggregate.kind().expect("it takes that"), 0, at));
+    let columns = columns.collect();
+    Read { output: Output::Aggregates(Aggregates { aggregates, columns }), ..all_of(access, vec![]) }
+}
+
+#[test]
+fn aggregates_are_one_row() {
+    let world = World::new();
+    let all = || {
+        vec![
+            aggregate(RowFunction::CountRows, int(0)),
+            aggregate(RowFunction::Count, column(NAMED)),
+            aggregate(RowFunction::CountDistinct, column(NAMED)),
+            aggregate(RowFunction::CountDistinct, column(NUMBER)),
+            aggregate(RowFunction::Sum, column(PRICE)),
+            aggregate(RowFunction::Sum, column(NUMBER)),
+            aggregate(RowFunction::Sum, column(PRICE).cast(DOUBLE)),
+            aggregate(RowFunction::Min, column(NAMED)),
+            aggregate(RowFunction::Max, column(PRICE)),
+        ]
+    };
+    assert_eq!(world.read(aggregated(world.access(), all())), ["6 5 3 3 1300 10 13 ant 650"]);
+    assert_eq!(world.read(aggregated(world.by(vec![int(9)]), all())), ["0 0 0 0 NULL NULL NULL NULL NULL"]);
+    let huge = RowAggregate {
+        function: RowFunction::Sum,
+        argument: Scalar::literal(SqlType::Decimal { precision: 38, scale: 0 }, Value::Decimal(10_i128.pow(38) - 1)),
+    };
+    let error = world.read_with(aggregated(world.access(), vec![huge]), &[], &[]).expect_err("too much");
+    assert_eq!(error.kind(), ErrorKind::NumericOutOfRange);
+    // What is given may be computed of them.
+    let mut more = aggregated(world.access(), vec![aggregate(RowFunction::Max, column(NUMBER))]);
+    let Output::Aggregates(output) = &mut more.output else { panic!("aggregates") };
+    output.columns = vec![Scalar::new(
+        SqlType::Int16,
+        ScalarOp::Coalesce(vec![output.columns[0].clone(), Scalar::literal(SqlType::Int16, Value::Int(0))]),
+    )];
+    assert_eq!(world.read(more.clone()), ["3"]);
+    more.access = world.by(vec![int(9)]);
+    assert_eq!(world.read(more), ["0"]);
+}
+
+#[test]
+fn a_program_is_for_the_definitions_that_it_was_made_of() {
+    let world = World::new();
+    let body = Body::Read(all_of(world.by(vec![int(1)]), vec![NUMBER]));
+    let compiled = world.compiled(&[], body.clone()).expect("compiled");
+    assert!(compiled.is_valid_for(world.engine.snapshot().expect("a snapshot").catalog()));
+    let change = |change: &dyn Fn(&mut rowmill_txn::Transaction)| {
+        let mut transaction = world.engine.begin().expect("a transaction");
+        change(&mut transaction);
+        transaction.commit().expect("committed");
+        compiled.is_valid_for(world.engine.snapshot().expect("a snapshot").catalog())
+    };
+    assert!(change(&|transaction| transaction.rename_table(world.history, "other").expect("renamed")));
+    assert!(!change(&|transaction| transaction.drop_index(world.items, world.by_note).expect("dropped")));
+    let by_note = Access { index: Some(world.by_note), ..world.access() };
+    let gone = world.compiled(&[], Body::Read(all_of(by_note, vec![NUMBER]))).expect_err("it is gone");
+    assert_eq!(gone.kind(), ErrorKind::UndefinedObject);
+    assert!(!change(&|transaction| transaction.drop_table(world.items).expect("dropped")));
+    assert_eq!(world.compiled(&[], body).expect_err("it is gone").kind(), ErrorKind::UndefinedTable);
+}
+
+#[test]
+fn rows_become_a_batch() {
+    let world = World::new();
+    let compiled = world.compiled(&[], Body::Read(all_of(world.by(vec![int(1)]), vec![GROUP, NAMED, PRICE])));
+    let compiled = compiled.expect("compiled");
+    assert!(compiled.is_read());
+    let snapshot = world.engine.snapshot().expect("a snapshot");
+    let (mut scratch, mut out) = (Scratch::default(), ResultRows::default());
+    for _ in 0..2 {
+        compiled.run_read(&snapshot.reader(), &[], &mut scratch, &mut out).expect("rows");
+    }
+    let fields = compiled.output().iter().map(|kind| Field::new("c", kind.arrow(), true)).collect::<Vec<_>>();
+    let batch = out.to_batch(&Arc::new(Schema::new(fields))).expect("a batch");
+    assert_eq!(batch.num_rows(), 3);
+    assert_eq!(batch.column(0).as_primitive::<Int32Type>().values(), &[1, 1, 1]);
+    assert!(batch.column(1).is_null(2));
+    assert_eq!(batch.column(1).as_string_view().value(1), "bee");
+    let write = compiled.run_write(&mut world.engine.begin().expect("a transaction"), &[], &mut scratch, &mut out);
+    assert_eq!((write.expect("a read within a transaction"), out.len()), (3, 3));
+}

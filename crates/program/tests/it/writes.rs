@@ -1,0 +1,256 @@
+//! `INSERT`, `UPDATE`, `DELETE`: what they change and give, what they refuse, and that they do not see themselves.
+
+use rowmill_base::{ErrorKind, SqlType};
+use rowmill_plan::CompareOp;
+use rowmill_plan::program::{
+    Access, ArithmeticOp, Body, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Scalar, ScalarOp,
+    TextFunction, Update, Value,
+};
+use rowmill_program::{ResultRows, Scratch};
+use rowmill_txn::TableSource;
+
+use crate::support::{
+    BIG, DOUBLE, GROUP, MONEY, NAMED, NOTE, NUMBER, PRICE, SMALL, World, all_of, big, bound, column, compare, int,
+    money, null, of_row, words,
+};
+
+fn insert(world: &World, rows: Vec<[Scalar; 5]>) -> Insert {
+    let rows = rows.into_iter().map(|row| row.to_vec()).collect();
+    Insert { table: world.items, rows, on_conflict: None, checks: vec![], returning: vec![] }
+}
+
+fn item(group: i64, number: i64, name: Scalar, price: i128, note: Scalar) -> [Scalar; 5] {
+    [big(group), big(number), name, money(price), note]
+}
+
+fn update(access: Access, assignments: Vec<(usize, Scalar)>) -> Update {
+    Update { access, filter: None, assignments, checks: vec![], returning: vec![] }
+}
+
+fn small(value: i64) -> Scalar {
+    Scalar::literal(SMALL, Value::Int(value))
+}
+
+fn plus(column_at: usize, by: Scalar) -> Scalar {
+    let kind = by.kind.clone();
+    Scalar::arithmetic(kind, column(column_at), ArithmeticOp::Plus, by)
+}
+
+fn positive() -> Vec<Check> {
+    vec![Check { name: "positive".into(), condition: compare(column(PRICE), CompareOp::Greater, int(0)) }]
+}
+
+#[test]
+fn rows_are_inserted_with_their_index_entries() {
+    let world = World::new();
+    let mut new = insert(&world, vec![item(4, 1, words("dog"), 100, null()), item(4, 2, null(), 200, words("n"))]);
+    new.returning = vec![column(NUMBER), column(PRICE)];
+    assert_eq!(world.write(Body::Insert(new)).expect("inserted"), (2, vec!["1 100".to_owned(), "2 200".to_owned()]));
+    let by_name = Access { index: Some(world.by_name), ..world.by(vec![words("dog")]) };
+    assert_eq!(world.read(all_of(by_name, vec![GROUP, NUMBER])), ["4 1"]);
+    // A value becomes one of its column.
+    let mut assigned = item(5, 1, words("x"), 0, null());
+    assigned[NUMBER] = Scalar::literal(DOUBLE, Value::Float(2.5));
+    assigned[PRICE] = Scalar::literal(DOUBLE, Value::Float(0.125));
+    assigned[NOTE] = int(17);
+    world.write(Body::Insert(insert(&world, vec![assigned]))).expect("inserted");
+    assert_eq!(world.read(all_of(world.by(vec![int(5)]), vec![NUMBER, PRICE, NOTE])), ["2 13 17"]);
+}
+
+#[test]
+fn what_a_table_does_not_take_is_refused_and_changes_nothing() {
+    let world = World::new();
+    let refused = |row: [Scalar; 5]| {
+        let rows = vec![item(7, 7, words("fine"), 100, null()), row];
+        let checks = positive();
+        world.refused(Body::Insert(Insert { checks, ..insert(&world, rows) }))
+    };
+    assert_eq!(refused(item(1, 1, words("x"), 100, null())).sqlstate(), "23505");
+    assert_eq!(refused(item(8, 8, words("x"), 100, words("six"))).sqlstate(), "23505");
+    assert_eq!(refused(item(8, 8, words("toolong"), 100, null())).kind(), ErrorKind::StringTooLong);
+    let mut no_price = item(8, 8, words("x"), 100, null());
+    no_price[PRICE] = null();
+    assert_eq!(refused(no_price).kind(), ErrorKind::NotNullViolation);
+    let broken = refused(item(8, 8, words("x"), -5, null()));
+    assert_eq!(broken.sqlstate(), "23514");
+    assert!(broken.message().contains("items") && broken.message().contains("positive"), "{broken}");
+    let large = refused(item(8, 1 << 20, words("x"), 100, null()));
+    assert_eq!(large.message(), "column \"number\": '1048576' is out of range for the type SMALLINT");
+    // A condition that is NULL is not false.
+    let mut check = positive();
+    check[0].condition = compare(column(NAMED), CompareOp::Equal, null());
+    let unknown = Insert { checks: check, ..insert(&world, vec![item(7, 7, words("x"), 100, null())]) };
+    assert_eq!(world.write(Body::Insert(unknown)).expect("inserted").0, 1);
+}
+
+#[test]
+fn what_is_done_where_a_key_is_taken() {
+    let world = World::new();
+    let put = |target, action, rows| {
+        let on_conflict = Some(OnConflict { target, action });
+        let returning = vec![column(GROUP), column(PRICE)];
+        Body::Insert(Insert { on_conflict, returning, checks: positive(), ..insert(&world, rows) })
+    };
+    let rows = vec![
+        item(1, 1, words("x"), 1, null()),
+        item(8, 1, words("x"), 2, words("six")),
+        item(8, 2, words("x"), 3, null()),
+    ];
+    let (changed, given) =
+        world.write(put(ConflictTarget::Any, ConflictAction::Nothing, rows.clone())).expect("inserted");
+    assert_eq!((changed, given), (1, vec!["8 3".to_owned()]));
+    // A key that is taken elsewhere is an error.
+    let error = world.refused(put(ConflictTarget::PrimaryKey, ConflictAction::Nothing, rows));
+    assert_eq!(error.kind(), ErrorKind::UniqueViolation);
+
+    let add = |filter| ConflictAction::Update {
+        assignments: vec![(
+            PRICE,
+            Scalar::arithmetic(
+                SqlType::Decimal { precision: 9, scale: 2 },
+                of_row(0, PRICE),
+                ArithmeticOp::Plus,
+                of_row(1, PRICE),
+            ),
+        )],
+        filter,
+    };
+    let by_key = |filter, rows| put(ConflictTarget::PrimaryKey, add(filter), rows);
+    let taken = || item(1, 1, words("x"), 1_000, null());
+    let (changed, given) = world.write(by_key(None, vec![taken(), item(9, 9, null(), 5, null())])).expect("put");
+    assert_eq!((changed, given), (2, vec!["1 1150".to_owned(), "9 5".to_owned()]));
+    let cheap = compare(of_row(0, PRICE), CompareOp::Less, int(1));
+    assert_eq!(world.write(by_key(Some(cheap), vec![taken()])).expect("left"), (0, vec![]));
+    for rows in [vec![taken(), taken()], vec![item(9, 8, null(), 5, null()), item(9, 8, null(), 5, null())]] {
+        assert_eq!(world.refused(by_key(None, rows)).kind(), ErrorKind::CardinalityViolation);
+    }
+    let by_note = put(ConflictTarget::Index(world.by_note), add(None), vec![item(8, 8, null(), 1, words("six"))]);
+    assert_eq!(world.write(by_note).expect("put"), (1, vec!["3 651".to_owned()]));
+    let checked = by_key(None, vec![item(2, 2, null(), 5, null())]);
+    assert_eq!(world.refused(checked).kind(), ErrorKind::CheckViolation);
+    let no_index = world.compiled(&[], put(ConflictTarget::Index(world.by_name), ConflictAction::Nothing, vec![]));
+    assert_eq!(no_index.expect_err("not unique").kind(), ErrorKind::UndefinedObject);
+}
+
+#[test]
+fn rows_are_updated_where_they_are_or_move() {
+    let world = World::new();
+    let one = update(world.by(vec![int(1), int(2)]), vec![(PRICE, money(9)), (NAMED, words("dog"))]);
+    let one = Update { returning: vec![column(NAMED), column(PRICE)], ..one };
+    assert_eq!(world.write(Body::Update(one)).expect("updated"), (1, vec!["dog 9".to_owned()]));
+    let by_name = |name| Access { index: Some(world.by_name), ..world.by(vec![words(name)]) };
+    assert_eq!(world.read(all_of(by_name("bee"), vec![GROUP])), ["3"]);
+    assert_eq!(world.read(all_of(by_name("dog"), vec![GROUP])), ["1"]);
+    // All new values are made of the old row.
+    let swapped = vec![(GROUP, column(NUMBER)), (NUMBER, column(GROUP))];
+    let access = world.by(vec![int(3), int(1)]);
+    let error = world.refused(Body::Update(update(access.clone(), swapped.clone())));
+    assert_eq!(error.kind(), ErrorKind::UniqueViolation);
+    world.write(Body::Update(update(world.by(vec![int(1), int(3)]), vec![(NUMBER, small(30))]))).expect("moved");
+    world.write(Body::Update(update(access, swapped))).expect("swapped");
+    assert_eq!(world.read(all_of(world.by(vec![int(1)]), vec![NUMBER, PRICE])), ["1 150", "2 9", "3 650", "30 350"]);
+    assert_eq!(world.write(Body::Update(update(world.by(vec![int(77)]), vec![]))).expect("none"), (0, vec![]));
+}
+
+#[test]
+fn a_statement_does_not_see_its_own_changes() {
+    let world = World::new();
+    // Each row moves up, into the range that is read.
+    let up = update(world.by(vec![int(1)]), vec![(NUMBER, plus(NUMBER, small(10)))]);
+    assert_eq!(world.write(Body::Update(up)).expect("updated").0, 3);
+    assert_eq!(world.read(all_of(world.by(vec![int(1)]), vec![NUMBER])), ["11", "12", "13"]);
+    // So it does in an index.
+    let from = Access { index: Some(world.by_name), from: bound(words("a"), true), ..world.access() };
+    let longer = Scalar::new(SqlType::TEXT, ScalarOp::Text(TextFunction::Concat, vec![column(NAMED), words("z")]));
+    let (changed, _) = world.write(Body::Update(update(from, vec![(NAMED, longer)]))).expect("updated");
+    assert_eq!(changed, 5);
+    let names = world.read(all_of(Access { index: Some(world.by_name), ..world.access() }, vec![NAMED]));
+    assert_eq!(names, ["antz", "antz", "beez", "beez", "catz", "NULL"]);
+}
+
+#[test]
+fn an_update_that_fails_in_the_middle_changes_nothing() {
+    let world = World::new();
+    let halved = Scalar::arithmetic(DOUBLE, column(PRICE), ArithmeticOp::Divide, column(NUMBER).cast(MONEY));
+    let mut all = update(world.access(), vec![(PRICE, halved)]);
+    all.checks = positive();
+    let mut transaction = world.engine.begin().expect("a transaction");
+    let note = update(world.by(vec![int(1), int(1)]), vec![(NOTE, words("new"))]);
+    world.write_in(&mut transaction, Body::Update(note)).expect("updated");
+    let error = world.write_in(&mut transaction, Body::Update(all)).expect_err("one is negative");
+    assert_eq!(error.kind(), ErrorKind::CheckViolation);
+    transaction.commit().expect("committed");
+    assert_eq!(world.read(all_of(world.by(vec![int(1)]), vec![PRICE, NOTE])), ["150 new", "250 NULL", "350 third"]);
+}
+
+#[test]
+fn rows_are_deleted_with_their_index_entries() {
+    let world = World::new();
+    let mut gone = Delete { access: world.by(vec![int(1)]), filter: None, returning: vec![column(NAMED)] };
+    gone.filter = Some(compare(column(NUMBER), CompareOp::LessOrEqual, int(2)));
+    let (changed, given) = world.write(Body::Delete(gone)).expect("deleted");
+    assert_eq!((changed, given), (2, vec!["ant".to_owned(), "bee".to_owned()]));
+    let ants = Access { index: Some(world.by_name), ..world.by(vec![words("ant")]) };
+    assert_eq!(world.read(all_of(ants, vec![GROUP])), ["2"]);
+    let all = Delete { access: world.access(), filter: None, returning: vec![] };
+    assert_eq!(world.write(Body::Delete(all)).expect("deleted"), (4, vec![]));
+    assert_eq!(world.all(), [""; 0]);
+}
+
+#[test]
+fn a_transaction_sees_its_own_statements() {
+    let world = World::new();
+    let mut transaction = world.engine.begin().expect("a transaction");
+    let mut run = |body| world.write_in(&mut transaction, body).expect("done");
+    run(Body::Insert(insert(&world, vec![item(1, 9, words("new"), 1, null())])));
+    run(Body::Update(update(world.by(vec![int(1), int(1)]), vec![(PRICE, money(7))])));
+    run(Body::Delete(Delete { access: world.by(vec![int(1), int(2)]), filter: None, returning: vec![] }));
+    let read = || all_of(world.by(vec![int(1)]), vec![NUMBER, PRICE]);
+    assert_eq!(run(Body::Read(read())), (3, ["1 7", "3 350", "9 1"].map(str::to_owned).to_vec()));
+    assert_eq!(world.read(read()), ["1 150", "2 250", "3 350"]);
+    transaction.commit().expect("committed");
+    assert_eq!(world.read(read()), ["1 7", "3 350", "9 1"]);
+}
+
+#[test]
+fn a_program_of_other_definitions_writes_nothing() {
+    let world = World::new();
+    let compiled = world.compiled(&[], Body::Insert(insert(&world, vec![item(9, 9, null(), 1, null())])));
+    let compiled = compiled.expect("compiled");
+    let mut transaction = world.engine.begin().expect("a transaction");
+    transaction.drop_index(world.items, world.by_note).expect("dropped");
+    let (mut scratch, mut out) = (Scratch::default(), ResultRows::default());
+    let error = compiled.run_write(&mut transaction, &[], &mut scratch, &mut out).expect_err("it was changed");
+    assert_eq!(error.kind(), ErrorKind::SerializationFailure);
+    let reader = world.engine.snapshot().expect("a snapshot");
+    let error = compiled.run_read(&reader.reader(), &[], &mut scratch, &mut out).expect_err("it writes");
+    assert_eq!(error.kind(), ErrorKind::ReadOnly);
+}
+
+#[test]
+fn rows_of_a_table_without_keys_are_appended() {
+    let world = World::new();
+    let line = |number: Scalar, line: &str| vec![number, words(line)];
+    let insert = |rows| Insert {
+        table: world.history,
+        rows,
+        on_conflict: None,
+        checks: vec![Check {
+            name: "positive".into(),
+            condition: compare(Scalar::column(BIG, 0, 0), CompareOp::Greater, int(0)),
+        }],
+        returning: vec![Scalar::column(BIG, 0, 0)],
+    };
+    let rows = vec![line(int(1), "one"), line(int(2), "a longer text than a view has room for")];
+    let (changed, given) = world.write(Body::Insert(insert(rows))).expect("appended");
+    assert_eq!((changed, given), (2, vec!["1".to_owned(), "2".to_owned()]));
+    let rows = || world.engine.snapshot().expect("a snapshot").table(world.history).expect("there").runs()[0].rows();
+    assert_eq!(rows(), 2);
+    let refused = |row| world.write(Body::Insert(insert(vec![row]))).expect_err("refused").kind();
+    assert_eq!(refused(line(null(), "x")), ErrorKind::NotNullViolation);
+    assert_eq!(refused(line(int(-1), "x")), ErrorKind::CheckViolation);
+    assert_eq!(rows(), 2);
+    let on_conflict = Some(OnConflict { target: ConflictTarget::Any, action: ConflictAction::Nothing });
+    let conflict = world.compiled(&[], Body::Insert(Insert { on_conflict, ..insert(vec![]) }));
+    assert_eq!(conflict.expect_err("no key").kind(), ErrorKind::WrongObject);
+}

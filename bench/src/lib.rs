@@ -2,8 +2,10 @@
 //!
 //! [`hits`] generates a web-analytics table of any size and [`tpch`] the tables of TPC-H; both are written as Parquet by
 //! [`parquet_file`]. [`load`] and [`run`] measure Rowmill on such data and report in the form of the Python program in
-//! `peers`, which measures other engines and compares; [`commits`] measures small writes. The binary `rowmill-bench` is the way to all of it.
+//! `peers`, which measures other engines and compares; [`commits`] measures small writes, beside
+//! the [`bare_log`] that bounds them. The binary `rowmill-bench` is the way to all of it.
 
+pub mod bare_log;
 pub mod commits;
 pub mod hits;
 pub mod load;

@@ -37,7 +37,7 @@ pub fn run(commits: &Commits<'_>) -> Result<Map<String, Value>> {
         vec![("full", 1, 0.0), ("full", 8, 0.0), ("relaxed", 1, 0.0), ("off", 1, 0.0)];
     let mut latencies: Vec<Vec<Duration>> = vec![Vec::new(); rates.len()];
     for _ in 0..commits.turns {
-        bare = bare.max(log.syncs_per_second(BARE_RECORD, time)?);
+        bare = bare.max(log.sync_time(BARE_RECORD, time)?.per_second());
         for ((durability, connections, rate), latencies) in rates.iter_mut().zip(&mut latencies) {
             connection.execute(&format!("SET durability = '{durability}'"))?;
             let times = insert(&database, *connections, time)?;

@@ -9,11 +9,11 @@ use super::client::Engine;
 use super::scale::Scale;
 
 /// Orders by district: how many, the last, and the lines that they ask for.
-const ORDERS: &str = "SELECT o_w_id, o_d_id, COUNT(*) AS order_count, MAX(o_id) AS last_order, SUM(o_ol_cnt) AS line_count FROM orders \
-                      GROUP BY o_w_id, o_d_id";
+const ORDERS: &str = "SELECT o_w_id, o_d_id, COUNT(*) AS order_count, MAX(o_id) AS last_order, \
+                      SUM(o_ol_cnt) AS line_count FROM orders GROUP BY o_w_id, o_d_id";
 /// New orders by district.
-const NEW_ORDERS: &str = "SELECT no_w_id, no_d_id, COUNT(*) AS order_count, MIN(no_o_id) AS first_order, MAX(no_o_id) AS last_order \
-                          FROM new_order GROUP BY no_w_id, no_d_id";
+const NEW_ORDERS: &str = "SELECT no_w_id, no_d_id, COUNT(*) AS order_count, MIN(no_o_id) AS first_order, \
+                          MAX(no_o_id) AS last_order FROM new_order GROUP BY no_w_id, no_d_id";
 /// What has been delivered to each customer.
 const DELIVERED: &str = "SELECT o_w_id, o_d_id, o_c_id, SUM(ol_amount) AS amount FROM orders \
                          JOIN order_line ON ol_w_id = o_w_id AND ol_d_id = o_d_id AND ol_o_id = o_id \

@@ -53,7 +53,7 @@ use crate::bare_log::BareLog;
 
 /// Bytes of a record of the bare log loop.
 const BARE_RECORD: usize = 512;
-/// How long the loop runs.
+/// How long the loop runs, before and after the clients: disks are not the same from one minute to the next.
 const BARE_TIME: Duration = Duration::from_secs(2);
 
 /// About how many rows are to be loaded.
@@ -99,7 +99,8 @@ fn measure<'a, E: Engine>(engine: &E, options: &'a Options, progress: &(dyn Fn(u
         true => check_warehouses(engine, options.warehouses).map(|()| None)?,
         false => Some(load(engine, options, progress)?),
     };
-    let syncs_per_second = BareLog::create(&options.dir)?.syncs_per_second(BARE_RECORD, BARE_TIME)?;
+    let log = BareLog::create(&options.dir)?;
+    let before = log.sync_time(BARE_RECORD, BARE_TIME)?;
     let constants = Constants::of_run(&mut Random::new(options.seed, 0));
     let measured = driver::run(
         engine,
@@ -112,8 +113,9 @@ fn measure<'a, E: Engine>(engine: &E, options: &'a Options, progress: &(dyn Fn(u
             seed: options.seed,
         },
     )?;
+    let syncs = [before, log.sync_time(BARE_RECORD, BARE_TIME)?];
     let broken = consistency::check(engine, &Scale::FULL)?;
-    Ok(Report { options, engine: engine.name(), load_s, syncs_per_second, measured, broken })
+    Ok(Report { options, engine: engine.name(), load_s, syncs, measured, broken })
 }
 
 fn load<E: Engine>(engine: &E, options: &Options, progress: &(dyn Fn(u64) + Sync)) -> Result<f64> {

@@ -9,6 +9,7 @@ use super::deck::Kind;
 use super::driver::Measured;
 use super::options::{Durability, Options};
 use super::terminal::Tally;
+use crate::bare_log::SyncTime;
 
 /// The share of the attainable that a run is held to.
 const BOUND_SHARE: f64 = 0.8;
@@ -22,8 +23,8 @@ pub struct Report<'a> {
     pub engine: &'a str,
     /// How long loading took, if it did.
     pub load_s: Option<f64>,
-    /// Syncs of the bare log loop.
-    pub syncs_per_second: f64,
+    /// What the bare log loop takes, before the run and after it.
+    pub syncs: [SyncTime; 2],
     /// The run.
     pub measured: Measured,
     /// Rows that break each consistency condition.
@@ -45,8 +46,8 @@ impl Report<'_> {
         self.measured.tallies.iter().map(Tally::ended).sum()
     }
 
-    /// 80 % of the tpmC with which this processor time and the bare loop's syncs, one after the other, leave no time over.
-    /// Clients wait for the disk independently and share the cores.
+    /// 80 % of the tpmC with which this processor time and the bare loop's syncs, one after the other, leave no time over. What
+    /// the processor does in a sync counts once. Clients wait for the disk independently and share the cores.
     fn bound(&self) -> Option<f64> {
         let cpu = self.cpu_per_transaction().filter(|&cpu| cpu > 0.0)?;
         let all = self.ended() as f64;
@@ -57,7 +58,9 @@ impl Report<'_> {
             Durability::Relaxed => 0.0,
         };
         let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
-        let of_clients = f64::from(self.options.clients) / (cpu + syncs / self.syncs_per_second);
+        let [before, after] = self.syncs;
+        let waited = (before.seconds - before.cpu_s + after.seconds - after.cpu_s) / 2.0;
+        let of_clients = f64::from(self.options.clients) / (cpu + syncs * waited);
         Some(BOUND_SHARE * of_clients.min(cores / cpu) * committed(Kind::NewOrder) / all * 60.0)
     }
 
@@ -84,7 +87,7 @@ impl Report<'_> {
             "tpmC_bound": self.bound().map(f64::round),
             "transactions_per_second": rounded(self.ended() as f64 / self.measured.seconds, 10.0),
             "cpu_us_per_transaction": self.cpu_per_transaction().map(|cpu| rounded(cpu * 1e6, 10.0)),
-            "syncs_per_second": self.syncs_per_second.round(),
+            "syncs_per_second": self.syncs.map(|sync| sync.per_second().round()),
             "allocations_per_new_order": self.allocations().map(|count| rounded(count, 10.0)),
             "transactions": kinds,
             "consistency": self.broken,
@@ -114,7 +117,8 @@ impl Report<'_> {
         writeln!(out, "tpmC {:.0}", self.tpm_c())?;
         writeln!(out, "  80 % of what CPU and bare syncs allow: {}", known(self.bound().map(f64::round)))?;
         writeln!(out, "  CPU a transaction {} us", known(self.cpu_per_transaction().map(|cpu| cpu * 1e6)))?;
-        writeln!(out, "  syncs of a bare log {:.0} a second", self.syncs_per_second)?;
+        let [before, after] = self.syncs.map(|sync| sync.per_second());
+        writeln!(out, "  syncs of a bare log {before:.0} a second before, {after:.0} after")?;
         writeln!(out, "  allocations a new order {}", known(self.allocations()))?;
         writeln!(
             out,

@@ -1,19 +1,16 @@
 //! Commits of one row, by prepared statement, beside what the disk takes: a loop that appends as many bytes to a file that is
 //! there and syncs them. In turns, because disks are not the same from one second to the next.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rowmill::Database;
-use rowmill_base::{Error, Result};
+use rowmill_base::Result;
 use serde_json::{Map, Value, json};
 
-/// Bytes of the file of the bare loop, as many as a segment of the log has.
-const BARE_BYTES: u64 = 4 << 20;
-/// Bytes of one of its records, as many as the record of a row of this table takes.
+use crate::bare_log::BareLog;
+
+/// Bytes of a record of the bare loop, as many as the record of a row of this table takes.
 const BARE_RECORD: usize = 168;
 
 /// What is to be measured.
@@ -33,14 +30,14 @@ pub fn run(commits: &Commits<'_>) -> Result<Map<String, Value>> {
     let database = Database::open(commits.directory)?;
     let mut connection = database.connect()?;
     connection.execute("CREATE TABLE IF NOT EXISTS commits (number BIGINT, moment TIMESTAMP, payload TEXT)")?;
-    let file = bare_file(commits.directory).map_err(|error| Error::io("the file of the bare loop", &error))?;
+    let log = BareLog::create(commits.directory)?;
 
     let (mut bare, mut best): (f64, Map<String, Value>) = (0.0, Map::new());
     let mut rates: Vec<(&str, usize, f64)> =
         vec![("full", 1, 0.0), ("full", 8, 0.0), ("relaxed", 1, 0.0), ("off", 1, 0.0)];
     let mut latencies: Vec<Vec<Duration>> = vec![Vec::new(); rates.len()];
     for _ in 0..commits.turns {
-        bare = bare.max(bare_rate(&file, time).map_err(|error| Error::io("the bare loop", &error))?);
+        bare = bare.max(log.sync_time(BARE_RECORD, time)?.per_second());
         for ((durability, connections, rate), latencies) in rates.iter_mut().zip(&mut latencies) {
             connection.execute(&format!("SET durability = '{durability}'"))?;
             let times = insert(&database, *connections, time)?;
@@ -64,28 +61,6 @@ pub fn run(commits: &Commits<'_>) -> Result<Map<String, Value>> {
         best.insert(format!("{durability}_{connections}"), result);
     }
     Ok(best)
-}
-
-fn bare_file(directory: &Path) -> std::io::Result<File> {
-    let path = directory.join("bare");
-    let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
-    // Its space goes back when it is closed.
-    std::fs::remove_file(path)?;
-    file.write_all(&vec![0; BARE_BYTES as usize])?;
-    file.sync_all()?;
-    Ok(file)
-}
-
-fn bare_rate(file: &File, time: Duration) -> std::io::Result<f64> {
-    let record = [0x5A; BARE_RECORD];
-    let (start, mut at, mut syncs) = (Instant::now(), 0, 0_u64);
-    while start.elapsed() < time {
-        file.write_all_at(&record, at)?;
-        file.sync_data()?;
-        at = (at + BARE_RECORD as u64) % (BARE_BYTES - BARE_RECORD as u64);
-        syncs += 1;
-    }
-    Ok(syncs as f64 / start.elapsed().as_secs_f64())
 }
 
 /// Inserts by so many connections, each on a thread, and gives the time of each commit.

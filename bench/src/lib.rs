@@ -2,12 +2,15 @@
 //!
 //! [`hits`] generates a web-analytics table of any size and [`tpch`] the tables of TPC-H; both are written as Parquet by
 //! [`parquet_file`]. [`load`] and [`run`] measure Rowmill on such data and report in the form of the Python program in
-//! `peers`, which measures other engines and compares; [`commits`] measures small writes. The binary `rowmill-bench` is the way to all of it.
+//! `peers`, which measures other engines and compares; [`commits`] measures small writes and [`tpcc`] transactions, beside
+//! the [`bare_log`] that bounds them. The binary `rowmill-bench` is the way to all of it.
 
+pub mod bare_log;
 pub mod commits;
 pub mod hits;
 pub mod load;
 pub mod parquet_file;
 pub mod process;
 pub mod run;
+pub mod tpcc;
 pub mod tpch;

@@ -15,7 +15,7 @@ use rowmill::ProgressFn;
 use rowmill_allocator::CountingAllocator;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_bench::hits::World;
-use rowmill_bench::{commits, load, parquet_file, run, tpch};
+use rowmill_bench::{commits, load, parquet_file, run, tpcc, tpch};
 use serde_json::Value;
 
 #[global_allocator]
@@ -35,6 +35,8 @@ enum Bench {
     Run(RunArgs),
     /// Commits rows one by one, at each durability, beside a bare loop of appends and syncs.
     Commits(CommitsArgs),
+    /// Runs TPC-C on Rowmill or SQLite: loads warehouses, lets clients work, checks what they leave.
+    Tpcc(tpcc::Options),
     #[command(flatten)]
     Python(Python),
 }
@@ -150,6 +152,7 @@ fn main() -> ExitCode {
         Bench::Load(args) => load(&args),
         Bench::Run(args) => run(&args),
         Bench::Commits(args) => commits(&args),
+        Bench::Tpcc(options) => tpcc(&options),
         Bench::Python(Python::Peers(passed)) => python(None, &passed),
         Bench::Python(Python::Compare(passed)) => python(Some("compare"), &passed),
     };
@@ -216,6 +219,17 @@ fn run(args: &RunArgs) -> Result<()> {
 fn commits(args: &CommitsArgs) -> Result<()> {
     let commits = commits::Commits { directory: &args.directory, seconds: args.seconds, turns: args.turns };
     write(args.out.as_deref(), &Value::Object(commits::run(&commits)?))
+}
+
+fn tpcc(options: &tpcc::Options) -> Result<()> {
+    let bar = bar(tpcc::rows(options), "rows");
+    let report = tpcc::run(options, &|rows| bar.inc(rows))?;
+    bar.finish_and_clear();
+    match options.json {
+        true => println!("{:#}", report.json()),
+        false => print!("{}", report.text()?),
+    }
+    report.verdict()
 }
 
 /// Becomes the Python program in `bench/peers`.

@@ -1,7 +1,8 @@
-//! Tests of what the generators write, at sizes that take a second or two.
+//! Tests of what the generators write and of TPC-C, at sizes that take a second or two.
 #![allow(clippy::unwrap_used, clippy::print_stderr)] // A test that skips says so.
 
 mod answers;
 mod files;
 mod hits_facts;
 mod table;
+mod tpcc;

@@ -1,0 +1,98 @@
+//! The command line of `tpcc`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// What `rowmill-bench tpcc` is asked for.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// The directory of the database, made if absent.
+    #[arg(long)]
+    pub dir: PathBuf,
+    /// Warehouses: about 100 megabytes each.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(i64).range(1..=100_000))]
+    pub warehouses: i64,
+    /// Clients at the same time, each with a connection and without think times.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub clients: u16,
+    /// Seconds that count.
+    #[arg(long, default_value_t = 60.0, value_parser = seconds)]
+    pub seconds: f64,
+    /// Seconds before.
+    #[arg(long, default_value_t = 5.0, value_parser = seconds)]
+    pub warmup: f64,
+    /// When a commit is answered.
+    #[arg(long, value_enum, default_value_t = Durability::Full)]
+    pub durability: Durability,
+    /// What is measured.
+    #[arg(long, value_enum, default_value_t = EngineName::Rowmill)]
+    pub engine: EngineName,
+    /// What Rowmill keeps its rows in; without it, its default.
+    #[arg(long, value_enum)]
+    pub base: Option<Base>,
+    /// How often a transaction runs again because another committed first.
+    #[arg(long, default_value_t = 5)]
+    pub max_retry: u32,
+    /// Another seed makes other rows and other transactions.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Runs on what is in the directory.
+    #[arg(long)]
+    pub no_load: bool,
+    /// Prints the report as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// When a commit is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Durability {
+    /// When it is on disk.
+    Full,
+    /// When the log has it.
+    Relaxed,
+}
+
+/// An engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// This one.
+    Rowmill,
+    /// SQLite, which is linked in.
+    Sqlite,
+}
+
+/// What Rowmill keeps its rows in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Base {
+    /// A B-tree.
+    Lmdb,
+    /// A log-structured merge tree.
+    Rocksdb,
+}
+
+impl Durability {
+    /// As the option names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::Full => "full",
+            Durability::Relaxed => "relaxed",
+        }
+    }
+}
+
+impl Base {
+    /// As the setting names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Base::Lmdb => "lmdb",
+            Base::Rocksdb => "rocksdb",
+        }
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().map_err(|error| error.to_string())?;
+    if (0.0..=1e6).contains(&seconds) { Ok(seconds) } else { Err("not from 0 to 1000000".to_owned()) }
+}

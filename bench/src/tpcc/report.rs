@@ -1,0 +1,184 @@
+//! What a run is reported as: JSON, or lines for people.
+
+use std::fmt::Write as _;
+
+use rowmill_base::{Error, Result, allocations};
+use serde_json::{Map, Value, json};
+
+use super::deck::Kind;
+use super::driver::Measured;
+use super::options::{Durability, Options};
+use super::terminal::Tally;
+use crate::bare_log::SyncTime;
+
+/// The share of the attainable that a run is held to.
+const BOUND_SHARE: f64 = 0.8;
+
+/// A run and what is around it.
+#[derive(Debug)]
+pub struct Report<'a> {
+    /// What was asked for.
+    pub options: &'a Options,
+    /// The engine's name.
+    pub engine: &'a str,
+    /// How long loading took, if it did.
+    pub load_s: Option<f64>,
+    /// What the bare log loop takes, before the run and after it.
+    pub syncs: [SyncTime; 2],
+    /// The run.
+    pub measured: Measured,
+    /// Rows that break each consistency condition.
+    pub broken: [i64; 12],
+}
+
+impl Report<'_> {
+    /// New orders that were committed in a minute.
+    pub fn tpm_c(&self) -> f64 {
+        self.measured.tallies[Kind::NewOrder as usize].committed as f64 * 60.0 / self.measured.seconds
+    }
+
+    /// Processor time of a transaction of the mix, in seconds.
+    fn cpu_per_transaction(&self) -> Option<f64> {
+        self.measured.cpu_s.map(|cpu| cpu / self.ended().max(1) as f64)
+    }
+
+    fn ended(&self) -> u64 {
+        self.measured.tallies.iter().map(Tally::ended).sum()
+    }
+
+    /// 80 % of the tpmC with which this processor time and the bare loop's syncs, one after the other, leave no time over. What
+    /// the processor does in a sync counts once. Clients wait for the disk independently and share the cores.
+    fn bound(&self) -> Option<f64> {
+        let cpu = self.cpu_per_transaction().filter(|&cpu| cpu > 0.0)?;
+        let all = self.ended() as f64;
+        let committed = |kind: Kind| self.measured.tallies[kind as usize].committed as f64;
+        let written: f64 = Kind::ALL.into_iter().filter(|kind| kind.writes()).map(committed).sum();
+        let syncs = match self.options.durability {
+            Durability::Full => written / all,
+            Durability::Relaxed => 0.0,
+        };
+        let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
+        let [before, after] = self.syncs;
+        let waited = (before.seconds - before.cpu_s + after.seconds - after.cpu_s) / 2.0;
+        let of_clients = f64::from(self.options.clients) / (cpu + syncs * waited);
+        Some(BOUND_SHARE * of_clients.min(cores / cpu) * committed(Kind::NewOrder) / all * 60.0)
+    }
+
+    /// How often a New-Order transaction asks for memory, where that is counted.
+    fn allocations(&self) -> Option<f64> {
+        let new_order = &self.measured.tallies[Kind::NewOrder as usize];
+        allocations::of_thread().map(|_| new_order.allocations as f64 / new_order.ended().max(1) as f64)
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let kinds: Map<String, Value> =
+            self.kinds().map(|(kind, tally)| (kind.name().to_owned(), tally_json(tally))).collect();
+        json!({
+            "engine": self.engine,
+            "base": self.options.base.map(|base| base.name()),
+            "warehouses": self.options.warehouses,
+            "clients": self.options.clients,
+            "durability": self.options.durability.name(),
+            "seed": self.options.seed,
+            "load_s": self.load_s.map(|seconds| rounded(seconds, 100.0)),
+            "seconds": self.measured.seconds,
+            "tpmC": self.tpm_c().round(),
+            "tpmC_bound": self.bound().map(f64::round),
+            "transactions_per_second": rounded(self.ended() as f64 / self.measured.seconds, 10.0),
+            "cpu_us_per_transaction": self.cpu_per_transaction().map(|cpu| rounded(cpu * 1e6, 10.0)),
+            "syncs_per_second": self.syncs.map(|sync| sync.per_second().round()),
+            "allocations_per_new_order": self.allocations().map(|count| rounded(count, 10.0)),
+            "transactions": kinds,
+            "consistency": self.broken,
+        })
+    }
+
+    /// As text.
+    pub fn text(&self) -> Result<String> {
+        let mut out = String::new();
+        self.write(&mut out).map_err(|error| Error::internal(error.to_string()))?;
+        Ok(out)
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let Options { warehouses, clients, durability, .. } = self.options;
+        let known = |number: Option<f64>| number.map_or("unknown".to_owned(), |number| format!("{number:.1}"));
+        writeln!(
+            out,
+            "{}: {warehouses} warehouses, {clients} clients, durability {}, {} seconds",
+            self.engine,
+            durability.name(),
+            self.measured.seconds
+        )?;
+        if let Some(seconds) = self.load_s {
+            writeln!(out, "loaded in {seconds:.1} s")?;
+        }
+        writeln!(out, "tpmC {:.0}", self.tpm_c())?;
+        writeln!(out, "  80 % of what CPU and bare syncs allow: {}", known(self.bound().map(f64::round)))?;
+        writeln!(out, "  CPU a transaction {} us", known(self.cpu_per_transaction().map(|cpu| cpu * 1e6)))?;
+        let [before, after] = self.syncs.map(|sync| sync.per_second());
+        writeln!(out, "  syncs of a bare log {before:.0} a second before, {after:.0} after")?;
+        writeln!(out, "  allocations a new order {}", known(self.allocations()))?;
+        writeln!(
+            out,
+            "{:<13}{:>10}{:>12}{:>8}{:>9}{:>10}{:>10}{:>10}{:>10}",
+            "", "committed", "rolled back", "failed", "retries", "p50 ms", "p90 ms", "p99 ms", "max ms"
+        )?;
+        for (kind, tally) in self.kinds() {
+            let Tally { committed, rolled_back, failed, retries, .. } = tally;
+            let [p50, p90, p99, max] = micros(tally).map(|micros| micros / 1e3);
+            writeln!(
+                out,
+                "{:<13}{committed:>10}{rolled_back:>12}{failed:>8}{retries:>9}{p50:>10.3}{p90:>10.3}{p99:>10.3}{max:>10.3}",
+                kind.name()
+            )?;
+        }
+        match self.verdict() {
+            Ok(()) => writeln!(out, "consistency conditions 1 to 12 hold"),
+            Err(error) => writeln!(out, "{error}"),
+        }
+    }
+
+    /// An error if a consistency condition does not hold.
+    pub fn verdict(&self) -> Result<()> {
+        let broken: Vec<String> = (1..)
+            .zip(self.broken)
+            .filter(|(_, rows)| *rows != 0)
+            .map(|(number, rows)| format!("{number} in {rows} rows"))
+            .collect();
+        match broken.is_empty() {
+            true => Ok(()),
+            false => Err(Error::internal(format!("consistency conditions are broken: {}", broken.join(", ")))),
+        }
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = (Kind, &Tally)> {
+        Kind::ALL.into_iter().zip(&self.measured.tallies)
+    }
+}
+
+fn tally_json(tally: &Tally) -> Value {
+    let [p50, p90, p99, max] = micros(tally).map(|micros| rounded(micros, 10.0));
+    json!({
+        "committed": tally.committed,
+        "rolled_back": tally.rolled_back,
+        "failed": tally.failed,
+        "retries": tally.retries,
+        "p50_us": p50,
+        "p90_us": p90,
+        "p99_us": p99,
+        "max_us": max,
+    })
+}
+
+/// p50, p90, p99 and the longest.
+fn micros(tally: &Tally) -> [f64; 4] {
+    let latencies = &tally.latencies;
+    [latencies.percentile(0.5), latencies.percentile(0.9), latencies.percentile(0.99), latencies.longest()]
+        .map(|duration| duration.as_secs_f64() * 1e6)
+}
+
+fn rounded(number: f64, steps: f64) -> f64 {
+    (number * steps).round() / steps
+}

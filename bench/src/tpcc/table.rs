@@ -1,0 +1,282 @@
+//! The nine tables, as data: their DDL, their INSERT statements and the types of what is loaded follow from it.
+//!
+//! The SQL is understood by every engine. Where an engine has no type of such a name it takes what its adapter gives: in
+//! SQLite, decimals are integers of their last digit, and timestamps integers of microseconds.
+
+use Kind::{Decimal, Integer, Text, Timestamp};
+
+/// The type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number of 32 bits.
+    Integer,
+    /// A text of so many characters at most.
+    Text(u16),
+    /// A decimal number: digits, and those of them behind the point.
+    Decimal(u8, u8),
+    /// A moment in microseconds.
+    Timestamp,
+}
+
+/// A column.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type.
+    pub kind: Kind,
+    /// Whether it can be NULL.
+    pub nullable: bool,
+}
+
+/// A table.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// Its columns, in order.
+    pub columns: &'static [Column],
+    /// The columns of its primary key; none for history.
+    pub key: &'static [&'static str],
+    /// The name and the columns of its further index.
+    pub index: Option<(&'static str, &'static [&'static str])>,
+}
+
+impl Table {
+    /// CREATE TABLE.
+    pub fn create(&self) -> String {
+        let columns = self.columns.iter().map(|column| {
+            let not_null = if column.nullable { "" } else { " NOT NULL" };
+            format!("{} {}{not_null}", column.name, column.kind.sql())
+        });
+        let key = (!self.key.is_empty()).then(|| format!("PRIMARY KEY ({})", self.key.join(", ")));
+        format!("CREATE TABLE {} ({})", self.name, columns.chain(key).collect::<Vec<_>>().join(", "))
+    }
+
+    /// CREATE INDEX, where it has one.
+    pub fn create_index(&self) -> Option<String> {
+        self.index.map(|(name, columns)| format!("CREATE INDEX {name} ON {} ({})", self.name, columns.join(", ")))
+    }
+
+    /// INSERT with a parameter for each column.
+    pub fn insert(&self) -> String {
+        format!("INSERT INTO {} VALUES ({})", self.name, vec!["?"; self.columns.len()].join(", "))
+    }
+}
+
+impl Kind {
+    fn sql(self) -> String {
+        match self {
+            Integer => "INTEGER".to_owned(),
+            Text(length) => format!("VARCHAR({length})"),
+            Decimal(digits, scale) => format!("DECIMAL({digits}, {scale})"),
+            Timestamp => "TIMESTAMP".to_owned(),
+        }
+    }
+}
+
+const fn column(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, nullable: false }
+}
+
+const fn nullable(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, nullable: true }
+}
+
+/// Amounts that grow.
+const MONEY: Kind = Decimal(12, 2);
+/// Taxes and discounts: a share with four digits.
+const RATE: Kind = Decimal(4, 4);
+
+/// Warehouses.
+pub static WAREHOUSE: Table = Table {
+    name: "warehouse",
+    columns: &[
+        column("w_id", Integer),
+        column("w_name", Text(10)),
+        column("w_street_1", Text(20)),
+        column("w_street_2", Text(20)),
+        column("w_city", Text(20)),
+        column("w_state", Text(2)),
+        column("w_zip", Text(9)),
+        column("w_tax", RATE),
+        column("w_ytd", MONEY),
+    ],
+    key: &["w_id"],
+    index: None,
+};
+
+/// Districts: ten a warehouse.
+pub static DISTRICT: Table = Table {
+    name: "district",
+    columns: &[
+        column("d_id", Integer),
+        column("d_w_id", Integer),
+        column("d_name", Text(10)),
+        column("d_street_1", Text(20)),
+        column("d_street_2", Text(20)),
+        column("d_city", Text(20)),
+        column("d_state", Text(2)),
+        column("d_zip", Text(9)),
+        column("d_tax", RATE),
+        column("d_ytd", MONEY),
+        column("d_next_o_id", Integer),
+    ],
+    key: &["d_w_id", "d_id"],
+    index: None,
+};
+
+/// Customers of a district.
+pub static CUSTOMER: Table = Table {
+    name: "customer",
+    columns: &[
+        column("c_id", Integer),
+        column("c_d_id", Integer),
+        column("c_w_id", Integer),
+        column("c_first", Text(16)),
+        column("c_middle", Text(2)),
+        column("c_last", Text(16)),
+        column("c_street_1", Text(20)),
+        column("c_street_2", Text(20)),
+        column("c_city", Text(20)),
+        column("c_state", Text(2)),
+        column("c_zip", Text(9)),
+        column("c_phone", Text(16)),
+        column("c_since", Timestamp),
+        column("c_credit", Text(2)),
+        column("c_credit_lim", MONEY),
+        column("c_discount", RATE),
+        column("c_balance", MONEY),
+        column("c_ytd_payment", MONEY),
+        column("c_payment_cnt", Integer),
+        column("c_delivery_cnt", Integer),
+        column("c_data", Text(500)),
+    ],
+    key: &["c_w_id", "c_d_id", "c_id"],
+    index: Some(("customer_name", &["c_w_id", "c_d_id", "c_last", "c_first"])),
+};
+
+/// Payments.
+pub static HISTORY: Table = Table {
+    name: "history",
+    columns: &[
+        column("h_c_id", Integer),
+        column("h_c_d_id", Integer),
+        column("h_c_w_id", Integer),
+        column("h_d_id", Integer),
+        column("h_w_id", Integer),
+        column("h_date", Timestamp),
+        column("h_amount", Decimal(6, 2)),
+        column("h_data", Text(24)),
+    ],
+    key: &[],
+    index: None,
+};
+
+/// Orders that are not delivered.
+pub static NEW_ORDER: Table = Table {
+    name: "new_order",
+    columns: &[column("no_o_id", Integer), column("no_d_id", Integer), column("no_w_id", Integer)],
+    key: &["no_w_id", "no_d_id", "no_o_id"],
+    index: None,
+};
+
+/// Orders.
+pub static ORDERS: Table = Table {
+    name: "orders",
+    columns: &[
+        column("o_id", Integer),
+        column("o_d_id", Integer),
+        column("o_w_id", Integer),
+        column("o_c_id", Integer),
+        column("o_entry_d", Timestamp),
+        nullable("o_carrier_id", Integer),
+        column("o_ol_cnt", Integer),
+        column("o_all_local", Integer),
+    ],
+    key: &["o_w_id", "o_d_id", "o_id"],
+    index: Some(("orders_customer", &["o_w_id", "o_d_id", "o_c_id", "o_id"])),
+};
+
+/// Lines of orders.
+pub static ORDER_LINE: Table = Table {
+    name: "order_line",
+    columns: &[
+        column("ol_o_id", Integer),
+        column("ol_d_id", Integer),
+        column("ol_w_id", Integer),
+        column("ol_number", Integer),
+        column("ol_i_id", Integer),
+        column("ol_supply_w_id", Integer),
+        nullable("ol_delivery_d", Timestamp),
+        column("ol_quantity", Integer),
+        column("ol_amount", Decimal(6, 2)),
+        column("ol_dist_info", Text(24)),
+    ],
+    key: &["ol_w_id", "ol_d_id", "ol_o_id", "ol_number"],
+    index: None,
+};
+
+/// What is sold.
+pub static ITEM: Table = Table {
+    name: "item",
+    columns: &[
+        column("i_id", Integer),
+        column("i_im_id", Integer),
+        column("i_name", Text(24)),
+        column("i_price", Decimal(5, 2)),
+        column("i_data", Text(50)),
+    ],
+    key: &["i_id"],
+    index: None,
+};
+
+/// What a warehouse has of each item.
+pub static STOCK: Table = Table {
+    name: "stock",
+    columns: &[
+        column("s_i_id", Integer),
+        column("s_w_id", Integer),
+        column("s_quantity", Integer),
+        column("s_dist_01", Text(24)),
+        column("s_dist_02", Text(24)),
+        column("s_dist_03", Text(24)),
+        column("s_dist_04", Text(24)),
+        column("s_dist_05", Text(24)),
+        column("s_dist_06", Text(24)),
+        column("s_dist_07", Text(24)),
+        column("s_dist_08", Text(24)),
+        column("s_dist_09", Text(24)),
+        column("s_dist_10", Text(24)),
+        column("s_ytd", Integer),
+        column("s_order_cnt", Integer),
+        column("s_remote_cnt", Integer),
+        column("s_data", Text(50)),
+    ],
+    key: &["s_w_id", "s_i_id"],
+    index: None,
+};
+
+/// All of them.
+pub static TABLES: [&Table; 9] =
+    [&WAREHOUSE, &DISTRICT, &CUSTOMER, &HISTORY, &NEW_ORDER, &ORDERS, &ORDER_LINE, &ITEM, &STOCK];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_follow_from_the_columns() {
+        let create = "CREATE TABLE new_order (no_o_id INTEGER NOT NULL, no_d_id INTEGER NOT NULL, \
+                      no_w_id INTEGER NOT NULL, PRIMARY KEY (no_w_id, no_d_id, no_o_id))";
+        assert_eq!(NEW_ORDER.create(), create);
+        assert_eq!(NEW_ORDER.insert(), "INSERT INTO new_order VALUES (?, ?, ?)");
+        assert!(ORDER_LINE.create().contains("ol_delivery_d TIMESTAMP, ol_quantity INTEGER NOT NULL"));
+        for table in TABLES {
+            let indexed = table.index.map_or(&[][..], |(_, columns)| columns);
+            for name in table.key.iter().chain(indexed) {
+                assert!(table.columns.iter().any(|column| column.name == *name), "{name} of {}", table.name);
+            }
+        }
+    }
+}

@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use rowmill::arrow::array::{Array as _, AsArray as _, RecordBatch};
-use rowmill::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type, TimestampMicrosecondType};
-use rowmill::arrow::temporal_conversions::timestamp_us_to_datetime;
-use rowmill::{Connection, Database, Options, Statement, TransactionState, Value};
+use rowmill::{Answer, Connection, Database, Options, Statement, TransactionState};
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::batch_builder::BatchBuilder;
@@ -15,6 +12,9 @@ use super::table::Table;
 
 /// Rows that are appended as one batch.
 const ROWS_PER_BATCH: usize = 8_192;
+
+/// Parameters of a statement at most.
+const PARAMS_MAX: usize = 24;
 
 /// A database of Rowmill.
 #[derive(Debug)]
@@ -58,13 +58,8 @@ impl Engine for Rowmill {
 
     fn number(&self, sql: &str) -> Result<i64> {
         let mut connection = self.database.connect()?;
-        for batch in connection.query(sql)? {
-            let batch = batch?;
-            if batch.num_rows() > 0 {
-                return BatchRow { batch: &batch, row: 0 }.integer(0);
-            }
-        }
-        Err(Error::internal(format!("no rows: {sql}")))
+        let statement = connection.prepare(sql)?;
+        statement.ask(&mut connection, &[])?.integer(0, 0)
     }
 
     /// Without a log while it lasts: a process that dies has to load again.
@@ -87,14 +82,8 @@ impl Engine for Rowmill {
 
     fn with_client<T>(&self, work: impl FnOnce(&mut RowmillClient) -> Result<T>) -> Result<T> {
         let mut connection = self.database.connect()?;
-        let mut prepare = |sql: &str| connection.prepare(sql);
         let mut client = RowmillClient {
-            begin: prepare("BEGIN")?,
-            begin_to_read: prepare("BEGIN READ ONLY")?,
-            commit: prepare("COMMIT")?,
-            rollback: prepare("ROLLBACK")?,
-            statements: Sql::ALL.iter().map(|sql| prepare(sql.text())).collect::<Result<_>>()?,
-            params: Vec::new(),
+            statements: Sql::ALL.iter().map(|sql| connection.prepare(sql.text())).collect::<Result<_>>()?,
             connection,
         };
         work(&mut client)
@@ -104,134 +93,87 @@ impl Engine for Rowmill {
 /// A connection with its statements.
 pub struct RowmillClient {
     connection: Connection,
-    begin: Statement,
-    begin_to_read: Statement,
-    commit: Statement,
-    rollback: Statement,
     /// In the order of their numbers.
     statements: Vec<Statement>,
-    /// Of the statement that runs.
-    params: Vec<Value>,
 }
 
 impl RowmillClient {
-    fn take_params(&mut self, params: &[Param<'_>]) -> Result<()> {
-        self.params.clear();
-        params.iter().try_for_each(|param| {
-            self.params.push(value(param)?);
-            Ok(())
-        })
+    fn ask(&mut self, sql: Sql, params: &[Param<'_>]) -> Result<Answer<'_>> {
+        let mut values = [rowmill::Param::Null; PARAMS_MAX];
+        let values = &mut values[..params.len()];
+        values.iter_mut().zip(params).for_each(|(value, param)| *value = borrowed(param));
+        self.statements[sql as usize].ask(&mut self.connection, values)
     }
 }
 
 impl Client for RowmillClient {
-    type Row<'a> = BatchRow<'a>;
+    type Row<'a> = AnswerRow<'a>;
 
     fn begin(&mut self, access: Access) -> Result<()> {
-        let begin = match access {
-            Access::Read => &self.begin_to_read,
-            Access::Write => &self.begin,
-        };
-        begin.execute(&mut self.connection, &[]).map(drop)
+        self.connection.begin(access == Access::Read)
     }
 
     fn commit(&mut self) -> Result<()> {
-        self.commit.execute(&mut self.connection, &[]).map(drop)
+        self.connection.commit()
     }
 
     fn rollback(&mut self) -> Result<()> {
         match self.connection.transaction_state() {
             TransactionState::Idle => Ok(()),
-            _ => self.rollback.execute(&mut self.connection, &[]).map(drop),
+            _ => self.connection.rollback(),
         }
     }
 
     fn execute(&mut self, sql: Sql, params: &[Param<'_>]) -> Result<()> {
-        self.take_params(params)?;
-        self.statements[sql as usize].execute(&mut self.connection, &self.params).map(drop)
+        self.ask(sql, params).map(drop)
     }
 
     fn query(
         &mut self,
         sql: Sql,
         params: &[Param<'_>],
-        mut each: impl FnMut(&BatchRow<'_>) -> Result<()>,
+        mut each: impl FnMut(&AnswerRow<'_>) -> Result<()>,
     ) -> Result<()> {
-        self.take_params(params)?;
-        for batch in self.statements[sql as usize].query(&mut self.connection, &self.params)? {
-            let batch = batch?;
-            (0..batch.num_rows()).try_for_each(|row| each(&BatchRow { batch: &batch, row }))?;
-        }
-        Ok(())
+        let answer = self.ask(sql, params)?;
+        (0..answer.len()).try_for_each(|row| each(&AnswerRow { answer, row }))
     }
 }
 
-/// Decimals and timestamps are given as texts.
-fn value(param: &Param<'_>) -> Result<Value> {
-    Ok(match param {
-        Param::Null => Value::Null,
-        Param::Integer(number) => Value::Integer(*number),
-        Param::Decimal(unscaled, scale) => Value::Text(decimal_text(*unscaled, *scale)),
-        Param::Text(text) => Value::Text((*text).to_owned()),
-        Param::Moment(micros) => {
-            let moment = timestamp_us_to_datetime(*micros)
-                .ok_or_else(|| Error::new(ErrorKind::InvalidDatetime, format!("{micros} is no timestamp")))?;
-            Value::Text(moment.to_string())
-        }
-    })
+fn borrowed<'a>(param: &Param<'a>) -> rowmill::Param<'a> {
+    match *param {
+        Param::Null => rowmill::Param::Null,
+        Param::Integer(number) => rowmill::Param::Integer(number),
+        Param::Decimal(unscaled, scale) => rowmill::Param::Decimal(unscaled.into(), scale),
+        Param::Text(text) => rowmill::Param::Text(text),
+        Param::Moment(micros) => rowmill::Param::Timestamp(micros),
+    }
 }
 
-fn decimal_text(unscaled: i64, scale: u8) -> String {
-    let (sign, unit) = (if unscaled < 0 { "-" } else { "" }, 10_u64.pow(u32::from(scale)));
-    let (whole, rest) = (unscaled.unsigned_abs() / unit, unscaled.unsigned_abs() % unit);
-    format!("{sign}{whole}.{rest:0width$}", width = usize::from(scale))
-}
-
-/// A row of a batch.
-pub struct BatchRow<'a> {
-    batch: &'a RecordBatch,
+/// A row of an answer.
+pub struct AnswerRow<'a> {
+    answer: Answer<'a>,
     row: usize,
 }
 
-impl BatchRow<'_> {
-    fn mismatch(&self, column: usize, wanted: &str) -> Error {
-        let field = self.batch.schema_ref().field(column);
-        let message = format!("column {} is of type {} and read as {wanted}", field.name(), field.data_type());
-        Error::new(ErrorKind::DatatypeMismatch, message)
-    }
-}
-
-impl Row for BatchRow<'_> {
+impl Row for AnswerRow<'_> {
     fn is_null(&self, column: usize) -> Result<bool> {
-        Ok(self.batch.column(column).is_null(self.row))
+        self.answer.is_null(self.row, column)
     }
 
     fn integer(&self, column: usize) -> Result<i64> {
-        let values = self.batch.column(column);
-        match values.data_type() {
-            DataType::Int32 => Ok(i64::from(values.as_primitive::<Int32Type>().value(self.row))),
-            DataType::Int64 => Ok(values.as_primitive::<Int64Type>().value(self.row)),
-            _ => Err(self.mismatch(column, "a number")),
-        }
+        self.answer.integer(self.row, column)
     }
 
     fn decimal(&self, column: usize) -> Result<i64> {
-        let values = self.batch.column(column).as_primitive_opt::<Decimal128Type>();
-        let unscaled = values.map(|values| values.value(self.row)).and_then(|value| i64::try_from(value).ok());
-        unscaled.ok_or_else(|| self.mismatch(column, "a decimal number"))
+        let unscaled = self.answer.decimal(self.row, column)?;
+        i64::try_from(unscaled).map_err(|_| Error::new(ErrorKind::NumericOutOfRange, format!("{unscaled} as an amount")))
     }
 
     fn text(&self, column: usize) -> Result<&str> {
-        let values = self.batch.column(column);
-        match values.data_type() {
-            DataType::Utf8View => Ok(values.as_string_view().value(self.row)),
-            DataType::Utf8 => Ok(values.as_string::<i32>().value(self.row)),
-            _ => Err(self.mismatch(column, "a text")),
-        }
+        self.answer.text(self.row, column)
     }
 
     fn moment(&self, column: usize) -> Result<i64> {
-        let values = self.batch.column(column).as_primitive_opt::<TimestampMicrosecondType>();
-        values.map(|values| values.value(self.row)).ok_or_else(|| self.mismatch(column, "a timestamp"))
+        self.answer.integer(self.row, column)
     }
 }

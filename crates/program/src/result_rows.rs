@@ -3,11 +3,20 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{IntervalMonthDayNano, SchemaRef};
-use rowmill_base::{Error, Result, SqlType};
-use rowmill_storage::keyed::ValueRef;
+use arrow::compute::cast;
+use arrow::datatypes::{Field, IntervalMonthDayNano, SchemaRef};
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
 use crate::arrays::array_of;
+
+fn kinds_of(schema: &SchemaRef) -> Result<Arc<[SqlType]>> {
+    let kind = |field: &Arc<Field>| {
+        let unknown = || Error::new(ErrorKind::Unsupported, format!("a result of type {}", field.data_type()));
+        SqlType::from_arrow(field.data_type()).ok_or_else(unknown)
+    };
+    schema.fields().iter().map(kind).collect()
+}
 
 /// Rows of values.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +86,25 @@ impl ResultRows {
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
             .map_err(|error| Error::internal(error.to_string()))
+    }
+
+    /// Holds the rows of `batches`, which have one schema, instead of its own. `Unsupported` of types that no column can have.
+    pub fn set_batches(&mut self, batches: &[RecordBatch]) -> Result<()> {
+        let kinds = batches.first().map(|batch| kinds_of(batch.schema_ref())).transpose()?;
+        self.start(&kinds.unwrap_or_default());
+        for batch in batches {
+            let columns = batch.columns().iter().zip(self.kinds.iter());
+            let columns = columns.map(|(values, kind)| {
+                let values = cast(values, &kind.arrow()).map_err(|error| Error::internal(error.to_string()))?;
+                ColumnValues::new(&values, kind)
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            for row in 0..batch.num_rows() {
+                columns.iter().for_each(|column| self.push(column.get(row)));
+                self.end_row();
+            }
+        }
+        Ok(())
     }
 
     /// Forgets all rows; those to come are of `kinds`.

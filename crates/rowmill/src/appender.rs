@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result, TableId, nearest};
 use rowmill_txn::{Engine, MAIN_SCHEMA, TableDef, Transaction};
 
-use crate::Value;
+use crate::{Param, Value};
 
 /// Rows that gather before they are handed on as one batch.
 const ROWS_PER_BATCH: usize = 1024;
@@ -108,7 +108,7 @@ impl Appender {
         if *value == Value::Null {
             return Ok(new_null_array(&self.table.columns[index].kind.arrow(), 1));
         }
-        let array = value.to_scalar().to_array().map_err(|error| Error::internal(error.to_string()))?;
+        let array = Param::from(value).to_scalar().to_array().map_err(|error| Error::internal(error.to_string()))?;
         self.convert(index, &array)
     }
 

@@ -1,18 +1,20 @@
 //! Connections: SQL in, outcomes out.
 
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Session, TransactionState};
+use rowmill_sql::{CancelHandle, Outcome, ProgressFn, ScalarValue, Session, TransactionState};
 
-use crate::{Appender, Rows, Statement, Value};
+use crate::programs::{Done, Programs};
+use crate::{Answer, Appender, Param, Rows, Statement, Value};
 
 /// A connection to a database. Statements run one after the other.
 pub struct Connection {
     session: Session,
+    programs: Programs,
 }
 
 impl Connection {
     pub(crate) fn new(session: Session) -> Result<Self> {
-        Ok(Connection { session })
+        Ok(Connection { session, programs: Programs::default() })
     }
 
     /// Runs one statement and gives its rows. A statement without rows gives none.
@@ -33,8 +35,9 @@ impl Connection {
     /// # }
     /// ```
     pub fn query_with(&mut self, sql: &str, params: &[Value]) -> Result<Rows> {
-        let statement = self.prepare(sql)?;
-        statement.query(self, params)
+        let statement = self.parse_one(sql)?;
+        let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
+        Rows::of(self.run_statement(&statement, &params, false)?)
     }
 
     /// Runs one or several statements and tells how many rows they changed together. Stops at the first that fails.
@@ -51,7 +54,7 @@ impl Connection {
     /// be parsed.
     pub fn run(&mut self, sql: &str, mut each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
         for statement in self.session.parse(sql)? {
-            each(self.session.run(&statement, &[])?)?;
+            each(self.run_statement(&statement, &[], false)?)?;
         }
         Ok(())
     }
@@ -71,9 +74,55 @@ impl Connection {
     /// # }
     /// ```
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
+        self.parse_one(sql).map(Statement::new)
+    }
+
+    /// Begins a transaction, as `BEGIN` does, or `BEGIN READ ONLY`.
+    pub fn begin(&mut self, read_only: bool) -> Result<()> {
+        self.session.begin(read_only)
+    }
+
+    /// Commits the open transaction, as `COMMIT` does.
+    pub fn commit(&mut self) -> Result<()> {
+        self.session.commit()
+    }
+
+    /// Rolls the open transaction back, as `ROLLBACK` does.
+    pub fn rollback(&mut self) -> Result<()> {
+        self.session.rollback()
+    }
+
+    /// Runs a statement, as a program if it is one; `eagerly` although it was not run before.
+    pub(crate) fn run_statement(
+        &mut self,
+        statement: &rowmill_sql::Statement,
+        params: &[Param<'_>],
+        eagerly: bool,
+    ) -> Result<Outcome> {
+        if let Some(done) = self.programs.run(&mut self.session, statement, params, eagerly)? {
+            return self.programs.outcome(&done);
+        }
+        let params: Vec<ScalarValue> = params.iter().map(|param| param.to_scalar()).collect();
+        self.session.run(statement, &params)
+    }
+
+    pub(crate) fn ask(&mut self, statement: &rowmill_sql::Statement, params: &[Param<'_>]) -> Result<Answer<'_>> {
+        let changed = match self.programs.run(&mut self.session, statement, params, true)? {
+            Some(Done::Changed { rows, .. }) => rows,
+            Some(Done::Rows(_)) => 0,
+            None => {
+                let params: Vec<ScalarValue> = params.iter().map(|param| param.to_scalar()).collect();
+                let outcome = self.session.run(statement, &params)?;
+                self.programs.keep(outcome)?
+            }
+        };
+        Ok(Answer::new(self.programs.rows(), changed))
+    }
+
+    fn parse_one(&self, sql: &str) -> Result<rowmill_sql::Statement> {
         let mut statements = self.session.parse(sql)?;
         match (statements.pop(), statements.len()) {
-            (Some(statement), 0) => Ok(Statement::new(statement)),
+            (Some(statement), 0) => Ok(statement),
             (None, _) => Err(Error::new(ErrorKind::Syntax, "the text holds no statement")),
             (Some(_), more) => {
                 Err(Error::new(ErrorKind::Syntax, format!("one statement is needed here, the text holds {}", more + 1))
@@ -110,10 +159,6 @@ impl Connection {
     /// The settings as this connection sees them.
     pub fn settings(&self) -> rowmill_base::Settings {
         self.session.settings()
-    }
-
-    pub(crate) fn session(&mut self) -> &mut Session {
-        &mut self.session
     }
 }
 

@@ -22,17 +22,22 @@
 //! Several threads share a [`Database`]; each takes a [`Connection`] of its own. Readers never wait for writers: a
 //! statement sees one committed state, whatever is committed meanwhile.
 
+mod answer;
 mod appender;
 mod connection;
 mod database;
+mod param;
+mod programs;
 mod row;
 mod rows;
 mod statement;
 mod value;
 
+pub use answer::Answer;
 pub use appender::Appender;
 pub use connection::Connection;
 pub use database::{Database, Options};
+pub use param::Param;
 pub use row::{ColumnRef, FromValue, Row};
 pub use rows::Rows;
 pub use statement::Statement;

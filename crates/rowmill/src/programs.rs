@@ -13,8 +13,13 @@ use rowmill_program::{Compiled, ResultRows, Scratch};
 use rowmill_sql::{Outcome, ParameterKind, RowStream, Session, Statement};
 use rowmill_storage::keyed::ValueRef;
 
+use crate::Param;
+
 /// Statements that are kept at most. When there are more all are forgotten.
 const STATEMENTS_MAX: usize = 1024;
+
+/// So many values of parameters lie on the stack.
+const PARAMETERS_ON_STACK: usize = 24;
 
 /// Programs of one statement at most. With parameters of yet other types it runs as other statements do.
 const PROGRAMS_MAX: usize = 8;
@@ -68,15 +73,23 @@ impl Programs {
         &mut self,
         session: &mut Session,
         statement: &Statement,
-        parameters: &[ValueRef<'_>],
+        parameters: &[Param<'_>],
         eagerly: bool,
     ) -> Result<Option<Done>> {
-        if parameters.len() != statement.parameter_count() || !statement.may_be_program() {
+        if parameters.len() != statement.parameter_count() || !statement.is_repeated() {
             return Ok(None);
         }
         let Some(program) = self.program(session, statement, parameters, eagerly)? else { return Ok(None) };
         let Programs { scratch, rows, .. } = self;
-        let changed = run(session, &program.compiled, parameters, scratch, rows)?;
+        let mut run = |parameters: &[ValueRef<'_>]| run(session, &program.compiled, parameters, scratch, rows);
+        let changed = match parameters.len() {
+            few @ 0..=PARAMETERS_ON_STACK => {
+                let mut values = [ValueRef::Null; PARAMETERS_ON_STACK];
+                values.iter_mut().zip(parameters).for_each(|(value, parameter)| *value = parameter.to_ref());
+                run(&values[..few])?
+            }
+            _ => run(&parameters.iter().map(|parameter| parameter.to_ref()).collect::<Vec<_>>())?,
+        };
         Ok(Some(match &program.schema {
             Some(schema) => Done::Rows(Arc::clone(schema)),
             None => Done::Changed { tag: program.tag, rows: changed },
@@ -88,9 +101,15 @@ impl Programs {
         &self.rows
     }
 
-    /// To be filled with the rows of another statement.
-    pub(crate) fn rows_mut(&mut self) -> &mut ResultRows {
-        &mut self.rows
+    /// Takes the rows of a statement that is no program.
+    pub(crate) fn keep(&mut self, outcome: Outcome) -> Result<u64> {
+        let (batches, changed) = match outcome {
+            Outcome::Rows(stream) => (stream.collect::<Result<Vec<_>>>()?, 0),
+            Outcome::Changed { rows, .. } => (Vec::new(), rows),
+            Outcome::Done { .. } => (Vec::new(), 0),
+        };
+        self.rows.set_batches(&batches)?;
+        Ok(changed)
     }
 
     /// What a program has done, as every statement answers.
@@ -105,7 +124,7 @@ impl Programs {
         &mut self,
         session: &mut Session,
         statement: &Statement,
-        parameters: &[ValueRef<'_>],
+        parameters: &[Param<'_>],
         eagerly: bool,
     ) -> Result<Option<Arc<Program>>> {
         let made_for = MadeFor { catalog: session.catalog_version()?, settings: session.settings_version() };
@@ -121,7 +140,7 @@ impl Programs {
             known.made_for = made_for;
         }
         let fits = |(kinds, _): &&(Box<[ParameterKind]>, _)| {
-            kinds.iter().zip(parameters).all(|(kind, value)| value.is_null() || Some(*kind) == kind_of(value))
+            kinds.iter().zip(parameters).all(|(kind, value)| *value == Param::Null || *kind == value.kind())
         };
         if let Some((_, program)) = known.programs.iter().find(fits) {
             return Ok(program.clone());
@@ -130,8 +149,7 @@ impl Programs {
         if (known.runs == 1 && !eagerly) || known.programs.len() >= PROGRAMS_MAX {
             return Ok(None);
         }
-        let kinds: Option<Box<[ParameterKind]>> = parameters.iter().map(kind_of).collect();
-        let Some(kinds) = kinds else { return Ok(None) };
+        let kinds: Box<[ParameterKind]> = parameters.iter().map(Param::kind).collect();
         // What is wrong with the statement is said when it is run in the other way.
         let program = compile(session, statement, &kinds).ok().flatten().map(Arc::new);
         known.programs.push((kinds, program.clone()));
@@ -179,17 +197,4 @@ fn run(
     let changed = compiled.run_write(&mut transaction, parameters, scratch, rows)?;
     transaction.commit()?;
     Ok(changed)
-}
-
-/// What a program has to know of a value; `None` of one that no program takes.
-fn kind_of(value: &ValueRef<'_>) -> Option<ParameterKind> {
-    Some(match value {
-        ValueRef::Null => ParameterKind::Null,
-        ValueRef::Bool(_) => ParameterKind::Boolean,
-        ValueRef::Int(_) => ParameterKind::Integer,
-        ValueRef::Float(_) => ParameterKind::Double,
-        ValueRef::Text(_) => ParameterKind::Text,
-        ValueRef::Bytes(_) => ParameterKind::Blob,
-        ValueRef::UInt(_) | ValueRef::Decimal(_) | ValueRef::Interval(_) => return None,
-    })
 }

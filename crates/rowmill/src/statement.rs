@@ -1,10 +1,10 @@
 //! Prepared statements.
 
 use rowmill_base::Result;
-use rowmill_sql::{Outcome, ScalarValue};
+use rowmill_sql::Outcome;
 
 use crate::connection::count;
-use crate::{Connection, Rows, Value};
+use crate::{Answer, Connection, Param, Rows, Value};
 
 /// A parsed statement, which any connection of the database may run.
 #[derive(Clone, Debug)]
@@ -29,8 +29,29 @@ impl Statement {
 
     /// Runs it with values for its parameters.
     pub fn run(&self, connection: &mut Connection, params: &[Value]) -> Result<Outcome> {
-        let params: Vec<ScalarValue> = params.iter().map(Value::to_scalar).collect();
-        connection.session().run(&self.parsed, &params)
+        let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
+        connection.run_statement(&self.parsed, &params, true)
+    }
+
+    /// Runs it with borrowed values for its parameters and gives its rows to be read in place: the fastest way for statements
+    /// that read or change few rows of tables with keys.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Param, Result};
+    /// # fn main() -> Result<()> {
+    /// let mut connection = Database::memory()?.connect()?;
+    /// connection.execute("CREATE TABLE stock (item TEXT PRIMARY KEY, pieces BIGINT)")?;
+    /// let add = connection.prepare("INSERT INTO stock VALUES (?, ?)")?;
+    /// add.ask(&mut connection, &[Param::Text("bolt"), Param::Integer(200)])?;
+    ///
+    /// let find = connection.prepare("SELECT pieces FROM stock WHERE item = ?")?;
+    /// let answer = find.ask(&mut connection, &[Param::Text("bolt")])?;
+    /// assert_eq!((answer.len(), answer.integer(0, 0)?), (1, 200));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ask<'c>(&self, connection: &'c mut Connection, params: &[Param<'_>]) -> Result<Answer<'c>> {
+        connection.ask(&self.parsed, params)
     }
 
     /// Runs it and gives its rows.

@@ -1,7 +1,5 @@
 //! Values of parameters and of appended rows.
 
-use rowmill_sql::ScalarValue;
-
 /// One value. A column or a parameter of another type takes it if it fits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -17,19 +15,6 @@ pub enum Value {
     Text(String),
     /// Bytes.
     Blob(Vec<u8>),
-}
-
-impl Value {
-    pub(crate) fn to_scalar(&self) -> ScalarValue {
-        match self {
-            Value::Null => ScalarValue::Null,
-            Value::Boolean(value) => ScalarValue::Boolean(Some(*value)),
-            Value::Integer(value) => ScalarValue::Int64(Some(*value)),
-            Value::Double(value) => ScalarValue::Float64(Some(*value)),
-            Value::Text(value) => ScalarValue::Utf8View(Some(value.clone())),
-            Value::Blob(value) => ScalarValue::BinaryView(Some(value.clone())),
-        }
-    }
 }
 
 macro_rules! from {

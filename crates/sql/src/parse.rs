@@ -77,9 +77,9 @@ impl Statement {
         self.parameters
     }
 
-    /// Whether it is worth to be kept by its text: a query, or a change of rows.
-    pub(crate) fn is_repeated(&self) -> bool {
-        match &self.body {
+    /// Whether it is of a kind that is run again and again, and may be a program: a query, or a change of rows.
+    pub fn is_repeated(&self) -> bool {
+        match &*self.body {
             Body::Sql(sql) => {
                 matches!(**sql, ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_))
                     || self.is_query()

@@ -27,7 +27,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{self, Statement as Sql};
-use rowmill_base::{Result, SqlType};
+use rowmill_base::{Result, SqlType, TimeUnit};
 use rowmill_plan::program::{Body, Program};
 use rowmill_txn::Snapshot;
 
@@ -55,6 +55,10 @@ pub enum ParameterKind {
     Text,
     /// A BLOB.
     Blob,
+    /// A DECIMAL of any digits with so many behind the point.
+    Decimal(u8),
+    /// A TIMESTAMP of microseconds.
+    Timestamp,
 }
 
 impl ParameterKind {
@@ -67,6 +71,8 @@ impl ParameterKind {
             ParameterKind::Double => SqlType::Float64,
             ParameterKind::Text => SqlType::TEXT,
             ParameterKind::Blob => SqlType::Blob,
+            ParameterKind::Decimal(scale) => SqlType::Decimal { precision: 38, scale },
+            ParameterKind::Timestamp => SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false },
         })
     }
 }

@@ -110,6 +110,40 @@ impl Session {
         with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)))
     }
 
+    /// `BEGIN`, or `BEGIN READ ONLY`
+    pub fn begin(&mut self, read_only: bool) -> Result<()> {
+        if self.transaction.is_some() {
+            return Err(Error::new(ErrorKind::ActiveTransaction, "a transaction is open already")
+                .hint("end it with COMMIT or ROLLBACK"));
+        }
+        self.transaction = Some(OpenTransaction::new(self.engine.begin()?, read_only));
+        Ok(())
+    }
+
+    /// `COMMIT`
+    pub fn commit(&mut self) -> Result<()> {
+        self.take_transaction("COMMIT")?.commit().map(|_| ())
+    }
+
+    /// `ROLLBACK`
+    pub fn rollback(&mut self) -> Result<()> {
+        self.take_transaction("ROLLBACK")?.rollback();
+        Ok(())
+    }
+
+    fn take_transaction(&mut self, what: &str) -> Result<Transaction> {
+        let open = self.transaction.take().ok_or_else(|| no_transaction(what))?;
+        Ok(open.transaction)
+    }
+
+    /// Two catalogs that the session has seen with the same version are the same.
+    pub fn catalog_version(&self) -> Result<u64> {
+        Ok(match &self.transaction {
+            Some(open) => open.transaction.catalog().version(),
+            None => self.engine.snapshot()?.catalog().version(),
+        })
+    }
+
     /// The transaction that is open, and whether it may write.
     pub fn transaction(&mut self) -> Option<(&mut Transaction, bool)> {
         self.transaction.as_mut().map(|open| (&mut open.transaction, !open.read_only))
@@ -264,31 +298,13 @@ impl Work<'_> {
         }
     }
 
-    /// `BEGIN`, or `BEGIN READ ONLY`
-    pub(crate) fn begin(&mut self, read_only: bool) -> Result<()> {
-        if self.session.transaction.is_some() {
-            return Err(Error::new(ErrorKind::ActiveTransaction, "a transaction is open already")
-                .hint("end it with COMMIT or ROLLBACK"));
-        }
-        self.session.transaction = Some(OpenTransaction::new(self.session.engine.begin()?, read_only));
-        Ok(())
-    }
-
     /// `COMMIT`
     pub(crate) fn commit(&mut self) -> Result<()> {
-        let mut transaction = self.take_transaction("COMMIT")?.transaction;
-        transaction.set_cancel(self.cancel.clone());
-        transaction.commit().map(|_| ())
-    }
-
-    /// `ROLLBACK`
-    pub(crate) fn rollback(&mut self) -> Result<()> {
-        self.take_transaction("ROLLBACK")?.transaction.rollback();
-        Ok(())
-    }
-
-    fn take_transaction(&mut self, what: &str) -> Result<OpenTransaction> {
-        self.session.transaction.take().ok_or_else(|| no_transaction(what))
+        let cancel = self.cancel.clone();
+        if let Some(open) = &mut self.session.transaction {
+            open.transaction.set_cancel(cancel);
+        }
+        self.session.commit()
     }
 
     /// The transaction that `what` needs to be inside of.

@@ -173,6 +173,11 @@ impl Transaction {
         self.cancel = cancel;
     }
 
+    /// The definitions that the transaction sees.
+    pub fn catalog(&self) -> &Catalog {
+        &self.changes.catalog
+    }
+
     /// What was committed when the transaction began.
     pub fn base(&self) -> &Arc<Snapshot> {
         &self.base

@@ -25,7 +25,7 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
         } => {
             let block = !statements.is_empty() || exception.is_some();
             refuse("BEGIN", [(modifier.is_some(), "a modifier"), (block, "a block of statements")])?;
-            work.begin(access_mode(modes)? == TransactionAccessMode::ReadOnly)?;
+            work.session.begin(access_mode(modes)? == TransactionAccessMode::ReadOnly)?;
             "BEGIN"
         }
         Statement::Commit { chain, end: _, modifier } => {
@@ -35,7 +35,7 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
         }
         Statement::Rollback { chain, savepoint: None } => {
             refuse("ROLLBACK", [(*chain, "AND CHAIN")])?;
-            work.rollback()?;
+            work.session.rollback()?;
             "ROLLBACK"
         }
         Statement::Rollback { chain, savepoint: Some(name) } => {

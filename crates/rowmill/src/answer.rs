@@ -1,0 +1,97 @@
+//! Small results, read in place.
+
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_program::ResultRows;
+use rowmill_storage::keyed::ValueRef;
+
+/// What a statement gave, read by row and column from 0. It lies in memory of the connection, until that runs its next statement.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'c> {
+    rows: &'c ResultRows,
+    changed: u64,
+}
+
+impl<'c> Answer<'c> {
+    pub(crate) fn new(rows: &'c ResultRows, changed: u64) -> Self {
+        Answer { rows, changed }
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// How many rows the statement changed.
+    pub fn changed(&self) -> u64 {
+        self.changed
+    }
+
+    fn value(&self, row: usize, column: usize) -> Result<ValueRef<'c>> {
+        let columns = self.rows.kinds().len();
+        if row < self.rows.len() && column < columns {
+            return Ok(self.rows.get(row, column));
+        }
+        let what = format!("row {row} column {column} of a result with {} rows, {columns} columns", self.rows.len());
+        Err(Error::new(ErrorKind::UndefinedColumn, what))
+    }
+
+    #[cold]
+    fn wrong(&self, row: usize, column: usize, wanted: &str) -> Error {
+        let kind = &self.rows.kinds()[column];
+        let found = if self.rows.get(row, column).is_null() { "NULL".to_owned() } else { format!("of type {kind}") };
+        Error::new(ErrorKind::DatatypeMismatch, format!("column {column} of row {row} is {found}, not {wanted}"))
+    }
+
+    /// Whether a value is NULL.
+    pub fn is_null(&self, row: usize, column: usize) -> Result<bool> {
+        Ok(self.value(row, column)?.is_null())
+    }
+
+    /// A whole number; also a date in days, and a timestamp in its unit, since 1970.
+    pub fn integer(&self, row: usize, column: usize) -> Result<i64> {
+        let number = match self.value(row, column)? {
+            ValueRef::Int(value) => Some(value),
+            ValueRef::UInt(value) => i64::try_from(value).ok(),
+            ValueRef::Bool(value) => Some(value.into()),
+            _ => None,
+        };
+        number.ok_or_else(|| self.wrong(row, column, "a whole number"))
+    }
+
+    /// A floating-point number.
+    pub fn double(&self, row: usize, column: usize) -> Result<f64> {
+        match self.value(row, column)? {
+            ValueRef::Float(value) => Ok(value),
+            _ => Err(self.wrong(row, column, "a floating-point number")),
+        }
+    }
+
+    /// A decimal number: all its digits, without the point.
+    pub fn decimal(&self, row: usize, column: usize) -> Result<i128> {
+        match self.value(row, column)? {
+            ValueRef::Decimal(value) => Ok(value),
+            _ => Err(self.wrong(row, column, "a decimal number")),
+        }
+    }
+
+    /// A text.
+    pub fn text(&self, row: usize, column: usize) -> Result<&'c str> {
+        match self.value(row, column)? {
+            ValueRef::Text(value) => Ok(value),
+            _ => Err(self.wrong(row, column, "a text")),
+        }
+    }
+
+    /// Bytes.
+    pub fn blob(&self, row: usize, column: usize) -> Result<&'c [u8]> {
+        match self.value(row, column)? {
+            ValueRef::Bytes(value) => Ok(value),
+            _ => Err(self.wrong(row, column, "bytes")),
+        }
+    }
+}

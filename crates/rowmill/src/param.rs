@@ -1,0 +1,84 @@
+//! Values of parameters that are borrowed.
+
+use rowmill_sql::{ParameterKind, ScalarValue};
+use rowmill_storage::keyed::ValueRef;
+
+use crate::Value;
+
+/// The value of a parameter, borrowed. A column of another type takes it if it fits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Param<'a> {
+    /// NULL
+    Null,
+    /// A truth value.
+    Boolean(bool),
+    /// A whole number.
+    Integer(i64),
+    /// A floating-point number.
+    Double(f64),
+    /// A decimal number: all its digits, and how many of them are behind the point.
+    Decimal(i128, u8),
+    /// A text; also how dates and UUIDs are given.
+    Text(&'a str),
+    /// Bytes.
+    Blob(&'a [u8]),
+    /// A point in time without a zone: microseconds since 1970.
+    Timestamp(i64),
+}
+
+impl Param<'_> {
+    /// What a program has to know of it.
+    pub(crate) fn kind(&self) -> ParameterKind {
+        match self {
+            Param::Null => ParameterKind::Null,
+            Param::Boolean(_) => ParameterKind::Boolean,
+            Param::Integer(_) => ParameterKind::Integer,
+            Param::Double(_) => ParameterKind::Double,
+            Param::Decimal(_, scale) => ParameterKind::Decimal(*scale),
+            Param::Text(_) => ParameterKind::Text,
+            Param::Blob(_) => ParameterKind::Blob,
+            Param::Timestamp(_) => ParameterKind::Timestamp,
+        }
+    }
+
+    pub(crate) fn to_scalar(self) -> ScalarValue {
+        match self {
+            Param::Null => ScalarValue::Null,
+            Param::Boolean(value) => ScalarValue::Boolean(Some(value)),
+            Param::Integer(value) => ScalarValue::Int64(Some(value)),
+            Param::Double(value) => ScalarValue::Float64(Some(value)),
+            Param::Decimal(value, scale) => ScalarValue::Decimal128(Some(value), 38, scale as i8),
+            Param::Text(value) => ScalarValue::Utf8View(Some(value.to_owned())),
+            Param::Blob(value) => ScalarValue::BinaryView(Some(value.to_owned())),
+            Param::Timestamp(value) => ScalarValue::TimestampMicrosecond(Some(value), None),
+        }
+    }
+}
+
+impl<'a> Param<'a> {
+    /// As programs take it.
+    pub(crate) fn to_ref(self) -> ValueRef<'a> {
+        match self {
+            Param::Null => ValueRef::Null,
+            Param::Boolean(value) => ValueRef::Bool(value),
+            Param::Integer(value) | Param::Timestamp(value) => ValueRef::Int(value),
+            Param::Double(value) => ValueRef::Float(value),
+            Param::Decimal(value, _) => ValueRef::Decimal(value),
+            Param::Text(value) => ValueRef::Text(value),
+            Param::Blob(value) => ValueRef::Bytes(value),
+        }
+    }
+}
+
+impl<'a> From<&'a Value> for Param<'a> {
+    fn from(value: &'a Value) -> Self {
+        match value {
+            Value::Null => Param::Null,
+            Value::Boolean(value) => Param::Boolean(*value),
+            Value::Integer(value) => Param::Integer(*value),
+            Value::Double(value) => Param::Double(*value),
+            Value::Text(value) => Param::Text(value),
+            Value::Blob(value) => Param::Blob(value),
+        }
+    }
+}

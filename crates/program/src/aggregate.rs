@@ -6,8 +6,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use rowmill_base::quotient::average;
 use rowmill_base::{Error, Result, SqlType};
-use rowmill_plan::program::{self, RowAggregate, RowFunction};
+use rowmill_plan::program::{self, RowAggregate, RowFunction, sum_kind};
 use rowmill_storage::keyed::ValueRef;
 
 use crate::expr::{Compiler, Env, Expr, Layout, compare_values, unsupported};
@@ -101,8 +102,7 @@ impl Aggregates {
 impl Aggregate {
     fn new(aggregate: &RowAggregate, compiler: &mut Compiler<'_>) -> Result<Aggregate> {
         let RowAggregate { function, argument } = aggregate;
-        let kind = aggregate.kind().filter(|_| *function != RowFunction::Average);
-        let kind = kind.ok_or_else(|| unsupported(format_args!("{function}({})", argument.kind)))?;
+        let kind = aggregate.kind().ok_or_else(|| unsupported(format_args!("{function}({})", argument.kind)))?;
         Ok(Aggregate {
             function: *function,
             argument: compiler.expr(argument)?,
@@ -137,19 +137,27 @@ impl Aggregate {
             RowFunction::Min | RowFunction::Max if total.held.is_empty() => ValueRef::Null,
             RowFunction::Min | RowFunction::Max => total.held.get(0, 0),
             RowFunction::Sum | RowFunction::Average if total.count == 0 => ValueRef::Null,
-            RowFunction::Sum | RowFunction::Average => match Number::of(&self.kind[0]) {
-                Some(number) if !number.is_float() => {
-                    let sum = number.exact_value(total.exact).filter(|_| !total.is_lost);
-                    sum.ok_or_else(|| self.out_of_range())?
+            RowFunction::Sum => self.total(total)?,
+            RowFunction::Average => match self.total(total)? {
+                ValueRef::Float(total_of_floats) => ValueRef::Float(canonical(total_of_floats / total.count as f64)),
+                exact_total => {
+                    let scale = Number::of(&self.of).map_or(0, Number::scale);
+                    ValueRef::Float(average(exact(exact_total), total.count, scale as i8))
                 }
-                _ => ValueRef::Float(canonical(total.float)),
             },
         })
     }
 
-    #[cold]
-    fn out_of_range(&self) -> Error {
-        out_of_range(format_args!("the total of {}({})", self.function, self.of), &self.kind[0])
+    /// What the values come to, in the type that `SUM` has of them.
+    fn total(&self, total: &Total) -> Result<ValueRef<'static>> {
+        let kind = sum_kind(&self.of).ok_or_else(|| Error::internal(format!("a total of {}", self.of)))?;
+        match Number::of(&kind) {
+            Some(number) if !number.is_float() => {
+                let sum = number.exact_value(total.exact).filter(|_| !total.is_lost);
+                sum.ok_or_else(|| out_of_range(format_args!("the total of {}({})", self.function, self.of), &kind))
+            }
+            _ => Ok(ValueRef::Float(canonical(total.float))),
+        }
     }
 }
 

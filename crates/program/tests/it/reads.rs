@@ -220,12 +220,17 @@ fn aggregates_are_one_row() {
             aggregate(RowFunction::Sum, column(PRICE)),
             aggregate(RowFunction::Sum, column(NUMBER)),
             aggregate(RowFunction::Sum, column(PRICE).cast(DOUBLE)),
+            aggregate(RowFunction::Average, column(PRICE)),
+            aggregate(RowFunction::Average, column(NUMBER).cast(DOUBLE)),
             aggregate(RowFunction::Min, column(NAMED)),
             aggregate(RowFunction::Max, column(PRICE)),
         ]
     };
-    assert_eq!(world.read(aggregated(world.access(), all())), ["6 5 3 3 1300 10 13 ant 650"]);
-    assert_eq!(world.read(aggregated(world.by(vec![int(9)]), all())), ["0 0 0 0 NULL NULL NULL NULL NULL"]);
+    assert_eq!(
+        world.read(aggregated(world.access(), all())),
+        ["6 5 3 3 1300 10 13 2.1666666666666665 1.6666666666666667 ant 650"]
+    );
+    assert_eq!(world.read(aggregated(world.by(vec![int(9)]), all())), ["0 0 0 0 NULL NULL NULL NULL NULL NULL NULL"]);
     let huge = RowAggregate {
         function: RowFunction::Sum,
         argument: Scalar::literal(SqlType::Decimal { precision: 38, scale: 0 }, Value::Decimal(10_i128.pow(38) - 1)),

@@ -14,6 +14,7 @@ use rowmill_storage::keyed::ValueRef;
 use crate::expr::{Compiler, Env, Expr, Layout, compare_values, unsupported};
 use crate::number::{Number, canonical, exact, out_of_range};
 use crate::output::put;
+use crate::pace::bounded;
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 
@@ -54,6 +55,7 @@ pub(crate) struct Total {
     /// How many may be there before they are looked through.
     numbers_max: usize,
     strings: HashSet<Box<[u8]>>,
+    string_bytes: usize,
 }
 
 impl Aggregates {
@@ -75,6 +77,7 @@ impl Aggregates {
             total.numbers.clear();
             total.numbers_max = DISTINCT_MIN;
             total.strings.clear();
+            total.string_bytes = 0;
         }
     }
 
@@ -122,7 +125,7 @@ impl Aggregate {
         total.count += 1;
         match self.function {
             RowFunction::CountRows | RowFunction::Count => {}
-            RowFunction::CountDistinct => total.note(value),
+            RowFunction::CountDistinct => total.note(value)?,
             RowFunction::Sum | RowFunction::Average => total.add(value),
             RowFunction::Min => total.hold(value, &self.kind, |held| compare_values(value, held).is_lt()),
             RowFunction::Max => total.hold(value, &self.kind, |held| compare_values(value, held).is_gt()),
@@ -183,7 +186,7 @@ impl Total {
     }
 
     /// Notes a value among the distinct ones.
-    fn note(&mut self, value: ValueRef<'_>) {
+    fn note(&mut self, value: ValueRef<'_>) -> Result<()> {
         let number = match value {
             ValueRef::Text(text) => return self.note_string(text.as_bytes()),
             ValueRef::Bytes(bytes) => return self.note_string(bytes),
@@ -196,12 +199,15 @@ impl Total {
             self.settle();
             self.numbers_max = (2 * self.numbers.len()).max(DISTINCT_MIN);
         }
+        bounded(size_of_val(&self.numbers[..]))
     }
 
-    fn note_string(&mut self, string: &[u8]) {
+    fn note_string(&mut self, string: &[u8]) -> Result<()> {
         if !self.strings.contains(string) {
+            self.string_bytes += string.len() + size_of::<Box<[u8]>>();
             self.strings.insert(string.into());
         }
+        bounded(self.string_bytes)
     }
 
     /// Leaves each distinct value once.

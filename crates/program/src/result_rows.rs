@@ -79,6 +79,11 @@ impl ResultRows {
             .map_err(|error| Error::internal(error.to_string()))
     }
 
+    /// Bytes of all values.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&self.cells[..]) + self.texts.len() + self.bytes.len()
+    }
+
     /// Forgets all rows; those to come are of `kinds`.
     pub(crate) fn start(&mut self, kinds: &Arc<[SqlType]>) {
         if !Arc::ptr_eq(&self.kinds, kinds) {

@@ -1,6 +1,6 @@
 //! What every other crate stands on: errors that a caller can act on, ids as types, the SQL types, the one table of
-//! settings, the broker that hands out memory and temporary disk, the flag that cancels a statement, and the count of
-//! allocations, where there is one.
+//! settings, the broker that hands out memory and temporary disk, the flag that cancels a statement, the exact averages that
+//! all engines give, and the count of allocations, where there is one.
 
 pub mod allocations;
 mod broker;
@@ -8,6 +8,7 @@ mod cancel;
 mod durability;
 mod error;
 mod ids;
+pub mod quotient;
 mod settings;
 mod sql_type;
 mod suggest;

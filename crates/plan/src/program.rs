@@ -192,7 +192,8 @@ impl RowAggregate {
     }
 }
 
-fn sum_kind(argument: &SqlType) -> Option<SqlType> {
+/// The type of the exact total of values of a type; `None` if they are not added.
+pub fn sum_kind(argument: &SqlType) -> Option<SqlType> {
     Some(match argument {
         SqlType::Int8 | SqlType::Int16 | SqlType::Int32 => SqlType::Int64,
         SqlType::UInt8 | SqlType::UInt16 | SqlType::UInt32 => SqlType::Int64,

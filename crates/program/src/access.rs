@@ -5,7 +5,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use rowmill_base::{ColumnId, Error, IndexId, Result, SqlType};
+use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
 use rowmill_plan::program::{self, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{KeyCodec, KeyRange, ValueRef};
@@ -193,8 +193,11 @@ impl Access {
 
     fn encode(&self, values: &[ValueRef<'_>], env: Env<'_>, key: &mut Vec<u8>, range: &mut KeyRange) -> Result<bool> {
         if self.is_point {
-            self.codec.encode_key(None, values, key)?;
-            return Ok(true);
+            return match self.codec.encode_key(None, values, key) {
+                // No row has a key that the base does not keep.
+                Err(error) if error.kind() == ErrorKind::KeyTooLong => Ok(false),
+                encoded => encoded.map(|()| true),
+            };
         }
         let Some(from) = end(&self.from, Side::Lower, env)? else { return Ok(false) };
         let Some(to) = end(&self.to, Side::Upper, env)? else { return Ok(false) };

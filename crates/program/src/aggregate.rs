@@ -6,13 +6,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use rowmill_base::quotient::average;
 use rowmill_base::{Error, Result, SqlType};
-use rowmill_plan::program::{self, RowAggregate, RowFunction};
+use rowmill_plan::program::{self, RowAggregate, RowFunction, sum_kind};
 use rowmill_storage::keyed::ValueRef;
 
 use crate::expr::{Compiler, Env, Expr, Layout, compare_values, unsupported};
 use crate::number::{Number, canonical, exact, out_of_range};
 use crate::output::put;
+use crate::pace::bounded;
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 
@@ -53,6 +55,7 @@ pub(crate) struct Total {
     /// How many may be there before they are looked through.
     numbers_max: usize,
     strings: HashSet<Box<[u8]>>,
+    string_bytes: usize,
 }
 
 impl Aggregates {
@@ -74,6 +77,7 @@ impl Aggregates {
             total.numbers.clear();
             total.numbers_max = DISTINCT_MIN;
             total.strings.clear();
+            total.string_bytes = 0;
         }
     }
 
@@ -101,8 +105,7 @@ impl Aggregates {
 impl Aggregate {
     fn new(aggregate: &RowAggregate, compiler: &mut Compiler<'_>) -> Result<Aggregate> {
         let RowAggregate { function, argument } = aggregate;
-        let kind = aggregate.kind().filter(|_| *function != RowFunction::Average);
-        let kind = kind.ok_or_else(|| unsupported(format_args!("{function}({})", argument.kind)))?;
+        let kind = aggregate.kind().ok_or_else(|| unsupported(format_args!("{function}({})", argument.kind)))?;
         Ok(Aggregate {
             function: *function,
             argument: compiler.expr(argument)?,
@@ -122,7 +125,7 @@ impl Aggregate {
         total.count += 1;
         match self.function {
             RowFunction::CountRows | RowFunction::Count => {}
-            RowFunction::CountDistinct => total.note(value),
+            RowFunction::CountDistinct => total.note(value)?,
             RowFunction::Sum | RowFunction::Average => total.add(value),
             RowFunction::Min => total.hold(value, &self.kind, |held| compare_values(value, held).is_lt()),
             RowFunction::Max => total.hold(value, &self.kind, |held| compare_values(value, held).is_gt()),
@@ -137,19 +140,27 @@ impl Aggregate {
             RowFunction::Min | RowFunction::Max if total.held.is_empty() => ValueRef::Null,
             RowFunction::Min | RowFunction::Max => total.held.get(0, 0),
             RowFunction::Sum | RowFunction::Average if total.count == 0 => ValueRef::Null,
-            RowFunction::Sum | RowFunction::Average => match Number::of(&self.kind[0]) {
-                Some(number) if !number.is_float() => {
-                    let sum = number.exact_value(total.exact).filter(|_| !total.is_lost);
-                    sum.ok_or_else(|| self.out_of_range())?
+            RowFunction::Sum => self.total(total)?,
+            RowFunction::Average => match self.total(total)? {
+                ValueRef::Float(total_of_floats) => ValueRef::Float(canonical(total_of_floats / total.count as f64)),
+                exact_total => {
+                    let scale = Number::of(&self.of).map_or(0, Number::scale);
+                    ValueRef::Float(average(exact(exact_total), total.count, scale as i8))
                 }
-                _ => ValueRef::Float(canonical(total.float)),
             },
         })
     }
 
-    #[cold]
-    fn out_of_range(&self) -> Error {
-        out_of_range(format_args!("the total of {}({})", self.function, self.of), &self.kind[0])
+    /// What the values come to, in the type that `SUM` has of them.
+    fn total(&self, total: &Total) -> Result<ValueRef<'static>> {
+        let kind = sum_kind(&self.of).ok_or_else(|| Error::internal(format!("a total of {}", self.of)))?;
+        match Number::of(&kind) {
+            Some(number) if !number.is_float() => {
+                let sum = number.exact_value(total.exact).filter(|_| !total.is_lost);
+                sum.ok_or_else(|| out_of_range(format_args!("the total of {}({})", self.function, self.of), &kind))
+            }
+            _ => Ok(ValueRef::Float(canonical(total.float))),
+        }
     }
 }
 
@@ -175,7 +186,7 @@ impl Total {
     }
 
     /// Notes a value among the distinct ones.
-    fn note(&mut self, value: ValueRef<'_>) {
+    fn note(&mut self, value: ValueRef<'_>) -> Result<()> {
         let number = match value {
             ValueRef::Text(text) => return self.note_string(text.as_bytes()),
             ValueRef::Bytes(bytes) => return self.note_string(bytes),
@@ -188,12 +199,15 @@ impl Total {
             self.settle();
             self.numbers_max = (2 * self.numbers.len()).max(DISTINCT_MIN);
         }
+        bounded(size_of_val(&self.numbers[..]))
     }
 
-    fn note_string(&mut self, string: &[u8]) {
+    fn note_string(&mut self, string: &[u8]) -> Result<()> {
         if !self.strings.contains(string) {
+            self.string_bytes += string.len() + size_of::<Box<[u8]>>();
             self.strings.insert(string.into());
         }
+        bounded(self.string_bytes)
     }
 
     /// Leaves each distinct value once.

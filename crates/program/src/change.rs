@@ -1,6 +1,6 @@
 //! `UPDATE` and `DELETE`: rows are found, all of them, and then changed one by one, so that none is found again.
 
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program;
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::ValueRef;
@@ -11,6 +11,7 @@ use crate::access::Access;
 use crate::compiled::column_kinds;
 use crate::expr::{Compiler, Env, Expr, Layout};
 use crate::output::put;
+use crate::pace::{Pace, bounded};
 use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::scratch::{Scratch, WriteScratch};
@@ -71,12 +72,20 @@ impl Target {
     }
 
     /// Puts all rows into `keys` and `rows`.
-    fn gather(&self, reader: &Reader<'_>, parameters: &[ValueRef<'_>], scratch: &mut WriteScratch) -> Result<()> {
+    fn gather(
+        &self,
+        reader: &Reader<'_>,
+        parameters: &[ValueRef<'_>],
+        scratch: &mut WriteScratch,
+        cancel: &Cancel,
+    ) -> Result<()> {
+        let mut pace = Pace::new(cancel);
         let WriteScratch { access, keys, rows, before, texts, .. } = scratch;
         keys.clear();
         rows.clear();
         let env = Env { columns: &[], parameters, texts: &Texts::default() };
         self.access.run(env, reader, access, usize::MAX, |found| {
+            pace.step()?;
             let (key, row) = (found.key, found.row);
             let passes = match &self.filter {
                 None => true,
@@ -93,6 +102,7 @@ impl Target {
                 keys.push(key);
                 rows.push(row);
             }
+            bounded(keys.total_bytes() + rows.total_bytes())?;
             Ok(true)
         })?;
         Ok(())
@@ -117,8 +127,8 @@ impl Update {
         scratch: &mut Scratch,
         out: &mut ResultRows,
     ) -> Result<u64> {
-        let scratch = &mut scratch.write;
-        self.target.gather(&transaction.reader(), parameters, scratch)?;
+        let Scratch { write: scratch, cancel, .. } = scratch;
+        self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
         let codec = self.target.access.codec();
         let WriteScratch { keys, rows, before, after, values, texts, after_texts, .. } = scratch;
         all_or_none(transaction, keys.len(), |transaction| {
@@ -156,8 +166,8 @@ impl Delete {
         scratch: &mut Scratch,
         out: &mut ResultRows,
     ) -> Result<u64> {
-        let scratch = &mut scratch.write;
-        self.target.gather(&transaction.reader(), parameters, scratch)?;
+        let Scratch { write: scratch, cancel, .. } = scratch;
+        self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
         let codec = self.target.access.codec();
         let WriteScratch { keys, rows, before, values, after_texts, .. } = scratch;
         all_or_none(transaction, keys.len(), |transaction| {

@@ -101,7 +101,8 @@ impl Compiled {
     /// Sets `out` to the rows that a read gives of what `reader` sees. `parameters` are values of
     /// [`Compiled::parameters`] in that order. `scratch` is anybody's, one at a time.
     ///
-    /// Errors are those of the expressions; `ReadOnly` of a program that changes something, or reads `FOR UPDATE`.
+    /// Errors are those of the expressions; `Cancelled` and `Deadline`; `Unsupported` of a read that holds many rows, which is to
+    /// be run by the general engine; `ReadOnly` of a program that changes something, or reads `FOR UPDATE`.
     pub fn run_read(
         &self,
         reader: &Reader<'_>,
@@ -111,7 +112,9 @@ impl Compiled {
     ) -> Result<()> {
         self.start(parameters, out)?;
         match &self.body {
-            Body::Read(read) if !read.for_update => read.run(reader, parameters, &mut scratch.read, out),
+            Body::Read(read) if !read.for_update => {
+                read.run(reader, parameters, &mut scratch.read, &scratch.cancel, out)
+            }
             _ => Err(Error::new(ErrorKind::ReadOnly, "a statement that changes rows or locks them is run as a read")),
         }
     }
@@ -121,7 +124,7 @@ impl Compiled {
     ///
     /// Errors are those of the expressions and of the table: `UniqueViolation`, `NotNullViolation`, `CheckViolation`,
     /// `StringTooLong`, `NumericOutOfRange`, `KeyTooLong`; and `SerializationFailure` if the transaction has other definitions
-    /// than the program was made for. A statement that fails leaves the transaction as it was.
+    /// than the program was made for; `Cancelled`, `Deadline` and `Unsupported` as of reads. A statement that fails leaves the transaction as it was.
     pub fn run_write(
         &self,
         transaction: &mut Transaction,
@@ -132,7 +135,7 @@ impl Compiled {
         self.start(parameters, out)?;
         match &self.body {
             Body::Read(read) => {
-                read.run(&transaction.reader(), parameters, &mut scratch.read, out)?;
+                read.run(&transaction.reader(), parameters, &mut scratch.read, &scratch.cancel, out)?;
                 scratch.read.keys.iter().try_for_each(|key| validate_at_commit(transaction, key))?;
                 Ok(out.len() as u64)
             }

@@ -71,7 +71,7 @@ impl Insert {
                 let new = |on_conflict| OnConflict::new(on_conflict, def, Compiler::new(parameters, &layout, 2));
                 Into::Keyed { codec: catalog.codec(def.id)?, on_conflict: on_conflict.as_ref().map(new).transpose()? }
             }
-            (None, None) => Into::Columnar { table: def.id, kinds: kinds.into(), schema: def.arrow_schema() },
+            (None, None) => Into::Columnar { table: def.id, kinds: kinds.into(), schema: nullable(def) },
             (None, Some(_)) => {
                 let what = format!("table {} has no key that a row could be in conflict with", def.name);
                 return Err(Error::new(ErrorKind::WrongObject, what));
@@ -130,11 +130,15 @@ impl Insert {
             .map(|(column, kind)| array_of(kind, values.iter().skip(column).step_by(kinds.len()).copied()));
         let columns = columns.collect::<Result<_>>()?;
         *after = recycled(values);
-        // What the columns may not be is the table's to say, which checks them.
-        let relaxed = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-        let relaxed = Arc::new(Schema::new(relaxed.collect::<Vec<_>>()));
-        RecordBatch::try_new(relaxed, columns).map_err(|error| Error::internal(error.to_string()))
+        RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| Error::internal(error.to_string()))
     }
+}
+
+/// The schema of rows that are to be appended. What may not be NULL is the table's to say, which checks them.
+fn nullable(def: &TableDef) -> SchemaRef {
+    let schema = def.arrow_schema();
+    let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// The values of a row that is to be inserted, in the order of the table.

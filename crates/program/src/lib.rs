@@ -14,9 +14,10 @@
 //! ```
 //!
 //! Values are borrowed from rows, parameters and literals. Lists of them are kept from row to row, which the compiler allows
-//! since each is emptied and collected anew ([`recycled`](crate::recycled)); nothing here is unsafe.
+//! since each is emptied and collected anew (`recycled.rs`); nothing here is unsafe.
 //!
-//! Results are those of the general engine. What would not be is not compiled ([`Unsupported`](rowmill_base::ErrorKind)).
+//! Results are those of the general engine. What would not be is not compiled, and a statement that turns out to hold many rows is
+//! given up before it has changed any; both are [`Unsupported`](rowmill_base::ErrorKind), and to be run by that engine.
 
 mod access;
 mod aggregate;
@@ -28,6 +29,7 @@ mod insert;
 mod key_value;
 mod number;
 mod output;
+mod pace;
 mod read;
 mod recycled;
 mod result_rows;

@@ -12,6 +12,7 @@ use rowmill_storage::keyed::ValueRef;
 
 use crate::aggregate::{Aggregates, Total};
 use crate::expr::{Compiler, Env, Expr, compare_values};
+use crate::pace::bounded;
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 
@@ -193,11 +194,13 @@ impl<'s> Sink<'s> {
                     return Ok(true);
                 }
                 put(self.out, rows.columns.iter(), env)?;
+                bounded(self.out.bytes())?;
                 self.limit -= 1;
                 return Ok(self.limit > 0);
             }
             Of::Rows(rows) => {
                 put(kept, rows.columns.iter().chain(&rows.order), env)?;
+                bounded(kept.bytes())?;
                 let most = self.skip.saturating_add(self.limit);
                 if kept.len() >= most.saturating_mul(2).max(SORTED_MIN) {
                     self.cut(rows, most);

@@ -3,7 +3,7 @@
 //! A row is all columns that are asked for of the tables so far, one behind the other, each borrowed from where the table's row
 //! lies; the innermost loop hands it to the [`Sink`].
 
-use rowmill_base::{Result, SqlType};
+use rowmill_base::{Cancel, Result, SqlType};
 use rowmill_plan::program::{self, LookupKind};
 use rowmill_storage::keyed::{ByteRows, ValueRef};
 use rowmill_txn::Catalog;
@@ -13,6 +13,7 @@ use crate::access::{Access, AccessScratch};
 use crate::compiled::column_kinds;
 use crate::expr::{Compiler, Env, Expr, Layout, unsupported};
 use crate::output::{Output, OutputScratch, Sink};
+use crate::pace::Pace;
 use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
@@ -61,6 +62,7 @@ struct Run<'r> {
     keys: Option<&'r mut ByteRows>,
     /// Rows of the first table that are wanted, as far as is known.
     first: usize,
+    pace: Pace<'r>,
 }
 
 impl Read {
@@ -100,6 +102,7 @@ impl Read {
         reader: &Reader<'_>,
         parameters: &[ValueRef<'_>],
         scratch: &mut ReadScratch,
+        cancel: &Cancel,
         out: &mut ResultRows,
     ) -> Result<()> {
         let ReadScratch { levels, output, keys } = scratch;
@@ -110,7 +113,7 @@ impl Read {
         let sink = Sink::new(&self.output, parameters, output, out)?;
         let first = if self.tables.len() == 1 { sink.rows_wanted() } else { usize::MAX };
         let keys = self.for_update.then_some(keys);
-        let mut run = Run { reader, parameters, sink, keys, first };
+        let mut run = Run { reader, parameters, sink, keys, first, pace: Pace::new(cancel) };
         if run.sink.wants_rows() {
             run.loop_over(&self.tables, levels, &[])?;
         }
@@ -129,6 +132,7 @@ impl Run<'_> {
         let (reader, first) = (self.reader, if outer.is_empty() { self.first } else { usize::MAX });
         let mut has_match = false;
         let goes_on = table.access.run(env, reader, scratch, first, |found| {
+            self.pace.step()?;
             let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
             values.extend_from_slice(outer);
             found.columns.read(&mut values)?;

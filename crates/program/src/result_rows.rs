@@ -107,6 +107,11 @@ impl ResultRows {
         Ok(())
     }
 
+    /// Bytes of all values.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&self.cells[..]) + self.texts.len() + self.bytes.len()
+    }
+
     /// Forgets all rows; those to come are of `kinds`.
     pub(crate) fn start(&mut self, kinds: &Arc<[SqlType]>) {
         if !Arc::ptr_eq(&self.kinds, kinds) {

@@ -1,5 +1,6 @@
 //! Memory of statements, kept from one to the next.
 
+use rowmill_base::Cancel;
 use rowmill_storage::keyed::{ByteRows, ValueRef};
 
 use crate::access::AccessScratch;
@@ -10,8 +11,16 @@ use crate::texts::Texts;
 /// What running a program takes. Any program runs with any scratch; a connection has one.
 #[derive(Debug, Default)]
 pub struct Scratch {
+    pub(crate) cancel: Cancel,
     pub(crate) read: ReadScratch,
     pub(crate) write: WriteScratch,
+}
+
+impl Scratch {
+    /// The flag that ends the statements to come.
+    pub fn set_cancel(&mut self, cancel: Cancel) {
+        self.cancel = cancel;
+    }
 }
 
 /// What changing rows takes.

@@ -40,7 +40,20 @@ struct Known {
     runs: u32,
     /// For which the programs were made.
     made_for: MadeFor,
-    programs: Vec<(Box<[ParameterKind]>, Option<Arc<Program>>)>,
+    programs: Vec<Made>,
+}
+
+/// A program for parameters of some types, or that there is none.
+struct Made {
+    kinds: Box<[ParameterKind]>,
+    program: Option<Arc<Program>>,
+}
+
+impl Made {
+    fn fits(&self, parameters: &[Param<'_>]) -> bool {
+        let mut pairs = self.kinds.iter().zip(parameters);
+        pairs.all(|(kind, value)| *value == Param::Null || *kind == value.kind())
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,11 +152,8 @@ impl Programs {
             known.programs.clear();
             known.made_for = made_for;
         }
-        let fits = |(kinds, _): &&(Box<[ParameterKind]>, _)| {
-            kinds.iter().zip(parameters).all(|(kind, value)| *value == Param::Null || *kind == value.kind())
-        };
-        if let Some((_, program)) = known.programs.iter().find(fits) {
-            return Ok(program.clone());
+        if let Some(made) = known.programs.iter().find(|made| made.fits(parameters)) {
+            return Ok(made.program.clone());
         }
         known.runs += 1;
         if (known.runs == 1 && !eagerly) || known.programs.len() >= PROGRAMS_MAX {
@@ -152,7 +162,7 @@ impl Programs {
         let kinds: Box<[ParameterKind]> = parameters.iter().map(Param::kind).collect();
         // What is wrong with the statement is said when it is run in the other way.
         let program = compile(session, statement, &kinds).ok().flatten().map(Arc::new);
-        known.programs.push((kinds, program.clone()));
+        known.programs.push(Made { kinds, program: program.clone() });
         Ok(program)
     }
 }

@@ -190,6 +190,11 @@ impl Transaction {
             && Arc::ptr_eq(&self.changes.catalog, &self.base.catalog)
     }
 
+    /// The definitions as the next statement sees them, the transaction's own changes among them.
+    pub fn catalog(&self) -> &Catalog {
+        &self.changes.catalog
+    }
+
     /// What the next statement sees: the snapshot of the beginning under the transaction's own changes. Of keyed tables it has the
     /// rows of the beginning; with its own changes the transaction reads them itself.
     pub fn view(&mut self) -> Result<Arc<Snapshot>> {

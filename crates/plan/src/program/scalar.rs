@@ -58,7 +58,8 @@ pub enum ScalarOp {
         /// The value if none is; NULL without.
         otherwise: Option<Box<Scalar>>,
     },
-    /// `CAST(x AS kind)`
+    /// `CAST(x AS kind)`: between numbers, between dates and timestamps, from TEXT to those and to BOOLEAN and TIME, from
+    /// integers and BOOLEAN to TEXT, and between texts.
     Cast(Box<Scalar>),
     /// The first that is not NULL, all of the result's type.
     Coalesce(Vec<Scalar>),

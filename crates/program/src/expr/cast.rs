@@ -28,6 +28,8 @@ pub(crate) struct Cast {
 #[derive(Clone, Copy, Debug)]
 enum How {
     Number(Number, Number),
+    /// Dates and timestamps, by how many of them make a day: what is finer is cut off, towards the past.
+    Moment(i64, i64),
     /// The first characters of a text.
     Cut(u32),
     /// Through an array of Arrow's. A text that is made goes to the place.
@@ -48,6 +50,9 @@ impl Cast {
             _ if from == to => return Some(operand),
             (Some(from), Some(to)) => How::Number(from, to),
             _ => match (from, to) {
+                (from, to) if per_day(from).is_some() && per_day(to).is_some() => {
+                    How::Moment(per_day(from)?, per_day(to)?)
+                }
                 // An assigned text that is too long is found by the table.
                 (SqlType::Text { .. }, SqlType::Text { .. }) if is_assigned => return Some(operand),
                 (SqlType::Text { .. }, SqlType::Text { chars_max: None }) => return Some(operand),
@@ -74,6 +79,15 @@ impl Cast {
                 let purpose = if self.column.is_some() { Purpose::Assignment } else { Purpose::Cast };
                 from.convert(value, to, purpose).ok_or_else(|| self.misfit(value, from.scale()))
             }
+            How::Moment(from, to) => {
+                let moment = match value {
+                    ValueRef::Int(value) if to >= from => value.checked_mul(to / from),
+                    ValueRef::Int(value) => Some(value.div_euclid(from / to)),
+                    _ => unreachable!("a moment was promised"),
+                };
+                let fits = |moment: &i64| to > 1 || i32::try_from(*moment).is_ok();
+                moment.filter(fits).map(ValueRef::Int).ok_or_else(|| self.misfit(value, 0))
+            }
             How::Cut(chars) => Ok(first_chars(value, chars as usize)),
             How::Array(place) => self.by_array(value, place, env),
         }
@@ -82,11 +96,14 @@ impl Cast {
     #[cold]
     fn misfit(&self, value: ValueRef<'_>, scale: u8) -> Error {
         let said = Said(value, scale);
+        let kind = match self.how {
+            How::Moment(..) => ErrorKind::InvalidDatetime,
+            _ => ErrorKind::NumericOutOfRange,
+        };
         match &self.column {
-            None => out_of_range(said, &self.to),
+            None => Error::new(kind, out_of_range(said, &self.to).message()),
             Some(column) => {
-                let what = format!("column \"{column}\": '{said}' is out of range for the type {}", self.to);
-                Error::new(ErrorKind::NumericOutOfRange, what)
+                Error::new(kind, format!("column \"{column}\": '{said}' is out of range for the type {}", self.to))
             }
         }
     }
@@ -123,6 +140,15 @@ impl Cast {
             _ => ErrorKind::InvalidText,
         };
         Error::new(kind, format!("'{text}' is not a value of type {}", self.to))
+    }
+}
+
+/// How many moments of a type make a day. With a time zone they are counted as without: in UTC.
+fn per_day(kind: &SqlType) -> Option<i64> {
+    match kind {
+        SqlType::Date => Some(1),
+        SqlType::Timestamp { unit, .. } => Some(86_400 * 10_i64.pow(unit.digits())),
+        _ => None,
     }
 }
 

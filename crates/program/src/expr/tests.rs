@@ -229,6 +229,22 @@ fn casts_round_or_fail() {
 }
 
 #[test]
+fn moments_are_cut_off_towards_the_past() {
+    let stamp = |unit, zoned| SqlType::Timestamp { unit, zoned };
+    let nanos = |value| literal(stamp(TimeUnit::Nanosecond, true), Value::Int(value));
+    let micros = stamp(TimeUnit::Microsecond, false);
+    assert_eq!(value(nanos(1_999).cast(micros.clone())), Value::Int(1));
+    assert_eq!(value(nanos(-1).cast(micros.clone())), Value::Int(-1));
+    assert_eq!(value(nanos(-1).cast(SqlType::Date)), Value::Int(-1));
+    let day = literal(SqlType::Date, Value::Int(2));
+    assert_eq!(value(day.cast(micros)), Value::Int(2 * 86_400_000_000));
+    let far = literal(stamp(TimeUnit::Second, false), Value::Int(i64::MAX));
+    for kind in [SqlType::Date, stamp(TimeUnit::Nanosecond, false)] {
+        assert_eq!(error(far.clone().cast(kind)).kind(), ErrorKind::InvalidDatetime);
+    }
+}
+
+#[test]
 fn choices_compute_what_they_choose() {
     let case = |condition: Scalar| {
         let whens = vec![(condition, of(INT, int(1), Plus, int(1)))];

@@ -27,6 +27,7 @@ const RUNS: i64 = 1_000;
 struct World {
     engine: Arc<Engine>,
     table: TableId,
+    history: TableId,
     scratch: Scratch,
     out: ResultRows,
 }
@@ -42,13 +43,15 @@ impl World {
         let table = transaction.create_keyed_table(main, "t", columns.collect(), &[part(0), part(1)]).unwrap();
         let spec = IndexSpec { name: "by_text".into(), parts: vec![part(2)], unique: false };
         transaction.create_index(table, spec).unwrap();
+        let columns = vec![ColumnSpec::new("number", BIG), ColumnSpec::new("line", SqlType::TEXT)];
+        let history = transaction.create_table(main, "history", columns).unwrap();
         for row in 0..RUNS {
             let values =
                 [ValueRef::Int(row / 10), ValueRef::Int(row % 10), ValueRef::Text("a text"), ValueRef::Decimal(0)];
             transaction.insert_row(table, &values).unwrap();
         }
         transaction.commit().unwrap();
-        World { engine, table, scratch: Scratch::default(), out: ResultRows::default() }
+        World { engine, table, history, scratch: Scratch::default(), out: ResultRows::default() }
     }
 
     fn compiled(&self, parameters: &[SqlType], body: Body) -> Compiled {
@@ -138,9 +141,17 @@ fn statements_hardly_allocate_once_they_have_run() {
     let insert = world.compiled(&[BIG], Body::Insert(insert));
     let inserts = world.of_writes(&insert, |row| vec![ValueRef::Int(1_000_000 + row)]);
 
-    println!("allocations: point {points}, range of 10 {ranges}, update {updates}, insert {inserts}");
+    let line = vec![Scalar::parameter(BIG, 0), Scalar::literal(SqlType::TEXT, Value::Text("a line of history".into()))];
+    let append =
+        Insert { table: world.history, rows: vec![line], on_conflict: None, checks: vec![], returning: vec![] };
+    let append = world.compiled(&[BIG], Body::Insert(append));
+    let appends = world.of_writes(&append, |row| vec![ValueRef::Int(row)]);
+
+    println!("allocations: point {points}, range of 10 {ranges}, update {updates}, insert {inserts}, append {appends}");
     assert!(points < 0.1, "a point get allocates {points} times");
     assert!(ranges < 0.1, "a range allocates {ranges} times");
     assert!(updates < 0.2, "an update allocates {updates} times");
     assert!(inserts < 0.2, "an insert allocates {inserts} times");
+    // An array for each column, and the batch.
+    assert!(appends < 30.0, "an append of two columns allocates {appends} times");
 }

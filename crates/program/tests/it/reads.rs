@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Field, Int32Type, Schema};
-use rowmill_base::{ErrorKind, SqlType};
+use rowmill_base::{Cancel, ErrorKind, SqlType};
 use rowmill_plan::CompareOp;
 use rowmill_plan::program::{
     Access, Aggregates, Body, LookupKind, NestedLookup, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar,
@@ -220,12 +220,17 @@ fn aggregates_are_one_row() {
             aggregate(RowFunction::Sum, column(PRICE)),
             aggregate(RowFunction::Sum, column(NUMBER)),
             aggregate(RowFunction::Sum, column(PRICE).cast(DOUBLE)),
+            aggregate(RowFunction::Average, column(PRICE)),
+            aggregate(RowFunction::Average, column(NUMBER).cast(DOUBLE)),
             aggregate(RowFunction::Min, column(NAMED)),
             aggregate(RowFunction::Max, column(PRICE)),
         ]
     };
-    assert_eq!(world.read(aggregated(world.access(), all())), ["6 5 3 3 1300 10 13 ant 650"]);
-    assert_eq!(world.read(aggregated(world.by(vec![int(9)]), all())), ["0 0 0 0 NULL NULL NULL NULL NULL"]);
+    assert_eq!(
+        world.read(aggregated(world.access(), all())),
+        ["6 5 3 3 1300 10 13 2.1666666666666665 1.6666666666666667 ant 650"]
+    );
+    assert_eq!(world.read(aggregated(world.by(vec![int(9)]), all())), ["0 0 0 0 NULL NULL NULL NULL NULL NULL NULL"]);
     let huge = RowAggregate {
         function: RowFunction::Sum,
         argument: Scalar::literal(SqlType::Decimal { precision: 38, scale: 0 }, Value::Decimal(10_i128.pow(38) - 1)),
@@ -284,4 +289,39 @@ fn rows_become_a_batch() {
     assert_eq!(batch.column(1).as_string_view().value(1), "bee");
     let write = compiled.run_write(&mut world.engine.begin().expect("a transaction"), &[], &mut scratch, &mut out);
     assert_eq!((write.expect("a read within a transaction"), out.len()), (3, 3));
+}
+
+#[test]
+fn long_reads_end_when_they_are_cancelled_or_hold_too_much() {
+    let world = World::empty();
+    let mut transaction = world.engine.begin().expect("a transaction");
+    let note = "n".repeat(40_000);
+    for number in 0..2_000 {
+        let price = ValueRef::Decimal(number.into());
+        let values = [ValueRef::Int(1), ValueRef::Int(number), ValueRef::Null, price, ValueRef::Null];
+        transaction.insert_row(world.items, &values).expect("put");
+    }
+    transaction.commit().expect("committed");
+    let run = |read: Read, scratch: &mut Scratch| {
+        let compiled = world.compiled(&[SqlType::TEXT], Body::Read(read)).expect("compiled");
+        let snapshot = world.engine.snapshot().expect("a snapshot");
+        let mut out = ResultRows::default();
+        compiled.run_read(&snapshot.reader(), &[ValueRef::Text(&note)], scratch, &mut out).map(|()| out.len())
+    };
+    let text = Scalar::parameter(SqlType::TEXT, 0);
+    let mut scratch = Scratch::default();
+    let held = run(rows(world.access(), vec![text.clone()]), &mut scratch).expect_err("too much");
+    assert_eq!(held.kind(), ErrorKind::Unsupported);
+    let found = world.by(vec![int(1), int(7)]);
+    assert_eq!(run(rows(found, vec![text.clone()]), &mut scratch).expect("a row"), 1);
+    // What no row has is not looked for.
+    let by_note = Access { index: Some(world.by_note), ..world.by(vec![text]) };
+    assert_eq!(run(all_of(by_note, vec![NUMBER]), &mut scratch).expect("no row"), 0);
+
+    let cancel = Cancel::new();
+    scratch.set_cancel(cancel.clone());
+    assert_eq!(run(all_of(world.access(), vec![NUMBER]), &mut scratch).expect("rows"), 2_000);
+    cancel.cancel();
+    let cancelled = run(all_of(world.access(), vec![NUMBER]), &mut scratch).expect_err("cancelled");
+    assert_eq!(cancelled.kind(), ErrorKind::Cancelled);
 }

@@ -222,6 +222,7 @@ fn a_program_of_other_definitions_writes_nothing() {
     let (mut scratch, mut out) = (Scratch::default(), ResultRows::default());
     let error = compiled.run_write(&mut transaction, &[], &mut scratch, &mut out).expect_err("it was changed");
     assert_eq!(error.kind(), ErrorKind::SerializationFailure);
+    assert!(!compiled.is_valid_for(transaction.catalog()));
     let reader = world.engine.snapshot().expect("a snapshot");
     let error = compiled.run_read(&reader.reader(), &[], &mut scratch, &mut out).expect_err("it writes");
     assert_eq!(error.kind(), ErrorKind::ReadOnly);

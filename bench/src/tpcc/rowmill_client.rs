@@ -166,7 +166,8 @@ impl Row for AnswerRow<'_> {
 
     fn decimal(&self, column: usize) -> Result<i64> {
         let unscaled = self.answer.decimal(self.row, column)?;
-        i64::try_from(unscaled).map_err(|_| Error::new(ErrorKind::NumericOutOfRange, format!("{unscaled} as an amount")))
+        i64::try_from(unscaled)
+            .map_err(|_| Error::new(ErrorKind::NumericOutOfRange, format!("{unscaled} as an amount")))
     }
 
     fn text(&self, column: usize) -> Result<&str> {

@@ -74,10 +74,7 @@ pub(crate) enum Done {
     /// Its rows are [`Programs::rows`], with these columns.
     Rows(SchemaRef),
     /// It changed so many rows.
-    Changed {
-        tag: &'static str,
-        rows: u64,
-    },
+    Changed { tag: &'static str, rows: u64 },
 }
 
 impl Programs {

@@ -86,11 +86,7 @@ impl Session {
 
     /// The statement as a program for what it sees of the catalog, and parameters of these types; none if it is not one that
     /// a program does. An error where the statement itself is wrong.
-    pub fn program(
-        &mut self,
-        statement: &Statement,
-        parameters: &[ParameterKind],
-    ) -> Result<Option<StatementProgram>> {
+    pub fn program(&mut self, statement: &Statement, parameters: &[ParameterKind]) -> Result<Option<StatementProgram>> {
         self.work_on(statement, &[], |work| {
             let view = work.view()?;
             work.program(&view, parameters)

@@ -108,6 +108,7 @@ impl Change {
             keyed: Arc::clone(&before.keyed),
             pin: None,
             own: None,
+            reads: None,
         };
         Ok(Applied { snapshot, removed, dropped })
     }

@@ -150,7 +150,7 @@ pub(crate) fn load(
     // Its keyed rows are those of the base: nothing was written since.
     let keyed = KeyedStore::new(Generation::unread(commit), files.memory()).unread_state(commit);
     let (catalog, tables) = (Arc::new(catalog), Arc::new(tables));
-    Ok((Snapshot { commit, catalog, tables, log_end, keyed, pin: None, own: None }, meta))
+    Ok((Snapshot { commit, catalog, tables, log_end, keyed, pin: None, own: None, reads: None }, meta))
 }
 
 fn id_of(key: &[u8]) -> Result<u32> {

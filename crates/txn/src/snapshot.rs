@@ -13,6 +13,7 @@ use crate::catalog::Catalog;
 use crate::column_files::Unnamed;
 use crate::keyed::KeyedTable;
 use crate::keyed::generation::Generation;
+use crate::keyed::read_set::ReadSet;
 use crate::keyed::store::{KeyedState, KeyedStore};
 use crate::keyed::write_set::WriteSet;
 use crate::log::Position;
@@ -79,6 +80,8 @@ pub struct Snapshot {
     pub(crate) keyed: Arc<KeyedState>,
     /// What a transaction has written to keyed tables.
     pub(crate) own: Option<Arc<WriteSet>>,
+    /// Where a transaction notes what is read of keyed tables.
+    pub(crate) reads: Option<Arc<ReadSet>>,
     /// In a process that only reads. The writing process needs none: its snapshots hold the blocks that they name.
     pub(crate) pin: Option<Arc<Pin>>,
 }

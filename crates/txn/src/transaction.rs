@@ -21,6 +21,7 @@ use rowmill_storage::{
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 use crate::deletes::{self, DeletesByHolder, RowFinder};
 use crate::engine::{Engine, NO_COMMIT};
+use crate::isolation::Reads;
 use crate::keyed::WriteBuffers;
 use crate::keyed::seat::BaseReader;
 use crate::keyed::write_set::WriteSet;
@@ -55,6 +56,7 @@ pub struct Transaction {
     /// Of keyed rows.
     pub(crate) base_reader: BaseReader,
     durability: Option<Durability>,
+    pub(crate) reads: Reads,
     cancel: Cancel,
     /// The view of the last call, while no change has come since.
     view: Option<Arc<Snapshot>>,
@@ -143,6 +145,8 @@ pub(crate) fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>, memory: 
 #[derive(Clone, Debug)]
 pub struct Savepoint {
     changes: Changes,
+    /// What the changes are made to.
+    base: Arc<Snapshot>,
     /// Of the keyed rows.
     mark: usize,
 }
@@ -163,6 +167,7 @@ impl Transaction {
             write_buffers: None,
             base_reader,
             durability: None,
+            reads: Reads::default(),
             cancel: Cancel::new(),
             view: None,
         }
@@ -171,11 +176,6 @@ impl Transaction {
     /// The flag that ends long calls of this transaction, sealing a block among them.
     pub fn set_cancel(&mut self, cancel: Cancel) {
         self.cancel = cancel;
-    }
-
-    /// The definitions that the transaction sees.
-    pub fn catalog(&self) -> &Catalog {
-        &self.changes.catalog
     }
 
     /// What was committed when the transaction began.
@@ -201,7 +201,7 @@ impl Transaction {
         if let Some(view) = &self.view {
             return Ok(Arc::clone(view));
         }
-        let view = match self.is_empty() {
+        let view = match self.is_empty() && self.noted_reads().is_none() {
             true => Arc::clone(&self.base),
             false => Arc::new(self.build_view()?),
         };
@@ -232,6 +232,7 @@ impl Transaction {
             keyed: Arc::clone(&self.base.keyed),
             pin: self.base.pin.clone(),
             own: self.keyed.clone(),
+            reads: self.noted_reads().cloned(),
         })
     }
 
@@ -416,6 +417,10 @@ impl Transaction {
         Ok(())
     }
 
+    pub(crate) fn forget_view(&mut self) {
+        self.view = None;
+    }
+
     pub(crate) fn table_def(&self, id: TableId) -> Result<Arc<TableDef>> {
         self.changes.catalog.table_by_id(id).map(Arc::clone).ok_or_else(|| gone("table"))
     }
@@ -592,12 +597,16 @@ impl Transaction {
 
     /// The state of now, to go back to when a statement fails.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { changes: self.changes.clone(), mark: self.keyed.as_ref().map_or(0, |keyed| keyed.mark()) }
+        let mark = self.keyed.as_ref().map_or(0, |keyed| keyed.mark());
+        Savepoint { changes: self.changes.clone(), base: Arc::clone(&self.base), mark }
     }
 
     /// Forgets everything since the savepoint.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
         self.changes = savepoint.changes.clone();
+        if !Arc::ptr_eq(&self.base, &savepoint.base) {
+            self.stand_on(Arc::clone(&savepoint.base));
+        }
         if let Some(keyed) = self.keyed.as_mut().filter(|keyed| keyed.mark() > savepoint.mark) {
             let keyed = Arc::make_mut(keyed);
             keyed.undo_to(savepoint.mark);
@@ -610,6 +619,9 @@ impl Transaction {
     /// Makes all changes at once, as durable as the database has them when it returns, or none of them.
     pub fn commit(mut self) -> Result<CommitId> {
         if self.is_empty() {
+            if self.has_required_reads() {
+                crate::commit::commit_reads(&self)?;
+            }
             return Ok(self.base.commit);
         }
         self.finish_inserts()?;
@@ -651,9 +663,8 @@ impl Drop for Transaction {
         if let Some(keyed) = self.keyed.take() {
             self.base.keyed.store().give_write_set_back(keyed, self.write_buffers.take().unwrap_or_default());
         }
-        // What keeps the base from being read further than this transaction has to.
-        self.base_reader = BaseReader::new(current.keyed.generation());
-        self.base = current;
+        self.reads = Reads::default();
+        self.stand_on(current);
         engine.reap();
     }
 }

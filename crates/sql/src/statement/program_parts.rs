@@ -72,11 +72,7 @@ pub(crate) struct InsertedRows {
 }
 
 /// The table of an `INSERT ... VALUES` and its rows.
-pub(crate) fn insert(
-    work: &Work<'_>,
-    snapshot: &Arc<Snapshot>,
-    insert: &Insert,
-) -> Result<Option<InsertedRows>> {
+pub(crate) fn insert(work: &Work<'_>, snapshot: &Arc<Snapshot>, insert: &Insert) -> Result<Option<InsertedRows>> {
     let Ok(definition) = insert::definition(work, insert) else { return Ok(None) };
     let Source::Values(values) = &definition.source else { return Ok(None) };
     let table = relation::table(snapshot.catalog(), &definition.table)?;

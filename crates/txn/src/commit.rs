@@ -52,6 +52,13 @@ pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
     Ok(commit)
 }
 
+/// Validates what a transaction that changes nothing has read.
+pub(crate) fn commit_reads(transaction: &Transaction) -> Result<()> {
+    let engine = &transaction.engine;
+    let _committing = engine.lock_commit();
+    transaction.validate_reads(&engine.latest())
+}
+
 /// Makes private blocks durable, so that a commit may name them.
 pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Arc<Block>>) -> Result<()> {
     let mut files: BTreeMap<&str, &Arc<ColumnFile>> = BTreeMap::new();
@@ -131,7 +138,11 @@ pub(crate) fn conflict(message: String) -> Error {
 }
 
 /// The current catalog under the changes that a transaction made to the one it began with.
-fn merge_catalogs(base: &Arc<Catalog>, changed: &Arc<Catalog>, current: &Arc<Catalog>) -> Result<Arc<Catalog>> {
+pub(crate) fn merge_catalogs(
+    base: &Arc<Catalog>,
+    changed: &Arc<Catalog>,
+    current: &Arc<Catalog>,
+) -> Result<Arc<Catalog>> {
     if Arc::ptr_eq(base, changed) {
         return Ok(Arc::clone(current));
     }
@@ -201,19 +212,19 @@ fn change_of(
         }
         change.truncated = true;
     } else if !changes.deleted.is_empty() {
-        change.deleted = validate_deletes(base, current, &changes.deleted)?;
+        change.deleted = moved_deletes(base, current, &changes.deleted)?;
     }
     Ok(change)
 }
 
 /// Whether rows were deleted between the two states (row numbers only grow, so counts tell).
-fn live_rows_differ(base: &TableSnapshot, current: &TableSnapshot) -> bool {
+pub(crate) fn live_rows_differ(base: &TableSnapshot, current: &TableSnapshot) -> bool {
     use rowmill_storage::TableSource;
     base.row_count() != current.row_count()
 }
 
 /// The deletes of a transaction as positions in the current blocks and runs; fails if one of the rows is gone already.
-fn validate_deletes(
+pub(crate) fn moved_deletes(
     base: &TableSnapshot,
     current: &TableSnapshot,
     deleted: &DeletesByHolder,

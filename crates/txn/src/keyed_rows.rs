@@ -17,12 +17,17 @@ impl Transaction {
 
     /// Reads what the transaction sees of keyed tables, its own writes among it.
     pub fn reader(&self) -> Reader<'_> {
+        self.unnoted_reader().noting(self.noted_reads().map(|reads| &**reads))
+    }
+
+    /// The same, of which nothing is noted: what is found is written, or noted, by the caller.
+    pub(crate) fn unnoted_reader(&self) -> Reader<'_> {
         Reader::over(&self.base.keyed, self.keyed.as_deref(), &self.base_reader)
     }
 
     /// The same, as it is now: to be held while the transaction goes on writing.
     pub fn keyed_view(&self) -> KeyedView {
-        KeyedView::new(&self.base.keyed, self.keyed.as_ref())
+        KeyedView::new(&self.base.keyed, self.keyed.as_ref(), self.noted_reads())
     }
 
     /// The row whose primary key has the values `key`, as the transaction sees it.
@@ -62,7 +67,7 @@ impl Snapshot {
 
     /// The same, to be held beyond the snapshot.
     pub fn keyed_view(&self) -> KeyedView {
-        KeyedView::new(&self.keyed, None)
+        KeyedView::new(&self.keyed, None, None)
     }
 
     /// As [`Transaction::get`].

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rowmill_base::{IndexId, Result};
+use rowmill_storage::TableDef;
 use rowmill_storage::keyed::KeyRange;
 
 use crate::catalog::Catalog;
@@ -17,6 +18,7 @@ impl Transaction {
     /// this one defines anew. That the versions in memory know of all such commits is `keyed/store.rs`' matter.
     pub(crate) fn validate_keyed(&self, current: &Snapshot, catalog: &Catalog) -> Result<()> {
         self.validate_definitions(current, catalog)?;
+        self.validate_reads(current)?;
         self.keyed.as_ref().map_or(Ok(()), |written| self.validate_writes(written, current, catalog))
     }
 
@@ -63,15 +65,20 @@ impl Transaction {
         if !def.keyed.as_ref().is_some_and(|keyed| keyed.index_ids().any(|id| id == index)) {
             return Err(gone());
         }
+        self.same_definition(def, current).map(|()| codec)
+    }
+
+    /// Fails if a table has another definition in `current` than in the transaction's snapshot.
+    pub(crate) fn same_definition(&self, def: &TableDef, current: &Snapshot) -> Result<()> {
         match (current.tables.get(&def.id), self.base.tables.get(&def.id)) {
-            (Some(now), Some(base)) if Arc::ptr_eq(&base.def, &now.def) => Ok(codec),
-            (None, _) => Ok(codec),
+            (Some(now), Some(base)) if Arc::ptr_eq(&base.def, &now.def) => Ok(()),
+            (None, _) => Ok(()),
             _ => Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", def.name))),
         }
     }
 
     /// A table that is emptied, or of which an index is made, must have the rows that the transaction has seen.
-    fn validate_definitions(&self, current: &Snapshot, catalog: &Catalog) -> Result<()> {
+    pub(crate) fn validate_definitions(&self, current: &Snapshot, catalog: &Catalog) -> Result<()> {
         if Arc::ptr_eq(&self.base.catalog, &self.changes.catalog) || current.keyed.commit() == self.base.keyed.commit()
         {
             return Ok(());

@@ -163,7 +163,7 @@ impl Transaction {
 
     fn put_new(&mut self, codec: &TableCodec, values: &[ValueRef<'_>], buffers: &mut WriteBuffers) -> Result<()> {
         codec.encode_row(values, &mut buffers.key, &mut buffers.row)?;
-        if self.reader().get(&buffers.key, &mut buffers.found)? {
+        if self.unnoted_reader().get(&buffers.key, &mut buffers.found)? {
             let (table, said) = (&codec.def().name, codec.say(&buffers.key));
             let what = format!("table {table} has a row with the primary key {said} already");
             return Err(Error::new(ErrorKind::UniqueViolation, what));
@@ -210,7 +210,7 @@ impl Transaction {
         let WriteBuffers { entry, range, scan, .. } = buffers;
         if codec.unique_range(index, entry, range)? {
             scan.start(&range.start, &range.end, false, 1);
-            if scan.next(&self.reader())?.is_some() {
+            if scan.next(&self.unnoted_reader())?.is_some() {
                 let (table, name) = (&codec.def().name, &index.def.name);
                 let what =
                     format!("table {table} has a row with {} in the unique index {name} already", codec.say(entry));

@@ -16,6 +16,7 @@ mod column_files;
 mod commit;
 mod deletes;
 mod engine;
+mod isolation;
 mod journal;
 pub mod keyed;
 mod keyed_rows;

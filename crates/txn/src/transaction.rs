@@ -21,6 +21,7 @@ use rowmill_storage::{
 use crate::catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 use crate::deletes::{self, DeletesByHolder, RowFinder};
 use crate::engine::{Engine, NO_COMMIT};
+use crate::isolation::Reads;
 use crate::keyed::WriteBuffers;
 use crate::keyed::seat::BaseReader;
 use crate::keyed::write_set::WriteSet;
@@ -55,6 +56,7 @@ pub struct Transaction {
     /// Of keyed rows.
     pub(crate) base_reader: BaseReader,
     durability: Option<Durability>,
+    pub(crate) reads: Reads,
     cancel: Cancel,
     /// The view of the last call, while no change has come since.
     view: Option<Arc<Snapshot>>,
@@ -143,6 +145,8 @@ pub(crate) fn join_tail(table: &TableDef, runs: &mut Vec<Arc<OpenRun>>, memory: 
 #[derive(Clone, Debug)]
 pub struct Savepoint {
     changes: Changes,
+    /// What the changes are made to.
+    base: Arc<Snapshot>,
     /// Of the keyed rows.
     mark: usize,
 }
@@ -163,6 +167,7 @@ impl Transaction {
             write_buffers: None,
             base_reader,
             durability: None,
+            reads: Reads::default(),
             cancel: Cancel::new(),
             view: None,
         }
@@ -410,6 +415,10 @@ impl Transaction {
         Ok(())
     }
 
+    pub(crate) fn forget_view(&mut self) {
+        self.view = None;
+    }
+
     pub(crate) fn table_def(&self, id: TableId) -> Result<Arc<TableDef>> {
         self.changes.catalog.table_by_id(id).map(Arc::clone).ok_or_else(|| gone("table"))
     }
@@ -586,12 +595,16 @@ impl Transaction {
 
     /// The state of now, to go back to when a statement fails.
     pub fn savepoint(&self) -> Savepoint {
-        Savepoint { changes: self.changes.clone(), mark: self.keyed.as_ref().map_or(0, |keyed| keyed.mark()) }
+        let mark = self.keyed.as_ref().map_or(0, |keyed| keyed.mark());
+        Savepoint { changes: self.changes.clone(), base: Arc::clone(&self.base), mark }
     }
 
     /// Forgets everything since the savepoint.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
         self.changes = savepoint.changes.clone();
+        if !Arc::ptr_eq(&self.base, &savepoint.base) {
+            self.stand_on(Arc::clone(&savepoint.base));
+        }
         if let Some(keyed) = self.keyed.as_mut().filter(|keyed| keyed.mark() > savepoint.mark) {
             let keyed = Arc::make_mut(keyed);
             keyed.undo_to(savepoint.mark);
@@ -604,6 +617,9 @@ impl Transaction {
     /// Makes all changes at once, as durable as the database has them when it returns, or none of them.
     pub fn commit(mut self) -> Result<CommitId> {
         if self.is_empty() {
+            if self.has_required_reads() {
+                crate::commit::commit_reads(&self)?;
+            }
             return Ok(self.base.commit);
         }
         self.finish_inserts()?;
@@ -645,9 +661,8 @@ impl Drop for Transaction {
         if let Some(keyed) = self.keyed.take() {
             self.base.keyed.store().give_write_set_back(keyed, self.write_buffers.take().unwrap_or_default());
         }
-        // What keeps the base from being read further than this transaction has to.
-        self.base_reader = BaseReader::new(current.keyed.generation());
-        self.base = current;
+        self.reads = Reads::default();
+        self.stand_on(current);
         engine.reap();
     }
 }

@@ -34,6 +34,20 @@ impl KeyRange {
         key >= &self.start[..] && (self.end.is_empty() || key < &self.end[..])
     }
 
+    /// Makes it the part of `whole` that was passed by who went up to `last`, which is in it, from the start or from the end; all
+    /// of it without one.
+    pub fn set_passed(&mut self, whole: &KeyRange, last: Option<&[u8]>, backward: bool) {
+        let last_key = last.unwrap_or_default();
+        self.start.clear();
+        self.start.extend_from_slice(if backward && last.is_some() { last_key } else { &whole.start });
+        self.end.clear();
+        self.end.extend_from_slice(if !backward && last.is_some() { last_key } else { &whole.end });
+        if !backward && last.is_some() {
+            // The least key above.
+            self.end.push(0);
+        }
+    }
+
     fn set_empty(&mut self) {
         self.start.clear();
         self.end.clear();

@@ -11,6 +11,7 @@ pub(crate) mod generation;
 mod key_index;
 mod order;
 mod range_scan;
+pub(crate) mod read_set;
 mod reader;
 mod row_reader;
 pub(crate) mod seat;

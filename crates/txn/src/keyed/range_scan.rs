@@ -6,6 +6,7 @@
 use rowmill_base::Result;
 use rowmill_storage::keyed::KeyRange;
 
+use super::read_set::NotedRange;
 use super::reader::Reader;
 use super::version_cursor::{VersionBatch, VersionCursor};
 
@@ -23,6 +24,9 @@ pub struct RangeScan {
     feeds: [Feed; 3],
     version_cursor: VersionCursor,
     backward: bool,
+    whole: KeyRange,
+    /// What is noted of it, where reads are.
+    noted: Option<NotedRange>,
 }
 
 /// One of the three: the keys that it gave last, and what is left of the range.
@@ -46,7 +50,11 @@ impl RangeScan {
     /// Goes to the first of the keys from `start` on that are below `end` (empty: that are there), or to the last, to be read
     /// downwards. `first` is how many entries will be asked for, as far as is known; more cost another batch.
     pub fn start(&mut self, start: &[u8], end: &[u8], backward: bool, first: usize) {
-        self.backward = backward;
+        (self.backward, self.noted) = (backward, None);
+        self.whole.start.clear();
+        self.whole.start.extend_from_slice(start);
+        self.whole.end.clear();
+        self.whole.end.extend_from_slice(end);
         for feed in &mut self.feeds {
             feed.start(start, end, first.clamp(1, KEYS_AT_ONCE));
         }
@@ -58,7 +66,9 @@ impl RangeScan {
         let newest = loop {
             self.pass_given();
             self.fill(reader)?;
-            let Some(newest) = self.choose() else { return Ok(None) };
+            let newest = self.choose();
+            self.note_read(reader, newest);
+            let Some(newest) = newest else { return Ok(None) };
             let feed = &self.feeds[newest];
             if feed.batch.get(feed.at).1.is_some() {
                 break newest;
@@ -67,6 +77,17 @@ impl RangeScan {
         let feed = &self.feeds[newest];
         let (key, row) = feed.batch.get(feed.at);
         Ok(row.map(|row| (key, row)))
+    }
+
+    /// Notes that the range was read up to the next key of a feed, or to its end.
+    fn note_read(&mut self, reader: &Reader<'_>, feed: Option<usize>) {
+        let Some(reads) = reader.reads() else { return };
+        if self.whole.is_empty() {
+            return;
+        }
+        let last = feed.and_then(|feed| self.feeds[feed].key());
+        let snapshot = reader.state().commit();
+        self.noted = Some(reads.note_passed(self.noted, &self.whole, last, self.backward, snapshot));
     }
 
     fn pass_given(&mut self) {

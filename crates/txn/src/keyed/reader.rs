@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rowmill_base::Result;
 
+use super::read_set::ReadSet;
 use super::seat::BaseReader;
 use super::store::KeyedState;
 use super::versions::Found;
@@ -17,6 +18,8 @@ pub struct Reader<'a> {
     state: &'a KeyedState,
     own: Option<&'a WriteSet>,
     base: Base<'a>,
+    /// Where reads are noted, if they are.
+    reads: Option<&'a ReadSet>,
 }
 
 #[derive(Debug)]
@@ -28,12 +31,17 @@ enum Base<'a> {
 impl<'a> Reader<'a> {
     /// Of what a transaction has written over `state`, and reads the base by `base`.
     pub(crate) fn over(state: &'a KeyedState, own: Option<&'a WriteSet>, base: &'a BaseReader) -> Reader<'a> {
-        Reader { state, own: own.filter(|own| !own.is_empty()), base: Base::Shared(base) }
+        Reader { state, own: own.filter(|own| !own.is_empty()), base: Base::Shared(base), reads: None }
+    }
+
+    /// The same, which notes what is read in `reads`, if that is there.
+    pub(crate) fn noting(self, reads: Option<&'a ReadSet>) -> Reader<'a> {
+        Reader { reads, ..self }
     }
 
     /// Of one state.
     pub(crate) fn of(state: &'a KeyedState) -> Reader<'a> {
-        Reader { state, own: None, base: Base::Own(BaseReader::new(state.generation())) }
+        Reader { state, own: None, base: Base::Own(BaseReader::new(state.generation())), reads: None }
     }
 
     pub(super) fn state(&self) -> &'a KeyedState {
@@ -42,6 +50,10 @@ impl<'a> Reader<'a> {
 
     pub(super) fn own(&self) -> Option<&'a WriteSet> {
         self.own
+    }
+
+    pub(super) fn reads(&self) -> Option<&'a ReadSet> {
+        self.reads
     }
 
     pub(super) fn base(&self) -> &BaseReader {
@@ -56,6 +68,9 @@ impl<'a> Reader<'a> {
         let versions = self.state.store().versions();
         let hash = versions.hash(key);
         row.clear();
+        if let Some(reads) = self.reads {
+            reads.note_key(key, self.state.commit());
+        }
         if let Some(written) = self.own.and_then(|own| own.find(hash, key)) {
             row.extend_from_slice(written.unwrap_or_default());
             return Ok(written.is_some());
@@ -74,23 +89,25 @@ impl<'a> Reader<'a> {
 pub struct KeyedView {
     state: Arc<KeyedState>,
     own: Option<Arc<WriteSet>>,
+    reads: Option<Arc<ReadSet>>,
     base: BaseReader,
 }
 
 impl KeyedView {
-    pub(crate) fn new(state: &Arc<KeyedState>, own: Option<&Arc<WriteSet>>) -> KeyedView {
-        KeyedView { state: Arc::clone(state), own: own.cloned(), base: BaseReader::new(state.generation()) }
+    pub(crate) fn new(state: &Arc<KeyedState>, own: Option<&Arc<WriteSet>>, reads: Option<&Arc<ReadSet>>) -> KeyedView {
+        let base = BaseReader::new(state.generation());
+        KeyedView { state: Arc::clone(state), own: own.cloned(), reads: reads.cloned(), base }
     }
 
     /// Reads it.
     pub fn reader(&self) -> Reader<'_> {
-        Reader::over(&self.state, self.own.as_deref(), &self.base)
+        Reader::over(&self.state, self.own.as_deref(), &self.base).noting(self.reads.as_deref())
     }
 }
 
 impl Clone for KeyedView {
     /// Each copy reads the base by itself, so that threads with one each do not wait for each other.
     fn clone(&self) -> Self {
-        KeyedView::new(&self.state, self.own.as_ref())
+        KeyedView::new(&self.state, self.own.as_ref(), self.reads.as_ref())
     }
 }

@@ -118,6 +118,11 @@ impl WriteSet {
         }
     }
 
+    /// Those that were noted.
+    pub(crate) fn codecs(&self) -> &[Arc<TableCodec>] {
+        &self.codecs
+    }
+
     /// The codec that has made the keys of an index last.
     pub(crate) fn codec_of(&self, index: IndexId) -> Option<&Arc<TableCodec>> {
         self.codecs.iter().rev().find(|codec| codec.has_index(index))

@@ -10,6 +10,7 @@ mod durability;
 mod faults;
 mod followers;
 mod history;
+mod isolation;
 mod keyed;
 mod keyed_model;
 mod killed;

@@ -79,6 +79,11 @@ impl Integer {
         Some(Integer { bits, signed })
     }
 
+    /// Whether it has all values of `other`, in the same variant.
+    pub(crate) fn has_all_of(self, other: Integer) -> bool {
+        self.signed == other.signed && self.bits >= other.bits
+    }
+
     pub(crate) fn least(self) -> i128 {
         if self.signed { -(1 << (self.bits - 1)) } else { 0 }
     }

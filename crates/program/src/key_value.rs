@@ -71,6 +71,7 @@ impl KeyValue {
         }
         let how = match (Number::of(&scalar.kind), Number::of(column)) {
             _ if scalar.kind == *column || is_text(&scalar.kind) && is_text(column) => How::Same,
+            (Some(Number::Integer(from)), Some(Number::Integer(to))) if to.has_all_of(from) => How::Same,
             (Some(from), Some(to)) if !from.is_float() && !to.is_float() => How::Exact(from, to),
             (Some(Number::Double), Some(Number::Integer(to))) if to.bits <= BITS_OF_DOUBLES => How::Double(to),
             (Some(from), Some(Number::Double)) => How::ToDouble(from),
@@ -166,7 +167,9 @@ impl How {
 #[inline]
 fn placed(number: i128, scale: u8, column: Number) -> Place {
     let (least, greatest) = column.bounds();
-    let (floor, is_whole) = if scale <= column.scale() {
+    let (floor, is_whole) = if scale == column.scale() {
+        (number, true)
+    } else if scale < column.scale() {
         let Some(number) = product(number, ten_to(column.scale() - scale)) else {
             return if number < 0 { Place::Below } else { Place::Above };
         };

@@ -79,6 +79,11 @@ impl Integer {
         Some(Integer { bits, signed })
     }
 
+    /// Whether it has all values of `other`, in the same variant.
+    pub(crate) fn has_all_of(self, other: Integer) -> bool {
+        self.signed == other.signed && self.bits >= other.bits
+    }
+
     pub(crate) fn least(self) -> i128 {
         if self.signed { -(1 << (self.bits - 1)) } else { 0 }
     }
@@ -167,7 +172,7 @@ impl Number {
             (Number::Real | Number::Double, Number::Real | Number::Double) => {
                 let value = float(value);
                 let narrow = if to == Number::Real { f64::from(value as f32) } else { value };
-                (narrow.is_finite() || !value.is_finite()).then_some(ValueRef::Float(narrow))
+                (narrow.is_finite() || !value.is_finite()).then(|| ValueRef::Float(canonical(narrow)))
             }
             (Number::Real | Number::Double, Number::Integer(to)) => to.value(whole(float(value).round_ties_even())?),
             (Number::Real | Number::Double, Number::Decimal(to)) => {

@@ -265,12 +265,7 @@ impl Difference {
                 if changes.is_empty() {
                     break;
                 }
-                for (key, row) in (0..changes.len()).map(|at| changes.get(at)) {
-                    match row {
-                        Some(row) => self.batch.put(key, row),
-                        None => self.batch.delete(key),
-                    }
-                }
+                (0..changes.len()).map(|at| changes.get(at)).for_each(|(key, row)| self.batch.set_row(key, row));
             }
         }
     }

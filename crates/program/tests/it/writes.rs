@@ -3,8 +3,8 @@
 use rowmill_base::{ErrorKind, SqlType};
 use rowmill_plan::CompareOp;
 use rowmill_plan::program::{
-    Access, ArithmeticOp, Body, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Scalar, ScalarOp,
-    TextFunction, Update, Value,
+    Access, ArithmeticOp, Body, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Read, Scalar,
+    ScalarOp, TextFunction, Update, Value,
 };
 use rowmill_program::{ResultRows, Scratch};
 use rowmill_txn::TableSource;
@@ -210,6 +210,31 @@ fn a_transaction_sees_its_own_statements() {
     assert_eq!(world.read(read()), ["1 150", "2 250", "3 350"]);
     transaction.commit().expect("committed");
     assert_eq!(world.read(read()), ["1 7", "3 350", "9 1"]);
+}
+
+#[test]
+fn rows_that_are_read_for_update_are_as_they_were_at_the_commit() {
+    let world = World::new();
+    let read = |by| Body::Read(Read { for_update: true, ..all_of(by, vec![PRICE]) });
+    let change =
+        |number| Body::Update(update(world.by(vec![int(1), int(number)]), vec![(PRICE, money(number.into()))]));
+    for (number, is_lost) in [(3, false), (2, true)] {
+        let mut transaction = world.engine.begin().expect("a transaction");
+        let mut by_name = Access { index: Some(world.by_name), ..world.by(vec![words("bee")]) };
+        by_name.backward = true;
+        let (given, _) = world.write_in(&mut transaction, read(by_name)).expect("rows");
+        assert_eq!(given, 2);
+        world.write_in(&mut transaction, change(1)).expect("updated");
+        world.write(change(number)).expect("updated by another");
+        let committed = transaction.commit().map_err(|error| error.kind());
+        assert_eq!(committed.err(), is_lost.then_some(ErrorKind::SerializationFailure));
+    }
+    let compiled = world.compiled(&[], read(world.access())).expect("compiled");
+    assert!(!compiled.is_read());
+    let snapshot = world.engine.snapshot().expect("a snapshot");
+    let (mut scratch, mut out) = (Scratch::default(), ResultRows::default());
+    let error = compiled.run_read(&snapshot.reader(), &[], &mut scratch, &mut out).expect_err("no transaction");
+    assert_eq!(error.kind(), ErrorKind::ReadOnly);
 }
 
 #[test]

@@ -4,6 +4,9 @@ use arrow::datatypes::IntervalMonthDayNano;
 
 /// A value of a column. Types that are kept alike share a variant; which it is follows from the column's type.
 #[derive(Clone, Copy, Debug, PartialEq)]
+// A tag of a whole word: beside one of a byte `Bool` has its value, values are copied in overlapping pieces, and whoever reads
+// one that was just written waits until those are put together.
+#[repr(u64)]
 pub enum ValueRef<'a> {
     /// NULL
     Null,

@@ -81,7 +81,7 @@ impl Buffers {
 fn create(engine: &Arc<Engine>, name: &str, key: usize, kinds: &[SqlType]) -> Arc<TableCodec> {
     let mut transaction = engine.begin().expect("a transaction");
     let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
-    let columns = kinds.iter().enumerate().map(|(at, kind)| ColumnSpec::new(&format!("c{at}"), kind.clone()));
+    let columns = kinds.iter().enumerate().map(|(at, kind)| ColumnSpec::new(format!("c{at}"), kind.clone()));
     let key: Vec<_> = (0..key as u32).map(|at| KeyColumn { column: ColumnId(at), descending: false }).collect();
     let table = transaction.create_keyed_table(main, name, columns.collect(), &key).expect("a table");
     if name == "orders" {
@@ -135,10 +135,7 @@ impl World {
             }
         }
         for i in 1..=self.items {
-            put(
-                &self.item,
-                &[Int(i.into()), Int(i % 100), Text("an item of the list"), Decimal(i128::from(i)), Text(LONG)],
-            );
+            put(&self.item, &[Int(i), Int(i % 100), Text("an item of the list"), Decimal(i128::from(i)), Text(LONG)]);
             let dist = [Text("district of 24 characters"); 10];
             put(&self.stock, &[&[Int(1), Int(i), Int(50)][..], &dist, &[Int(0), Int(0), Int(0), Text(LONG)]].concat());
         }

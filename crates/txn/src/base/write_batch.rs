@@ -1,6 +1,7 @@
 //! What one write changes.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use rowmill_base::CommitId;
 
@@ -8,7 +9,9 @@ use rowmill_base::CommitId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteBatch {
     operations: Vec<Owned>,
-    /// The keys that the operations leave with a value.
+    /// Keys and rows of [`WriteBatch::set_row`], one behind the other.
+    rows: Vec<u8>,
+    /// The keys that the operations leave with a value, but for rows.
     puts: HashSet<Vec<u8>>,
     /// The last commit of the base that it is made for, if it is made for one.
     behind: Option<CommitId>,
@@ -19,6 +22,8 @@ enum Owned {
     Put(Vec<u8>, Vec<u8>),
     Delete(Vec<u8>),
     DeletePrefix(Vec<u8>),
+    /// The key and the row, if it is not deleted, among the rows.
+    Row(Range<usize>, Option<Range<usize>>),
 }
 
 /// One change of a batch.
@@ -80,6 +85,17 @@ impl WriteBatch {
         self.operations.push(Owned::DeletePrefix(prefix));
     }
 
+    /// Sets the row of a key, or removes it: as [`WriteBatch::put`] and [`WriteBatch::delete`], without a string of its own for
+    /// each key. [`WriteBatch::puts`] does not know of it.
+    pub fn set_row(&mut self, key: &[u8], row: Option<&[u8]>) {
+        let at = self.rows.len();
+        self.rows.extend_from_slice(key);
+        let behind_key = self.rows.len();
+        self.rows.extend_from_slice(row.unwrap_or_default());
+        let row = row.map(|_| behind_key..self.rows.len());
+        self.operations.push(Owned::Row(at..behind_key, row));
+    }
+
     /// Whether `key` has a value set by this batch once all of it is applied.
     pub fn puts(&self, key: &[u8]) -> bool {
         self.puts.contains(key)
@@ -96,6 +112,10 @@ impl WriteBatch {
             Owned::Put(key, value) => Operation::Put { key, value },
             Owned::Delete(key) => Operation::Delete { key },
             Owned::DeletePrefix(prefix) => Operation::DeletePrefix { prefix },
+            Owned::Row(key, Some(row)) => {
+                Operation::Put { key: &self.rows[key.clone()], value: &self.rows[row.clone()] }
+            }
+            Owned::Row(key, None) => Operation::Delete { key: &self.rows[key.clone()] },
         })
     }
 }
@@ -116,6 +136,11 @@ mod tests {
         batch.delete_prefix(b"a");
         batch.put(b"a2", b"");
         assert!(!batch.puts(b"a1") && batch.puts(b"a2"));
-        assert_eq!(batch.operations().count(), 6);
+        batch.set_row(b"row", Some(b"its value"));
+        batch.set_row(b"gone", None);
+        assert_eq!(batch.operations().count(), 8);
+        let rows: Vec<_> = batch.operations().skip(6).collect();
+        let put = Operation::Put { key: b"row", value: b"its value" };
+        assert_eq!(rows, [put, Operation::Delete { key: b"gone" }]);
     }
 }

@@ -23,6 +23,8 @@ pub(super) struct Indexed {
 #[derive(Debug)]
 pub(super) struct KeyIndex {
     tables: Vec<HashTable<Slot>>,
+    /// Bytes that all tables have allocated: every commit asks.
+    slot_bytes: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +46,7 @@ fn spread(tag: u32) -> u64 {
 
 impl KeyIndex {
     pub(super) fn new() -> Self {
-        KeyIndex { tables: (0..TABLES).map(|_| HashTable::new()).collect() }
+        KeyIndex { tables: (0..TABLES).map(|_| HashTable::new()).collect(), slot_bytes: 0 }
     }
 
     /// The key's entry and newest version.
@@ -60,7 +62,9 @@ impl KeyIndex {
     pub(super) fn insert(&mut self, hash: u64, indexed: Indexed) {
         let tag = hash as u32;
         let table = &mut self.tables[(hash >> 56) as usize];
+        let before = table.allocation_size();
         table.insert_unique(spread(tag), Slot { tag, indexed }, |slot| spread(slot.tag));
+        self.slot_bytes += table.allocation_size() - before;
     }
 
     /// Changes what is said of the key whose entry is at `entry`.
@@ -76,13 +80,15 @@ impl KeyIndex {
         let slot = table.find_entry(spread(hash as u32), |slot| slot.indexed.entry == entry);
         slot.expect("every entry has a slot").remove();
         if table.len() * 8 < table.capacity() {
+            let before = table.allocation_size();
             table.shrink_to_fit(|slot| spread(slot.tag));
+            self.slot_bytes -= before - table.allocation_size();
         }
     }
 
     /// Bytes taken from the allocator.
     pub(super) fn allocated_bytes(&self) -> usize {
-        TABLES * size_of::<HashTable<Slot>>() + self.tables.iter().map(HashTable::allocation_size).sum::<usize>()
+        TABLES * size_of::<HashTable<Slot>>() + self.slot_bytes
     }
 }
 
@@ -127,9 +133,11 @@ mod tests {
             }
         }
         let full = index.allocated_bytes();
+        assert_eq!(index.slot_bytes, index.tables.iter().map(HashTable::allocation_size).sum::<usize>());
         for (entry, (hash, _)) in twin {
             index.remove(hash, Place(entry));
         }
         assert!(index.allocated_bytes() < full);
+        assert_eq!(index.slot_bytes, index.tables.iter().map(HashTable::allocation_size).sum::<usize>());
     }
 }

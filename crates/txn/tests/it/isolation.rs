@@ -461,3 +461,46 @@ fn definitions_that_change_between_statements() {
     reading.transaction.insert_values(&codec, &[Int(5), Null]).expect("inserted");
     assert!(reading.commit());
 }
+
+/// Two accounts may be overdrawn by one, not together. Threads look at both and take from either.
+#[test]
+fn threads_that_only_serializable_keeps_from_taking_too_much() {
+    const THREADS: i64 = 3;
+    const ROUNDS: i64 = 60;
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = open(folder.path(), 50);
+    engine.set("durability", "relaxed").expect("a word");
+    let world = World::over(engine, Isolation::Serializable);
+    let total = |session: &mut Session| {
+        let amounts = session.rows().into_iter().map(|(_, text)| text.parse::<i64>().expect("a number"));
+        amounts.sum::<i64>()
+    };
+    let taken: i64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (world, total) = (&world, &total);
+                scope.spawn(move || {
+                    let mut taken = 0;
+                    for round in 0..ROUNDS {
+                        let mut session = world.begin();
+                        let (account, put_in) = (1 + (thread + round) % 2, round % 3 == 0);
+                        let amount = session.get(account).expect("it is there").parse::<i64>().expect("a number");
+                        let change = if put_in { 1 } else { -2 };
+                        if total(&mut session) + change < 0 {
+                            continue;
+                        }
+                        session.set(account, &(amount + change).to_string());
+                        taken -= if session.commit() { change } else { 0 };
+                        if round % 20 == thread {
+                            world.engine.checkpoint().expect("a checkpoint");
+                        }
+                        assert!(total(&mut world.begin()) >= 0);
+                    }
+                    taken
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("it ends")).sum()
+    });
+    assert_eq!(total(&mut world.begin()), 30 - taken);
+}

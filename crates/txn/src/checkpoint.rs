@@ -152,6 +152,7 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     let keyed = latest.keyed.store();
     let has_keyed = latest.keyed.commit() != stored.keyed.commit() || !dropped_indexes(stored, &latest).is_empty();
     let before = Arc::clone(&keyed.current());
+    make_room(engine, &before, batch.bytes())?;
     if has_keyed {
         before.end()?;
     }
@@ -184,6 +185,21 @@ fn try_checkpoint(engine: &Core, stored: &mut Arc<Snapshot>) -> Result<()> {
     *times = CheckpointTimes { count: times.count + 1, last, longest: times.longest.max(last) };
     Ok(())
 }
+
+/// Makes room in the base before a read of it is kept, or goes on being one of a seat: neither goes away while the write waits for
+/// that. Without the moment that it takes the write is tried as things are.
+fn make_room(engine: &Core, before: &Generation, bytes: usize) -> Result<()> {
+    let base = engine.base();
+    if !base.make_room(bytes, Duration::ZERO)? {
+        before.alone(ROOM_PATIENCE, || base.make_room(bytes, ROOM_MOMENT))?;
+    }
+    Ok(())
+}
+
+/// For how long a checkpoint that needs room keeps reads of the base from being opened.
+const ROOM_PATIENCE: Duration = Duration::from_secs(2);
+/// How long it waits at a time for those that are open.
+const ROOM_MOMENT: Duration = Duration::from_millis(5);
 
 /// Has snapshots from `latest` on read the base as it is now, which has the keyed rows of that.
 ///

@@ -57,6 +57,13 @@ pub(super) const VERSION_KEY: &[u8] = b"\0v";
 pub(super) const LAST_COMMIT_KEY: &[u8] = b"\0c";
 const HISTORY_PREFIX: &[u8] = b"\0h";
 
+/// A page, at the most: what the system has.
+const PAGE_BYTES_MAX: usize = 1 << 14;
+/// Bytes of pages that a byte of a write may take: pages are left half full, and those above them are copied.
+const WRITTEN_PER_BYTE: usize = 4;
+/// Room beyond that.
+const ROOM_BYTES: usize = 1 << 20;
+
 /// Entries of a range that are looked up one by one before an iterator, whose bounds are copies, is worth it.
 const SINGLE_LOOKUPS: usize = 2;
 
@@ -179,7 +186,7 @@ impl OpenBase {
                 }
                 Err(heed::Error::Mdb(MdbError::MapResized)) => {
                     drop(entered);
-                    self.remap(0)?;
+                    self.remap(0, self.patience)?;
                 }
                 Err(heed::Error::Mdb(MdbError::ReadersFull)) if !tried_again => {
                     tried_again = true;
@@ -193,10 +200,10 @@ impl OpenBase {
     /// Maps the file anew over `bytes`, or for 0 over what the process that let it grow has chosen.
     // LMDB asks for care that a compiler cannot check.
     #[allow(unsafe_code)]
-    fn remap(&self, bytes: usize) -> Result<()> {
+    fn remap(&self, bytes: usize, patience: Duration) -> Result<()> {
         // SAFETY: no transaction of this process is open and none begins: all of them live behind the gate, and `alone`
         // keeps it shut. References into the mapping live no longer than their transaction.
-        let resized = self.gate.alone(self.patience, || unsafe { self.env.resize(bytes) });
+        let resized = self.gate.alone(patience, || unsafe { self.env.resize(bytes) });
         match resized {
             Some(Ok(())) => {
                 self.map_bytes.store(self.env.info().map_size, Ordering::Relaxed);
@@ -217,7 +224,14 @@ impl OpenBase {
             // Another writer has let it grow meanwhile.
             return Ok(());
         }
-        self.remap(now.saturating_mul(2))
+        self.remap(now.saturating_mul(2), self.patience)
+    }
+
+    /// Whether a write of keys and values of so many bytes fits, whatever pages it copies.
+    fn has_room(&self, bytes: usize) -> bool {
+        let info = self.env.info();
+        let used = (info.last_page_number + 1).saturating_mul(PAGE_BYTES_MAX);
+        used.saturating_add(bytes.saturating_mul(WRITTEN_PER_BYTE)).saturating_add(ROOM_BYTES) < info.map_size
     }
 
     /// One try of a write. `Ok(false)`: it does not fit into the mapping, or the mapping is outdated.
@@ -287,6 +301,17 @@ impl OrderedBase for LmdbBase {
                 }
             }
         }
+    }
+
+    fn make_room(&self, bytes: usize, patience: Duration) -> Result<bool> {
+        let base = &*self.open;
+        while !base.read_only && !base.has_room(bytes) {
+            match base.remap(base.map_bytes.load(Ordering::Relaxed).saturating_mul(2), patience) {
+                Err(error) if error.kind() == ErrorKind::Locked => return Ok(false),
+                done => done?,
+            }
+        }
+        Ok(true)
     }
 
     fn commit_id(&self) -> Result<CommitId> {

@@ -22,6 +22,7 @@ mod conformance;
 
 use std::fmt::Debug;
 use std::ops::Bound;
+use std::time::Duration;
 
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 
@@ -49,6 +50,13 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// grow and a reader of this process holds it for too long. Nothing is applied then. After an `Io` error all writes
     /// are refused until the base is opened again, since it is not known what the disk holds.
     fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()>;
+
+    /// Makes room for a write of keys and values of so many bytes, if that takes a moment in which nobody of this process reads:
+    /// `false` if there was none for all of `patience`. A write makes room by itself; this is for whoever holds a read while it
+    /// writes.
+    fn make_room(&self, _bytes: usize, _patience: Duration) -> Result<bool> {
+        Ok(true)
+    }
 
     /// The id given to the last write, 0 before the first.
     fn commit_id(&self) -> Result<CommitId>;

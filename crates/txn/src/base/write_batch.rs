@@ -101,6 +101,16 @@ impl WriteBatch {
         self.puts.contains(key)
     }
 
+    /// Bytes of keys and values that it sets, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let of = |operation: Operation<'_>| match operation {
+            Operation::Put { key, value } => key.len() + value.len(),
+            Operation::Delete { key } => key.len(),
+            Operation::DeletePrefix { prefix } => prefix.len(),
+        };
+        self.operations().map(of).sum()
+    }
+
     /// Whether the batch changes nothing.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()

@@ -11,6 +11,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rowmill_base::{CommitId, Error, Result};
@@ -100,11 +101,11 @@ impl Generation {
 
     /// A seat, to be given back; `None` if there are too many, or nothing to sit for.
     pub(super) fn take_seat(&self) -> Option<Arc<Seat>> {
-        let mut seats = self.seats.lock();
-        if let Some(seat) = seats.free.pop() {
+        if let Some(seat) = self.seats.lock().free.pop() {
             return Some(seat);
         }
         let is_of_use = matches!(*self.reads.lock(), Reads::Open(_));
+        let mut seats = self.seats.lock();
         if !is_of_use || seats.all.len() == SEATS_MAX {
             return None;
         }
@@ -123,6 +124,25 @@ impl Generation {
     pub(crate) fn let_go(&self) {
         let all = self.seats.lock().all.clone();
         all.iter().for_each(|seat| seat.let_go());
+    }
+
+    /// Does what takes a moment in which nobody reads the state: the reads of seats are ended, and others are opened behind it.
+    /// `work` says whether the moment has come, and is tried for as long as `patience` lasts.
+    pub(crate) fn alone(&self, patience: Duration, mut work: impl FnMut() -> Result<bool>) -> Result<bool> {
+        let deadline = Instant::now() + patience;
+        // Nobody opens a read meanwhile.
+        let _reads = self.reads.lock();
+        loop {
+            // Whoever holds the lock of a seat reads for a moment, or waits for the lock that is held here.
+            let all = self.seats.lock().all.clone();
+            all.iter().for_each(|seat| seat.let_go_if_idle());
+            if work()? {
+                return Ok(true);
+            }
+            if Instant::now() > deadline {
+                return Ok(false);
+            }
+        }
     }
 
     /// Keeps the state readable from now on, whatever the base has.

@@ -21,6 +21,13 @@ impl Seat {
     pub(super) fn let_go(&self) {
         *self.read.lock() = None;
     }
+
+    /// The same, unless somebody reads this moment.
+    pub(super) fn let_go_if_idle(&self) {
+        if let Some(mut read) = self.read.try_lock() {
+            *read = None;
+        }
+    }
 }
 
 /// Reads a state of the base for one transaction, or for one statement.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rowmill_base::{Cancel, ColumnId, Error, ErrorKind, SqlType, TableId};
 use rowmill_io::MemoryDisk;
 use rowmill_storage::keyed::{KeyRange, ValueRef};
-use rowmill_txn::base::{LmdbBase, MemoryBase, OrderedBase, WriteBatch};
+use rowmill_txn::base::{LmdbBase, LmdbOptions, MemoryBase, OrderedBase, WriteBatch};
 use rowmill_txn::keyed::RowBatch;
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, OpenOptions, Transaction};
 
@@ -510,4 +510,34 @@ fn versions_that_take_much_memory_go_to_the_base() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(values(&engine.snapshot().expect("a snapshot"), table).len(), 12_000);
+}
+
+/// A transaction that reads the base again and again holds no read where the mapping has to grow.
+#[test]
+fn the_base_outgrows_its_mapping_while_a_transaction_reads_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let options = LmdbOptions { map_bytes: 1 << 21, patience: Duration::from_millis(100), ..LmdbOptions::default() };
+    let base = LmdbBase::open_with(folder.path(), false, options).expect("a base");
+    let engine = Engine::over(Arc::new(MemoryDisk::new()), Arc::new(base), settings(50)).expect("opened");
+    let table = keyed(&engine);
+    write(&engine, table, 0, "the first");
+    engine.checkpoint().expect("a checkpoint");
+    let reading = engine.begin().expect("a transaction");
+    let mut transaction = engine.begin().expect("a transaction");
+    (1..4000).for_each(|n| put(&mut transaction, table, 1000 + n, &"long ".repeat(200)).expect("put"));
+    transaction.commit().expect("committed");
+    let stop = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while stop.load(Ordering::Relaxed) == 0 {
+                assert!(reading.get(table, &[ValueRef::Int(0)]).expect("read").is_some());
+                assert!(reading.get(table, &[ValueRef::Int(7)]).expect("read").is_none());
+            }
+        });
+        let checkpoint = engine.checkpoint();
+        stop.store(1, Ordering::Relaxed);
+        checkpoint.expect("a checkpoint");
+    });
+    let found = engine.begin().expect("a transaction").get(table, &[ValueRef::Int(1500)]).expect("read");
+    assert!(found.is_some());
 }

@@ -167,7 +167,7 @@ impl Number {
             (Number::Real | Number::Double, Number::Real | Number::Double) => {
                 let value = float(value);
                 let narrow = if to == Number::Real { f64::from(value as f32) } else { value };
-                (narrow.is_finite() || !value.is_finite()).then_some(ValueRef::Float(narrow))
+                (narrow.is_finite() || !value.is_finite()).then(|| ValueRef::Float(canonical(narrow)))
             }
             (Number::Real | Number::Double, Number::Integer(to)) => to.value(whole(float(value).round_ties_even())?),
             (Number::Real | Number::Double, Number::Decimal(to)) => {

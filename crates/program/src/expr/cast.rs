@@ -47,6 +47,8 @@ impl Cast {
     ) -> Option<Expr> {
         let is_assigned = column.is_some();
         let how = match (Number::of(from), Number::of(to)) {
+            // A column has one NaN and one zero.
+            (Some(from), Some(to)) if from == to && from.is_float() && is_assigned => How::Number(from, to),
             _ if from == to => return Some(operand),
             (Some(from), Some(to)) => How::Number(from, to),
             _ => match (from, to) {

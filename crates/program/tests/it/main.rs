@@ -1,5 +1,6 @@
 //! Programs over a database in memory: what each body gives and changes, and what it refuses.
 
+mod key_types;
 mod reads;
 mod support;
 mod versus_filter;

@@ -136,7 +136,7 @@ impl Compiled {
         match &self.body {
             Body::Read(read) => {
                 read.run(&transaction.reader(), parameters, &mut scratch.read, &scratch.cancel, out)?;
-                scratch.read.keys.iter().try_for_each(|key| validate_at_commit(transaction, key))?;
+                scratch.read.keys.iter().for_each(|key| transaction.validate_read(key));
                 Ok(out.len() as u64)
             }
             Body::Insert(insert) => insert.run(transaction, parameters, scratch, out),
@@ -161,11 +161,6 @@ impl Compiled {
             }
         }
     }
-}
-
-/// Has the commit of `transaction` fail if the row of `key` has been written by another one until then.
-fn validate_at_commit(_transaction: &mut Transaction, _key: &[u8]) -> Result<()> {
-    Err(Error::new(ErrorKind::Unsupported, "FOR UPDATE is not compiled"))
 }
 
 /// The types of a table's columns.

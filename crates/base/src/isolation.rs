@@ -15,6 +15,15 @@ pub enum Isolation {
 }
 
 impl Isolation {
+    /// What may be written, of the setting and behind `ISOLATION LEVEL`; the first is the default.
+    pub const NAMES: &'static [&'static str] = &["repeatable read", "read committed", "serializable"];
+
+    /// The level called so, which is one of [`Isolation::NAMES`].
+    pub fn of_name(name: &str) -> Isolation {
+        let levels = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
+        levels.into_iter().find(|level| level.name() == name).expect("settings hold names that there are")
+    }
+
     /// Its name in SQL.
     pub fn name(self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{Durability, Error, ErrorKind, Result, nearest};
+use crate::{Durability, Error, ErrorKind, Isolation, Result, nearest};
 
 /// How far a setting reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,14 @@ pub const SETTINGS: &[Setting] = &[
         default: SettingValue::Choice(Durability::NAMES[0]),
         doc: "When a commit is answered: full, when it is on disk; relaxed, when the log has it, which is synced within \
               relaxed_sync_ms; off, at once: there is no log, and a process that dies loses what came since the last checkpoint.",
+    },
+    Setting {
+        name: "default_transaction_isolation",
+        kind: SettingKind::Choice(Isolation::NAMES),
+        scope: SettingScope::Connection,
+        default: SettingValue::Choice(Isolation::NAMES[0]),
+        doc: "The level of transactions that do not name one: 'repeatable read', which is a snapshot from beginning to end, \
+              'read committed', a snapshot for each statement, or 'serializable', as if one ran after the other.",
     },
     database(number(
         "relaxed_sync_ms",
@@ -287,6 +295,14 @@ impl Settings {
         match self.value("durability") {
             SettingValue::Choice(word) => Durability::named(word),
             other => panic!("durability is no word but {other:?}"),
+        }
+    }
+
+    /// The level of transactions that do not name one.
+    pub fn isolation(&self) -> Isolation {
+        match self.value("default_transaction_isolation") {
+            SettingValue::Choice(word) => Isolation::of_name(word),
+            other => panic!("the level is no word but {other:?}"),
         }
     }
 

@@ -153,12 +153,16 @@ impl Programs {
             return Ok(made.program.clone());
         }
         known.runs += 1;
-        if (known.runs == 1 && !eagerly) || known.programs.len() >= PROGRAMS_MAX {
+        if (known.runs == 1 && !eagerly && !statement.is_for_program()) || known.programs.len() >= PROGRAMS_MAX {
             return Ok(None);
         }
         let kinds: Box<[ParameterKind]> = parameters.iter().map(Param::kind).collect();
-        // What is wrong with the statement is said when it is run in the other way.
-        let program = compile(session, statement, &kinds).ok().flatten().map(Arc::new);
+        let program = match compile(session, statement, &kinds) {
+            Ok(program) => program.map(Arc::new),
+            Err(error) if statement.is_for_program() => return Err(error),
+            // What is wrong with the statement is said when it is run in the other way.
+            Err(_) => None,
+        };
         known.programs.push(Made { kinds, program: program.clone() });
         Ok(program)
     }
@@ -167,7 +171,7 @@ impl Programs {
 fn compile(session: &mut Session, statement: &Statement, kinds: &[ParameterKind]) -> Result<Option<Program>> {
     let Some(made) = session.program(statement, kinds)? else { return Ok(None) };
     let snapshot;
-    let catalog = match session.transaction() {
+    let catalog = match session.transaction()? {
         Some((transaction, _)) => transaction.catalog(),
         None => {
             snapshot = session.engine().snapshot()?;
@@ -185,7 +189,7 @@ fn run(
     scratch: &mut Scratch,
     rows: &mut ResultRows,
 ) -> Result<u64> {
-    if let Some((transaction, may_write)) = session.transaction() {
+    if let Some((transaction, may_write)) = session.transaction()? {
         if compiled.is_read() {
             compiled.run_read(&transaction.reader(), parameters, scratch, rows)?;
             return Ok(0);
@@ -201,6 +205,7 @@ fn run(
         return Ok(0);
     }
     let mut transaction = session.engine().begin()?;
+    transaction.set_isolation(session.isolation());
     let changed = compiled.run_write(&mut transaction, parameters, scratch, rows)?;
     transaction.commit()?;
     Ok(changed)

@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::parse::Body;
 use crate::session::Work;
 use crate::statement::{
-    alter_table, check, copy, create_table, delete, describe, drop, index, insert, maintenance, schema, show,
+    alter_table, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, schema, show,
     transaction, truncate, update, view,
 };
 use crate::{explain, settings};
@@ -26,6 +26,7 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
 
 fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
     match sql {
+        Sql::Query(query) if work.statement.locks_rows() => lock::run(work, query),
         Sql::Query(query) => {
             let view = work.view()?;
             let ready = work.ready_whole(view, query)?;

@@ -11,11 +11,13 @@ pub(crate) struct OpenTransaction {
     pub(crate) read_only: bool,
     /// Oldest first. A name may be used again; the latest of that name counts.
     savepoints: Vec<(String, Savepoint)>,
+    /// Whether a statement has run in it.
+    pub(crate) is_used: bool,
 }
 
 impl OpenTransaction {
     pub(crate) fn new(transaction: Transaction, read_only: bool) -> Self {
-        OpenTransaction { transaction, read_only, savepoints: Vec::new() }
+        OpenTransaction { transaction, read_only, savepoints: Vec::new(), is_used: false }
     }
 
     /// `SAVEPOINT name`

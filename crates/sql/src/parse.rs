@@ -46,6 +46,8 @@ pub struct Statement {
     parameters: usize,
     /// Where the query of `CREATE VIEW ... AS query` starts in `text`.
     query_start: Option<usize>,
+    /// `SELECT ... FOR UPDATE`; the clause is not in the body any more.
+    locks_rows: bool,
 }
 
 /// What a statement says.
@@ -84,6 +86,22 @@ impl Statement {
                 matches!(**sql, ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_))
                     || self.is_query()
             }
+            _ => false,
+        }
+    }
+
+    /// `SELECT ... FOR UPDATE`
+    pub(crate) fn locks_rows(&self) -> bool {
+        self.locks_rows
+    }
+
+    /// Whether it is a change of rows that gives rows back, or that says what is done where a key is taken: what only programs do.
+    pub fn is_for_program(&self) -> bool {
+        let Body::Sql(sql) = &*self.body else { return false };
+        match &**sql {
+            ast::Statement::Insert(insert) => insert.on.is_some() || insert.returning.is_some(),
+            ast::Statement::Update(update) => update.returning.is_some(),
+            ast::Statement::Delete(delete) => delete.returning.is_some(),
             _ => false,
         }
     }
@@ -199,6 +217,7 @@ impl<'t> Section<'t> {
             ParserError::RecursionLimitExceeded if dialect.gave_up() => too_many_readings(),
             error => parser_error(sql, error),
         })?;
+        let locks_rows = take_lock(&mut body);
         match &mut body {
             Body::Sql(statement) => settle(&mut **statement, settings)?,
             Body::Copy(copy) => {
@@ -218,8 +237,28 @@ impl<'t> Section<'t> {
             spellings,
             parameters: parameters.count()?,
             query_start: self.query_start,
+            locks_rows,
         })
     }
+}
+
+/// Takes `FOR UPDATE` or `FOR SHARE` of a query of one table out of its tree; what stays is refused.
+fn take_lock(body: &mut Body) -> bool {
+    let Body::Sql(statement) = body else { return false };
+    let ast::Statement::Query(query) = &mut **statement else { return false };
+    let [ast::LockClause { lock_type: _, of: None, nonblock: None | Some(ast::NonBlock::Nowait) }] = &*query.locks
+    else {
+        return false;
+    };
+    let ast::SetExpr::Select(select) = &*query.body else { return false };
+    let ast::GroupByExpr::Expressions(keys, _) = &select.group_by else { return false };
+    let is_plain = keys.is_empty() && select.distinct.is_none() && select.having.is_none() && query.with.is_none();
+    let [ast::TableWithJoins { relation: ast::TableFactor::Table { .. }, joins }] = &*select.from else { return false };
+    if !is_plain || !joins.is_empty() {
+        return false;
+    }
+    query.locks.clear();
+    true
 }
 
 /// What is done to every statement and query before anything else reads it.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::common::ScalarValue;
 use parking_lot::Mutex;
-use rowmill_base::{Cancel, Error, ErrorKind, Result, SETTINGS, SettingScope, Settings};
+use rowmill_base::{Cancel, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
 use rowmill_txn::{Engine, Snapshot, Transaction};
 
 use crate::deep::with_room;
@@ -33,6 +33,13 @@ pub struct Session {
     notices: Arc<Mutex<Vec<String>>>,
     plans: Mutex<PlanCache>,
     settings_version: u64,
+}
+
+/// What a transaction begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Characteristics {
+    pub(crate) isolation: Isolation,
+    pub(crate) read_only: bool,
 }
 
 /// Cancels the statement that its session runs at that moment. Any thread may hold one.
@@ -102,17 +109,27 @@ impl Session {
         work: impl FnOnce(&mut Work<'_>) -> Result<T>,
     ) -> Result<T> {
         let cancel = self.begin_statement();
+        if statement.is_repeated() {
+            self.begin_in_transaction()?;
+        }
         let mut this = Work { session: self, statement, params, cancel, started: Instant::now() };
         with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)))
     }
 
     /// `BEGIN`, or `BEGIN READ ONLY`
     pub fn begin(&mut self, read_only: bool) -> Result<()> {
+        self.begin_with(Characteristics { isolation: self.settings.isolation(), read_only })
+    }
+
+    pub(crate) fn begin_with(&mut self, characteristics: Characteristics) -> Result<()> {
         if self.transaction.is_some() {
             return Err(Error::new(ErrorKind::ActiveTransaction, "a transaction is open already")
                 .hint("end it with COMMIT or ROLLBACK"));
         }
-        self.transaction = Some(OpenTransaction::new(self.engine.begin()?, read_only));
+        let Characteristics { isolation, read_only } = characteristics;
+        let mut transaction = self.engine.begin()?;
+        transaction.set_isolation(isolation);
+        self.transaction = Some(OpenTransaction::new(transaction, read_only));
         Ok(())
     }
 
@@ -140,9 +157,27 @@ impl Session {
         })
     }
 
-    /// The transaction that is open, and whether it may write.
-    pub fn transaction(&mut self) -> Option<(&mut Transaction, bool)> {
-        self.transaction.as_mut().map(|open| (&mut open.transaction, !open.read_only))
+    /// The transaction that is open, for a statement that begins now, and whether it may write.
+    pub fn transaction(&mut self) -> Result<Option<(&mut Transaction, bool)>> {
+        self.begin_in_transaction()?;
+        Ok(self.transaction.as_mut().map(|open| (&mut open.transaction, !open.read_only)))
+    }
+
+    /// A statement begins: at READ COMMITTED it sees what is committed by now.
+    fn begin_in_transaction(&mut self) -> Result<()> {
+        let Some(open) = &mut self.transaction else { return Ok(()) };
+        open.is_used = true;
+        open.transaction.refresh()
+    }
+
+    /// The level of transactions that do not name one.
+    pub fn isolation(&self) -> Isolation {
+        self.settings.isolation()
+    }
+
+    /// Whether a transaction is open.
+    pub(crate) fn in_transaction(&self) -> bool {
+        self.transaction.is_some()
     }
 
     /// A number that differs before and after a setting of this connection was changed.
@@ -274,6 +309,7 @@ impl Work<'_> {
         }
         match self.session.transaction.take() {
             Some(mut open) => {
+                open.is_used = true;
                 open.transaction.set_cancel(self.cancel.clone());
                 let savepoint = open.transaction.savepoint();
                 // A panic must not take the transaction with it: statements behind it would each commit on their own.
@@ -286,6 +322,7 @@ impl Work<'_> {
             }
             None => {
                 let mut transaction = self.session.engine.begin()?;
+                transaction.set_isolation(self.session.isolation());
                 transaction.set_cancel(self.cancel.clone());
                 let value = change(self, &mut transaction)?;
                 transaction.commit()?;

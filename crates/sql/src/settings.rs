@@ -4,14 +4,28 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Reset, Set, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Ident, ObjectName, Reset, Set, UnaryOperator, Value};
 use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, SettingScope, Settings};
 
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
+use crate::statement::transaction;
 
 /// `SET name = value`
+///
+/// `SET LOCAL durability = ...` is for the open transaction; `SET TRANSACTION` sets its isolation.
 pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
+    if let Set::SetTransaction { modes, snapshot: None, session } = set {
+        transaction::set_modes(work, modes, *session)?;
+        return Ok(Outcome::Done { tag: "SET" });
+    }
+    if let Set::SingleAssignment { scope: Some(ContextModifier::Local), hivevar: false, variable, values } = set
+        && let [value] = values.as_slice()
+        && setting_name(variable) == "durability"
+    {
+        set_own_durability(work, &value_text(value)?)?;
+        return Ok(Outcome::Done { tag: "SET" });
+    }
     let Set::SingleAssignment { scope: None, hivevar: false, variable, values } = set else {
         return Err(Error::new(ErrorKind::Unsupported, format!("{set} is not supported"))
             .hint("settings are set one by one: SET name = value"));
@@ -26,6 +40,13 @@ pub(crate) fn set(work: &mut Work<'_>, set: &Set) -> Result<Outcome> {
         work.set(&name, &value_text(value)?)?;
     }
     Ok(Outcome::Done { tag: "SET" })
+}
+
+/// Has the open transaction wait for the disk when it commits, or not.
+fn set_own_durability(work: &mut Work<'_>, word: &str) -> Result<()> {
+    let mut wanted = Settings::default();
+    wanted.set("durability", word)?;
+    work.open_transaction("SET LOCAL")?.transaction.set_durability(wanted.durability())
 }
 
 /// `RESET name` and `RESET ALL`

@@ -24,7 +24,6 @@ pub(crate) struct Reads {
     level: Isolation,
     /// From the first read on that is to be validated.
     keyed: Option<Arc<ReadSet>>,
-    columnar: Vec<TableId>,
     /// Keeps the versions that tell what was written behind the first snapshot over which something was written or noted.
     first_state: Option<Arc<KeyedState>>,
 }
@@ -62,8 +61,8 @@ impl Transaction {
     /// Notes that rows of a columnar table are read. At [`Isolation::Serializable`] the commit fails if its rows were changed
     /// since; at the others this does nothing.
     pub fn note_table_read(&mut self, table: TableId) {
-        if self.reads.level == Isolation::Serializable && !self.reads.columnar.contains(&table) {
-            self.reads.columnar.push(table);
+        if let Some(reads) = self.noted_reads() {
+            reads.note_table(table);
         }
     }
 
@@ -91,8 +90,8 @@ impl Transaction {
             let said = say(&current.catalog, &key);
             return Err(conflict(format!("{said}, which was read, was written meanwhile")));
         }
-        for table in &self.reads.columnar {
-            let (Some(base), Some(now)) = (self.base.tables.get(table), current.tables.get(table)) else { continue };
+        for table in self.reads.keyed.iter().flat_map(|reads| reads.tables()) {
+            let (Some(base), Some(now)) = (self.base.tables.get(&table), current.tables.get(&table)) else { continue };
             if base.next_row != now.next_row || live_rows_differ(base, now) {
                 return Err(conflict(format!(
                     "rows of table {}, which was read, were changed meanwhile",

@@ -145,6 +145,9 @@ impl Snapshot {
     /// The rows of a table.
     pub fn table(&self, id: TableId) -> Option<Arc<TableSnapshot>> {
         let table = self.tables.get(&id)?;
+        if let Some(reads) = self.reads.as_ref().filter(|_| table.def.keyed.is_none()) {
+            reads.note_table(id);
+        }
         if table.def.keyed.is_none() && self.pin.is_none() {
             return Some(Arc::clone(table));
         }

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 use rowmill_base::{Result, SqlType};
-use rowmill_plan::program::{Access, Body, Check, Delete, Insert, Program, Scalar, ScalarOp, Update, Value};
+use rowmill_plan::program::{
+    Access, Body, Check, ConflictAction, Delete, Insert, OnConflict, Scalar, ScalarOp, Update, Value,
+};
 use rowmill_storage::TableDef;
 
 use super::access::{choices, split_ranges};
@@ -13,6 +16,7 @@ use super::read::{Block, all_of};
 use super::rows::BaseColumns;
 use super::scalar::{assigned, scalar, value_of};
 use super::{Analysed, Compiler, StatementProgram};
+use crate::query::named_schema;
 use crate::statement::program_parts::{self, InsertedRows, InsertedValue};
 
 /// Which rows of a table a statement changes, and what is computed of each.
@@ -24,22 +28,28 @@ struct Found {
     columns: BaseColumns,
 }
 
+/// What `RETURNING` gives.
+#[derive(Default)]
+struct Returning {
+    columns: Vec<Scalar>,
+    schema: Option<SchemaRef>,
+}
+
 impl Compiler<'_> {
-    fn changed(&self, body: Body, tag: &'static str) -> Option<StatementProgram> {
-        let program: Program = self.program(body);
-        Some(StatementProgram { program, schema: None, tag })
+    fn changed(&self, body: Body, tag: &'static str, schema: Option<SchemaRef>) -> Option<StatementProgram> {
+        Some(StatementProgram { program: self.program(body), schema, tag })
     }
 
-    /// What a query of a table's own rows finds, if a key narrows it down.
+    /// What a query of a table's own rows finds: if a key narrows it down, or the statement is one that only programs do.
     fn found(&self, query: &ast::Query) -> Result<Option<Found>> {
         let Analysed { plan, .. } = self.analysed(query)?;
         let Some(block) = Block::of(&plan) else { return Ok(None) };
         let Some((columns, conditions)) = block.single_table() else { return Ok(None) };
         let mut conditions: Vec<Option<Expr>> = split_ranges(conditions.to_vec()).into_iter().map(Some).collect();
         let known: Vec<Expr> = conditions.iter().flatten().cloned().collect();
-        let Some(chosen) = choices(0, &known, columns).into_iter().next().filter(|choice| choice.narrows()) else {
-            return Ok(None);
-        };
+        let is_for_program = self.work.statement.is_for_program();
+        let best = choices(0, &known, columns).into_iter().next();
+        let Some(chosen) = best.filter(|choice| choice.narrows() || is_for_program) else { return Ok(None) };
         chosen.answered.iter().for_each(|answered| conditions[*answered] = None);
         let left: Vec<Expr> = conditions.into_iter().flatten().collect();
         let Some(filter) = all_of(&left, columns) else { return Ok(None) };
@@ -48,15 +58,19 @@ impl Compiler<'_> {
     }
 
     pub(super) fn delete(&self, delete: &ast::Delete) -> Result<Option<StatementProgram>> {
-        let Some((_, query)) = program_parts::delete(self.work, self.snapshot, delete)? else { return Ok(None) };
+        let mut plain = delete.clone();
+        let returning = plain.returning.take();
+        let Some((table, query)) = program_parts::delete(self.work, self.snapshot, &plain)? else { return Ok(None) };
         let Some(Found { access, filter, .. }) = self.found(&query)? else { return Ok(None) };
-        Ok(self.changed(Body::Delete(Delete { access, filter, returning: Vec::new() }), "DELETE"))
+        let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
+        let delete = Delete { access, filter, returning: returning.columns };
+        Ok(self.changed(Body::Delete(delete), "DELETE", returning.schema))
     }
 
     pub(super) fn update(&self, update: &ast::Update) -> Result<Option<StatementProgram>> {
-        let Some((table, query)) = program_parts::update(self.work, self.snapshot, update)? else {
-            return Ok(None);
-        };
+        let mut plain = update.clone();
+        let returning = plain.returning.take();
+        let Some((table, query)) = program_parts::update(self.work, self.snapshot, &plain)? else { return Ok(None) };
         let Some(found) = self.found(&query)? else { return Ok(None) };
         let mut assignments = Vec::new();
         for (column, item) in found.items.iter().enumerate() {
@@ -70,13 +84,16 @@ impl Compiler<'_> {
             }
         }
         let Some(checks) = self.checks(&table)? else { return Ok(None) };
+        let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
         let Found { access, filter, .. } = found;
-        let update = Update { access, filter, assignments, checks, returning: Vec::new() };
-        Ok(self.changed(Body::Update(update), "UPDATE"))
+        let update = Update { access, filter, assignments, checks, returning: returning.columns };
+        Ok(self.changed(Body::Update(update), "UPDATE", returning.schema))
     }
 
     pub(super) fn insert(&self, insert: &ast::Insert) -> Result<Option<StatementProgram>> {
-        let Some(InsertedRows { table, rows }) = program_parts::insert(self.work, self.snapshot, insert)? else {
+        let mut plain = insert.clone();
+        let (on, returning) = (plain.on.take(), plain.returning.take());
+        let Some(InsertedRows { table, rows }) = program_parts::insert(self.work, self.snapshot, &plain)? else {
             return Ok(None);
         };
         let mut scalars = Vec::with_capacity(rows.len());
@@ -85,8 +102,52 @@ impl Compiler<'_> {
             scalars.push(row);
         }
         let Some(checks) = self.checks(&table)? else { return Ok(None) };
-        let insert = Insert { table: table.id, rows: scalars, on_conflict: None, checks, returning: Vec::new() };
-        Ok(self.changed(Body::Insert(insert), "INSERT"))
+        let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
+        let on_conflict = match on {
+            None => None,
+            Some(on) => match self.on_conflict(&table, &on)? {
+                None => return Ok(None),
+                on_conflict => on_conflict,
+            },
+        };
+        let insert = Insert { table: table.id, rows: scalars, on_conflict, checks, returning: returning.columns };
+        Ok(self.changed(Body::Insert(insert), "INSERT", returning.schema))
+    }
+
+    /// `RETURNING items`, over rows of the table.
+    fn returning(&self, table: &TableDef, items: Option<Vec<ast::SelectItem>>) -> Result<Option<Returning>> {
+        let Some(items) = items else { return Ok(Some(Returning::default())) };
+        if table.keyed.is_none() {
+            return Ok(None);
+        }
+        let Analysed { plan, names } =
+            self.analysed(&program_parts::of_rows(self.work, self.snapshot, table, items)?)?;
+        let schema = named_schema(plan.schema().as_arrow(), &names);
+        let Some(block) = Block::of(&plan) else { return Ok(None) };
+        let columns = block.single_table().and_then(|_| block.scalars());
+        Ok(columns.map(|columns| Returning { columns, schema: Some(schema) }))
+    }
+
+    fn on_conflict(&self, table: &TableDef, on: &ast::OnInsert) -> Result<Option<OnConflict>> {
+        let ast::OnInsert::OnConflict(ast::OnConflict { conflict_target, action }) = on else { return Ok(None) };
+        let target = program_parts::conflict_target(self.work, table, conflict_target.as_ref())?;
+        let action = match action {
+            ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
+            ast::OnConflictAction::DoUpdate(update) => {
+                let (assigned, query) = program_parts::conflict_update(self.work, self.snapshot, table, update)?;
+                let Analysed { plan, .. } = self.analysed(&query)?;
+                let Some(block) = Block::of(&plan) else { return Ok(None) };
+                let Some(columns) = block.tables(2) else { return Ok(None) };
+                let (values, conditions) = block.exprs.split_at(assigned.len());
+                let assigned = assigned.into_iter().zip(values);
+                let assigned =
+                    assigned.map(|(column, value)| Some((column, assigned_scalar(value, table, column, columns)?)));
+                let Some(assignments) = assigned.collect() else { return Ok(None) };
+                let Some(filter) = all_of(conditions, columns) else { return Ok(None) };
+                ConflictAction::Update { assignments, filter }
+            }
+        };
+        Ok(Some(OnConflict { target, action }))
     }
 
     /// The values of one row of a `VALUES` list.

@@ -27,7 +27,8 @@ impl Compiler<'_> {
             return Ok(None);
         }
         let Analysed { plan, names } = self.analysed(query)?;
-        let Some(read) = Block::of(&plan).and_then(Block::read) else { return Ok(None) };
+        let Some(mut read) = Block::of(&plan).and_then(Block::read) else { return Ok(None) };
+        read.for_update = self.work.statement.locks_rows();
         let schema = named_schema(plan.schema().as_arrow(), &names);
         let program = self.program(Body::Read(read));
         Ok(Some(StatementProgram { program, schema: Some(schema), tag: "SELECT" }))
@@ -156,6 +157,13 @@ impl Block {
         let is_plain =
             self.order.is_empty() && self.skip.is_none() && self.limit.is_none() && self.aggregates.is_none();
         (is_plain && self.rows.tables.len() == 1).then_some((&self.columns, &self.rows.conditions))
+    }
+
+    /// The columns of so many tables, with no condition on their rows.
+    pub(super) fn tables(&self, count: usize) -> Option<&BaseColumns> {
+        let is_plain =
+            self.order.is_empty() && self.skip.is_none() && self.limit.is_none() && self.aggregates.is_none();
+        (is_plain && self.rows.tables.len() == count && self.rows.conditions.is_empty()).then_some(&self.columns)
     }
 
     fn read(self) -> Option<Read> {

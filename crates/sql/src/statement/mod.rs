@@ -19,6 +19,7 @@ pub(crate) mod index;
 pub(crate) mod insert;
 mod key_clauses;
 mod keyed_change;
+pub(crate) mod lock;
 pub(crate) mod maintenance;
 mod planning;
 pub(crate) mod program_parts;

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::sql::sqlparser::ast::{Delete, Expr, Insert, Query, SelectItem, SetExpr, Update};
-use rowmill_base::{Error, Result};
-use rowmill_storage::{CheckDef, TableDef};
+use datafusion::sql::sqlparser::ast::{self, Delete, Expr, Insert, Query, SelectItem, SetExpr, Update};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::program::ConflictTarget;
+use rowmill_storage::{CheckDef, KeyColumn, TableDef};
 use rowmill_txn::Snapshot;
 
 use super::cell::Cell;
+use super::clause::unsupported;
 use super::default_value;
 use super::insert::{self, Source};
 use super::relation;
@@ -17,7 +19,7 @@ use super::row_sink::{self, ColumnSource};
 use super::sql_text::{self, quoted};
 use super::update::NewRow;
 use super::{delete as deleting, update as updating};
-use crate::names::lower;
+use crate::names::{identifiers, lower};
 use crate::session::Work;
 
 /// A value of an inserted row.
@@ -132,9 +134,103 @@ pub(crate) fn checks(
     table: &TableDef,
     checks: &[CheckDef],
 ) -> Result<Query> {
-    let schema = snapshot.catalog().schema_by_id(table.schema).expect("a table lives in a schema");
     let conditions = checks.iter().enumerate().map(|(number, check)| format!("({}) AS c{number}", check.sql));
     let conditions: Vec<String> = conditions.collect();
-    let (schema, name) = (quoted(&lower(&schema.name)), quoted(&lower(&table.name)));
-    sql_text::query(&format!("SELECT {} FROM {schema}.{name}", conditions.join(", ")), work.settings())
+    let name = qualified_text(snapshot, table);
+    sql_text::query(&format!("SELECT {} FROM {name}", conditions.join(", ")), work.settings())
+}
+
+/// `SELECT items FROM table`
+pub(crate) fn of_rows(
+    work: &Work<'_>,
+    snapshot: &Arc<Snapshot>,
+    table: &TableDef,
+    items: Vec<SelectItem>,
+) -> Result<Query> {
+    let name = qualified_text(snapshot, table);
+    let mut query = sql_text::query(&format!("SELECT 1 FROM {name}"), work.settings())?;
+    let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
+    select.projection = items;
+    Ok(query)
+}
+
+fn qualified_text(snapshot: &Arc<Snapshot>, table: &TableDef) -> String {
+    let schema = snapshot.catalog().schema_by_id(table.schema).expect("a table lives in a schema");
+    format!("{}.{}", quoted(&lower(&schema.name)), quoted(&lower(&table.name)))
+}
+
+/// The key that `ON CONFLICT` looks at.
+pub(crate) fn conflict_target(
+    work: &Work<'_>,
+    table: &TableDef,
+    target: Option<&ast::ConflictTarget>,
+) -> Result<ConflictTarget> {
+    let Some(keyed) = &table.keyed else { return Err(unsupported("INSERT", "ON CONFLICT without a primary key")) };
+    let places = |parts: &[KeyColumn]| {
+        let mut places: Vec<Option<usize>> = parts.iter().map(|part| table.column_by_id(part.column)).collect();
+        places.sort_unstable();
+        places
+    };
+    let mut unique = keyed.indexes.iter().filter(|index| index.unique);
+    match target {
+        None => Ok(ConflictTarget::Any),
+        Some(ast::ConflictTarget::Columns(names)) => {
+            let mut wanted = names
+                .iter()
+                .map(|name| relation::column(table, work.statement.spell(name)).map(Some))
+                .collect::<Result<Vec<_>>>()?;
+            wanted.sort_unstable();
+            if places(&keyed.key) == wanted {
+                return Ok(ConflictTarget::PrimaryKey);
+            }
+            let index = unique.find(|index| places(&index.parts) == wanted);
+            index.map(|index| ConflictTarget::Index(index.id)).ok_or_else(|| {
+                let columns: Vec<&str> = names.iter().map(|name| name.value.as_str()).collect();
+                let what = format!("table \"{}\" has no unique key of ({})", table.name, columns.join(", "));
+                Error::new(ErrorKind::InvalidDefinition, what)
+                    .hint("ON CONFLICT names the columns of the primary key or of a unique index")
+            })
+        }
+        Some(ast::ConflictTarget::OnConstraint(name)) => {
+            let name = name.to_string().replace('"', "");
+            let index = unique.find(|index| lower(&index.name) == lower(&name));
+            index.map(|index| ConflictTarget::Index(index.id)).ok_or_else(|| {
+                let what = format!("table \"{}\" has no unique index \"{name}\"", table.name);
+                Error::new(ErrorKind::UndefinedObject, what)
+            })
+        }
+    }
+}
+
+/// The columns that `DO UPDATE SET` assigns, and the query of their values, and behind them of the condition: over the row that
+/// has the key, under the table's name, and the one that was to be inserted, `excluded`.
+pub(crate) fn conflict_update(
+    work: &Work<'_>,
+    snapshot: &Arc<Snapshot>,
+    table: &TableDef,
+    update: &ast::DoUpdate,
+) -> Result<(Vec<usize>, Query)> {
+    let mut columns = Vec::with_capacity(update.assignments.len());
+    let mut items = Vec::with_capacity(update.assignments.len() + 1);
+    for ast::Assignment { target, value } in &update.assignments {
+        let ast::AssignmentTarget::ColumnName(name) = target else {
+            return Err(unsupported("ON CONFLICT", "SET of several columns at once"));
+        };
+        let [name] = identifiers(name)?[..] else {
+            return Err(unsupported("ON CONFLICT", "SET of a qualified column"));
+        };
+        columns.push(relation::column(table, work.statement.spell(name))?);
+        items.push(value.clone());
+    }
+    items.extend(update.selection.clone());
+    let name = qualified_text(snapshot, table);
+    let sql = format!("SELECT 1 FROM {name} AS {} CROSS JOIN {name} AS excluded", quoted(&lower(&table.name)));
+    let mut query = sql_text::query(&sql, work.settings())?;
+    let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
+    let item = |(place, expr): (usize, Expr)| SelectItem::ExprWithAlias {
+        expr,
+        alias: ast::Ident::with_quote('"', format!("\u{1}value{place}")),
+    };
+    select.projection = items.into_iter().enumerate().map(item).collect();
+    Ok((columns, query))
 }

@@ -80,25 +80,40 @@ impl Target {
     ) -> Result<Query> {
         let mut query = sql_text::query("SELECT 1 FROM t AS t", work.settings())?;
         let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
-        let number = [self.alias.clone(), Ident::with_quote('"', ROW_NUMBER_COLUMN)];
         let items = items.into_iter().enumerate().map(|(position, expr)| SelectItem::ExprWithAlias {
             expr,
             // Names that no column has, so that none is taken for a repetition of another.
             alias: Ident::with_quote('"', format!("\u{1}value{position}")),
         });
-        select.projection =
-            std::iter::once(SelectItem::UnnamedExpr(Expr::CompoundIdentifier(number.to_vec()))).chain(items).collect();
-        let [TableWithJoins { relation: TableFactor::Table { name, alias: Some(alias), .. }, .. }] =
-            select.from.as_mut_slice()
-        else {
-            return Err(Error::internal("the query has one table with an alias"));
-        };
-        let twin = [CATALOG, &self.name.schema, &row_number_twin(&self.name.name)];
-        *name = ObjectName(twin.map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).to_vec());
-        alias.name = self.alias.clone();
-        select.from.extend(others.iter().cloned());
+        select.projection = std::iter::once(SelectItem::UnnamedExpr(self.row_number())).chain(items).collect();
+        select.from = std::iter::once(self.twin()).chain(others.iter().cloned()).collect();
         select.selection = selection.cloned();
         Ok(query)
+    }
+
+    /// The twin of the target whose rows have numbers, under the target's name.
+    pub(super) fn twin(&self) -> TableWithJoins {
+        let twin = [CATALOG, &self.name.schema, &row_number_twin(&self.name.name)];
+        let name = ObjectName(twin.map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).to_vec());
+        let alias = TableAlias { explicit: true, name: self.alias.clone(), columns: Vec::new(), at: None };
+        let relation = TableFactor::Table {
+            name,
+            alias: Some(alias),
+            args: None,
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality: false,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        };
+        TableWithJoins { relation, joins: Vec::new() }
+    }
+
+    /// The number of a row; of a keyed table its key.
+    pub(super) fn row_number(&self) -> Expr {
+        Expr::CompoundIdentifier(vec![self.alias.clone(), Ident::with_quote('"', ROW_NUMBER_COLUMN)])
     }
 
     /// Whether `qualifier` in front of a column means the target.

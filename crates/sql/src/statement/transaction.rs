@@ -1,15 +1,15 @@
 //! `BEGIN`, `COMMIT`, `ROLLBACK` and savepoints.
 //!
 //! A transaction reads one snapshot from beginning to end and fails at `COMMIT` when another one changed the same rows
-//! first. That is snapshot isolation: it keeps every promise of READ COMMITTED and REPEATABLE READ, so those may be
-//! asked for, and not those of SERIALIZABLE, which is refused.
+//! first: REPEATABLE READ. At READ COMMITTED each statement reads a snapshot of its own; at SERIALIZABLE the commit fails too
+//! when another one changed what was read.
 
 use datafusion::sql::sqlparser::ast::{Statement, TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
-use rowmill_base::{Error, Result};
+use rowmill_base::{Error, ErrorKind, Isolation, Result};
 
 use super::clause::{refuse, unsupported};
 use crate::outcome::Outcome;
-use crate::session::Work;
+use crate::session::{Characteristics, Work};
 
 /// Runs `BEGIN`, `COMMIT`, `ROLLBACK`, `SAVEPOINT` and `RELEASE`.
 pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome> {
@@ -25,7 +25,8 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
         } => {
             let block = !statements.is_empty() || exception.is_some();
             refuse("BEGIN", [(modifier.is_some(), "a modifier"), (block, "a block of statements")])?;
-            work.session.begin(access_mode(modes)? == TransactionAccessMode::ReadOnly)?;
+            let characteristics = characteristics(work, modes);
+            work.session.begin_with(characteristics)?;
             "BEGIN"
         }
         Statement::Commit { chain, end: _, modifier } => {
@@ -56,22 +57,43 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
     Ok(Outcome::Done { tag })
 }
 
-fn access_mode(modes: &[TransactionMode]) -> Result<TransactionAccessMode> {
-    let mut access = TransactionAccessMode::ReadWrite;
+/// `SET TRANSACTION`, before the first statement, and `SET SESSION CHARACTERISTICS AS TRANSACTION`.
+pub(crate) fn set_modes(work: &mut Work<'_>, modes: &[TransactionMode], session: bool) -> Result<()> {
+    let characteristics = characteristics(work, modes);
+    if session {
+        if characteristics.read_only {
+            return Err(unsupported("SET SESSION CHARACTERISTICS", "READ ONLY"));
+        }
+        return work.set("default_transaction_isolation", characteristics.isolation.name());
+    }
+    let open = work.open_transaction("SET TRANSACTION")?;
+    if open.is_used {
+        return Err(Error::new(ErrorKind::ActiveTransaction, "SET TRANSACTION behind a statement of the transaction")
+            .hint("it comes before the first one"));
+    }
+    open.transaction.set_isolation(characteristics.isolation);
+    open.read_only |= characteristics.read_only;
+    Ok(())
+}
+
+fn characteristics(work: &Work<'_>, modes: &[TransactionMode]) -> Characteristics {
+    let mut characteristics = Characteristics { isolation: work.settings().isolation(), read_only: false };
     for mode in modes {
         match mode {
-            TransactionMode::AccessMode(mode) => access = *mode,
-            TransactionMode::IsolationLevel(
-                TransactionIsolationLevel::ReadUncommitted
-                | TransactionIsolationLevel::ReadCommitted
-                | TransactionIsolationLevel::RepeatableRead
-                | TransactionIsolationLevel::Snapshot,
-            ) => {}
-            TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable) => {
-                return Err(unsupported("BEGIN", "ISOLATION LEVEL SERIALIZABLE")
-                    .hint("transactions have snapshot isolation, which is REPEATABLE READ or stronger"));
+            TransactionMode::AccessMode(mode) => characteristics.read_only = *mode == TransactionAccessMode::ReadOnly,
+            TransactionMode::IsolationLevel(level) => {
+                characteristics.isolation = match level {
+                    // Nobody sees what is not committed.
+                    TransactionIsolationLevel::ReadUncommitted | TransactionIsolationLevel::ReadCommitted => {
+                        Isolation::ReadCommitted
+                    }
+                    TransactionIsolationLevel::RepeatableRead | TransactionIsolationLevel::Snapshot => {
+                        Isolation::Snapshot
+                    }
+                    TransactionIsolationLevel::Serializable => Isolation::Serializable,
+                };
             }
         }
     }
-    Ok(access)
+    characteristics
 }

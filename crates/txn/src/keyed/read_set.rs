@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
-use rowmill_base::{CommitId, Reservation};
+use rowmill_base::{CommitId, Reservation, TableId};
 use rowmill_storage::keyed::{ByteRows, KeyRange};
 
 use super::table_codec::HEAD_BYTES;
@@ -33,6 +33,8 @@ struct Reads {
     ranges: Vec<ReadRange>,
     /// What has become of the others: few.
     wide: Vec<ReadRange>,
+    /// Columnar tables, whose rows are looked at as a whole.
+    tables: Vec<TableId>,
     /// How often they have.
     collapses: u64,
     bytes: usize,
@@ -59,6 +61,7 @@ impl ReadSet {
             snapshots: Vec::new(),
             ranges: Vec::new(),
             wide: Vec::new(),
+            tables: Vec::new(),
             collapses: 0,
             bytes: 0,
             memory,
@@ -77,6 +80,19 @@ impl ReadSet {
         reads.keys.push(key);
         reads.snapshots.push(snapshot);
         reads.take(key.len());
+    }
+
+    /// A columnar table was read.
+    pub(crate) fn note_table(&self, table: TableId) {
+        let mut reads = self.reads.lock();
+        if !reads.tables.contains(&table) {
+            reads.tables.push(table);
+        }
+    }
+
+    /// The columnar tables that were read.
+    pub(crate) fn tables(&self) -> Vec<TableId> {
+        self.reads.lock().tables.clone()
     }
 
     /// A range was read.

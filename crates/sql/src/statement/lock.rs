@@ -1,0 +1,42 @@
+//! `SELECT ... FOR UPDATE` and `FOR SHARE`.
+//!
+//! Nobody is kept waiting: the rows that are given are noted, and the transaction fails when it commits if another one has
+//! written one of them by then. Outside of a transaction there is nothing to hold.
+
+use datafusion::arrow::array::{Array, AsArray};
+use datafusion::sql::sqlparser::ast::{Query, SelectItem, SetExpr};
+use rowmill_base::{Error, Result};
+
+use super::clause::unsupported;
+use super::relation;
+use super::row_query::Target;
+use crate::outcome::Outcome;
+use crate::session::Work;
+
+const STATEMENT: &str = "FOR UPDATE";
+
+pub(crate) fn run(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
+    let view = work.view()?;
+    if work.session.in_transaction() {
+        let SetExpr::Select(select) = &*query.body else { return Err(Error::internal("only a SELECT locks rows")) };
+        let [from] = select.from.as_slice() else { return Err(Error::internal("rows of one table are locked")) };
+        let target = Target::of(work, STATEMENT, from)?;
+        if relation::table(view.catalog(), &target.name)?.keyed.is_none() {
+            return Err(unsupported(STATEMENT, "a table without a primary key")
+                .hint("ISOLATION LEVEL SERIALIZABLE has the commit fail if what was read was changed"));
+        }
+        let mut keyed = query.clone();
+        let SetExpr::Select(select) = &mut *keyed.body else { return Err(Error::internal("it was a SELECT")) };
+        select.from = vec![target.twin()];
+        select.projection.push(SelectItem::UnnamedExpr(target.row_number()));
+        for batch in work.rows(view.clone(), &keyed)? {
+            let batch = batch?;
+            let keys = batch.columns().last().and_then(|keys| keys.as_binary_opt::<i32>());
+            let keys = keys.ok_or_else(|| Error::internal("the last column has the keys"))?;
+            let open = work.open_transaction(STATEMENT)?;
+            (0..keys.len()).for_each(|row| open.transaction.validate_read(keys.value(row)));
+        }
+    }
+    let ready = work.ready_whole(view, query)?;
+    Ok(Outcome::Rows(ready.start(work.progress().cloned(), work.started)))
+}

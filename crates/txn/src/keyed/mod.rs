@@ -6,6 +6,7 @@
 
 mod arena;
 mod cursor;
+mod dead_ranges;
 mod entry;
 pub(crate) mod generation;
 mod key_index;

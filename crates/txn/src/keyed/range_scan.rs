@@ -6,6 +6,7 @@
 use rowmill_base::Result;
 use rowmill_storage::keyed::KeyRange;
 
+use super::dead_ranges::DEAD_KEYS_MIN;
 use super::read_set::NotedRange;
 use super::reader::Reader;
 use super::version_cursor::{VersionBatch, VersionCursor};
@@ -27,6 +28,18 @@ pub struct RangeScan {
     whole: KeyRange,
     /// What is noted of it, where reads are.
     noted: Option<NotedRange>,
+    dead: Passed,
+}
+
+/// Deleted keys at the beginning of a range that is read upwards.
+#[derive(Debug, Default)]
+struct Passed {
+    /// Where to begin to look: what is before is known to be dead.
+    from: Vec<u8>,
+    keys: usize,
+    /// Whether the first key was found, or something of the transaction's own has been passed, of which others know nothing.
+    is_over: bool,
+    is_started: bool,
 }
 
 /// One of the three: the keys that it gave last, and what is left of the range.
@@ -59,24 +72,61 @@ impl RangeScan {
             feed.start(start, end, first.clamp(1, KEYS_AT_ONCE));
         }
         self.version_cursor.restart(start, end, backward);
+        (self.dead.keys, self.dead.is_over, self.dead.is_started) = (0, backward, false);
     }
 
     /// The next key and its row; `None` at the end of the range. Every call of one scan gets a reader of the same snapshot.
     pub fn next(&mut self, reader: &Reader<'_>) -> Result<Option<(&[u8], &[u8])>> {
+        if !std::mem::replace(&mut self.dead.is_started, true) {
+            self.pass_dead(reader);
+        }
         let newest = loop {
             self.pass_given();
             self.fill(reader)?;
             let newest = self.choose();
             self.note_read(reader, newest);
-            let Some(newest) = newest else { return Ok(None) };
+            let Some(newest) = newest else {
+                self.note_dead(reader, None);
+                return Ok(None);
+            };
             let feed = &self.feeds[newest];
             if feed.batch.get(feed.at).1.is_some() {
+                self.note_dead(reader, Some(newest));
                 break newest;
             }
+            self.dead.keys += 1;
+            self.dead.is_over |= newest == OWN;
         };
         let feed = &self.feeds[newest];
         let (key, row) = feed.batch.get(feed.at);
         Ok(row.map(|row| (key, row)))
+    }
+
+    /// Begins behind keys that are known to be deleted.
+    fn pass_dead(&mut self, reader: &Reader<'_>) {
+        self.dead.from.clear();
+        self.dead.from.extend_from_slice(&self.whole.start);
+        let (store, commit) = (reader.state().store(), reader.state().commit());
+        if self.backward || !store.dead().end_of(&self.whole.start, commit, &mut self.dead.from) {
+            return;
+        }
+        let (from, end) = (&self.dead.from, &self.whole.end);
+        for feed in [VERSIONS, BASE] {
+            let keys = self.feeds[feed].keys_at_once;
+            self.feeds[feed].start(from, end, keys);
+        }
+        self.version_cursor.restart(from, end, false);
+    }
+
+    /// Notes what was deleted before the first key that is there: of a feed, or the end of the range.
+    fn note_dead(&mut self, reader: &Reader<'_>, first: Option<usize>) {
+        if std::mem::replace(&mut self.dead.is_over, true) || self.dead.keys < DEAD_KEYS_MIN || first == Some(OWN) {
+            return;
+        }
+        let key = first.and_then(|feed| self.feeds[feed].key()).unwrap_or(&self.whole.end);
+        let range = KeyRange { start: self.whole.start.clone(), end: key.to_vec() };
+        let (store, commit) = (reader.state().store(), reader.state().commit());
+        store.dead().note(range, &self.dead.from, commit, store.versions());
     }
 
     /// Notes that the range was read up to the next key of a feed, or to its end.

@@ -19,6 +19,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use rowmill_base::{Broker, CommitId, Reservation};
 
+use super::dead_ranges::DeadRanges;
 use super::generation::Generation;
 use super::versions::Versions;
 use super::write_buffers::WriteBuffers;
@@ -28,6 +29,7 @@ use super::write_set::WriteSet;
 #[derive(Debug)]
 pub(crate) struct KeyedStore {
     versions: Versions,
+    dead: DeadRanges,
     /// What the base has.
     current: RwLock<Arc<Generation>>,
     in_use: Mutex<InUse>,
@@ -51,6 +53,7 @@ impl KeyedStore {
     pub(crate) fn new(current: Generation, memory: &Broker) -> Arc<KeyedStore> {
         let store = KeyedStore {
             versions: Versions::new(),
+            dead: DeadRanges::default(),
             current: RwLock::new(Arc::new(Generation::unread(current.commit()))),
             in_use: Mutex::default(),
             memory: Mutex::new(memory.reservation("recent rows of keyed tables")),
@@ -62,6 +65,10 @@ impl KeyedStore {
 
     pub(crate) fn versions(&self) -> &Versions {
         &self.versions
+    }
+
+    pub(super) fn dead(&self) -> &DeadRanges {
+        &self.dead
     }
 
     /// Has the versions above a state of the base kept as long as it.
@@ -98,6 +105,7 @@ impl KeyedStore {
     pub(crate) fn apply(&self, commit: CommitId, changes: &WriteSet) {
         let oldest = self.in_use.lock().commits.keys().next().copied().unwrap_or(commit);
         self.versions.apply(commit, changes.iter(), oldest);
+        self.dead.revive(changes.iter().filter_map(|(key, row)| row.map(|_| key)));
         self.recount();
     }
 

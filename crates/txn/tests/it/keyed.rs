@@ -1,14 +1,17 @@
 //! Keyed tables one rule at a time: what is refused and how it is said, who wins, what old snapshots and other processes see.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use rowmill_base::{Cancel, ColumnId, Error, ErrorKind, SqlType, TableId};
 use rowmill_io::MemoryDisk;
 use rowmill_storage::keyed::{KeyRange, ValueRef};
 use rowmill_txn::base::{LmdbBase, LmdbOptions, MemoryBase, OrderedBase, WriteBatch};
-use rowmill_txn::keyed::RowBatch;
+use rowmill_txn::keyed::{RangeScan, RowBatch};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, OpenOptions, Transaction};
 
 use crate::check::problems;
@@ -540,4 +543,81 @@ fn the_base_outgrows_its_mapping_while_a_transaction_reads_it() {
     });
     let found = engine.begin().expect("a transaction").get(table, &[ValueRef::Int(1500)]).expect("read");
     assert!(found.is_some());
+}
+
+/// The numbers that a snapshot or transaction sees from `first` on, the first few of them.
+fn numbers(transaction: &Transaction, table: TableId, first: i64, rows_max: usize) -> Vec<i64> {
+    let codec = transaction.keyed_codec(table).expect("a codec");
+    let (mut start, all) = (Vec::new(), KeyRange::of_prefix(codec.keys(None).expect("its keys").0));
+    codec.encode_key(None, &[ValueRef::Int(first)], &mut start).expect("a key");
+    let mut scan = RangeScan::default();
+    scan.start(&start, &all.end, false, rows_max);
+    let mut numbers = Vec::new();
+    let reader = transaction.reader();
+    while numbers.len() < rows_max
+        && let Some((key, row)) = scan.next(&reader).expect("read")
+    {
+        let mut scratch = Vec::new();
+        let Ok(ValueRef::Int(number)) = codec.column(key, row, 0, &mut scratch) else { panic!("a number") };
+        numbers.push(number);
+    }
+    numbers
+}
+
+/// A table that is used as a queue: rows are deleted at the front, and some come back, while older snapshots look on.
+#[test]
+fn scans_begin_behind_deleted_keys_and_miss_nothing() {
+    let mut random = StdRng::seed_from_u64(11);
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let engine = open(folder.path(), 50);
+        let table = keyed(&engine);
+        let mut known: BTreeSet<i64> = BTreeSet::new();
+        let mut held: Vec<(Transaction, BTreeSet<i64>)> = Vec::new();
+        let mut next = 0;
+        for _ in 0..300 {
+            let mut transaction = engine.begin().expect("a transaction");
+            match random.random_range(0..12) {
+                0..=2 => {
+                    for _ in 0..random.random_range(1..40) {
+                        put(&mut transaction, table, next, &format!("row {next}")).expect("put");
+                        known.insert(next);
+                        next += 1;
+                    }
+                }
+                3..=8 => {
+                    let from = random.random_range(0..=next.max(1));
+                    let front: Vec<i64> = match random.random_range(0..4) {
+                        0 => known.range(from..).take(50).copied().collect(),
+                        _ => known.iter().take(random.random_range(1..50)).copied().collect(),
+                    };
+                    for number in front {
+                        assert!(transaction.delete_by_key(table, &[ValueRef::Int(number)]).expect("deleted"));
+                        known.remove(&number);
+                    }
+                }
+                9 if next > 0 => {
+                    let back = random.random_range(0..next);
+                    if known.insert(back) {
+                        put(&mut transaction, table, back, "back").expect("put");
+                    }
+                }
+                10 => engine.checkpoint().expect("a checkpoint"),
+                _ => held.push((engine.begin().expect("a transaction"), known.clone())),
+            }
+            let seen = |known: &BTreeSet<i64>, first| known.range(first..).take(3).copied().collect::<Vec<_>>();
+            for first in [0, random.random_range(0..=next.max(1))] {
+                assert_eq!(numbers(&transaction, table, first, 3), seen(&known, first), "with its own changes");
+            }
+            transaction.commit().expect("committed");
+            if held.len() > 4 {
+                held.remove(random.random_range(0..held.len()));
+            }
+            let now = engine.begin().expect("a transaction");
+            for first in [0, random.random_range(0..=next.max(1))] {
+                assert_eq!(numbers(&now, table, first, 3), seen(&known, first));
+                held.iter().for_each(|(then, known)| assert_eq!(numbers(then, table, first, 3), seen(known, first)));
+            }
+        }
+    }
 }

@@ -237,7 +237,7 @@ impl AfterChange {
         texts.clear(self.texts);
         for (name, condition) in &self.checks {
             if condition.is_false(Env { columns: row, parameters, texts })? {
-                let what = format!("a row of table {} for which its condition \"{name}\" is false", self.table);
+                let what = format!("a row of table \"{}\" does not meet its constraint \"{name}\"", self.table);
                 return Err(Error::new(ErrorKind::CheckViolation, what));
             }
         }

@@ -91,6 +91,9 @@ impl Programs {
         }
         let Some(program) = self.program(session, statement, parameters, eagerly)? else { return Ok(None) };
         let Programs { scratch, rows, .. } = self;
+        if let Some(cancel) = session.begin_program() {
+            scratch.set_cancel(cancel);
+        }
         let mut run = |parameters: &[ValueRef<'_>]| run(session, &program.compiled, parameters, scratch, rows);
         let changed = match parameters.len() {
             few @ 0..=PARAMETERS_ON_STACK => {

@@ -33,6 +33,8 @@ pub struct Session {
     notices: Arc<Mutex<Vec<String>>>,
     plans: Mutex<PlanCache>,
     settings_version: u64,
+    /// The flag of the programs that have run since the last other statement.
+    program_cancel: Option<Cancel>,
 }
 
 /// What a transaction begins with.
@@ -68,6 +70,7 @@ impl Session {
             notices: Arc::default(),
             plans: Mutex::default(),
             settings_version: 0,
+            program_cancel: None,
         })
     }
 
@@ -223,8 +226,21 @@ impl Session {
         }
     }
 
+    /// A program begins: its cancel flag, with its deadline running, unless the one of the last program serves still.
+    pub fn begin_program(&mut self) -> Option<Cancel> {
+        if self.program_cancel.as_ref().is_some_and(|cancel| !cancel.is_cancelled()) {
+            return None;
+        }
+        let cancel = self.begin_statement();
+        if cancel.remaining().is_none() {
+            self.program_cancel = Some(cancel.clone());
+        }
+        Some(cancel)
+    }
+
     /// The cancel flag of the statement that begins now, with its deadline running.
     fn begin_statement(&mut self) -> Cancel {
+        self.program_cancel = None;
         self.refresh_settings();
         let cancel = Cancel::new();
         let limit_ms = self.settings.number("statement_timeout_ms");

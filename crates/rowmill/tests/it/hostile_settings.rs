@@ -26,6 +26,8 @@ pub(crate) struct Hostility {
     pub(crate) in_transaction: bool,
     /// The database is a directory that is closed and opened after every statement.
     pub(crate) reopen: bool,
+    /// Statements are prepared, so that those that can be programs are.
+    pub(crate) prepared: bool,
 }
 
 impl fmt::Display for Hostility {
@@ -37,6 +39,7 @@ impl fmt::Display for Hostility {
             (self.old_snapshots, "old snapshots"),
             (self.in_transaction, "one transaction"),
             (self.reopen, "reopened"),
+            (self.prepared, "prepared"),
         ];
         switches.iter().filter(|(on, _)| *on).try_for_each(|(_, name)| write!(f, ", {name}"))
     }
@@ -52,6 +55,7 @@ pub(crate) fn plain() -> Hostility {
         old_snapshots: false,
         in_transaction: false,
         reopen: false,
+        prepared: false,
     }
 }
 
@@ -67,7 +71,7 @@ fn all() -> Vec<Hostility> {
     let mut all = Vec::new();
     for rows_per_block in [3, 512, 1 << 19] {
         for threads in [1, 4] {
-            for bits in 0..32 {
+            for bits in 0..64 {
                 let is = |bit: u32| bits >> bit & 1 == 1;
                 let (deleted_rows, old_snapshots, in_transaction, reopen) = (is(0), is(1), is(2), is(3));
                 // Rows are deleted by commits, and a transaction ends where its database is closed.
@@ -80,6 +84,7 @@ fn all() -> Vec<Hostility> {
                         old_snapshots,
                         in_transaction,
                         reopen,
+                        prepared: is(5),
                     });
                 }
             }
@@ -105,8 +110,9 @@ fn pairwise(mut combinations: Vec<Hostility>) -> Vec<Hostility> {
 impl Hostility {
     /// Any two of the settings, each with its place.
     fn pairs(&self) -> impl Iterator<Item = [(usize, usize); 2]> + use<> {
-        let switches = [self.small_batches, self.deleted_rows, self.old_snapshots, self.in_transaction, self.reopen]
-            .map(usize::from);
+        let rows = [self.small_batches, self.deleted_rows, self.old_snapshots];
+        let ways = [self.in_transaction, self.reopen, self.prepared];
+        let switches = rows.into_iter().chain(ways).map(usize::from);
         let settings: Vec<_> = [self.rows_per_block, self.threads].into_iter().chain(switches).enumerate().collect();
         let count = settings.len();
         (0..count).flat_map(move |a| (a + 1..count).map(move |b| (a, b))).map(move |(a, b)| [settings[a], settings[b]])

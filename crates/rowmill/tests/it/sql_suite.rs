@@ -102,16 +102,17 @@ impl DB for Suite {
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Error> {
-        let output = output(self.connection(), sql);
+        let prepared = self.hostility.prepared;
+        let output = output(self.connection(), sql, prepared);
         self.after_statement(sql)?;
         output
     }
 }
 
 /// The outcome of the last statement of `sql` as the suite compares it.
-fn output(connection: &mut Connection, sql: &str) -> Result<DBOutput<DefaultColumnType>> {
+fn output(connection: &mut Connection, sql: &str, prepared: bool) -> Result<DBOutput<DefaultColumnType>> {
     let mut last = DBOutput::StatementComplete(0);
-    connection.run(sql, |outcome| {
+    let mut take = |outcome: Outcome| -> Result<()> {
         last = match outcome {
             Outcome::Changed { rows, .. } => DBOutput::StatementComplete(rows),
             Outcome::Done { .. } => DBOutput::StatementComplete(0),
@@ -135,7 +136,11 @@ fn output(connection: &mut Connection, sql: &str) -> Result<DBOutput<DefaultColu
             }
         };
         Ok(())
-    })?;
+    };
+    match connection.prepare(sql) {
+        Ok(statement) if prepared => take(statement.run(connection, &[])?)?,
+        _ => connection.run(sql, &mut take)?,
+    }
     Ok(last)
 }
 

@@ -13,18 +13,18 @@ use super::row_query::Target;
 use crate::outcome::Outcome;
 use crate::session::Work;
 
-const STATEMENT: &str = "FOR UPDATE";
+const STATEMENT: &str = "FOR UPDATE and FOR SHARE";
 
 pub(crate) fn run(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
+    let SetExpr::Select(select) = &*query.body else { return Err(Error::internal("only a SELECT locks rows")) };
+    let [from] = select.from.as_slice() else { return Err(Error::internal("rows of one table are locked")) };
+    let target = Target::of(work, STATEMENT, from)?;
+    if relation::table(view.catalog(), &target.name)?.keyed.is_none() {
+        return Err(unsupported(STATEMENT, "a table without a primary key")
+            .hint("ISOLATION LEVEL SERIALIZABLE has the commit fail if what was read was changed"));
+    }
     if work.session.in_transaction() {
-        let SetExpr::Select(select) = &*query.body else { return Err(Error::internal("only a SELECT locks rows")) };
-        let [from] = select.from.as_slice() else { return Err(Error::internal("rows of one table are locked")) };
-        let target = Target::of(work, STATEMENT, from)?;
-        if relation::table(view.catalog(), &target.name)?.keyed.is_none() {
-            return Err(unsupported(STATEMENT, "a table without a primary key")
-                .hint("ISOLATION LEVEL SERIALIZABLE has the commit fail if what was read was changed"));
-        }
         let mut keyed = query.clone();
         let SetExpr::Select(select) = &mut *keyed.body else { return Err(Error::internal("it was a SELECT")) };
         select.from = vec![target.twin()];

@@ -21,6 +21,15 @@ use crate::transaction::{TableChanges, Transaction};
 
 /// Validates the transaction against what was committed since it began, and commits it.
 pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
+    let committed = try_commit(transaction);
+    if committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::SerializationFailure) {
+        // What the transaction has lost to may wait for the disk still. Who runs it again is to see that, or would lose again.
+        transaction.engine.journal().show_latest();
+    }
+    committed
+}
+
+fn try_commit(transaction: &Transaction) -> Result<CommitId> {
     let engine = &transaction.engine;
     sync_blocks(engine, transaction.changes.tables.values().flat_map(|table| &table.blocks))?;
 

@@ -219,6 +219,14 @@ impl Journal {
         Ok(())
     }
 
+    /// Returns when readers see all that is committed by now, if the disk allows it.
+    pub(crate) fn show_latest(&self) {
+        if !Arc::ptr_eq(&self.latest(), &self.shown()) {
+            // Whoever has committed it says what became of it.
+            let _ = self.sync();
+        }
+    }
+
     /// An error if nothing is committed any more.
     pub(crate) fn check(&self) -> Result<()> {
         self.log().map_or(Ok(()), Log::check)

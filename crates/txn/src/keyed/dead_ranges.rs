@@ -146,7 +146,7 @@ mod tests {
         // What was before was taken out meanwhile.
         dead.note(range("b", "q"), b"m", CommitId(9), &versions);
         assert_eq!(end(&dead, "n", 9), None);
-        versions.apply(CommitId(10), [(&b"c"[..], Some(&b"row"[..]))].into_iter(), CommitId(10));
+        versions.apply(CommitId(10), [(&b"c"[..], Some(&b"row"[..]))], CommitId(10));
         dead.note(range("b", "q"), b"b", CommitId(9), &versions);
         assert_eq!(end(&dead, "n", 10), None);
     }

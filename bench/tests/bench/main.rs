@@ -6,3 +6,4 @@ mod files;
 mod hits_facts;
 mod table;
 mod tpcc;
+mod tpcc_killed;

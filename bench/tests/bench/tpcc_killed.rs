@@ -1,0 +1,205 @@
+//! TPC-C whose process is killed at any moment: what was acknowledged is there when the directory is opened again, the consistency
+//! conditions hold, and indexes agree with tables.
+//!
+//! The process that is killed is this test program again, told by a variable of its environment what to do. Each of its clients
+//! writes the orders that it was told are committed to a file of its own, by one call of the system an order.
+//! `ROWMILL_CYCLES=200` kills as often.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rowmill_base::{Error, Result};
+use rowmill_bench::tpcc::client::{Access, Client, Engine, Param, RowFn};
+use rowmill_bench::tpcc::consistency::check;
+use rowmill_bench::tpcc::driver::{self, Run};
+use rowmill_bench::tpcc::loader::Loader;
+use rowmill_bench::tpcc::random::{Constants, Random};
+use rowmill_bench::tpcc::rowmill_client::{Rowmill, RowmillClient};
+use rowmill_bench::tpcc::scale::Scale;
+use rowmill_bench::tpcc::statement::Sql;
+use rowmill_bench::tpcc::table::Table;
+use rowmill_bench::tpcc::world::World;
+
+const FOLDER: &str = "ROWMILL_TPCC_FOLDER";
+const SYNCED: &str = "ROWMILL_TPCC_SYNCED";
+const SEED: &str = "ROWMILL_TPCC_SEED";
+
+const SCALE: Scale = Scale::TINY;
+const WAREHOUSES: i64 = 2;
+const CLIENTS: usize = 4;
+
+fn world() -> World {
+    World { scale: SCALE, warehouses: WAREHOUSES, constants: Constants::of_run(&mut Random::new(1, 0)) }
+}
+
+/// A database whose clients write down what was acknowledged.
+struct Noted {
+    rowmill: Rowmill,
+    folder: PathBuf,
+}
+
+struct NotedClient<'a> {
+    client: &'a mut RowmillClient,
+    orders: File,
+    /// District, warehouse and number of the order of the open transaction.
+    order: Option<[i64; 3]>,
+}
+
+impl Engine for Noted {
+    type Client<'a> = NotedClient<'a>;
+
+    fn name(&self) -> &'static str {
+        self.rowmill.name()
+    }
+
+    fn table_options(&self, table: &Table) -> &'static str {
+        self.rowmill.table_options(table)
+    }
+
+    fn execute(&self, sql: &str) -> Result<()> {
+        self.rowmill.execute(sql)
+    }
+
+    fn number(&self, sql: &str) -> Result<i64> {
+        self.rowmill.number(sql)
+    }
+
+    fn fill(&self, table: &Table, rows: impl FnOnce(&mut RowFn<'_>) -> Result<()>) -> Result<()> {
+        self.rowmill.fill(table, rows)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.rowmill.settle()
+    }
+
+    fn with_client<T>(&self, work: impl FnOnce(&mut NotedClient<'_>) -> Result<T>) -> Result<T> {
+        let name = format!("orders.{:?}", std::thread::current().id()).replace(['(', ')'], ".");
+        let orders = OpenOptions::new().append(true).create(true).open(self.folder.join(name));
+        let orders = orders.map_err(|error| Error::io("the file of orders", &error))?;
+        self.rowmill.with_client(|client| work(&mut NotedClient { client, orders, order: None }))
+    }
+}
+
+impl Client for NotedClient<'_> {
+    type Row<'a> = <RowmillClient as Client>::Row<'a>;
+
+    fn begin(&mut self, access: Access) -> Result<()> {
+        self.order = None;
+        self.client.begin(access)
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.client.commit()?;
+        if let Some([order, district, warehouse]) = self.order.take() {
+            let line = format!("{warehouse} {district} {order}\n");
+            self.orders.write_all(line.as_bytes()).map_err(|error| Error::io("the file of orders", &error))?;
+        }
+        Ok(())
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.order = None;
+        self.client.rollback()
+    }
+
+    fn execute(&mut self, sql: Sql, params: &[Param<'_>]) -> Result<()> {
+        if let (Sql::InsertNewOrder, [Param::Integer(order), Param::Integer(district), Param::Integer(warehouse)]) =
+            (sql, params)
+        {
+            self.order = Some([*order, *district, *warehouse]);
+        }
+        self.client.execute(sql, params)
+    }
+
+    fn query(&mut self, sql: Sql, params: &[Param<'_>], each: impl FnMut(&Self::Row<'_>) -> Result<()>) -> Result<()> {
+        self.client.query(sql, params, each)
+    }
+}
+
+/// What is killed.
+#[test]
+fn a_process_that_is_to_be_killed() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    let is_synced = std::env::var_os(SYNCED).is_some();
+    let seed = std::env::var(SEED).unwrap().parse().unwrap();
+    let rowmill = Rowmill::open(&folder.join("rowmill"), is_synced, None).unwrap();
+    let run = Run {
+        world: world(),
+        clients: CLIENTS,
+        warmup: Duration::ZERO,
+        time: Duration::from_secs(600),
+        max_retry: 100,
+        seed,
+    };
+    driver::run(&Noted { rowmill, folder }, &run).unwrap();
+}
+
+#[test]
+fn nothing_acknowledged_is_missing_when_the_process_is_killed() {
+    let cycles = std::env::var("ROWMILL_CYCLES").map_or(6, |cycles| cycles.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rowmill");
+    {
+        let rowmill = Rowmill::open(&path, true, None).unwrap();
+        let loader =
+            Loader { scale: SCALE, warehouses: WAREHOUSES, seed: 1, now: 1_700_000_000_000_000, progress: &|_| {} };
+        loader.load(&rowmill).unwrap();
+    }
+    let (mut random, mut acknowledged) = (Random::new(7, 7), 0);
+    for cycle in 0..cycles {
+        let is_synced = cycle % 2 == 0;
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "tpcc_killed::a_process_that_is_to_be_killed"]);
+        command.env(FOLDER, folder.path()).env(SEED, (cycle + 2).to_string()).stdout(Stdio::null());
+        if is_synced {
+            command.env(SYNCED, "1");
+        }
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(random.between(100, 900) as u64));
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let rowmill = Rowmill::open(&path, is_synced, None).unwrap();
+        let orders = take_orders(folder.path());
+        acknowledged += orders.len();
+        for [warehouse, district, order] in orders {
+            let count = |table: &str, prefix: &str| {
+                let of_district = format!("{prefix}_w_id = {warehouse} AND {prefix}_d_id = {district}");
+                let sql = format!("SELECT COUNT(*) FROM {table} WHERE {of_district} AND {prefix}_o_id = {order}");
+                rowmill.number(&sql.replace("o_o_id", "o_id")).unwrap()
+            };
+            let said = format!("cycle {cycle}: order {order} of district {district} of warehouse {warehouse}");
+            assert_eq!(count("orders", "o"), 1, "{said}");
+            assert!(count("order_line", "ol") >= 5, "{said}");
+        }
+        assert_eq!(check(&rowmill, &SCALE).unwrap(), [0; 12], "cycle {cycle}");
+        drop(rowmill);
+        let database = rowmill::Database::open(&path).unwrap();
+        for object in database.connect().unwrap().query("CHECK DATABASE").unwrap().rows().unwrap() {
+            let problem = object.get::<Option<String>>("problem").unwrap();
+            assert_eq!(problem, None, "cycle {cycle}: {}", object.get::<String>("object").unwrap());
+        }
+    }
+    assert!(acknowledged > 0, "some orders were acknowledged before a kill");
+}
+
+/// What the clients of the last process were told is committed. A line that was cut was not written whole.
+fn take_orders(folder: &Path) -> Vec<[i64; 3]> {
+    let mut orders = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("orders.")) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+            let numbers: Vec<i64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
+            orders.push(numbers.try_into().unwrap());
+        }
+        fs::remove_file(path).unwrap();
+    }
+    orders
+}

@@ -8,6 +8,7 @@
 pub mod bare_log;
 pub mod commits;
 pub mod hits;
+pub mod inserts;
 pub mod load;
 pub mod parquet_file;
 pub mod process;

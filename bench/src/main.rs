@@ -15,7 +15,7 @@ use rowmill::ProgressFn;
 use rowmill_allocator::CountingAllocator;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_bench::hits::World;
-use rowmill_bench::{commits, load, parquet_file, run, tpcc, tpch};
+use rowmill_bench::{commits, inserts, load, parquet_file, run, tpcc, tpch};
 use serde_json::Value;
 
 #[global_allocator]
@@ -33,6 +33,8 @@ enum Bench {
     Load(LoadArgs),
     /// Runs the statements of a file on a Rowmill database.
     Run(RunArgs),
+    /// Inserts rows by key: many in one transaction, and some in a commit each, beside SQLite.
+    Inserts(InsertsArgs),
     /// Commits rows one by one, at each durability, beside a bare loop of appends and syncs.
     Commits(CommitsArgs),
     /// Runs TPC-C on Rowmill or SQLite: loads warehouses, lets clients work, checks what they leave.
@@ -130,6 +132,24 @@ struct RunArgs {
 }
 
 #[derive(Args)]
+struct InsertsArgs {
+    /// Where the databases are made.
+    directory: PathBuf,
+    /// Rows of the one transaction.
+    #[arg(long, default_value_t = 1_000_000)]
+    rows: i64,
+    /// Rows that are committed one by one.
+    #[arg(long, default_value_t = 10_000)]
+    commits: i64,
+    /// Turns of each.
+    #[arg(long, default_value_t = 3)]
+    turns: usize,
+    /// Where the report goes; without it, to the terminal.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+#[derive(Args)]
 struct CommitsArgs {
     /// The directory of the database, made if absent.
     directory: PathBuf,
@@ -151,6 +171,7 @@ fn main() -> ExitCode {
         Bench::Tpch(args) => tpch(&args),
         Bench::Load(args) => load(&args),
         Bench::Run(args) => run(&args),
+        Bench::Inserts(args) => inserts(&args),
         Bench::Commits(args) => commits(&args),
         Bench::Tpcc(options) => tpcc(&options),
         Bench::Python(Python::Peers(passed)) => python(None, &passed),
@@ -214,6 +235,12 @@ fn run(args: &RunArgs) -> Result<()> {
     let report = run::run(&run, || bar.inc(1))?;
     bar.finish_and_clear();
     write(args.out.as_deref(), &report)
+}
+
+fn inserts(args: &InsertsArgs) -> Result<()> {
+    let InsertsArgs { directory, rows, commits, turns, out } = args;
+    let inserts = inserts::Inserts { directory, rows: *rows, commits: *commits, turns: *turns };
+    write(out.as_deref(), &Value::Object(inserts::run(&inserts)?))
 }
 
 fn commits(args: &CommitsArgs) -> Result<()> {

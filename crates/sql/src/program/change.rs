@@ -23,6 +23,8 @@ use crate::statement::program_parts::{self, InsertedRows, InsertedValue};
 struct Found {
     access: Access,
     filter: Option<Scalar>,
+    /// At most one row.
+    is_point: bool,
     /// Behind the row's number.
     items: Vec<Expr>,
     columns: BaseColumns,
@@ -54,7 +56,8 @@ impl Compiler<'_> {
         let left: Vec<Expr> = conditions.into_iter().flatten().collect();
         let Some(filter) = all_of(&left, columns) else { return Ok(None) };
         let items = block.exprs[1..].to_vec();
-        Ok(Some(Found { access: chosen.access, filter, items, columns: columns.clone() }))
+        let is_point = chosen.is_point;
+        Ok(Some(Found { access: chosen.access, filter, is_point, items, columns: columns.clone() }))
     }
 
     pub(super) fn delete(&self, delete: &ast::Delete) -> Result<Option<StatementProgram>> {
@@ -82,6 +85,10 @@ impl Compiler<'_> {
                 let Some(value) = assigned_scalar(item, &table, column, &found.columns) else { return Ok(None) };
                 assignments.push((column, value));
             }
+        }
+        // A program changes one row after the other, and keys have to be unique when all are changed.
+        if !found.is_point && assignments.iter().any(|(column, _)| is_unique(&table, *column)) {
+            return Ok(None);
         }
         let Some(checks) = self.checks(&table)? else { return Ok(None) };
         let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
@@ -193,6 +200,13 @@ impl Compiler<'_> {
         let checks = keyed.checks.iter().zip(conditions);
         Ok(Some(checks.map(|(check, condition)| Check { name: check.name.clone(), condition }).collect()))
     }
+}
+
+/// Whether a column is in a key that no two rows have.
+fn is_unique(table: &TableDef, column: usize) -> bool {
+    let Some(keyed) = &table.keyed else { return false };
+    let unique = keyed.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.parts);
+    keyed.key.iter().chain(unique).any(|part| part.column == table.columns[column].id)
 }
 
 /// What is assigned to a column. A literal is turned into a value of the column here.

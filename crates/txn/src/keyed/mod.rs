@@ -14,6 +14,7 @@ mod order;
 mod range_scan;
 pub(crate) mod read_set;
 mod reader;
+mod row_counts;
 mod row_reader;
 pub(crate) mod seat;
 mod source;

@@ -100,6 +100,10 @@ impl KeyedView {
         KeyedView { state: Arc::clone(state), own: own.cloned(), reads: reads.cloned(), base }
     }
 
+    pub(super) fn state(&self) -> &KeyedState {
+        &self.state
+    }
+
     /// Reads it.
     pub fn reader(&self) -> Reader<'_> {
         Reader::over(&self.state, self.own.as_deref(), &self.base).noting(self.reads.as_deref())

@@ -12,6 +12,13 @@ use super::reader::KeyedView;
 use super::table_codec::TableCodec;
 use crate::keyed_rows::{cursor, next_rows};
 
+/// Rows that are counted where a plan depends on how many there are: they take some milliseconds, once in a while.
+const ROWS_COUNTED_MAX: u64 = 100_000;
+/// How many times as many there are, as far as plans go, if there are more.
+const BEYOND: u64 = 10;
+/// Rows that are read at a time.
+const ROWS_AT_ONCE: usize = 1024;
+
 /// The rows of one keyed table.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyedTable {
@@ -25,6 +32,19 @@ impl KeyedTable {
         KeyedTable { view, codec }
     }
 
+    /// How many rows there are, if they are not more than so many: a guess otherwise, or where they cannot be read.
+    fn count(&self, rows_max: u64) -> u64 {
+        let Ok(mut rows) = self.read(&KeyBounds::ALL) else { return 0 };
+        let (mut keys, mut values, mut count) = (ByteRows::new(), ByteRows::new(), 0);
+        while count < rows_max {
+            match rows.next(ROWS_AT_ONCE, &mut keys, &mut values) {
+                Ok(()) if !keys.is_empty() => count += keys.len() as u64,
+                _ => return count,
+            }
+        }
+        rows_max * BEYOND
+    }
+
     fn codec(&self) -> Result<&TableCodec> {
         self.codec.as_deref().map_err(Clone::clone)
     }
@@ -32,7 +52,8 @@ impl KeyedTable {
 
 impl KeyedSource for KeyedTable {
     fn rows_about(&self) -> u64 {
-        1000
+        let count = || self.count(ROWS_COUNTED_MAX);
+        self.codec().map_or(0, |codec| self.view.state().store().row_counts().get(codec.row_index(), count))
     }
 
     fn read(&self, bounds: &KeyBounds<'_>) -> Result<Box<dyn KeyedRows>> {

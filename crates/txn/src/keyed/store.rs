@@ -21,6 +21,7 @@ use rowmill_base::{Broker, CommitId, Reservation};
 
 use super::dead_ranges::DeadRanges;
 use super::generation::Generation;
+use super::row_counts::RowCounts;
 use super::versions::Versions;
 use super::write_buffers::WriteBuffers;
 use super::write_set::WriteSet;
@@ -30,6 +31,7 @@ use super::write_set::WriteSet;
 pub(crate) struct KeyedStore {
     versions: Versions,
     dead: DeadRanges,
+    row_counts: RowCounts,
     /// What the base has.
     current: RwLock<Arc<Generation>>,
     in_use: Mutex<InUse>,
@@ -54,6 +56,7 @@ impl KeyedStore {
         let store = KeyedStore {
             versions: Versions::new(),
             dead: DeadRanges::default(),
+            row_counts: RowCounts::default(),
             current: RwLock::new(Arc::new(Generation::unread(current.commit()))),
             in_use: Mutex::default(),
             memory: Mutex::new(memory.reservation("recent rows of keyed tables")),
@@ -65,6 +68,10 @@ impl KeyedStore {
 
     pub(crate) fn versions(&self) -> &Versions {
         &self.versions
+    }
+
+    pub(super) fn row_counts(&self) -> &RowCounts {
+        &self.row_counts
     }
 
     pub(super) fn dead(&self) -> &DeadRanges {

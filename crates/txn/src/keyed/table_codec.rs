@@ -161,6 +161,11 @@ impl TableCodec {
         self.fields[column]
     }
 
+    /// The index that rows lie under.
+    pub(crate) fn row_index(&self) -> IndexId {
+        self.def.keyed.as_ref().map_or(IndexId(0), |keyed| keyed.index)
+    }
+
     /// Whether keys of the index, which may be that of the rows, are made by it.
     pub(crate) fn has_index(&self, index: IndexId) -> bool {
         self.head == index_head(index) || self.indexes.iter().any(|own| own.def.id == index)

@@ -52,6 +52,10 @@ impl Appender {
             let near = nearest(table, catalog.tables(schema.id).map(|table| table.name.as_str()));
             if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) }
         })?;
+        if table.keyed.as_ref().is_some_and(|keyed| !keyed.checks.is_empty()) {
+            let message = format!("an appender does not check the conditions (CHECK) of table \"{}\"", table.name);
+            return Err(Error::new(ErrorKind::Unsupported, message).hint("INSERT and COPY check them"));
+        }
         Ok(Appender { transaction, table, pending: Vec::new(), rows: 0 })
     }
 

@@ -27,8 +27,8 @@ const PROGRAMS_MAX: usize = 8;
 /// Compiled statements, and the memory that they run in.
 #[derive(Default)]
 pub(crate) struct Programs {
-    /// By text.
-    statements: HashMap<Box<str>, Known>,
+    /// By the hashes of their texts.
+    statements: HashMap<u64, Known>,
     scratch: Scratch,
     rows: ResultRows,
 }
@@ -36,6 +36,7 @@ pub(crate) struct Programs {
 /// What is known of one statement.
 #[derive(Default)]
 struct Known {
+    text: Box<str>,
     /// Times that it was run before it was compiled.
     runs: u32,
     /// For which the programs were made.
@@ -95,13 +96,18 @@ impl Programs {
             scratch.set_cancel(cancel);
         }
         let mut run = |parameters: &[ValueRef<'_>]| run(session, &program.compiled, parameters, scratch, rows);
-        let changed = match parameters.len() {
+        let ran = match parameters.len() {
             few @ 0..=PARAMETERS_ON_STACK => {
                 let mut values = [ValueRef::Null; PARAMETERS_ON_STACK];
                 values.iter_mut().zip(parameters).for_each(|(value, parameter)| *value = parameter.to_ref());
-                run(&values[..few])?
+                run(&values[..few])
             }
-            _ => run(&parameters.iter().map(|parameter| parameter.to_ref()).collect::<Vec<_>>())?,
+            _ => run(&parameters.iter().map(|parameter| parameter.to_ref()).collect::<Vec<_>>()),
+        };
+        let changed = match ran {
+            // More rows than a program holds. It has done nothing.
+            Err(error) if error.kind() == ErrorKind::Unsupported && !statement.is_for_program() => return Ok(None),
+            ran => ran?,
         };
         Ok(Some(match &program.schema {
             Some(schema) => Done::Rows(Arc::clone(schema)),
@@ -141,13 +147,13 @@ impl Programs {
         eagerly: bool,
     ) -> Result<Option<Arc<Program>>> {
         let made_for = MadeFor { catalog: session.catalog_version()?, settings: session.settings_version() };
-        if !self.statements.contains_key(statement.text()) {
-            if self.statements.len() >= STATEMENTS_MAX {
-                self.statements.clear();
-            }
-            self.statements.insert(statement.text().into(), Known::default());
+        if self.statements.len() >= STATEMENTS_MAX && !self.statements.contains_key(&statement.text_hash()) {
+            self.statements.clear();
         }
-        let known = self.statements.get_mut(statement.text()).expect("it is there or was put there");
+        let known = self.statements.entry(statement.text_hash()).or_default();
+        if *known.text != *statement.text() {
+            *known = Known { text: statement.text().into(), ..Known::default() };
+        }
         if known.made_for != made_for {
             known.programs.clear();
             known.made_for = made_for;

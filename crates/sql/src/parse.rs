@@ -11,6 +11,7 @@
 mod copy;
 mod position;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub struct Statement {
     /// The same with what it leads to, if something is planned.
     room_bytes: usize,
     text: String,
+    text_hash: u64,
     range: Range<usize>,
     spellings: Spellings,
     parameters: usize,
@@ -72,6 +74,11 @@ impl Statement {
     /// Where the text stands in what was parsed, in bytes.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
+    }
+
+    /// The same for the same text, in one process.
+    pub fn text_hash(&self) -> u64 {
+        self.text_hash
     }
 
     /// How many parameters (`$1` or `?`) it takes.
@@ -232,6 +239,7 @@ impl<'t> Section<'t> {
             body: Arc::new(body),
             walk_bytes: walk_bytes(levels),
             room_bytes: room_bytes(levels, settings),
+            text_hash: hash_of(&text),
             text,
             range: self.range,
             spellings,
@@ -259,6 +267,12 @@ fn take_lock(body: &mut Body) -> bool {
     }
     query.locks.clear();
     true
+}
+
+fn hash_of(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What is done to every statement and query before anything else reads it.

@@ -12,6 +12,7 @@ mod kill;
 mod library;
 mod pages;
 mod plan_cache;
+mod programs;
 mod sql_suite;
 
 use std::path::PathBuf;

@@ -138,7 +138,12 @@ impl<'a> Load<'a> {
         rejects: Option<RejectTable>,
         options: &Options,
     ) -> Result<u64> {
-        match self.files.parquet_blocks(&self.columns)? {
+        // Rows of keyed tables go to their keys one by one.
+        let blocks = match &self.table.keyed {
+            Some(_) => None,
+            None => self.files.parquet_blocks(&self.columns)?,
+        };
+        match blocks {
             Some(blocks) => self.run_blocks(work, transaction, blocks),
             None => self.run_batches(work, transaction, rejects, options),
         }

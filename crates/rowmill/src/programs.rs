@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{ErrorKind, Result};
 use rowmill_program::{Compiled, ResultRows, Scratch};
 use rowmill_sql::{Outcome, ParameterKind, RowStream, Session, Statement};
 use rowmill_storage::keyed::ValueRef;
+use rowmill_txn::{Snapshot, Transaction};
 
 use crate::Param;
 
@@ -90,12 +91,17 @@ impl Programs {
         if parameters.len() != statement.parameter_count() || !statement.is_repeated() {
             return Ok(None);
         }
-        let Some(program) = self.program(session, statement, parameters, eagerly)? else { return Ok(None) };
+        // One look at what is committed, for the program and for what it reads.
+        let snapshot = session.begin_reading()?;
+        let Some(program) = self.program(session, snapshot.as_ref(), statement, parameters, eagerly)? else {
+            return Ok(None);
+        };
         let Programs { scratch, rows, .. } = self;
         if let Some(cancel) = session.begin_program() {
             scratch.set_cancel(cancel);
         }
-        let mut run = |parameters: &[ValueRef<'_>]| run(session, &program.compiled, parameters, scratch, rows);
+        let mut run =
+            |parameters: &[ValueRef<'_>]| run(session, snapshot.as_ref(), &program.compiled, parameters, scratch, rows);
         let ran = match parameters.len() {
             few @ 0..=PARAMETERS_ON_STACK => {
                 let mut values = [ValueRef::Null; PARAMETERS_ON_STACK];
@@ -142,11 +148,17 @@ impl Programs {
     fn program(
         &mut self,
         session: &mut Session,
+        snapshot: Option<&Arc<Snapshot>>,
         statement: &Statement,
         parameters: &[Param<'_>],
         eagerly: bool,
     ) -> Result<Option<Arc<Program>>> {
-        let made_for = MadeFor { catalog: session.catalog_version()?, settings: session.settings_version() };
+        let settings = session.settings_version();
+        let catalog = match snapshot {
+            Some(snapshot) => snapshot.catalog().version(),
+            None => open_transaction(session).catalog().version(),
+        };
+        let made_for = MadeFor { catalog, settings };
         if self.statements.len() >= STATEMENTS_MAX && !self.statements.contains_key(&statement.text_hash()) {
             self.statements.clear();
         }
@@ -166,7 +178,7 @@ impl Programs {
             return Ok(None);
         }
         let kinds: Box<[ParameterKind]> = parameters.iter().map(Param::kind).collect();
-        let program = match compile(session, statement, &kinds) {
+        let program = match compile(session, snapshot, statement, &kinds) {
             Ok(program) => program.map(Arc::new),
             Err(error) if statement.is_for_program() => return Err(error),
             // What is wrong with the statement is said when it is run in the other way.
@@ -177,41 +189,43 @@ impl Programs {
     }
 }
 
-fn compile(session: &mut Session, statement: &Statement, kinds: &[ParameterKind]) -> Result<Option<Program>> {
-    let Some(made) = session.program(statement, kinds)? else { return Ok(None) };
-    let snapshot;
-    let catalog = match session.transaction()? {
-        Some((transaction, _)) => transaction.catalog(),
-        None => {
-            snapshot = session.engine().snapshot()?;
-            snapshot.catalog()
-        }
+/// Where a statement sees no snapshot of its own a transaction is open.
+fn open_transaction(session: &mut Session) -> &mut Transaction {
+    session.transaction().expect("a transaction is open, or the statement has a snapshot")
+}
+
+fn compile(
+    session: &mut Session,
+    snapshot: Option<&Arc<Snapshot>>,
+    statement: &Statement,
+    kinds: &[ParameterKind],
+) -> Result<Option<Program>> {
+    let view = match snapshot {
+        Some(snapshot) => Arc::clone(snapshot),
+        None => open_transaction(session).view()?,
     };
-    let compiled = Compiled::new(&made.program, catalog)?;
+    let Some(made) = session.program(statement, &view, kinds)? else { return Ok(None) };
+    let compiled = Compiled::new(&made.program, view.catalog())?;
     Ok(Some(Program { compiled, schema: made.schema, tag: made.tag }))
 }
 
 fn run(
     session: &mut Session,
+    snapshot: Option<&Arc<Snapshot>>,
     compiled: &Compiled,
     parameters: &[ValueRef<'_>],
     scratch: &mut Scratch,
     rows: &mut ResultRows,
 ) -> Result<u64> {
-    if let Some((transaction, may_write)) = session.transaction()? {
-        if compiled.is_read() {
-            compiled.run_read(&transaction.reader(), parameters, scratch, rows)?;
-            return Ok(0);
-        }
-        if !may_write {
-            return Err(Error::new(ErrorKind::ReadOnly, "the transaction is READ ONLY")
-                .hint("end it, and begin the next one without READ ONLY"));
-        }
-        return compiled.run_write(transaction, parameters, scratch, rows);
-    }
     if compiled.is_read() {
-        compiled.run_read(&session.engine().snapshot()?.reader(), parameters, scratch, rows)?;
+        match snapshot {
+            Some(snapshot) => compiled.run_read(&snapshot.reader(), parameters, scratch, rows)?,
+            None => compiled.run_read(&open_transaction(session).reader(), parameters, scratch, rows)?,
+        }
         return Ok(0);
+    }
+    if let Some(transaction) = session.transaction_to_write()? {
+        return compiled.run_write(transaction, parameters, scratch, rows);
     }
     let mut transaction = session.engine().begin()?;
     transaction.set_isolation(session.isolation());

@@ -39,6 +39,7 @@ mod session;
 mod settings;
 mod statement;
 mod storage_function;
+mod substitution;
 mod table_scan;
 #[cfg(test)]
 mod testing;

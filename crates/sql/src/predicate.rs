@@ -78,7 +78,8 @@ fn comparison(left: &Expr, op: Operator, right: &Expr, table: &TableDef) -> Opti
     compare(left, op, right).or_else(|| compare(right, op.swap()?, left))
 }
 
-fn compare_op(op: Operator) -> Option<CompareOp> {
+/// The comparison that `op` is, if it is one.
+pub(crate) fn compare_op(op: Operator) -> Option<CompareOp> {
     Some(match op {
         Operator::Eq => CompareOp::Equal,
         Operator::NotEq => CompareOp::NotEqual,

@@ -94,13 +94,15 @@ impl Session {
         self.work_on(statement, params, dispatch::run)
     }
 
-    /// The statement as a program for what it sees of the catalog, and parameters of these types; none if it is not one that
-    /// a program does. An error where the statement itself is wrong.
-    pub fn program(&mut self, statement: &Statement, parameters: &[ParameterKind]) -> Result<Option<StatementProgram>> {
-        self.work_on(statement, &[], |work| {
-            let view = work.view()?;
-            work.program(&view, parameters)
-        })
+    /// The statement as a program for the definitions of `view`, and parameters of these types; none if it is not one that a
+    /// program does. An error where the statement itself is wrong.
+    pub fn program(
+        &mut self,
+        statement: &Statement,
+        view: &Arc<Snapshot>,
+        parameters: &[ParameterKind],
+    ) -> Result<Option<StatementProgram>> {
+        self.work_on(statement, &[], |work| work.program(view, parameters))
     }
 
     /// Runs `work` as this session's work on `statement`: with a cancel flag and deadline of its own, with room on the
@@ -152,18 +154,24 @@ impl Session {
         Ok(open.transaction)
     }
 
-    /// Two catalogs that the session has seen with the same version are the same.
-    pub fn catalog_version(&self) -> Result<u64> {
-        Ok(match &self.transaction {
-            Some(open) => open.transaction.catalog().version(),
-            None => self.engine.snapshot()?.catalog().version(),
-        })
+    /// A statement begins that may be a program: what it sees outside of a transaction. `None` if one is open.
+    pub fn begin_reading(&mut self) -> Result<Option<Arc<Snapshot>>> {
+        self.begin_in_transaction()?;
+        self.transaction.is_none().then(|| self.engine.snapshot()).transpose()
     }
 
-    /// The transaction that is open, for a statement that begins now, and whether it may write.
-    pub fn transaction(&mut self) -> Result<Option<(&mut Transaction, bool)>> {
-        self.begin_in_transaction()?;
-        Ok(self.transaction.as_mut().map(|open| (&mut open.transaction, !open.read_only)))
+    /// The transaction that is open.
+    pub fn transaction(&mut self) -> Option<&mut Transaction> {
+        self.transaction.as_mut().map(|open| &mut open.transaction)
+    }
+
+    /// The same, to be written to. `ReadOnly` if it began so.
+    pub fn transaction_to_write(&mut self) -> Result<Option<&mut Transaction>> {
+        match &mut self.transaction {
+            Some(open) if open.read_only => Err(Error::new(ErrorKind::ReadOnly, "the transaction is READ ONLY")
+                .hint("end it, and begin the next one without READ ONLY")),
+            open => Ok(open.as_mut().map(|open| &mut open.transaction)),
+        }
     }
 
     /// A statement begins: at READ COMMITTED it sees what is committed by now.
@@ -319,10 +327,7 @@ impl Work<'_> {
             return Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only")
                 .hint("open it without --read-only"));
         }
-        if self.session.transaction.as_ref().is_some_and(|open| open.read_only) {
-            return Err(Error::new(ErrorKind::ReadOnly, "the transaction is READ ONLY")
-                .hint("end it, and begin the next one without READ ONLY"));
-        }
+        self.session.transaction_to_write()?;
         match self.session.transaction.take() {
             Some(mut open) => {
                 open.is_used = true;

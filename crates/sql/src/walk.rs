@@ -24,6 +24,11 @@ pub(crate) fn any_expr(tree: &impl Visit, is_meant: impl Fn(&Expr) -> bool) -> b
     walk(tree, &mut AnyExpr(is_meant)).is_break()
 }
 
+/// Whether there is a query in `tree`.
+pub(crate) fn has_query(tree: &impl Visit) -> bool {
+    walk(tree, &mut FindQuery).is_break()
+}
+
 /// Changes every expression in `tree`, its parts first.
 pub(crate) fn each_expr_mut(tree: &mut impl VisitMut, change: impl FnMut(&mut Expr)) {
     let _ = walk_mut(tree, &mut EachExpr(change));
@@ -36,6 +41,16 @@ impl<F: Fn(&Expr) -> bool> Visitor for AnyExpr<F> {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         if (self.0)(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+struct FindQuery;
+
+impl Visitor for FindQuery {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        ControlFlow::Break(())
     }
 }
 

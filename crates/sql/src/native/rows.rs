@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::Expr;
 use rowmill_plan::Node;
 
 use super::join_graph::JoinGraph;
+use crate::substitution::substitute;
 
 /// Rows, and what the logical plan makes of them.
 #[derive(Clone)]
@@ -51,12 +51,7 @@ impl Rows {
 
     /// `expr`, which is over the columns of the logical plan `schema`, over those of the source.
     pub(super) fn resolve(&self, expr: Expr, schema: &DFSchema) -> Result<Expr> {
-        expr.transform_up(|expr| match &expr {
-            Expr::Column(column) => Ok(Transformed::yes(self.exprs[schema.index_of_column(column)?].clone())),
-            _ => Ok(Transformed::no(expr)),
-        })
-        .data()
-        .map(Expr::unalias)
+        substitute(expr, schema, &self.exprs)
     }
 
     /// The source's column that `expr` is.

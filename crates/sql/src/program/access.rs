@@ -10,7 +10,8 @@ use rowmill_plan::program::{Access, Bound, Scalar};
 use rowmill_storage::{KeyColumn, TableDef};
 
 use super::rows::BaseColumns;
-use super::scalar::{compare_op, scalar, without_widening};
+use super::scalar::{scalar, without_widening};
+use crate::predicate::compare_op;
 
 /// A condition that compares a column of a table with a value that is known when the table is read.
 struct Comparison {

@@ -55,7 +55,7 @@ impl Compiler<'_> {
         chosen.answered.iter().for_each(|answered| conditions[*answered] = None);
         let left: Vec<Expr> = conditions.into_iter().flatten().collect();
         let Some(filter) = all_of(&left, columns) else { return Ok(None) };
-        let items = block.exprs[1..].iter().map(|item| item.clone().unalias()).collect();
+        let items = block.exprs[1..].to_vec();
         let is_point = chosen.is_point;
         Ok(Some(Found { access: chosen.access, filter, is_point, items, columns: columns.clone() }))
     }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Field;
 use datafusion::common::DFSchemaRef;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, SortExpr};
 use datafusion::sql::sqlparser::ast;
@@ -19,6 +18,7 @@ use super::rows::{BaseColumns, Rows};
 use super::scalar::{base_column, scalar};
 use super::{Analysed, Compiler, StatementProgram};
 use crate::query::named_schema;
+use crate::substitution::substitute;
 
 impl Compiler<'_> {
     /// The program of a query, if it is one.
@@ -64,7 +64,7 @@ impl Block {
         match plan {
             LogicalPlan::Limit(limit) => {
                 let mut block = Block::of(&limit.input)?;
-                if block.limit.is_some() || block.skip.is_some() {
+                if block.is_cut() {
                     return None;
                 }
                 block.skip = limit.skip.as_deref().cloned();
@@ -73,7 +73,7 @@ impl Block {
             }
             LogicalPlan::Sort(sort) => {
                 let mut block = Block::of(&sort.input)?;
-                if block.limit.is_some() || block.skip.is_some() || !block.order.is_empty() || sort.fetch.is_some() {
+                if block.is_cut() || !block.order.is_empty() || sort.fetch.is_some() {
                     return None;
                 }
                 for key in &sort.expr {
@@ -138,13 +138,7 @@ impl Block {
 
     /// `expr`, which is over the columns of the plan, over those of the tables or aggregates.
     fn resolve(&self, expr: &Expr) -> Option<Expr> {
-        let resolved = expr.clone().transform_up(|expr| match &expr {
-            Expr::Column(column) => {
-                Ok(Transformed::yes(self.exprs[self.schema.index_of_column(column)?].clone().unalias()))
-            }
-            _ => Ok(Transformed::no(expr)),
-        });
-        resolved.data().ok()
+        substitute(expr.clone(), &self.schema, &self.exprs).ok()
     }
 
     /// The columns as scalars.
@@ -154,16 +148,23 @@ impl Block {
 
     /// The one table, with the conditions on its rows.
     pub(super) fn single_table(&self) -> Option<(&BaseColumns, &[Expr])> {
-        let is_plain =
-            self.order.is_empty() && self.skip.is_none() && self.limit.is_none() && self.aggregates.is_none();
-        (is_plain && self.rows.tables.len() == 1).then_some((&self.columns, &self.rows.conditions))
+        let is_one = self.gives_rows_as_found() && self.rows.tables.len() == 1;
+        is_one.then_some((&self.columns, &self.rows.conditions))
     }
 
     /// The columns of so many tables, with no condition on their rows.
     pub(super) fn tables(&self, count: usize) -> Option<&BaseColumns> {
-        let is_plain =
-            self.order.is_empty() && self.skip.is_none() && self.limit.is_none() && self.aggregates.is_none();
-        (is_plain && self.rows.tables.len() == count && self.rows.conditions.is_empty()).then_some(&self.columns)
+        let is_so = self.gives_rows_as_found() && self.rows.tables.len() == count && self.rows.conditions.is_empty();
+        is_so.then_some(&self.columns)
+    }
+
+    fn gives_rows_as_found(&self) -> bool {
+        self.order.is_empty() && !self.is_cut() && self.aggregates.is_none()
+    }
+
+    /// Whether it has a limit or an offset.
+    fn is_cut(&self) -> bool {
+        self.skip.is_some() || self.limit.is_some()
     }
 
     fn read(self) -> Option<Read> {
@@ -176,9 +177,9 @@ impl Block {
         }
         let left: Vec<Expr> = conditions.into_iter().flatten().collect();
         let filter = all_of(&left, &tables)?;
-        let columns = self.scalars()?;
+        let (columns, is_cut) = (self.scalars()?, self.is_cut());
         let output = match self.aggregates {
-            Some(aggregates) if self.order.is_empty() && self.skip.is_none() && self.limit.is_none() => {
+            Some(aggregates) if self.order.is_empty() && !is_cut => {
                 Output::Aggregates(Aggregates { aggregates, columns })
             }
             Some(_) => return None,

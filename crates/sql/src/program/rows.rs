@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::catalog::default_table_source::source_as_provider;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, NullEquality, TableReference};
 use datafusion::logical_expr::logical_plan::TableScan;
 use datafusion::logical_expr::utils::split_conjunction_owned;
@@ -18,6 +17,7 @@ use rowmill_storage::TableDef;
 
 use super::scalar::base_column;
 use crate::names::lower;
+use crate::substitution::substitute;
 use crate::table_scan::SnapshotTable;
 
 /// What expressions are over: the columns of the tables of a statement, or what was computed of all their rows.
@@ -195,13 +195,7 @@ impl Rows {
 
     /// `expr`, which is over the columns of the plan, over those of the tables.
     pub(super) fn resolve(&self, expr: &Expr) -> Option<Expr> {
-        let resolved = expr.clone().transform_up(|expr| match &expr {
-            Expr::Column(column) => {
-                Ok(Transformed::yes(self.exprs[self.schema.index_of_column(column)?].clone().unalias()))
-            }
-            _ => Ok(Transformed::no(expr)),
-        });
-        resolved.data().ok()
+        substitute(expr.clone(), &self.schema, &self.exprs).ok()
     }
 
     /// The columns of the tables.

@@ -11,6 +11,7 @@ use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
 use super::rows::BaseColumns;
 use crate::assign::assign;
+use crate::predicate::compare_op;
 use crate::semantics::arithmetic_operator;
 
 /// Values of a list that is compared one by one.
@@ -59,18 +60,6 @@ fn binary(left: Scalar, op: Operator, right: Scalar) -> Option<ScalarOp> {
         Operator::And => ScalarOp::And(vec![left, right]),
         Operator::Or => ScalarOp::Or(vec![left, right]),
         op => ScalarOp::Arithmetic(arithmetic_op(op)?, Box::new([left, right])),
-    })
-}
-
-pub(super) fn compare_op(op: Operator) -> Option<CompareOp> {
-    Some(match op {
-        Operator::Eq => CompareOp::Equal,
-        Operator::NotEq => CompareOp::NotEqual,
-        Operator::Lt => CompareOp::Less,
-        Operator::LtEq => CompareOp::LessOrEqual,
-        Operator::Gt => CompareOp::Greater,
-        Operator::GtEq => CompareOp::GreaterOrEqual,
-        _ => return None,
     })
 }
 

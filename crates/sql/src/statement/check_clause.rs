@@ -10,28 +10,26 @@
 //!
 //! As everywhere in SQL a condition that is unknown is met.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, Query, SetExpr, TableFactor, TableWithJoins, Visitor,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, SetExpr};
 use rowmill_base::{Error, ErrorKind, Result, RowNumber};
 use rowmill_storage::{Block, CheckDef, OpenRun, TableDef, TableSource};
 use rowmill_txn::Transaction;
 
 use super::clause::unsupported;
+use super::row_query::twin;
 use super::sql_text;
 use crate::catalog::new_rows_twin;
 use crate::deep::with_room;
-use crate::names::{CATALOG, DEFAULT_SCHEMA, Spellings, lower};
+use crate::names::{DEFAULT_SCHEMA, Spellings, lower};
 use crate::query::Draft;
 use crate::session::Work;
 use crate::text_format::format_value;
-use crate::walk::walk;
+use crate::walk::has_query;
 
 /// Values of a refused row that its error shows.
 const SHOWN_CHARS_MAX: usize = 200;
@@ -46,7 +44,7 @@ pub(super) fn check(
     if work.statement.parameter_count() > 0 {
         return Err(unsupported("CHECK", "a parameter"));
     }
-    if walk(condition, &mut FindQuery).is_break() {
+    if has_query(condition) {
         return Err(unsupported("CHECK", "a subquery").hint("a condition can use the columns of its row"));
     }
     let text = condition.to_string();
@@ -65,16 +63,6 @@ pub(super) fn check(
         return Err(unsupported("CHECK", "a function that gives another value at another time"));
     }
     Ok(text)
-}
-
-struct FindQuery;
-
-impl Visitor for FindQuery {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        ControlFlow::Break(())
-    }
 }
 
 /// `CheckViolation` if a row of `rows`, which has the columns of `table`, does not meet one of its conditions.
@@ -131,15 +119,8 @@ fn draft(
 ) -> Result<Draft> {
     let mut query = sql_text::query(sql, work.settings())?;
     let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
-    let [TableWithJoins { relation: TableFactor::Table { name, alias: Some(alias), .. }, .. }] =
-        select.from.as_mut_slice()
-    else {
-        return Err(Error::internal("the query has one table with an alias"));
-    };
     let own_name = lower(&table.name);
-    let twin = [CATALOG, DEFAULT_SCHEMA, &new_rows_twin(&own_name)];
-    *name = ObjectName(twin.map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).to_vec());
-    alias.name = Ident::with_quote('"', own_name);
+    select.from = vec![twin(DEFAULT_SCHEMA, &new_rows_twin(&own_name), Ident::with_quote('"', own_name))];
     let context = work.context(transaction.view()?).with_new_rows(Arc::new(NewRows::new(table, rows)));
     let planner = Arc::clone(work.planner());
     Ok(Draft { planner, context, query: Box::new(query), spellings: Spellings::default(), params: Vec::new() })

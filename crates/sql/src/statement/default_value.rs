@@ -4,13 +4,12 @@
 //! expression that gives another value every time it is asked (`uuid()`, `random()`) is evaluated for every row, all
 //! others once for a statement. Most defaults are literals, which need no planning at all.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
 use datafusion::arrow::compute::{concat, take};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_storage::ColumnDef;
 
@@ -20,30 +19,20 @@ use super::sql_text;
 use crate::assign::assign;
 use crate::deep::with_room;
 use crate::session::Work;
-use crate::walk::walk;
+use crate::walk::has_query;
 
 /// Checks that `expr` can be the default of `column`, and gives the text to keep.
 pub(super) fn check(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) -> Result<String> {
     if work.statement.parameter_count() > 0 {
         return Err(unsupported("DEFAULT", "a parameter"));
     }
-    if walk(expr, &mut FindQuery).is_break() {
+    if has_query(expr) {
         return Err(unsupported("DEFAULT", "a subquery").hint("a default can use literals, operators and functions"));
     }
     let text = expr.to_string();
     DefaultValue::of(work, &text, column, kind)
         .map_err(|error| error.context(format!("DEFAULT {text} of column \"{column}\"")))?;
     Ok(text)
-}
-
-struct FindQuery;
-
-impl Visitor for FindQuery {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
-        ControlFlow::Break(())
-    }
 }
 
 /// The tree of a text of so many bytes takes little of the stack.

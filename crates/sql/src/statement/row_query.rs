@@ -93,22 +93,7 @@ impl Target {
 
     /// The twin of the target whose rows have numbers, under the target's name.
     pub(super) fn twin(&self) -> TableWithJoins {
-        let twin = [CATALOG, &self.name.schema, &row_number_twin(&self.name.name)];
-        let name = ObjectName(twin.map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).to_vec());
-        let alias = TableAlias { explicit: true, name: self.alias.clone(), columns: Vec::new(), at: None };
-        let relation = TableFactor::Table {
-            name,
-            alias: Some(alias),
-            args: None,
-            with_hints: Vec::new(),
-            version: None,
-            with_ordinality: false,
-            partitions: Vec::new(),
-            json_path: None,
-            sample: None,
-            index_hints: Vec::new(),
-        };
-        TableWithJoins { relation, joins: Vec::new() }
+        twin(&self.name.schema, &row_number_twin(&self.name.name), self.alias.clone())
     }
 
     /// The number of a row; of a keyed table its key.
@@ -131,4 +116,22 @@ impl Target {
 pub(super) fn numbered(batch: &RecordBatch) -> (&[u64], &[ArrayRef]) {
     let (numbers, values) = batch.columns().split_first().expect("the query selects the row number first");
     (numbers.as_primitive::<UInt64Type>().values(), values)
+}
+
+/// The twin of a table, called `twin` in `schema`, under a name that its columns can be qualified with.
+pub(super) fn twin(schema: &str, twin: &str, alias: Ident) -> TableWithJoins {
+    let parts = [CATALOG, schema, twin].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part)));
+    let relation = TableFactor::Table {
+        name: ObjectName(parts.to_vec()),
+        alias: Some(TableAlias { explicit: true, name: alias, columns: Vec::new(), at: None }),
+        args: None,
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    };
+    TableWithJoins { relation, joins: Vec::new() }
 }

@@ -131,7 +131,7 @@ impl Update {
         self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
         let codec = self.target.access.codec();
         let WriteScratch { keys, rows, before, after, values, texts, after_texts, .. } = scratch;
-        all_or_none(transaction, keys.len(), |transaction| {
+        all_or_none(transaction, |transaction| {
             for (key, row) in keys.iter().zip(rows.iter()) {
                 let mut old: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
                 read_all(codec, key, row, values, &mut old)?;
@@ -170,7 +170,7 @@ impl Delete {
         self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
         let codec = self.target.access.codec();
         let WriteScratch { keys, rows, before, values, after_texts, .. } = scratch;
-        all_or_none(transaction, keys.len(), |transaction| {
+        all_or_none(transaction, |transaction| {
             for (key, row) in keys.iter().zip(rows.iter()) {
                 if self.returning.gives_rows() {
                     let mut old: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
@@ -279,17 +279,16 @@ pub(crate) fn read_all<'a>(
     Ok(())
 }
 
-/// Makes all changes or, if one fails, none. One alone needs no help for that.
+/// Makes all changes, as a statement, or if one fails, none.
 pub(crate) fn all_or_none(
     transaction: &mut Transaction,
-    changes: usize,
     change: impl FnOnce(&mut Transaction) -> Result<u64>,
 ) -> Result<u64> {
-    if changes <= 1 {
-        return change(transaction);
-    }
     let before = transaction.savepoint();
-    let changed = change(transaction);
+    let changed = change(transaction).and_then(|changed| {
+        transaction.settle_references()?;
+        Ok(changed)
+    });
     if changed.is_err() {
         transaction.rollback_to(&before);
     }

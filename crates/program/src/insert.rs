@@ -91,7 +91,7 @@ impl Insert {
         match &self.into {
             Into::Keyed { codec, on_conflict } => {
                 scratch.taken.changed.clear();
-                all_or_none(transaction, self.rows.len(), |transaction| {
+                all_or_none(transaction, |transaction| {
                     let mut put = Put { insert: self, codec, transaction, parameters, out };
                     let changed = self.rows.iter().map(|row| put.row(row, on_conflict.as_ref(), scratch));
                     changed.sum()

@@ -334,7 +334,11 @@ impl Work<'_> {
                 open.transaction.set_cancel(self.cancel.clone());
                 let savepoint = open.transaction.savepoint();
                 // A panic must not take the transaction with it: statements behind it would each commit on their own.
-                let result = catch_panics(|| change(self, &mut open.transaction));
+                let result = catch_panics(|| {
+                    let value = change(self, &mut open.transaction)?;
+                    open.transaction.settle_references()?;
+                    Ok(value)
+                });
                 if result.is_err() {
                     open.transaction.rollback_to(&savepoint);
                 }

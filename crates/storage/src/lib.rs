@@ -28,5 +28,8 @@ pub use extent::{Extent, ExtentAllocator, PAGE_BYTES, whole_pages};
 pub use floats::canonical_floats;
 pub use open_run::{OpenRun, RunsInBytes, concat_values, repeat_missing, value_bytes};
 pub use row_mask::RowMask;
-pub use schema::{CheckDef, ColumnDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, TableDef};
+pub use schema::{
+    CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IndexDef, KeyColumn, KeyedDef, ReferentialAction, Referrer,
+    TableDef,
+};
 pub use source::{KeyBounds, KeyedRows, KeyedSource, TableSource};

@@ -39,6 +39,10 @@ pub struct KeyedDef {
     pub indexes: Vec<IndexDef>,
     /// What every row has to meet.
     pub checks: Vec<CheckDef>,
+    /// Whose rows its own refer to.
+    pub foreign_keys: Vec<ForeignKeyDef>,
+    /// Whose foreign keys refer to its rows.
+    pub referrers: Vec<Referrer>,
 }
 
 /// A `CHECK` constraint.
@@ -50,10 +54,54 @@ pub struct CheckDef {
     pub sql: String,
 }
 
+/// A `FOREIGN KEY`: each row has a parent with the same values, unless one of its own is NULL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignKeyDef {
+    /// The name as spelled.
+    pub name: String,
+    /// Columns of the table that has it.
+    pub columns: Vec<ColumnId>,
+    /// The table of the parents, which may be the same.
+    pub parent: TableId,
+    /// Its columns in the same order: those of its primary key or of a unique index.
+    pub parent_columns: Vec<ColumnId>,
+    /// What becomes of rows whose parent is deleted.
+    pub on_delete: ReferentialAction,
+    /// What becomes of rows whose parent gets other values.
+    pub on_update: ReferentialAction,
+}
+
+/// What a change of a parent does to the rows that refer to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReferentialAction {
+    /// They forbid it.
+    Restrict,
+    /// They are changed, or deleted, with it.
+    Cascade,
+    /// They refer to none from then on.
+    SetNull,
+}
+
+/// A table whose foreign keys refer to another one, which has this in its definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Referrer {
+    /// The table that has the foreign keys.
+    pub table: TableId,
+    /// The columns of the other one that they refer to.
+    pub columns: Vec<ColumnId>,
+}
+
 impl KeyedDef {
     /// All keys of the table: those of its rows and of each index.
     pub fn index_ids(&self) -> impl Iterator<Item = IndexId> + '_ {
         std::iter::once(self.index).chain(self.indexes.iter().map(|index| index.id))
+    }
+
+    /// Whether a condition or a foreign key is called `name`, in whatever case.
+    pub fn has_constraint(&self, name: &str) -> bool {
+        let checks = self.checks.iter().map(|check| &check.name);
+        let mut names = checks.chain(self.foreign_keys.iter().map(|key| &key.name));
+        names.any(|other| other.to_lowercase() == name.to_lowercase())
     }
 
     /// Whether the primary key or an index needs the column.

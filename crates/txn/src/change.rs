@@ -602,8 +602,8 @@ mod tests {
         catalog.put_schema(Arc::new(SchemaDef { id: SchemaId(0), name: MAIN_SCHEMA.into() })).expect("empty");
         for id in [3, 4] {
             let key = vec![KeyColumn { column: ColumnId(0), descending: false }];
-            let (stored, indexes, checks) = Default::default();
-            let keyed = KeyedDef { index: IndexId(id), key, stored, indexes, checks };
+            let (stored, indexes, checks, foreign_keys, referrers) = Default::default();
+            let keyed = KeyedDef { index: IndexId(id), key, stored, indexes, checks, foreign_keys, referrers };
             let def = TableDef {
                 id: TableId(id),
                 schema: SchemaId(0),

@@ -49,6 +49,12 @@ impl Transaction {
         self.read_set().note_key(key, snapshot);
     }
 
+    /// The commit fails if `key`, which a row or an index entry was found under, has nothing by then: written it may be.
+    pub(crate) fn validate_presence(&mut self, key: &[u8]) {
+        let snapshot = self.base.keyed.commit();
+        self.read_set().note_presence(key, snapshot);
+    }
+
     /// The same of the keys from `start` on that are below `end` (empty: that are there), those among them that are not there now.
     pub fn validate_range(&mut self, start: &[u8], end: &[u8]) {
         let snapshot = self.base.keyed.commit();

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, BinaryArray, RecordBatch};
+use arrow::array::{BinaryArray, RecordBatch};
 use rowmill_base::{Result, TableId};
-use rowmill_storage::keyed::{ColumnValues, ValueRef};
+use rowmill_storage::keyed::{ByteRows, ColumnValues, ValueRef};
 
 use crate::keyed::{TableCodec, column_values};
 use crate::transaction::Transaction;
@@ -31,7 +31,7 @@ impl Transaction {
         let is_unique = codec.def().keyed.iter().flat_map(|keyed| &keyed.indexes).any(|index| index.unique);
         let is_in_place = !is_unique && same_keys(codec, changes, &columns)?;
         // Rows that are gone meanwhile, by another change of the same statement, are left out.
-        let mut found = Vec::new();
+        let (mut found, mut taken_out) = (Vec::new(), ByteRows::new());
         let (mut rows, mut row) = (0, Vec::new());
         for ((keys, _), columns) in changes.iter().zip(&columns) {
             for (place, key) in keys.iter().flatten().enumerate() {
@@ -41,18 +41,21 @@ impl Transaction {
                 if is_found && is_in_place {
                     self.update_values(codec, key, &row, &values_of(columns, place))?;
                 } else if is_found {
-                    self.delete_values(codec, key, &row)?;
+                    self.take_out(codec, key, &row)?;
+                    taken_out.push(&row);
                 }
             }
         }
         if is_in_place {
             return Ok(rows);
         }
-        let mut found = found.into_iter();
+        let (mut found, mut taken_out) = (found.into_iter(), taken_out.iter());
         for ((keys, _), columns) in changes.iter().zip(&columns) {
-            for place in 0..keys.len() {
-                if found.next() == Some(true) {
-                    self.insert_values(codec, &values_of(columns, place))?;
+            for (place, key) in keys.iter().flatten().enumerate() {
+                if found.next() == Some(true)
+                    && let Some(row) = taken_out.next()
+                {
+                    self.put_back(codec, (key, row), &values_of(columns, place))?;
                 }
             }
         }

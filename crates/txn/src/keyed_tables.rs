@@ -49,6 +49,8 @@ impl Transaction {
             stored: kinds.into_iter().filter(|(id, _)| !is_key(id)).collect(),
             indexes: Vec::new(),
             checks: Vec::new(),
+            foreign_keys: Vec::new(),
+            referrers: Vec::new(),
         };
         self.redefine(table, keyed)?;
         Ok(table)
@@ -59,13 +61,11 @@ impl Transaction {
     /// `DuplicateObject` if there is one of that name.
     pub fn add_check(&mut self, table: TableId, check: CheckDef) -> Result<()> {
         let codec = self.keyed_codec(table)?;
-        let mut with_check = (*self.keyed_def(codec.def())?).clone();
-        if with_check.checks.iter().any(|other| other.name.to_lowercase() == check.name.to_lowercase()) {
+        if self.keyed_def(codec.def())?.has_constraint(&check.name) {
             let what = format!("table \"{}\" has a constraint \"{}\" already", codec.def().name, check.name);
             return Err(Error::new(ErrorKind::DuplicateObject, what));
         }
-        with_check.checks.push(check);
-        self.redefine(table, with_check)
+        self.redefine_with(table, |keyed| keyed.checks.push(check))
     }
 
     /// A new index of a keyed table, with the entries of all rows that the transaction sees.
@@ -116,13 +116,40 @@ impl Transaction {
         codec.index(id)?;
         let mut without = (*self.keyed_def(codec.def())?).clone();
         without.indexes.retain(|index| index.id != id);
+        self.check_references_without(codec.def(), &without)?;
         self.redefine(table, without)?;
         self.clear_keyed(&index_head(id));
         Ok(())
     }
 
+    /// Drops the condition called `name`; whether there was one.
+    pub fn drop_check(&mut self, table: TableId, name: &str) -> Result<bool> {
+        let def = self.table_def(table)?;
+        let is_named = |check: &CheckDef| check.name.to_lowercase() == name.to_lowercase();
+        if !def.keyed.iter().flat_map(|keyed| &keyed.checks).any(is_named) {
+            return Ok(false);
+        }
+        self.redefine_with(table, |keyed| keyed.checks.retain(|check| !is_named(check)))?;
+        Ok(true)
+    }
+
+    /// The commit fails if anybody else has written a row of the keyed table by then, whatever the level: for conditions that
+    /// were asked of all rows.
+    pub fn validate_rows(&mut self, table: TableId) -> Result<()> {
+        let all = KeyRange::of_prefix(self.keyed_codec(table)?.keys(None)?.0);
+        self.validate_range(&all.start, &all.end);
+        Ok(())
+    }
+
     fn keyed_def(&self, def: &TableDef) -> Result<Arc<KeyedDef>> {
         def.keyed.clone().ok_or_else(|| crate::keyed::not_keyed(def))
+    }
+
+    /// Changes the keys of a table's definition.
+    pub(crate) fn redefine_with(&mut self, table: TableId, change: impl FnOnce(&mut KeyedDef)) -> Result<()> {
+        let mut keyed = (*self.keyed_def(&*self.table_def(table)?)?).clone();
+        change(&mut keyed);
+        self.redefine(table, keyed)
     }
 
     /// Has a table its rows by other keys.
@@ -135,6 +162,7 @@ impl Transaction {
 
     /// Gives a keyed table and its indexes other ids: those that lie under the old ones go with the old definition.
     pub(crate) fn truncate_keyed(&mut self, table: TableId, keyed: &KeyedDef) -> Result<u64> {
+        self.check_emptied(&*self.table_def(table)?, keyed)?;
         let mut rows = 0;
         let mut cursor = self.keyed_cursor(table, None, KeyRange::default(), false)?;
         let mut batch = RowBatch::default();

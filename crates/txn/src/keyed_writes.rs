@@ -12,6 +12,7 @@ use rowmill_storage::keyed::ValueRef;
 use crate::commit::conflict;
 use crate::keyed::write_set::{WriteSet, Written};
 use crate::keyed::{IndexCodec, KeyedRow, TableCodec, WriteBuffers, column_values};
+use crate::references::differ;
 use crate::transaction::Transaction;
 
 /// Memory is asked for in pieces of so many bytes.
@@ -44,14 +45,41 @@ impl Transaction {
                 return transaction.put_changed(codec, old_row, values, buffers);
             }
             transaction.remove(codec, old_key, old_row, buffers)?;
-            transaction.put_new(codec, values, buffers)
+            transaction.put_new(codec, values, buffers)?;
+            transaction.note_parent(codec, (old_key, old_row), Some((&buffers.key, &buffers.row)));
+            Ok(())
         })
     }
 
     /// Removes a row that the transaction sees.
     pub fn delete_values(&mut self, codec: &Arc<TableCodec>, key: &[u8], row: &[u8]) -> Result<()> {
         self.start_keyed_change(codec)?;
+        self.whole(|transaction, buffers| {
+            transaction.remove(codec, key, row, buffers)?;
+            transaction.note_parent(codec, (key, row), None);
+            Ok(())
+        })
+    }
+
+    /// Takes a row out that is put back with other values, by [`Transaction::put_back`].
+    pub(crate) fn take_out(&mut self, codec: &Arc<TableCodec>, key: &[u8], row: &[u8]) -> Result<()> {
+        self.start_keyed_change(codec)?;
         self.whole(|transaction, buffers| transaction.remove(codec, key, row, buffers))
+    }
+
+    /// Puts a row in the place of one that was taken out.
+    pub(crate) fn put_back(
+        &mut self,
+        codec: &Arc<TableCodec>,
+        old: (&[u8], &[u8]),
+        values: &[ValueRef<'_>],
+    ) -> Result<()> {
+        self.start_keyed_change(codec)?;
+        self.whole(|transaction, buffers| {
+            transaction.put_new(codec, values, buffers)?;
+            transaction.note_parent(codec, old, Some((&buffers.key, &buffers.row)));
+            Ok(())
+        })
     }
 
     /// As [`Transaction::insert_values`].
@@ -143,18 +171,19 @@ impl Transaction {
 
     /// Does all of it or nothing, and counts the memory that it takes.
     fn whole(&mut self, change: impl FnOnce(&mut Self, &mut WriteBuffers) -> Result<()>) -> Result<()> {
-        let mark = self.write_set().mark();
+        let (mark, unsettled) = (self.write_set().mark(), self.unsettled.len());
         let mut buffers = self.write_buffers.take().unwrap_or_default();
         let changed = change(self, &mut buffers).and_then(|()| self.grow_keyed_memory());
         self.write_buffers = Some(buffers);
         if changed.is_err() {
             self.write_set().undo_to(mark);
+            self.unsettled.truncate(unsettled);
         }
         changed
     }
 
     fn grow_keyed_memory(&mut self) -> Result<()> {
-        let bytes = self.write_set().bytes();
+        let bytes = self.write_set().bytes() + self.unsettled.bytes();
         match bytes.saturating_sub(self.keyed_memory.bytes()) {
             0 => Ok(()),
             more => self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES)),
@@ -173,7 +202,7 @@ impl Transaction {
             self.put_entry(codec, index, buffers)?;
         }
         self.put(&buffers.key, Some(&buffers.row));
-        Ok(())
+        self.check_parents(codec, None, values, buffers)
     }
 
     /// Puts the row of `buffers` in the place of one of the same key.
@@ -202,6 +231,15 @@ impl Transaction {
             }
         }
         self.put(&buffers.key, Some(&buffers.row));
+        if codec.has_foreign_keys() {
+            let key = buffers.key.clone();
+            self.check_parents(codec, Some(&codec.row(&key, old_row)?), values, buffers)?;
+        }
+        if !codec.referred().is_empty()
+            && differ(codec, codec.referred(), &codec.row(&buffers.key, old_row)?, values, &mut buffers.value)?
+        {
+            self.note_parent(codec, (&buffers.key, old_row), Some((&buffers.key, &buffers.row)));
+        }
         Ok(())
     }
 

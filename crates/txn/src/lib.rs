@@ -16,6 +16,7 @@ mod column_files;
 mod commit;
 mod deletes;
 mod engine;
+mod foreign_keys;
 mod isolation;
 mod journal;
 pub mod keyed;
@@ -28,6 +29,7 @@ pub mod log;
 mod manifest;
 mod merge;
 mod recovery;
+mod references;
 mod replay;
 mod seal;
 mod snapshot;
@@ -40,7 +42,8 @@ pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
 pub use keyed_tables::IndexSpec;
 pub use rowmill_storage::{
-    Block, BlockSource, CheckDef, ColumnDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, OpenRun, TableDef, TableSource,
+    Block, BlockSource, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IndexDef, KeyColumn, KeyedDef, OpenRun,
+    ReferentialAction, Referrer, TableDef, TableSource,
 };
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;

@@ -11,8 +11,8 @@ use rowmill_base::{
     BlockId, ColumnId, Error, IndexId, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId,
 };
 use rowmill_storage::{
-    Block, CheckDef, ColumnDef, Extent, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES, ROWS_PER_BLOCK_MAX, TableDef,
-    run_codec,
+    Block, CheckDef, ColumnDef, Extent, ForeignKeyDef, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES, ROWS_PER_BLOCK_MAX,
+    ReferentialAction, Referrer, TableDef, run_codec,
 };
 
 use crate::base::BASE_FILE;
@@ -190,6 +190,39 @@ fn encode_keyed(def: &KeyedDef, out: &mut Writer) {
     for check in &def.checks {
         out.text(&check.name).text(&check.sql);
     }
+    if !(def.foreign_keys.is_empty() && def.referrers.is_empty()) {
+        encode_references(def, out);
+    }
+}
+
+/// Follows the conditions of a table that refers to another, or is referred to.
+fn encode_references(def: &KeyedDef, out: &mut Writer) {
+    out.u32(def.foreign_keys.len() as u32);
+    for key in &def.foreign_keys {
+        out.text(&key.name).u32(key.parent.0).u8(action_code(key.on_delete)).u8(action_code(key.on_update));
+        encode_columns(&key.columns, out);
+        encode_columns(&key.parent_columns, out);
+    }
+    out.u32(def.referrers.len() as u32);
+    for referrer in &def.referrers {
+        out.u32(referrer.table.0);
+        encode_columns(&referrer.columns, out);
+    }
+}
+
+fn encode_columns(columns: &[ColumnId], out: &mut Writer) {
+    out.u32(columns.len() as u32);
+    for column in columns {
+        out.u32(column.0);
+    }
+}
+
+fn action_code(action: ReferentialAction) -> u8 {
+    match action {
+        ReferentialAction::Restrict => 0,
+        ReferentialAction::Cascade => 1,
+        ReferentialAction::SetNull => 2,
+    }
 }
 
 fn encode_parts(parts: &[KeyColumn], out: &mut Writer) {
@@ -223,7 +256,46 @@ fn decode_keyed(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<KeyedDe
     let indexes = indexes.collect::<Result<Vec<_>>>()?;
     let checks = (0..input.count(8)?).map(|_| Ok(CheckDef { name: input.text()?, sql: input.text()? }));
     let checks = checks.collect::<Result<Vec<_>>>()?;
-    Ok(KeyedDef { index, key, stored, indexes, checks })
+    let mut def = KeyedDef { index, key, stored, indexes, checks, foreign_keys: Vec::new(), referrers: Vec::new() };
+    if !input.is_at_end() {
+        decode_references(input, columns, &mut def)?;
+    }
+    Ok(def)
+}
+
+/// Reads what [`encode_references`] wrote. Keys of columns that the table does not have are damage.
+fn decode_references(input: &mut Reader<'_>, columns: &[ColumnDef], def: &mut KeyedDef) -> Result<()> {
+    for _ in 0..input.count(18)? {
+        let (name, parent) = (input.text()?, TableId(input.u32()?));
+        let (on_delete, on_update) = (decode_action(input)?, decode_action(input)?);
+        let own = decode_columns(input)?;
+        let parent_columns = decode_columns(input)?;
+        if own.len() != parent_columns.len() || !own.iter().all(|id| columns.iter().any(|column| column.id == *id)) {
+            return Err(input.damaged("a foreign key of columns that it cannot have"));
+        }
+        def.foreign_keys.push(ForeignKeyDef { name, columns: own, parent, parent_columns, on_delete, on_update });
+    }
+    for _ in 0..input.count(8)? {
+        let referrer = Referrer { table: TableId(input.u32()?), columns: decode_columns(input)? };
+        if !referrer.columns.iter().all(|id| columns.iter().any(|column| column.id == *id)) {
+            return Err(input.damaged("a column that is referred to and is not there"));
+        }
+        def.referrers.push(referrer);
+    }
+    Ok(())
+}
+
+fn decode_columns(input: &mut Reader<'_>) -> Result<Vec<ColumnId>> {
+    (0..input.count(4)?).map(|_| Ok(ColumnId(input.u32()?))).collect()
+}
+
+fn decode_action(input: &mut Reader<'_>) -> Result<ReferentialAction> {
+    match input.u8()? {
+        0 => Ok(ReferentialAction::Restrict),
+        1 => Ok(ReferentialAction::Cascade),
+        2 => Ok(ReferentialAction::SetNull),
+        _ => Err(input.damaged("an unknown action of a foreign key")),
+    }
 }
 
 fn decode_parts(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<Vec<KeyColumn>> {
@@ -470,6 +542,15 @@ mod tests {
             stored: stored.into_iter().map(|(id, kind)| (ColumnId(id), kind)).collect(),
             indexes: vec![IndexDef { id: IndexId(5), name: "by".into(), parts: vec![part(0, true)], unique: true }],
             checks: vec![CheckDef { name: "some".into(), sql: "a > 0".into() }],
+            foreign_keys: vec![ForeignKeyDef {
+                name: "parent".into(),
+                columns: vec![ColumnId(1)],
+                parent: TableId(2),
+                parent_columns: vec![ColumnId(5)],
+                on_delete: ReferentialAction::Cascade,
+                on_update: ReferentialAction::SetNull,
+            }],
+            referrers: vec![Referrer { table: TableId(3), columns: vec![ColumnId(2)] }],
         }));
         table
     }

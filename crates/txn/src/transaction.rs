@@ -25,6 +25,7 @@ use crate::isolation::Reads;
 use crate::keyed::WriteBuffers;
 use crate::keyed::seat::BaseReader;
 use crate::keyed::write_set::WriteSet;
+use crate::references::Unsettled;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
 /// Rows that no commit has numbered yet are numbered from here, in a space of their own per transaction and table.
@@ -53,11 +54,13 @@ pub struct Transaction {
     pub(crate) keyed: Option<Arc<WriteSet>>,
     pub(crate) keyed_memory: Reservation,
     pub(crate) write_buffers: Option<Box<WriteBuffers>>,
+    /// What foreign keys ask for at the end of the statement.
+    pub(crate) unsettled: Unsettled,
     /// Of keyed rows.
     pub(crate) base_reader: BaseReader,
     durability: Option<Durability>,
     pub(crate) reads: Reads,
-    cancel: Cancel,
+    pub(crate) cancel: Cancel,
     /// The view of the last call, while no change has come since.
     view: Option<Arc<Snapshot>>,
 }
@@ -149,6 +152,7 @@ pub struct Savepoint {
     base: Arc<Snapshot>,
     /// Of the keyed rows.
     mark: usize,
+    unsettled: usize,
 }
 
 impl Transaction {
@@ -165,6 +169,7 @@ impl Transaction {
             keyed: None,
             keyed_memory,
             write_buffers: None,
+            unsettled: Unsettled::default(),
             base_reader,
             durability: None,
             reads: Reads::default(),
@@ -282,6 +287,7 @@ impl Transaction {
     /// Drops a table with its rows.
     pub fn drop_table(&mut self, id: TableId) -> Result<()> {
         let def = self.table_def(id)?;
+        self.drop_references_of(&def)?;
         self.catalog_mut()?.remove_table(id);
         if let Some(keyed) = &def.keyed {
             self.forget_keyed(keyed);
@@ -598,12 +604,13 @@ impl Transaction {
     /// The state of now, to go back to when a statement fails.
     pub fn savepoint(&self) -> Savepoint {
         let mark = self.keyed.as_ref().map_or(0, |keyed| keyed.mark());
-        Savepoint { changes: self.changes.clone(), base: Arc::clone(&self.base), mark }
+        Savepoint { changes: self.changes.clone(), base: Arc::clone(&self.base), mark, unsettled: self.unsettled.len() }
     }
 
     /// Forgets everything since the savepoint.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
         self.changes = savepoint.changes.clone();
+        self.unsettled.truncate(savepoint.unsettled);
         if !Arc::ptr_eq(&self.base, &savepoint.base) {
             self.stand_on(Arc::clone(&savepoint.base));
         }
@@ -618,6 +625,7 @@ impl Transaction {
 
     /// Makes all changes at once, as durable as the database has them when it returns, or none of them.
     pub fn commit(mut self) -> Result<CommitId> {
+        self.settle_references()?;
         if self.is_empty() {
             if self.has_required_reads() {
                 crate::commit::commit_reads(&self)?;

@@ -11,16 +11,17 @@ use std::sync::Arc;
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, Ident, ObjectName,
-    RenameTableNameKind,
+    RenameTableNameKind, TableConstraint,
 };
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::{TableDef, TableSource};
-use rowmill_txn::{ColumnSpec, Transaction};
+use rowmill_txn::{Catalog, ColumnSpec, Transaction};
 
 use super::clause::{refuse, unsupported};
 use super::column_spec::{check_name, column_spec};
 use super::default_value::{self, DefaultValue};
 use super::dependents::Dependents;
+use super::key_clauses::{KeyClauses, def_of};
 use super::relation::{self, RelationId};
 use super::sql_text::quoted;
 use crate::names::{QualifiedName, identifiers, lower, qualified};
@@ -28,6 +29,7 @@ use crate::outcome::Outcome;
 use crate::session::Work;
 
 const STATEMENT: &str = "ALTER TABLE";
+const ADD_CONSTRAINT: &str = "ALTER TABLE ADD CONSTRAINT";
 
 pub(crate) fn run(work: &mut Work<'_>, alter: &AlterTable) -> Result<Outcome> {
     let AlterTable { name, if_exists, only, operations, location, on_cluster, table_type, end_token: _ } = alter;
@@ -85,11 +87,20 @@ fn alter_once(
             rename_table(work, transaction, table, name, new_name)
         }
         AlterTableOperation::AlterColumn { column_name, op } => alter_column(work, transaction, table, column_name, op),
+        AlterTableOperation::AddConstraint { constraint, not_valid } => {
+            refuse(ADD_CONSTRAINT, [(*not_valid, "NOT VALID")])?;
+            add_constraint(work, transaction, table, constraint)
+        }
+        AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
+            let cascade = matches!(drop_behavior, Some(DropBehavior::Cascade));
+            refuse("ALTER TABLE DROP CONSTRAINT", [(cascade, "CASCADE")])?;
+            drop_constraint(work, transaction, table, name, *if_exists)
+        }
         other => {
             let text = other.to_string();
             let clause: Vec<&str> = text.split_whitespace().take(3).collect();
             Err(unsupported(STATEMENT, &clause.join(" ")).hint(
-                "there are ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO and ALTER COLUMN SET or DROP DEFAULT or NOT NULL",
+                "there are ADD and DROP COLUMN, ADD and DROP CONSTRAINT, RENAME COLUMN, RENAME TO and ALTER COLUMN SET or DROP DEFAULT or NOT NULL",
             ))
         }
     }
@@ -115,6 +126,55 @@ fn add_column(
         spec.missing = missing_value(work, table, &spec)?;
     }
     transaction.add_column(table.id, spec).map(|_| ())
+}
+
+fn add_constraint(
+    work: &Work<'_>,
+    transaction: &mut Transaction,
+    table: &Arc<TableDef>,
+    constraint: &TableConstraint,
+) -> Result<()> {
+    KeyClauses::of_addition(ADD_CONSTRAINT, constraint, table)?.apply(work, transaction, table.id)?;
+    if !matches!(constraint, TableConstraint::Check(_)) {
+        return Ok(());
+    }
+    // Keys were checked when they were made.
+    let changed = def_of(transaction, table.id)?;
+    let added = changed.keyed.iter().flat_map(|keyed| &keyed.checks).last();
+    let Some(added) = added else { return Err(Error::internal("a condition that was just made is not there")) };
+    let view = transaction.view()?;
+    let sql = format!("SELECT count(*) FROM {} WHERE NOT ({})", table_text(view.catalog(), table), added.sql);
+    let refused = work.number(view, &sql)?;
+    // What was read has to be so still when the condition is committed.
+    transaction.validate_rows(table.id)?;
+    if refused == 0 {
+        return Ok(());
+    }
+    let what = format!("{refused} rows of table \"{}\" do not meet the constraint \"{}\"", table.name, added.name);
+    Err(Error::new(ErrorKind::CheckViolation, what).hint(format!("they have to meet {}", added.sql)))
+}
+
+fn drop_constraint(
+    work: &mut Work<'_>,
+    transaction: &mut Transaction,
+    table: &TableDef,
+    name: &Ident,
+    if_exists: bool,
+) -> Result<()> {
+    let name = work.statement.spell(name).to_owned();
+    if transaction.drop_foreign_key(table.id, &name)? || transaction.drop_check(table.id, &name)? {
+        return Ok(());
+    }
+    let mut indexes = table.keyed.iter().flat_map(|keyed| &keyed.indexes);
+    if let Some(index) = indexes.find(|index| index.unique && lower(&index.name) == lower(&name)) {
+        return transaction.drop_index(table.id, index.id);
+    }
+    let unknown = format!("table \"{}\" has no constraint \"{name}\"", table.name);
+    if if_exists {
+        work.notice(unknown);
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::UndefinedObject, unknown).hint("SHOW CREATE TABLE shows what it has"))
 }
 
 /// The value of the new column in the rows that are there already.
@@ -273,10 +333,8 @@ fn alter_column(
 
 fn check_no_nulls(work: &Work<'_>, transaction: &mut Transaction, table: &TableDef, column: &str) -> Result<()> {
     let view = transaction.view()?;
-    let schema = view.catalog().schema_by_id(table.schema).expect("a table lives in a schema");
     let column_text = quoted(column);
-    let sql =
-        format!("SELECT count(*) FROM {}.{} WHERE {column_text} IS NULL", quoted(&schema.name), quoted(&table.name));
+    let sql = format!("SELECT count(*) FROM {} WHERE {column_text} IS NULL", table_text(view.catalog(), table));
     let nulls = work.number(Arc::clone(&view), &sql)?;
     if nulls == 0 {
         return Ok(());
@@ -286,4 +344,10 @@ fn check_no_nulls(work: &Work<'_>, transaction: &mut Transaction, table: &TableD
         format!("column \"{column}\" of table \"{}\" holds NULL in {nulls} rows", table.name),
     )
     .hint(format!("UPDATE {} SET {column_text} = ... WHERE {column_text} IS NULL first", table.name)))
+}
+
+/// A table as queries of it name it.
+fn table_text(catalog: &Catalog, table: &TableDef) -> String {
+    let schema = catalog.schema_by_id(table.schema).expect("a table lives in a schema");
+    format!("{}.{}", quoted(&schema.name), quoted(&table.name))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType, Statement};
 use rowmill_base::{Error, ErrorKind, Result, SchemaId};
-use rowmill_txn::{Catalog, Transaction};
+use rowmill_txn::{Catalog, ForeignKeyDef, Transaction};
 
 use super::clause::{refuse, unsupported};
 use super::dependents::Dependents;
@@ -78,7 +78,26 @@ fn drop_relations(
         let what = format!("{} \"{first}\" cannot be dropped", kind.name());
         dependents.refuse(&what, &format!("DROP {} ... CASCADE drops them as well", kind.name().to_uppercase()))?;
     }
+    drop_references(transaction, catalog, &targets, cascade)?;
     drop_all(transaction, targets.into_iter().chain(dependents.ids().map(RelationId::View)))
+}
+
+/// Drops the foreign keys that refer to tables among `targets`: those of tables that go with them, and with `cascade` all.
+fn drop_references(
+    transaction: &mut Transaction,
+    catalog: &Catalog,
+    targets: &BTreeSet<RelationId>,
+    cascade: bool,
+) -> Result<()> {
+    for other in catalog.all_tables() {
+        let refers = |key: &&ForeignKeyDef| key.parent != other.id && targets.contains(&RelationId::Table(key.parent));
+        for key in other.keyed.iter().flat_map(|keyed| &keyed.foreign_keys).filter(refers) {
+            if cascade || targets.contains(&RelationId::Table(other.id)) {
+                transaction.drop_foreign_key(other.id, &key.name)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn target(catalog: &Catalog, name: &QualifiedName, kind: RelationKind) -> Result<RelationId> {
@@ -154,6 +173,7 @@ fn drop_schema(
         .hint("DROP SCHEMA ... CASCADE drops what it holds as well"));
     }
     let dependents = Dependents::of(catalog, held.iter().copied());
+    drop_references(transaction, catalog, &held, cascade)?;
     drop_all(transaction, held.into_iter().chain(dependents.ids().map(RelationId::View)))?;
     transaction.drop_schema(schema)
 }

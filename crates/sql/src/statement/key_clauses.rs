@@ -21,6 +21,7 @@ use rowmill_txn::{CheckDef, ColumnSpec, IndexSpec, KeyColumn, Transaction};
 use super::check_clause;
 use super::clause::{refuse, unsupported};
 use super::column_spec::check_name;
+use super::foreign_key_clause::{ForeignKeyClause, check_actions};
 use super::relation;
 use crate::names::lower;
 use crate::session::Work;
@@ -31,6 +32,7 @@ pub(super) struct KeyClauses<'a> {
     primary: Option<Key<'a>>,
     unique: Vec<Key<'a>>,
     checks: Vec<Check<'a>>,
+    foreign: Vec<ForeignKeyClause<'a>>,
 }
 
 /// Columns in the order of a key.
@@ -50,7 +52,10 @@ struct Check<'a> {
 
 /// Whether an option of a column says something of keys.
 pub(super) fn is_key_clause(option: &ColumnOption) -> bool {
-    matches!(option, ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) | ColumnOption::Check(_))
+    matches!(
+        option,
+        ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) | ColumnOption::Check(_) | ColumnOption::ForeignKey(_)
+    )
 }
 
 impl<'a> KeyClauses<'a> {
@@ -65,12 +70,34 @@ impl<'a> KeyClauses<'a> {
         for constraint in constraints {
             clauses.add_constraint(statement, constraint)?;
         }
-        if clauses.primary.is_none() && !(clauses.unique.is_empty() && clauses.checks.is_empty()) {
-            let clause = if clauses.unique.is_empty() { "CHECK" } else { "UNIQUE" };
-            return Err(unsupported(statement, &format!("{clause} on a table without a primary key"))
-                .hint("a table with a PRIMARY KEY has its rows by key, and constraints"));
+        match clauses.first_constraint() {
+            Some(clause) if clauses.primary.is_none() => Err(needs_key(statement, clause)),
+            _ => Ok(clauses),
         }
-        Ok(clauses)
+    }
+
+    /// The constraint that `ALTER TABLE` adds to a table, whose primary key is made with it.
+    pub(super) fn of_addition(statement: &str, constraint: &'a TableConstraint, table: &TableDef) -> Result<Self> {
+        let mut clauses = KeyClauses::default();
+        clauses.add_constraint(statement, constraint)?;
+        match clauses.first_constraint() {
+            _ if clauses.primary.is_some() => {
+                Err(unsupported(statement, "a PRIMARY KEY")
+                    .hint("CREATE TABLE ... AS SELECT copies the rows under a key"))
+            }
+            Some(clause) if table.keyed.is_none() => Err(needs_key(statement, clause)),
+            _ => Ok(clauses),
+        }
+    }
+
+    /// What a clause that needs a primary key is called.
+    fn first_constraint(&self) -> Option<&'static str> {
+        let clauses = [
+            (self.unique.is_empty(), "UNIQUE"),
+            (self.checks.is_empty(), "CHECK"),
+            (self.foreign.is_empty(), "FOREIGN KEY"),
+        ];
+        clauses.into_iter().find(|(is_empty, _)| !is_empty).map(|(_, clause)| clause)
     }
 
     fn add_option(&mut self, statement: &str, column: &'a Ident, option: &'a ColumnOptionDef) -> Result<()> {
@@ -88,6 +115,10 @@ impl<'a> KeyClauses<'a> {
             ColumnOption::Check(CheckConstraint { name: _, expr, enforced }) => {
                 refuse(statement, [(enforced.is_some(), "ENFORCED")])?;
                 self.checks.push(Check { name: name.as_ref(), column: Some(column), condition: expr });
+                Ok(())
+            }
+            ColumnOption::ForeignKey(constraint) => {
+                self.foreign.push(ForeignKeyClause::of(statement, Some((column, name.as_ref())), constraint)?);
                 Ok(())
             }
             _ => Ok(()),
@@ -138,7 +169,10 @@ impl<'a> KeyClauses<'a> {
                 self.checks.push(Check { name: name.as_ref(), column: None, condition: expr });
                 Ok(())
             }
-            TableConstraint::ForeignKey(_) => Err(unsupported(statement, "FOREIGN KEY")),
+            TableConstraint::ForeignKey(constraint) => {
+                self.foreign.push(ForeignKeyClause::of(statement, None, constraint)?);
+                Ok(())
+            }
             TableConstraint::Index(_) => {
                 Err(unsupported(statement, "INDEX").hint("CREATE INDEX makes one when the table is there"))
             }
@@ -173,7 +207,7 @@ impl<'a> KeyClauses<'a> {
         key.columns.iter().map(part).collect::<Result<_>>().map(Some)
     }
 
-    /// Gives the new table its indexes and conditions.
+    /// Gives the table its indexes, conditions and foreign keys.
     pub(super) fn apply(&self, work: &Work<'_>, transaction: &mut Transaction, table: TableId) -> Result<()> {
         for key in &self.unique {
             let def = def_of(transaction, table)?;
@@ -195,11 +229,17 @@ impl<'a> KeyClauses<'a> {
             let sql = check_clause::check(work, transaction, &def, condition)?;
             transaction.add_check(table, CheckDef { name, sql })?;
         }
-        Ok(())
+        self.foreign.iter().try_for_each(|key| key.apply(work, transaction, table))?;
+        check_actions(work, &*def_of(transaction, table)?)
     }
 }
 
-const DEFERRED: &str = "DEFERRABLE or another characteristic of a constraint";
+fn needs_key(statement: &str, clause: &str) -> Error {
+    unsupported(statement, &format!("{clause} on a table without a primary key"))
+        .hint("a table with a PRIMARY KEY has its rows by key, and constraints")
+}
+
+pub(super) const DEFERRED: &str = "DEFERRABLE or another characteristic of a constraint";
 
 /// `a, b DESC`
 pub(super) fn key_columns<'a>(statement: &str, columns: &'a [IndexColumn]) -> Result<Vec<(&'a Ident, bool)>> {
@@ -237,12 +277,10 @@ pub(super) fn free_name(table: &TableDef, columns: &[&Ident], ending: &str) -> S
         .collect();
     let name = parts.join("_");
     let is_free = |name: &str| {
-        let keyed = table.keyed.iter();
-        let mut names = keyed.flat_map(|keyed| {
-            let checks = keyed.checks.iter().map(|check| &check.name);
-            keyed.indexes.iter().map(|index| &index.name).chain(checks)
-        });
-        !names.any(|other| lower(other) == lower(name))
+        !table.keyed.as_ref().is_some_and(|keyed| {
+            let mut indexes = keyed.indexes.iter();
+            indexes.any(|index| lower(&index.name) == lower(name)) || keyed.has_constraint(name)
+        })
     };
     if is_free(&name) {
         return name;

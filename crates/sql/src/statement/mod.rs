@@ -15,6 +15,7 @@ pub(crate) mod delete;
 mod dependents;
 pub(crate) mod describe;
 pub(crate) mod drop;
+mod foreign_key_clause;
 pub(crate) mod index;
 pub(crate) mod insert;
 mod key_clauses;

@@ -4,8 +4,8 @@ use datafusion::sql::sqlparser::ast::{
     ObjectName, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementIn,
     ShowStatementOptions, Statement,
 };
-use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_storage::{KeyColumn, TableDef};
+use rowmill_base::{ColumnId, Error, ErrorKind, Result};
+use rowmill_storage::{ForeignKeyDef, KeyColumn, ReferentialAction, TableDef};
 use rowmill_txn::{Catalog, SchemaDef};
 
 use super::clause::{refuse, unsupported};
@@ -178,7 +178,7 @@ fn show_create(work: &mut Work<'_>, kind: &ShowCreateObject, name: &ObjectName) 
     let schema = view.catalog().schema_by_id(found.schema()).expect("a relation lives in a schema");
     let qualifier = if schema.name == DEFAULT_SCHEMA { String::new() } else { format!("{}.", name_text(&schema.name)) };
     let text = match &found {
-        Relation::Table(table) => create_table(table, &qualifier),
+        Relation::Table(table) => create_table(view.catalog(), table, &qualifier),
         Relation::View(view) => {
             let columns: Vec<String> = view.column_names.iter().map(|name| name_text(name)).collect();
             let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
@@ -191,7 +191,7 @@ fn show_create(work: &mut Work<'_>, kind: &ShowCreateObject, name: &ObjectName) 
 }
 
 /// The statement that makes a table like this one.
-fn create_table(table: &TableDef, qualifier: &str) -> String {
+fn create_table(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String {
     let columns: Vec<String> = table
         .columns
         .iter()
@@ -200,13 +200,13 @@ fn create_table(table: &TableDef, qualifier: &str) -> String {
             let default = column.default.as_ref().map_or(String::new(), |text| format!(" DEFAULT {text}"));
             format!("{} {}{not_null}{default}", name_text(&column.name), column.kind)
         })
-        .chain(keys(table))
+        .chain(keys(catalog, table))
         .collect();
     format!("CREATE TABLE {qualifier}{} ({})", name_text(&table.name), columns.join(", "))
 }
 
 /// The keys and conditions of a table. Indexes that are not unique are made by statements of their own.
-fn keys(table: &TableDef) -> Vec<String> {
+fn keys(catalog: &Catalog, table: &TableDef) -> Vec<String> {
     let Some(keyed) = &table.keyed else { return Vec::new() };
     let list = |parts: &[KeyColumn]| {
         let part = |part: &KeyColumn| {
@@ -219,7 +219,36 @@ fn keys(table: &TableDef) -> Vec<String> {
     let unique = unique.map(|index| format!("CONSTRAINT {} UNIQUE ({})", name_text(&index.name), list(&index.parts)));
     let checks = keyed.checks.iter();
     let checks = checks.map(|check| format!("CONSTRAINT {} CHECK ({})", name_text(&check.name), check.sql));
-    std::iter::once(format!("PRIMARY KEY ({})", list(&keyed.key))).chain(unique).chain(checks).collect()
+    let foreign = keyed.foreign_keys.iter().map(|key| foreign_key(catalog, table, key));
+    let primary = format!("PRIMARY KEY ({})", list(&keyed.key));
+    std::iter::once(primary).chain(unique).chain(checks).chain(foreign).collect()
+}
+
+fn foreign_key(catalog: &Catalog, table: &TableDef, key: &ForeignKeyDef) -> String {
+    let list = |table: Option<&TableDef>, columns: &[ColumnId]| {
+        let name = |id: &ColumnId| {
+            let column = table.and_then(|table| Some(&table.columns[table.column_by_id(*id)?]));
+            column.map_or_else(|| "?".to_owned(), |column| name_text(&column.name))
+        };
+        columns.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let parent = catalog.table_by_id(key.parent).map(|def| &**def);
+    let schema = parent.and_then(|def| catalog.schema_by_id(def.schema)).filter(|schema| schema.name != DEFAULT_SCHEMA);
+    let qualifier = schema.map_or_else(String::new, |schema| format!("{}.", name_text(&schema.name)));
+    let action = |event: &str, action: ReferentialAction| match action {
+        ReferentialAction::Restrict => String::new(),
+        ReferentialAction::Cascade => format!(" ON {event} CASCADE"),
+        ReferentialAction::SetNull => format!(" ON {event} SET NULL"),
+    };
+    format!(
+        "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {qualifier}{} ({}){}{}",
+        name_text(&key.name),
+        list(Some(table), &key.columns),
+        parent.map_or_else(|| "?".to_owned(), |def| name_text(&def.name)),
+        list(parent, &key.parent_columns),
+        action("DELETE", key.on_delete),
+        action("UPDATE", key.on_update),
+    )
 }
 
 #[cfg(test)]

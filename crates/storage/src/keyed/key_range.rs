@@ -24,6 +24,14 @@ impl KeyRange {
         KeyRange { start: prefix.to_vec(), end }
     }
 
+    /// Makes it all keys that begin with `prefix`.
+    pub fn set_prefix(&mut self, prefix: &[u8]) {
+        self.start.clear();
+        self.start.extend_from_slice(prefix);
+        self.end.clone_from(&self.start);
+        key_behind_prefix(&mut self.end);
+    }
+
     /// Whether no key can be in it.
     pub fn is_empty(&self) -> bool {
         !self.end.is_empty() && self.start >= self.end

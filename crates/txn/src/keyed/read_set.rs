@@ -29,7 +29,8 @@ pub(crate) struct ReadSet {
 #[derive(Debug)]
 struct Reads {
     keys: ByteRows,
-    snapshots: Vec<CommitId>,
+    /// Of each key.
+    found: Vec<KeyRead>,
     ranges: Vec<ReadRange>,
     /// What has become of the others: few.
     wide: Vec<ReadRange>,
@@ -39,6 +40,14 @@ struct Reads {
     collapses: u64,
     bytes: usize,
     memory: Reservation,
+}
+
+/// How a key was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KeyRead {
+    snapshot: CommitId,
+    /// Whether it may be written, if only it is there.
+    is_presence: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +67,7 @@ impl ReadSet {
     pub(crate) fn new(memory: Reservation) -> ReadSet {
         let reads = Reads {
             keys: ByteRows::new(),
-            snapshots: Vec::new(),
+            found: Vec::new(),
             ranges: Vec::new(),
             wide: Vec::new(),
             tables: Vec::new(),
@@ -71,14 +80,26 @@ impl ReadSet {
 
     /// A key was read in the snapshot of commit `snapshot`.
     pub(crate) fn note_key(&self, key: &[u8], snapshot: CommitId) {
+        self.note(key, KeyRead { snapshot, is_presence: false });
+    }
+
+    /// A key was found, which others may write but not delete.
+    pub(crate) fn note_presence(&self, key: &[u8], snapshot: CommitId) {
+        self.note(key, KeyRead { snapshot, is_presence: true });
+    }
+
+    fn note(&self, key: &[u8], read: KeyRead) {
         let mut reads = self.reads.lock();
-        let is_last = reads.keys.len().checked_sub(1).is_some_and(|last| reads.keys.get(last) == key);
+        let last = reads.keys.len().checked_sub(1);
+        let is_last = last.is_some_and(|last| {
+            reads.keys.get(last) == key && (read.is_presence || reads.found[last].is_presence == read.is_presence)
+        });
         // Snapshots only grow, so that what was noted before has an older one.
         if is_last || reads.wide.iter().any(|wide| wide.range.contains(key)) {
             return;
         }
         reads.keys.push(key);
-        reads.snapshots.push(snapshot);
+        reads.found.push(read);
         reads.take(key.len());
     }
 
@@ -130,9 +151,12 @@ impl ReadSet {
     /// A key that was read and was written behind its snapshot, if there is one.
     pub(crate) fn find_written(&self, versions: &Versions, latest: CommitId) -> Option<Vec<u8>> {
         let reads = self.reads.lock();
-        let is_written = |key: &[u8], snapshot| versions.latest_commit(key).is_some_and(|commit| commit > snapshot);
-        let mut keys = reads.keys.iter().zip(&reads.snapshots).filter(|(_, snapshot)| **snapshot != latest);
-        let key = keys.find(|(key, snapshot)| is_written(key, **snapshot)).map(|(key, _)| key.to_vec());
+        let is_written = |key: &[u8], read: &KeyRead| match read.is_presence {
+            true => versions.is_deleted_after(key, read.snapshot),
+            false => versions.latest_commit(key).is_some_and(|commit| commit > read.snapshot),
+        };
+        let mut keys = reads.keys.iter().zip(&reads.found).filter(|(_, read)| read.snapshot != latest);
+        let key = keys.find(|(key, read)| is_written(key, read)).map(|(key, _)| key.to_vec());
         key.or_else(|| {
             let mut ranges = reads.ranges.iter().chain(&reads.wide).filter(|read| read.snapshot != latest);
             ranges.find_map(|read| versions.changed_in(&read.range, read.snapshot))
@@ -159,11 +183,11 @@ impl Reads {
 
     fn collapse(&mut self) {
         let mut by_index: BTreeMap<Vec<u8>, ReadRange> = BTreeMap::new();
-        let point = |(key, snapshot): (&[u8], &CommitId)| {
+        let point = |(key, read): (&[u8], &KeyRead)| {
             let range = KeyRange { start: key.to_vec(), end: [key, &[0]].concat() };
-            ReadRange { range, snapshot: *snapshot }
+            ReadRange { range, snapshot: read.snapshot }
         };
-        let points = self.keys.iter().zip(&self.snapshots).map(point);
+        let points = self.keys.iter().zip(&self.found).map(point);
         for read in points.chain(self.ranges.drain(..)).chain(self.wide.drain(..)) {
             if read.range.is_empty() {
                 continue;
@@ -175,7 +199,7 @@ impl Reads {
             }
         }
         self.wide = by_index.into_values().collect();
-        (self.keys, self.snapshots) = (ByteRows::new(), Vec::new());
+        (self.keys, self.found) = (ByteRows::new(), Vec::new());
         self.bytes = self.wide.iter().map(|wide| READ_BYTES + wide.range.start.len() + wide.range.end.len()).sum();
         self.collapses += 1;
     }

@@ -8,14 +8,11 @@
 //! The primary key is behind the entries of unique indexes too, so that entries of rows with NULL differ, and that an entry
 //! says where its row is.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
-use rowmill_storage::keyed::{
-    ByteRows, ColumnValues, KeyCodec, KeyPart, KeyRange, RowLayout, RowView, ValueRef, key_behind_prefix,
-};
+use rowmill_storage::keyed::{ByteRows, ColumnValues, KeyCodec, KeyPart, KeyRange, RowLayout, RowView, ValueRef};
 use rowmill_storage::{IndexDef, KeyColumn, TableDef};
 
 use super::cursor::RowBatch;
@@ -56,6 +53,8 @@ pub struct TableCodec {
     /// What a row has that is older than the column.
     missing: Vec<Option<ColumnValues>>,
     indexes: Vec<IndexCodec>,
+    /// Columns that rows of any table refer to.
+    referred: Vec<ColumnId>,
 }
 
 /// Where a column of the table is.
@@ -121,6 +120,7 @@ impl TableCodec {
             stored: keyed.stored.iter().map(|(id, _)| def.column_by_id(*id)).collect(),
             missing: missing.collect::<Result<_>>()?,
             indexes: indexes.collect::<Result<_>>()?,
+            referred: keyed.referrers.iter().flat_map(|referrer| referrer.columns.iter().copied()).collect(),
             key_columns,
         })
     }
@@ -146,6 +146,16 @@ impl TableCodec {
 
     pub(crate) fn indexes(&self) -> &[IndexCodec] {
         &self.indexes
+    }
+
+    /// Whether its rows refer to others.
+    pub(crate) fn has_foreign_keys(&self) -> bool {
+        self.def.keyed.as_ref().is_some_and(|keyed| !keyed.foreign_keys.is_empty())
+    }
+
+    /// Columns that rows of any table refer to.
+    pub(crate) fn referred(&self) -> &[ColumnId] {
+        &self.referred
     }
 
     pub(super) fn primary(&self) -> &KeyCodec {
@@ -321,10 +331,7 @@ impl TableCodec {
             }
             reader.skip()?;
         }
-        range.start.clear();
-        range.start.extend_from_slice(&entry[..HEAD_BYTES + reader.position()]);
-        range.end.clone_from(&range.start);
-        key_behind_prefix(&mut range.end);
+        range.set_prefix(&entry[..HEAD_BYTES + reader.position()]);
         Ok(true)
     }
 
@@ -403,20 +410,25 @@ impl TableCodec {
         let mut scratch = Vec::new();
         for part in 0..parts {
             let Ok(Some(value)) = reader.next(&mut scratch) else { break };
-            let comma = if part > 0 { ", " } else { "" };
-            let _ = match value {
-                ValueRef::Null => write!(said, "{comma}NULL"),
-                ValueRef::Bool(value) => write!(said, "{comma}{value}"),
-                ValueRef::Int(value) => write!(said, "{comma}{value}"),
-                ValueRef::UInt(value) => write!(said, "{comma}{value}"),
-                ValueRef::Float(value) => write!(said, "{comma}{value}"),
-                ValueRef::Decimal(value) => write!(said, "{comma}{value}"),
-                ValueRef::Interval(value) => write!(said, "{comma}{value:?}"),
-                ValueRef::Text(value) => write!(said, "{comma}'{}'", value.chars().take(40).collect::<String>()),
-                ValueRef::Bytes(value) => write!(said, "{comma}a value of {} bytes", value.len()),
-            };
+            said.push_str(if part > 0 { ", " } else { "" });
+            said.push_str(&say_value(value));
         }
         said + ")"
+    }
+}
+
+/// A value as an error says it.
+pub(crate) fn say_value(value: ValueRef<'_>) -> String {
+    match value {
+        ValueRef::Null => "NULL".to_owned(),
+        ValueRef::Bool(value) => value.to_string(),
+        ValueRef::Int(value) => value.to_string(),
+        ValueRef::UInt(value) => value.to_string(),
+        ValueRef::Float(value) => value.to_string(),
+        ValueRef::Decimal(value) => value.to_string(),
+        ValueRef::Interval(value) => format!("{value:?}"),
+        ValueRef::Text(value) => format!("'{}'", value.chars().take(40).collect::<String>()),
+        ValueRef::Bytes(value) => format!("a value of {} bytes", value.len()),
     }
 }
 

@@ -122,6 +122,15 @@ impl Versions {
         table.chains.find(hash, key).map(|indexed| entry::head(&table.chains.keys, indexed.entry).commit)
     }
 
+    /// Whether a commit behind `after` has deleted `key`, and none has written it since.
+    pub fn is_deleted_after(&self, key: &[u8], after: CommitId) -> bool {
+        let hash = hash(key, &self.secrets);
+        let table = self.table.read();
+        let newest = table.chains.find(hash, key).map(|indexed| indexed.newest);
+        let newest = newest.and_then(|newest| table.chains.visible_version(newest, CommitId(u64::MAX)));
+        newest.is_some_and(|(commit, row)| row.is_none() && commit > after)
+    }
+
     /// A key of `range` that was changed after the commit `after`, if there is one.
     pub fn changed_in(&self, range: &KeyRange, after: CommitId) -> Option<Vec<u8>> {
         let mut range = range.clone();

@@ -9,6 +9,7 @@ mod definitions;
 mod durability;
 mod faults;
 mod followers;
+mod foreign_keys;
 mod history;
 mod isolation;
 mod keyed;

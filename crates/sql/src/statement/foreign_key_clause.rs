@@ -1,0 +1,159 @@
+//! `FOREIGN KEY` behind the columns of a table, and `REFERENCES` among the options of one.
+//!
+//! ```text
+//! customer BIGINT REFERENCES customers ON DELETE CASCADE
+//! CONSTRAINT sold FOREIGN KEY (shop, customer) REFERENCES customers (shop, id) ON DELETE SET NULL
+//! ```
+//!
+//! Without columns behind the other table its primary key is meant. A foreign key is checked when the statement ends, so
+//! that RESTRICT and NO ACTION are the same.
+
+use datafusion::sql::sqlparser::ast::{
+    ConstraintReferenceMatchKind, Expr, ForeignKeyConstraint, Ident, ObjectName, ReferentialAction as Written,
+};
+use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
+use rowmill_storage::TableDef;
+use rowmill_txn::{ForeignKeyDef, ReferentialAction, Transaction};
+
+use super::clause::{refuse, unsupported};
+use super::column_spec::check_name;
+use super::key_clauses::{DEFERRED, def_of, free_name};
+use super::relation;
+use super::sql_text;
+use crate::names::{lower, qualified};
+use crate::session::Work;
+use crate::walk::any_expr;
+
+/// A foreign key as it is written.
+#[derive(Debug)]
+pub(super) struct ForeignKeyClause<'a> {
+    name: Option<&'a Ident>,
+    columns: Vec<&'a Ident>,
+    parent: &'a ObjectName,
+    parent_columns: &'a [Ident],
+    on_delete: ReferentialAction,
+    on_update: ReferentialAction,
+}
+
+impl<'a> ForeignKeyClause<'a> {
+    /// Takes the syntax tree apart: of a constraint of the table, or of `column`, whose option is called `name`.
+    pub(super) fn of(
+        statement: &str,
+        column: Option<(&'a Ident, Option<&'a Ident>)>,
+        constraint: &'a ForeignKeyConstraint,
+    ) -> Result<Self> {
+        let ForeignKeyConstraint {
+            name,
+            index_name,
+            columns,
+            foreign_table,
+            referred_columns,
+            on_delete,
+            on_update,
+            match_kind,
+            characteristics,
+        } = constraint;
+        let is_simple = matches!(match_kind, None | Some(ConstraintReferenceMatchKind::Simple));
+        let clauses = [
+            (index_name.is_some(), "the name of an index in FOREIGN KEY"),
+            (!is_simple, "MATCH FULL or PARTIAL"),
+            (characteristics.is_some(), DEFERRED),
+        ];
+        refuse(statement, clauses)?;
+        let (columns, name) = match column {
+            Some((column, name)) => (vec![column], name),
+            None => (columns.iter().collect(), name.as_ref()),
+        };
+        let (on_delete, on_update) = (action(statement, *on_delete)?, action(statement, *on_update)?);
+        Ok(ForeignKeyClause {
+            name,
+            columns,
+            parent: foreign_table,
+            parent_columns: referred_columns,
+            on_delete,
+            on_update,
+        })
+    }
+
+    /// Gives the table the foreign key.
+    pub(super) fn apply(&self, work: &Work<'_>, transaction: &mut Transaction, table: TableId) -> Result<()> {
+        let def = def_of(transaction, table)?;
+        let name = match self.name {
+            Some(name) => work.statement.spell(name).to_owned(),
+            None => free_name(&def, &self.columns, "fkey"),
+        };
+        check_name(&name)?;
+        let parent_name = qualified(self.parent, work.statement.spellings())?;
+        let parent = relation::table(transaction.view()?.catalog(), &parent_name)?;
+        let Some(parent_key) = parent.keyed.as_ref() else {
+            let what = format!("foreign key {name} refers to table \"{}\", which has no primary key", parent.name);
+            return Err(Error::new(ErrorKind::InvalidDefinition, what)
+                .hint("rows of a table with a PRIMARY KEY can be referred to, by that or by a unique index"));
+        };
+        let of_table = |table: &TableDef, names: &[&Ident]| {
+            let column = |name: &&Ident| Ok(table.columns[relation::column(table, work.statement.spell(name))?].id);
+            names.iter().map(column).collect::<Result<Vec<ColumnId>>>()
+        };
+        let columns = of_table(&def, &self.columns)?;
+        let parent_columns = match self.parent_columns {
+            [] => parent_key.key.iter().map(|part| part.column).collect(),
+            named => of_table(&parent, &named.iter().collect::<Vec<_>>())?,
+        };
+        let index_name = free_name(&def, &self.columns, "idx");
+        let (on_delete, on_update) = (self.on_delete, self.on_update);
+        let key = ForeignKeyDef { name, columns, parent: parent.id, parent_columns, on_delete, on_update };
+        transaction.add_foreign_key(table, key, &index_name)
+    }
+}
+
+/// Refuses a table of which a foreign key would change columns that a condition looks at: nobody would ask it then.
+pub(super) fn check_actions(work: &Work<'_>, table: &TableDef) -> Result<()> {
+    let Some(keyed) = &table.keyed else { return Ok(()) };
+    let changes = |key: &&ForeignKeyDef| {
+        key.on_delete == ReferentialAction::SetNull || key.on_update != ReferentialAction::Restrict
+    };
+    let changed: Vec<(&str, &str)> = keyed
+        .foreign_keys
+        .iter()
+        .filter(changes)
+        .flat_map(|key| {
+            let named = |column: &ColumnId| table.column_by_id(*column).map(|at| table.columns[at].name.as_str());
+            key.columns.iter().filter_map(named).map(|column| (key.name.as_str(), column))
+        })
+        .collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    for check in &keyed.checks {
+        let condition = sql_text::query(&format!("SELECT ({})", check.sql), work.settings())?;
+        let names = |column: &str| {
+            any_expr(&condition, |expr| match expr {
+                Expr::Identifier(name) => lower(&name.value) == lower(column),
+                Expr::CompoundIdentifier(names) => names.last().is_some_and(|name| lower(&name.value) == lower(column)),
+                _ => false,
+            })
+        };
+        if let Some((key, column)) = changed.iter().find(|(_, column)| names(column)) {
+            let what = format!(
+                "foreign key {key} would change column \"{column}\", of which the constraint \"{}\" has a condition, and the \
+                 condition would not be asked",
+                check.name
+            );
+            return Err(
+                Error::new(ErrorKind::Unsupported, what).hint("ON DELETE CASCADE, or RESTRICT, changes no columns")
+            );
+        }
+    }
+    Ok(())
+}
+
+fn action(statement: &str, action: Option<Written>) -> Result<ReferentialAction> {
+    match action {
+        None | Some(Written::NoAction | Written::Restrict) => Ok(ReferentialAction::Restrict),
+        Some(Written::Cascade) => Ok(ReferentialAction::Cascade),
+        Some(Written::SetNull) => Ok(ReferentialAction::SetNull),
+        Some(Written::SetDefault) => {
+            Err(unsupported(statement, "SET DEFAULT in a foreign key").hint("there are RESTRICT, CASCADE and SET NULL"))
+        }
+    }
+}

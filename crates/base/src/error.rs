@@ -71,6 +71,10 @@ kinds! {
     InvalidParameter = "22023",
     /// A number does not fit its type.
     NumericOutOfRange = "22003",
+    /// A sequence has given all its values.
+    SequenceLimit = "2200H",
+    /// A value for a column that only its sequence gives values.
+    GeneratedAlways = "428C9",
     /// Division by zero.
     DivisionByZero = "22012",
     /// A text is longer than its column allows.

@@ -213,6 +213,8 @@ pub struct Insert {
     pub table: TableId,
     /// The rows, each with a value for every column of the table, defaults included.
     pub rows: Vec<Vec<Scalar>>,
+    /// Values that are those of a sequence: of which row, which column, and the sequence. NULL stands in their place.
+    pub sequences: Vec<(usize, usize, TableId)>,
     /// What is done where a key is taken; without, that is an error. Only of a keyed table.
     pub on_conflict: Option<OnConflict>,
     /// What must not be false, over the columns of the new row.

@@ -164,8 +164,14 @@ fn benches(criterion: &mut Criterion) {
         .zip(&kinds()[3..])
         .map(|(value, kind)| Scalar::literal(kind.clone(), value))
         .collect::<Vec<_>>();
-    let insert =
-        Insert { table, rows: vec![row.chain(rest).collect()], on_conflict: None, checks: vec![], returning: vec![] };
+    let insert = Insert {
+        table,
+        rows: vec![row.chain(rest).collect()],
+        sequences: vec![],
+        on_conflict: None,
+        checks: vec![],
+        returning: vec![],
+    };
     let insert = compiled(3, Body::Insert(insert));
     let mut number = rows;
     group.bench_function("insert", |bencher| {

@@ -24,6 +24,8 @@ use crate::texts::Texts;
 #[derive(Debug)]
 pub(crate) struct Insert {
     rows: Box<[Box<[Expr]>]>,
+    /// Values that are those of a sequence: of which row, which column, and the sequence.
+    sequences: Box<[(usize, usize, TableId)]>,
     texts: usize,
     into: Into,
     after: AfterChange,
@@ -77,7 +79,8 @@ impl Insert {
                 return Err(Error::new(ErrorKind::WrongObject, what));
             }
         };
-        Ok(Insert { rows, texts: compiler.texts(), into, after })
+        let sequences = insert.sequences.as_slice().into();
+        Ok(Insert { rows, sequences, texts: compiler.texts(), into, after })
     }
 
     pub(crate) fn run(
@@ -93,7 +96,7 @@ impl Insert {
                 scratch.taken.changed.clear();
                 all_or_none(transaction, |transaction| {
                     let mut put = Put { insert: self, codec, transaction, parameters, out };
-                    let changed = self.rows.iter().map(|row| put.row(row, on_conflict.as_ref(), scratch));
+                    let changed = (0..self.rows.len()).map(|row| put.row(row, on_conflict.as_ref(), scratch));
                     changed.sum()
                 })
             }
@@ -162,12 +165,15 @@ struct Put<'p> {
 
 impl Put<'_> {
     /// How many rows that has changed.
-    fn row(&mut self, row: &[Expr], on_conflict: Option<&OnConflict>, scratch: &mut WriteScratch) -> Result<u64> {
+    fn row(&mut self, number: usize, on_conflict: Option<&OnConflict>, scratch: &mut WriteScratch) -> Result<u64> {
         let WriteScratch { after, texts, after_texts, taken, .. } = scratch;
         texts.clear(self.insert.texts);
         let env = Env { columns: &[], parameters: self.parameters, texts };
         let mut new: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
-        row.iter().try_for_each(|expr| expr.value(env).map(|value| new.push(value)))?;
+        self.insert.rows[number].iter().try_for_each(|expr| expr.value(env).map(|value| new.push(value)))?;
+        for (_, column, sequence) in self.insert.sequences.iter().filter(|(row, _, _)| *row == number) {
+            new[*column] = ValueRef::Int(self.transaction.next_value(*sequence)?);
+        }
         self.insert.after.check(&new, self.parameters, after_texts)?;
         let is_taken = match on_conflict {
             None => false,

@@ -7,8 +7,8 @@ use crate::outcome::Outcome;
 use crate::parse::Body;
 use crate::session::Work;
 use crate::statement::{
-    alter_table, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, schema, show,
-    transaction, truncate, update, view,
+    alter_table, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, schema, sequence,
+    show, transaction, truncate, update, view,
 };
 use crate::{explain, settings};
 
@@ -39,6 +39,7 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         Sql::CreateTable(create) => create_table::run(work, create),
         Sql::CreateIndex(create) => index::create(work, create),
         Sql::CreateView(create) => view::run(work, create),
+        Sql::CreateSequence { .. } => sequence::create(work, sql),
         Sql::CreateSchema { .. } => schema::run(work, sql),
         Sql::AlterTable(alter) => alter_table::run(work, alter),
         Sql::Drop { .. } => drop::run(work, sql),

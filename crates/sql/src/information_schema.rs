@@ -69,7 +69,7 @@ impl InformationSchema {
         let catalog = self.0.snapshot.catalog();
         let mut rows = Rows::new(&["table_catalog", "table_schema", "table_name", "table_type", "table_rows"]);
         for schema in self.schemas() {
-            for table in catalog.tables(schema.id) {
+            for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {
                 let count =
                     self.0.snapshot.table(table.id).map(|table| rowmill_storage::TableSource::row_count(&*table));
                 rows.push([
@@ -121,7 +121,7 @@ impl InformationSchema {
             "data_type",
         ]);
         for schema in self.schemas() {
-            for table in catalog.tables(schema.id) {
+            for table in catalog.tables(schema.id).filter(|table| !table.is_sequence()) {
                 for (position, column) in table.columns.iter().enumerate() {
                     rows.push([
                         CATALOG.into(),

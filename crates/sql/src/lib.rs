@@ -35,6 +35,7 @@ mod program;
 mod query;
 mod runtime;
 pub mod semantics;
+mod sequence_functions;
 mod session;
 mod settings;
 mod statement;

@@ -13,7 +13,7 @@ use crate::catalog::{StatementCatalog, StatementContext};
 use crate::errors::{NameCandidates, from_datafusion};
 use crate::guards::{BrokerPool, GuardOptions};
 use crate::names::{CATALOG, DEFAULT_SCHEMA};
-use crate::{log_functions, semantics, storage_function};
+use crate::{log_functions, semantics, sequence_functions, storage_function};
 
 /// Makes session states for statements.
 #[derive(Debug)]
@@ -47,6 +47,7 @@ impl Planner {
         GuardOptions::from(settings).install(state.config_mut().options_mut());
         storage_function::register(&mut state, context);
         log_functions::register(&mut state, context);
+        sequence_functions::register(&mut state, context);
         // What now() and current_date answer during the statement.
         state.mark_start_execution();
         state

@@ -29,7 +29,7 @@ pub use floats::canonical_floats;
 pub use open_run::{OpenRun, RunsInBytes, concat_values, repeat_missing, value_bytes};
 pub use row_mask::RowMask;
 pub use schema::{
-    CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IndexDef, KeyColumn, KeyedDef, ReferentialAction, Referrer,
-    TableDef,
+    CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, ReferentialAction,
+    Referrer, SequenceDef, TableDef,
 };
 pub use source::{KeyBounds, KeyedRows, KeyedSource, TableSource};

@@ -43,6 +43,10 @@ pub struct KeyedDef {
     pub foreign_keys: Vec<ForeignKeyDef>,
     /// Whose foreign keys refer to its rows.
     pub referrers: Vec<Referrer>,
+    /// Columns that get the next value of a sequence of their own.
+    pub identities: Vec<IdentityDef>,
+    /// What it counts, if it is a sequence: its one row has the last value.
+    pub sequence: Option<SequenceDef>,
 }
 
 /// A `CHECK` constraint.
@@ -89,6 +93,48 @@ pub struct Referrer {
     pub table: TableId,
     /// The columns of the other one that they refer to.
     pub columns: Vec<ColumnId>,
+}
+
+/// A column that gets the next value of a sequence where none is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdentityDef {
+    /// Which column.
+    pub column: ColumnId,
+    /// The sequence, which is dropped with the column.
+    pub sequence: TableId,
+    /// Whether no other value can be given.
+    pub always: bool,
+}
+
+/// How a sequence counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SequenceDef {
+    /// The first value.
+    pub start: i64,
+    /// What is added to a value for the next; not 0.
+    pub increment: i64,
+    /// The least value.
+    pub min: i64,
+    /// The greatest value.
+    pub max: i64,
+    /// Whether it begins anew at its end.
+    pub cycle: bool,
+}
+
+impl SequenceDef {
+    /// The value behind `last`, or the first one. `None` at the end.
+    pub fn value_after(&self, last: Option<i64>) -> Option<i64> {
+        let Some(last) = last else { return Some(self.start) };
+        let next = last.checked_add(self.increment).filter(|next| (self.min..=self.max).contains(next));
+        let again = if self.increment > 0 { self.min } else { self.max };
+        next.or(self.cycle.then_some(again))
+    }
+
+    /// How many values there are from `first` on before the end, at most `most`.
+    pub fn values_from(&self, first: i64, most: u64) -> u64 {
+        let room = if self.increment > 0 { self.max.abs_diff(first) } else { first.abs_diff(self.min) };
+        (room / self.increment.unsigned_abs()).saturating_add(1).min(most)
+    }
 }
 
 impl KeyedDef {
@@ -181,6 +227,16 @@ impl ColumnDef {
 }
 
 impl TableDef {
+    /// Whether it is a sequence.
+    pub fn is_sequence(&self) -> bool {
+        self.keyed.as_ref().is_some_and(|keyed| keyed.sequence.is_some())
+    }
+
+    /// The sequence that a column has its values from, if there is one.
+    pub fn identity(&self, column: ColumnId) -> Option<&IdentityDef> {
+        self.keyed.as_ref()?.identities.iter().find(|identity| identity.column == column)
+    }
+
     /// The position of the column called `name`, compared without case.
     pub fn column_index(&self, name: &str) -> Option<usize> {
         let name = name.to_lowercase();

@@ -602,8 +602,9 @@ mod tests {
         catalog.put_schema(Arc::new(SchemaDef { id: SchemaId(0), name: MAIN_SCHEMA.into() })).expect("empty");
         for id in [3, 4] {
             let key = vec![KeyColumn { column: ColumnId(0), descending: false }];
-            let (stored, indexes, checks, foreign_keys, referrers) = Default::default();
-            let keyed = KeyedDef { index: IndexId(id), key, stored, indexes, checks, foreign_keys, referrers };
+            let (stored, indexes, checks, foreign_keys, referrers, identities, sequence) = Default::default();
+            let index = IndexId(id);
+            let keyed = KeyedDef { index, key, stored, indexes, checks, foreign_keys, referrers, identities, sequence };
             let def = TableDef {
                 id: TableId(id),
                 schema: SchemaId(0),

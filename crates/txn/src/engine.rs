@@ -27,6 +27,7 @@ use crate::log::{Log, LogOptions, Position};
 use crate::manifest::Meta;
 use crate::merge;
 use crate::recovery;
+use crate::sequences::Sequences;
 use crate::snapshot::{Pin, Snapshot};
 use crate::transaction::Transaction;
 
@@ -73,6 +74,8 @@ pub struct Core {
     following: Mutex<bool>,
     /// Taken behind [`Stored::hold`] where somebody needs both.
     committing: Mutex<()>,
+    /// Values of sequences that are given out.
+    pub(crate) sequences: Sequences,
     merger: Background,
     checkpointer: Background,
     /// Held while the database is open; released last.
@@ -177,6 +180,7 @@ impl Engine {
             setting: Mutex::new(()),
             following: Mutex::new(false),
             committing: Mutex::new(()),
+            sequences: Sequences::default(),
             merger: Background::default(),
             checkpointer: Background::default(),
             _lock: lock,

@@ -51,6 +51,8 @@ impl Transaction {
             checks: Vec::new(),
             foreign_keys: Vec::new(),
             referrers: Vec::new(),
+            identities: Vec::new(),
+            sequence: None,
         };
         self.redefine(table, keyed)?;
         Ok(table)

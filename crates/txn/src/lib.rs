@@ -32,6 +32,7 @@ mod recovery;
 mod references;
 mod replay;
 mod seal;
+mod sequences;
 mod snapshot;
 mod status;
 mod transaction;
@@ -42,8 +43,8 @@ pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
 pub use keyed_tables::IndexSpec;
 pub use rowmill_storage::{
-    Block, BlockSource, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IndexDef, KeyColumn, KeyedDef, OpenRun,
-    ReferentialAction, Referrer, TableDef, TableSource,
+    Block, BlockSource, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef,
+    OpenRun, ReferentialAction, Referrer, SequenceDef, TableDef, TableSource,
 };
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;

@@ -11,8 +11,8 @@ use rowmill_base::{
     BlockId, ColumnId, Error, IndexId, Result, RowNumber, SchemaId, SqlType, TableId, TimeUnit, ViewId,
 };
 use rowmill_storage::{
-    Block, CheckDef, ColumnDef, Extent, ForeignKeyDef, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES, ROWS_PER_BLOCK_MAX,
-    ReferentialAction, Referrer, TableDef, run_codec,
+    Block, CheckDef, ColumnDef, Extent, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef, PAGE_BYTES,
+    ROWS_PER_BLOCK_MAX, ReferentialAction, Referrer, SequenceDef, TableDef, run_codec,
 };
 
 use crate::base::BASE_FILE;
@@ -190,8 +190,12 @@ fn encode_keyed(def: &KeyedDef, out: &mut Writer) {
     for check in &def.checks {
         out.text(&check.name).text(&check.sql);
     }
-    if !(def.foreign_keys.is_empty() && def.referrers.is_empty()) {
+    let is_counted = !def.identities.is_empty() || def.sequence.is_some();
+    if !(def.foreign_keys.is_empty() && def.referrers.is_empty()) || is_counted {
         encode_references(def, out);
+    }
+    if is_counted {
+        encode_sequences(def, out);
     }
 }
 
@@ -256,11 +260,52 @@ fn decode_keyed(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<KeyedDe
     let indexes = indexes.collect::<Result<Vec<_>>>()?;
     let checks = (0..input.count(8)?).map(|_| Ok(CheckDef { name: input.text()?, sql: input.text()? }));
     let checks = checks.collect::<Result<Vec<_>>>()?;
-    let mut def = KeyedDef { index, key, stored, indexes, checks, foreign_keys: Vec::new(), referrers: Vec::new() };
+    let (foreign_keys, referrers, identities, sequence) = Default::default();
+    let mut def = KeyedDef { index, key, stored, indexes, checks, foreign_keys, referrers, identities, sequence };
     if !input.is_at_end() {
         decode_references(input, columns, &mut def)?;
     }
+    if !input.is_at_end() {
+        decode_sequences(input, columns, &mut def)?;
+    }
     Ok(def)
+}
+
+/// Follows the references of a table with columns that count, and of a sequence.
+fn encode_sequences(def: &KeyedDef, out: &mut Writer) {
+    out.u32(def.identities.len() as u32);
+    for identity in &def.identities {
+        out.u32(identity.column.0).u32(identity.sequence.0).u8(identity.always.into());
+    }
+    out.option(def.sequence.as_ref(), |out, sequence| {
+        for number in [sequence.start, sequence.increment, sequence.min, sequence.max] {
+            out.u64(number.cast_unsigned());
+        }
+        out.u8(sequence.cycle.into());
+    });
+}
+
+/// Reads what [`encode_sequences`] wrote.
+fn decode_sequences(input: &mut Reader<'_>, columns: &[ColumnDef], def: &mut KeyedDef) -> Result<()> {
+    for _ in 0..input.count(9)? {
+        let (column, sequence, always) = (ColumnId(input.u32()?), TableId(input.u32()?), input.u8()? != 0);
+        if !columns.iter().any(|other| other.id == column) {
+            return Err(input.damaged("a column that counts and is not there"));
+        }
+        def.identities.push(IdentityDef { column, sequence, always });
+    }
+    def.sequence = input.option(|input| {
+        let mut numbers = [0; 4];
+        for number in &mut numbers {
+            *number = input.u64()?.cast_signed();
+        }
+        let [start, increment, min, max] = numbers;
+        if increment == 0 || !(min..=max).contains(&start) {
+            return Err(input.damaged("a sequence that cannot count"));
+        }
+        Ok(SequenceDef { start, increment, min, max, cycle: input.u8()? != 0 })
+    })?;
+    Ok(())
 }
 
 /// Reads what [`encode_references`] wrote. Keys of columns that the table does not have are damage.
@@ -551,6 +596,8 @@ mod tests {
                 on_update: ReferentialAction::SetNull,
             }],
             referrers: vec![Referrer { table: TableId(3), columns: vec![ColumnId(2)] }],
+            identities: vec![IdentityDef { column: ColumnId(3), sequence: TableId(9), always: true }],
+            sequence: Some(SequenceDef { start: -1, increment: -2, min: -9, max: -1, cycle: true }),
         }));
         table
     }

@@ -287,8 +287,10 @@ impl Transaction {
     /// Drops a table with its rows.
     pub fn drop_table(&mut self, id: TableId) -> Result<()> {
         let def = self.table_def(id)?;
+        self.check_not_owned(&def)?;
         self.drop_references_of(&def)?;
         self.catalog_mut()?.remove_table(id);
+        self.drop_sequences_of(&def, |_| true)?;
         if let Some(keyed) = &def.keyed {
             self.forget_keyed(keyed);
         }
@@ -340,7 +342,8 @@ impl Transaction {
             }
             table.columns.remove(index);
             Ok(())
-        })
+        })?;
+        self.drop_identity(id, column)
     }
 
     /// Gives a column another name.

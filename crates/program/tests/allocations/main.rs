@@ -136,14 +136,26 @@ fn statements_hardly_allocate_once_they_have_run() {
         Scalar::literal(SqlType::TEXT, Value::Text("another text".into())),
         Scalar::literal(MONEY, Value::Decimal(100)),
     ];
-    let insert =
-        Insert { table: world.table, rows: vec![values], on_conflict: None, checks: vec![], returning: vec![] };
+    let insert = Insert {
+        table: world.table,
+        rows: vec![values],
+        sequences: vec![],
+        on_conflict: None,
+        checks: vec![],
+        returning: vec![],
+    };
     let insert = world.compiled(&[BIG], Body::Insert(insert));
     let inserts = world.of_writes(&insert, |row| vec![ValueRef::Int(1_000_000 + row)]);
 
     let line = vec![Scalar::parameter(BIG, 0), Scalar::literal(SqlType::TEXT, Value::Text("a line of history".into()))];
-    let append =
-        Insert { table: world.history, rows: vec![line], on_conflict: None, checks: vec![], returning: vec![] };
+    let append = Insert {
+        table: world.history,
+        rows: vec![line],
+        sequences: vec![],
+        on_conflict: None,
+        checks: vec![],
+        returning: vec![],
+    };
     let append = world.compiled(&[BIG], Body::Insert(append));
     let appends = world.of_writes(&append, |row| vec![ValueRef::Int(row)]);
 

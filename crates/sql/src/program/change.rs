@@ -104,7 +104,13 @@ impl Compiler<'_> {
             return Ok(None);
         };
         let mut scalars = Vec::with_capacity(rows.len());
-        for row in rows {
+        let mut sequences = Vec::new();
+        for (number, row) in rows.into_iter().enumerate() {
+            let counted = row.iter().enumerate().filter_map(|(column, value)| match value {
+                InsertedValue::Sequence(sequence) => Some((number, column, *sequence)),
+                _ => None,
+            });
+            sequences.extend(counted);
             let Some(row) = self.inserted_row(&table, row)? else { return Ok(None) };
             scalars.push(row);
         }
@@ -117,7 +123,8 @@ impl Compiler<'_> {
                 on_conflict => on_conflict,
             },
         };
-        let insert = Insert { table: table.id, rows: scalars, on_conflict, checks, returning: returning.columns };
+        let insert =
+            Insert { table: table.id, rows: scalars, sequences, on_conflict, checks, returning: returning.columns };
         Ok(self.changed(Body::Insert(insert), "INSERT", returning.schema))
     }
 
@@ -165,6 +172,7 @@ impl Compiler<'_> {
             let scalar = match value {
                 InsertedValue::Known(value) => value_of(&value, kind),
                 InsertedValue::Parameter(number) => self.parameter(number, kind),
+                InsertedValue::Sequence(_) => Some(Scalar::literal(kind.clone(), Value::Null)),
                 InsertedValue::Computed(query) => {
                     let Analysed { plan, .. } = self.analysed(&query)?;
                     match &plan {

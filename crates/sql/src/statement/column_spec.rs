@@ -10,6 +10,7 @@ use super::clause::unsupported;
 use super::create_table::STATEMENT as CREATE_TABLE;
 use super::default_value;
 use super::key_clauses::is_key_clause;
+use super::sequence::{is_identity, serial};
 use crate::names::lower;
 use crate::session::Work;
 use crate::types::sql_type;
@@ -18,7 +19,10 @@ use crate::types::sql_type;
 pub(super) fn column_spec(work: &Work<'_>, statement: &str, column: &ColumnDef) -> Result<ColumnSpec> {
     let ColumnDef { name, data_type, options } = column;
     let name = work.statement.spell(name);
-    let kind = sql_type(data_type).map_err(|error| error.context(format!("column \"{name}\"")))?;
+    let kind = match serial(data_type) {
+        Some(kind) if statement == CREATE_TABLE => kind,
+        _ => sql_type(data_type).map_err(|error| error.context(format!("column \"{name}\"")))?,
+    };
     spec_with_options(work, statement, name, kind, options)
 }
 
@@ -34,8 +38,8 @@ pub(super) fn spec_with_options(
     let mut nullable = None;
     let mut default = None;
     for ColumnOptionDef { name: constraint, option } in options {
-        // What makes keys and conditions is read with those of the table.
-        if statement == CREATE_TABLE && is_key_clause(option) {
+        // What makes keys, conditions and sequences is read with those of the table.
+        if statement == CREATE_TABLE && (is_key_clause(option) || is_identity(option)) {
             continue;
         }
         if constraint.is_some() {

@@ -119,7 +119,7 @@ impl<'a> Load<'a> {
         for (column, input) in table.columns.iter().zip(inputs) {
             load.sources.push(match input {
                 Some(input) => ColumnSource::Input(input),
-                None => ColumnSource::Default(default_of(work, column)?),
+                None => ColumnSource::absent(work, table, column)?,
             });
         }
         Ok(load)
@@ -230,6 +230,7 @@ impl BlockSource for TableBlock<'_, '_> {
         match &self.sources[index] {
             ColumnSource::Input(input) => self.block.column(*input),
             ColumnSource::Default(default) => default.rows(self.work, self.block.rows()),
+            ColumnSource::Sequence(_) => Err(Error::internal("a columnar table has no column that counts")),
         }
     }
 }

@@ -18,6 +18,7 @@ use super::dependents::Dependents;
 use super::key_clauses::{KeyClauses, def_of};
 use super::relation::{self, Relation, RelationId, RelationKind, written};
 use super::row_sink::{ColumnSource, RowSink};
+use super::sequence::add_identities;
 use crate::names::{QualifiedName, qualified};
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
@@ -49,7 +50,7 @@ fn create_empty(work: &mut Work<'_>, transaction: &mut Transaction, definition: 
     }
     let columns =
         definition.columns.iter().map(|column| column_spec(work, STATEMENT, column)).collect::<Result<Vec<_>>>()?;
-    place.create(work, transaction, columns, &definition.keys)?;
+    place.create(work, transaction, columns, definition)?;
     Ok(Outcome::Done { tag: STATEMENT })
 }
 
@@ -64,7 +65,7 @@ fn create_from(
     let rows = work.rows(transaction.view()?, query)?;
     let columns = columns_of_query(work, definition, &rows)?;
     let sources = (0..columns.len()).map(ColumnSource::Input).collect();
-    let table = place.create(work, transaction, columns, &definition.keys)?;
+    let table = place.create(work, transaction, columns, definition)?;
     let mut sink = RowSink::new(table, sources);
     sink.write_all(work, transaction, rows)?;
     Ok(Outcome::Changed { tag: STATEMENT, rows: sink.rows() })
@@ -119,18 +120,20 @@ impl<'a> Place<'a> {
         work: &Work<'_>,
         transaction: &mut Transaction,
         columns: Vec<ColumnSpec>,
-        keys: &KeyClauses<'_>,
+        definition: &Definition<'_>,
     ) -> Result<Arc<TableDef>> {
         check_name(&self.name.spelled)?;
         check_distinct(&columns)?;
         if let Some(replaced) = &self.replaced {
             transaction.drop_table(replaced.id)?;
         }
-        let id = match keys.primary_key(work, &columns)? {
+        let id = match definition.keys.primary_key(work, &columns)? {
             Some(key) => transaction.create_keyed_table(self.schema, &self.name.spelled, columns, &key)?,
             None => transaction.create_table(self.schema, &self.name.spelled, columns)?,
         };
-        keys.apply(work, transaction, id)?;
+        definition.keys.apply(work, transaction, id)?;
+        let made = def_of(transaction, id)?;
+        add_identities(transaction, STATEMENT, self.name, &made, definition.columns)?;
         self.dependents.check(work, &transaction.view()?)?;
         def_of(transaction, id)
     }

@@ -1,4 +1,4 @@
-//! `DROP TABLE`, `DROP VIEW`, `DROP INDEX` and `DROP SCHEMA`.
+//! `DROP TABLE`, `DROP VIEW`, `DROP INDEX`, `DROP SEQUENCE` and `DROP SCHEMA`.
 //!
 //! What is left must make sense: something that views read, or a schema that holds something, is only dropped with
 //! `CASCADE`, which drops those too. All names of one statement are dropped together or not at all.
@@ -28,10 +28,10 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
         ObjectType::View => ("DROP VIEW", Some(RelationKind::View)),
         ObjectType::Schema => ("DROP SCHEMA", None),
         ObjectType::Index => ("DROP INDEX", None),
+        ObjectType::Sequence => ("DROP SEQUENCE", Some(RelationKind::Sequence)),
         other => {
-            return Err(
-                unsupported("DROP", &other.to_string()).hint("there are tables, views, indexes and schemas to drop")
-            );
+            return Err(unsupported("DROP", &other.to_string())
+                .hint("there are tables, views, indexes, sequences and schemas to drop"));
         }
     };
     let clauses = [
@@ -118,6 +118,8 @@ fn is_absent(error: &Error) -> bool {
 fn drop_all(transaction: &mut Transaction, ids: impl Iterator<Item = RelationId>) -> Result<()> {
     for id in ids {
         match id {
+            // A sequence of a column goes with the table.
+            RelationId::Table(id) if transaction.catalog().table_by_id(id).is_none() => {}
             RelationId::Table(id) => transaction.drop_table(id)?,
             RelationId::View(id) => transaction.drop_view(id)?,
         }

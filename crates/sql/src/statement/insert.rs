@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{Ident, Insert, ObjectName, Query, SetExpr, TableObject, Values};
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_storage::TableDef;
+use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
 
+use super::cell::Cell;
 use super::clause::{refuse, unsupported};
 use super::relation;
-use super::row_sink::{RowSink, targets};
+use super::row_sink::{self, RowSink, targets};
 use super::value_rows;
 use crate::names::{QualifiedName, identifiers, qualified};
 use crate::outcome::Outcome;
@@ -50,6 +51,9 @@ pub(crate) fn run(work: &mut Work<'_>, insert: &Insert) -> Result<Outcome> {
                 for row in &values.rows {
                     check_width(&table, &targets, row.content.len())?;
                 }
+                check_generated(&table, &targets, |place, column| {
+                    values.rows.iter().all(|row| matches!(Cell::of(&row.content[place], &column.kind), Cell::Default))
+                })?;
                 value_rows::insert(work, transaction, &table, &targets, values)
             }
             Source::Query(query) => insert_query(work, transaction, &table, &targets, query),
@@ -65,11 +69,23 @@ fn insert_query(
     targets: &[usize],
     query: &Query,
 ) -> Result<u64> {
+    check_generated(table, targets, |_, _| false)?;
     let rows = work.rows(transaction.view()?, query)?;
     check_width(table, targets, rows.schema().fields().len())?;
     let mut sink = RowSink::for_targets(work, table, targets)?;
     sink.write_all(work, transaction, rows)?;
     Ok(sink.rows())
+}
+
+/// A column that only its sequence gives values gets none but those.
+fn check_generated(table: &TableDef, targets: &[usize], is_default: impl Fn(usize, &ColumnDef) -> bool) -> Result<()> {
+    for (place, target) in targets.iter().enumerate() {
+        let column = &table.columns[*target];
+        if row_sink::is_generated(table, column) && !is_default(place, column) {
+            return Err(row_sink::generated(table, column));
+        }
+    }
+    Ok(())
 }
 
 /// The number of values has to be the number of columns.

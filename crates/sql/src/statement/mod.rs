@@ -29,6 +29,7 @@ mod relation;
 mod row_query;
 mod row_sink;
 pub(crate) mod schema;
+pub(crate) mod sequence;
 pub(crate) mod show;
 mod sql_text;
 mod text_rows;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::sql::sqlparser::ast::{self, Delete, Expr, Insert, Query, SelectItem, SetExpr, Update};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, TableId};
 use rowmill_plan::program::ConflictTarget;
 use rowmill_storage::{CheckDef, KeyColumn, TableDef};
 use rowmill_txn::Snapshot;
@@ -30,6 +30,8 @@ pub(crate) enum InsertedValue {
     Parameter(usize),
     /// The one column of this query without tables.
     Computed(Box<Query>),
+    /// The next value of a sequence.
+    Sequence(TableId),
 }
 
 /// The table of a `DELETE` and the query of the rows that it removes.
@@ -103,7 +105,14 @@ fn inserted_row(
     for (place, column) in table.columns.iter().enumerate() {
         let given = targets.iter().position(|target| *target == place).map(|given| &row[given]);
         let cell = given.map_or(Cell::Default, |expr| Cell::of(expr, &column.kind));
+        let identity = table.identity(column.id);
+        if identity.is_some_and(|identity| identity.always) && !matches!(cell, Cell::Default) {
+            return Ok(None);
+        }
         values.push(match cell {
+            Cell::Default if identity.is_some() => {
+                InsertedValue::Sequence(identity.map_or(TableId(0), |identity| identity.sequence))
+            }
             Cell::Null | Cell::Text(_) => match cell.value(&column.kind, &column.name) {
                 Ok(value) => InsertedValue::Known(value),
                 Err(_) => return Ok(None),

@@ -36,7 +36,7 @@ pub(super) fn open(work: &Work<'_>, transaction: &mut Transaction, name: &str) -
     let view = transaction.view()?;
     let table = match relation::find(view.catalog(), &name) {
         Some(Relation::Table(table)) => table,
-        Some(Relation::View(_)) => relation::table(view.catalog(), &name)?,
+        Some(Relation::View(_) | Relation::Sequence(_)) => relation::table(view.catalog(), &name)?,
         None => {
             let schema = relation::schema(view.catalog(), &name.schema)?.id;
             let columns = COLUMNS.iter().map(|(name, kind)| ColumnSpec::new(*name, kind.clone())).collect();

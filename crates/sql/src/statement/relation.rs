@@ -13,13 +13,16 @@ use crate::names::{DEFAULT_SCHEMA, QualifiedName};
 pub(super) enum Relation {
     Table(Arc<TableDef>),
     View(Arc<ViewDef>),
+    /// It is kept as a table.
+    Sequence(Arc<TableDef>),
 }
 
-/// Which of the two a statement works on.
+/// Which of them a statement works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RelationKind {
     Table,
     View,
+    Sequence,
 }
 
 impl RelationKind {
@@ -27,6 +30,7 @@ impl RelationKind {
         match self {
             RelationKind::Table => "table",
             RelationKind::View => "view",
+            RelationKind::Sequence => "sequence",
         }
     }
 }
@@ -36,12 +40,13 @@ impl Relation {
         match self {
             Relation::Table(_) => RelationKind::Table,
             Relation::View(_) => RelationKind::View,
+            Relation::Sequence(_) => RelationKind::Sequence,
         }
     }
 
     pub(super) fn schema(&self) -> SchemaId {
         match self {
-            Relation::Table(table) => table.schema,
+            Relation::Table(table) | Relation::Sequence(table) => table.schema,
             Relation::View(view) => view.schema,
         }
     }
@@ -49,7 +54,7 @@ impl Relation {
     /// The name as spelled.
     pub(super) fn name(&self) -> &str {
         match self {
-            Relation::Table(table) => &table.name,
+            Relation::Table(table) | Relation::Sequence(table) => &table.name,
             Relation::View(view) => &view.name,
         }
     }
@@ -65,7 +70,7 @@ pub(super) enum RelationId {
 impl From<&Relation> for RelationId {
     fn from(relation: &Relation) -> Self {
         match relation {
-            Relation::Table(table) => RelationId::Table(table.id),
+            Relation::Table(table) | Relation::Sequence(table) => RelationId::Table(table.id),
             Relation::View(view) => RelationId::View(view.id),
         }
     }
@@ -80,10 +85,11 @@ pub(super) fn schema<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c Arc<Sch
     })
 }
 
-/// The table or view called `name`, if there is one.
+/// The table, view or sequence called `name`, if there is one.
 pub(super) fn find(catalog: &Catalog, name: &QualifiedName) -> Option<Relation> {
     let schema = catalog.schema(&name.schema)?.id;
     match catalog.table(schema, &name.name) {
+        Some(table) if table.is_sequence() => Some(Relation::Sequence(Arc::clone(table))),
         Some(table) => Some(Relation::Table(Arc::clone(table))),
         None => catalog.view(schema, &name.name).map(|view| Relation::View(Arc::clone(view))),
     }
@@ -100,7 +106,7 @@ pub(super) fn table(catalog: &Catalog, name: &QualifiedName) -> Result<Arc<Table
     schema(catalog, &name.schema)?;
     match find(catalog, name) {
         Some(Relation::Table(table)) => Ok(table),
-        Some(Relation::View(view)) => Err(wrong_kind(&view.name, RelationKind::View, RelationKind::Table)),
+        Some(other) => Err(wrong_kind(other.name(), other.kind(), RelationKind::Table)),
         None => Err(unknown(catalog, name, &[RelationKind::Table])),
     }
 }
@@ -148,7 +154,10 @@ fn qualified_names(catalog: &Catalog, kinds: &[RelationKind]) -> Vec<(String, St
             names.push((name.clone(), written));
         };
         if kinds.contains(&RelationKind::Table) {
-            catalog.tables(schema.id).for_each(|table| push(&table.name));
+            catalog.tables(schema.id).filter(|table| !table.is_sequence()).for_each(|table| push(&table.name));
+        }
+        if kinds.contains(&RelationKind::Sequence) {
+            catalog.tables(schema.id).filter(|table| table.is_sequence()).for_each(|table| push(&table.name));
         }
         if kinds.contains(&RelationKind::View) {
             catalog.views(schema.id).for_each(|view| push(&view.name));

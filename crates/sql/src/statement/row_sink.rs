@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, ErrorKind, Result, TableId};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
 
@@ -22,6 +22,18 @@ pub(super) enum ColumnSource {
     Input(usize),
     /// The default.
     Default(DefaultValue),
+    /// The next values of a sequence.
+    Sequence(TableId),
+}
+
+impl ColumnSource {
+    /// Of a column that is not given.
+    pub(super) fn absent(work: &Work<'_>, table: &TableDef, column: &ColumnDef) -> Result<Self> {
+        match table.identity(column.id) {
+            Some(identity) => Ok(ColumnSource::Sequence(identity.sequence)),
+            None => default_of(work, column).map(ColumnSource::Default),
+        }
+    }
 }
 
 /// A table that rows are written to.
@@ -47,7 +59,7 @@ impl RowSink {
         let sources = table.columns.iter().enumerate().map(|(index, column)| {
             match targets.iter().position(|target| *target == index) {
                 Some(input) => Ok(ColumnSource::Input(input)),
-                None => default_of(work, column).map(ColumnSource::Default),
+                None => ColumnSource::absent(work, table, column),
             }
         });
         Ok(RowSink::new(Arc::clone(table), sources.collect::<Result<_>>()?))
@@ -98,6 +110,7 @@ impl RowSink {
         let columns = self.table.columns.iter().zip(&self.sources).map(|(column, source)| match source {
             ColumnSource::Input(index) => assign(&input[*index], &column.kind, &column.name),
             ColumnSource::Default(default) => default.rows(work, rows),
+            ColumnSource::Sequence(sequence) => next_values(transaction, *sequence, column, rows),
         });
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -125,6 +138,17 @@ impl RowSink {
     }
 }
 
+/// Values of a sequence for a column.
+pub(super) fn next_values(
+    transaction: &mut Transaction,
+    sequence: TableId,
+    column: &ColumnDef,
+    rows: usize,
+) -> Result<ArrayRef> {
+    let values: ArrayRef = Arc::new(Int64Array::from(transaction.next_values(sequence, rows)?));
+    assign(&values, &column.kind, &column.name)
+}
+
 /// The default of a column, NULL where it has none.
 pub(super) fn default_of(work: &Work<'_>, column: &ColumnDef) -> Result<DefaultValue> {
     match &column.default {
@@ -147,4 +171,15 @@ pub(super) fn targets<'n>(table: &TableDef, names: impl IntoIterator<Item = &'n 
         targets.push(index);
     }
     Ok(targets)
+}
+
+/// Whether only a sequence gives the column values.
+pub(super) fn is_generated(table: &TableDef, column: &ColumnDef) -> bool {
+    table.identity(column.id).is_some_and(|identity| identity.always)
+}
+
+/// Another value for such a column.
+pub(super) fn generated(table: &TableDef, column: &ColumnDef) -> Error {
+    let what = format!("column \"{}\" of table \"{}\" is GENERATED ALWAYS AS IDENTITY", column.name, table.name);
+    Error::new(ErrorKind::GeneratedAlways, what).hint("leave the column out, or write DEFAULT")
 }

@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::ast::{
     ShowStatementOptions, Statement,
 };
 use rowmill_base::{ColumnId, Error, ErrorKind, Result};
-use rowmill_storage::{ForeignKeyDef, KeyColumn, ReferentialAction, TableDef};
+use rowmill_storage::{ForeignKeyDef, IdentityDef, KeyColumn, ReferentialAction, SequenceDef, TableDef};
 use rowmill_txn::{Catalog, SchemaDef};
 
 use super::clause::{refuse, unsupported};
@@ -115,7 +115,8 @@ fn relations(
 
 /// Tables and views of a schema by name.
 fn names_in<'c>(catalog: &'c Catalog, schema: &SchemaDef, kinds: &[RelationKind]) -> Vec<(&'c str, RelationKind)> {
-    let tables = catalog.tables(schema.id).map(|table| (table.name.as_str(), RelationKind::Table));
+    let tables = catalog.tables(schema.id).filter(|table| !table.is_sequence());
+    let tables = tables.map(|table| (table.name.as_str(), RelationKind::Table));
     let views = catalog.views(schema.id).map(|view| (view.name.as_str(), RelationKind::View));
     let mut names: Vec<(&str, RelationKind)> = tables.chain(views).filter(|(_, kind)| kinds.contains(kind)).collect();
     names.sort_by_key(|(name, _)| name.to_lowercase());
@@ -179,6 +180,10 @@ fn show_create(work: &mut Work<'_>, kind: &ShowCreateObject, name: &ObjectName) 
     let qualifier = if schema.name == DEFAULT_SCHEMA { String::new() } else { format!("{}.", name_text(&schema.name)) };
     let text = match &found {
         Relation::Table(table) => create_table(view.catalog(), table, &qualifier),
+        Relation::Sequence(sequence) => {
+            let options = sequence.keyed.as_ref().and_then(|keyed| keyed.sequence.as_ref()).map(sequence_options);
+            format!("CREATE SEQUENCE {qualifier}{}{}", name_text(&sequence.name), options.unwrap_or_default())
+        }
         Relation::View(view) => {
             let columns: Vec<String> = view.column_names.iter().map(|name| name_text(name)).collect();
             let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
@@ -198,11 +203,25 @@ fn create_table(catalog: &Catalog, table: &TableDef, qualifier: &str) -> String 
         .map(|column| {
             let not_null = if column.nullable { "" } else { " NOT NULL" };
             let default = column.default.as_ref().map_or(String::new(), |text| format!(" DEFAULT {text}"));
-            format!("{} {}{not_null}{default}", name_text(&column.name), column.kind)
+            let identity = table.identity(column.id).map_or(String::new(), |identity| identity_text(catalog, identity));
+            format!("{} {}{not_null}{default}{identity}", name_text(&column.name), column.kind)
         })
         .chain(keys(catalog, table))
         .collect();
     format!("CREATE TABLE {qualifier}{} ({})", name_text(&table.name), columns.join(", "))
+}
+
+fn identity_text(catalog: &Catalog, identity: &IdentityDef) -> String {
+    let sequence = catalog.table_by_id(identity.sequence).and_then(|def| def.keyed.as_ref()?.sequence);
+    let options = sequence.as_ref().map(sequence_options).unwrap_or_default();
+    let when = if identity.always { "ALWAYS" } else { "BY DEFAULT" };
+    format!(" GENERATED {when} AS IDENTITY ({})", options.trim_start())
+}
+
+fn sequence_options(sequence: &SequenceDef) -> String {
+    let SequenceDef { start, increment, min, max, cycle } = sequence;
+    let cycle = if *cycle { " CYCLE" } else { "" };
+    format!(" START WITH {start} INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max}{cycle}")
 }
 
 /// The keys and conditions of a table. Indexes that are not unique are made by statements of their own.

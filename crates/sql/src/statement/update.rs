@@ -19,7 +19,7 @@ use super::clause::{refuse, unsupported};
 use super::keyed_change;
 use super::relation;
 use super::row_query::{Target, numbered};
-use super::row_sink::{ColumnSource, RowSink, default_of};
+use super::row_sink::{ColumnSource, RowSink, default_of, generated, is_generated};
 use crate::names::{identifiers, lower};
 use crate::outcome::Outcome;
 use crate::session::Work;
@@ -71,6 +71,13 @@ impl NewRow {
         let mut assigned: Vec<Option<&Expr>> = vec![None; table.columns.len()];
         for (name, value) in &definition.assignments {
             let index = relation::column(table, work.statement.spell(column_name(definition, name)?))?;
+            let column = &table.columns[index];
+            if is_generated(table, column) {
+                return Err(generated(table, column));
+            }
+            if is_default(value) && table.identity(column.id).is_some() {
+                return Err(unsupported(STATEMENT, "DEFAULT for a column that has its values from a sequence"));
+            }
             if assigned[index].replace(value).is_some() {
                 return Err(Error::new(
                     ErrorKind::DuplicateColumn,

@@ -21,7 +21,7 @@ use rowmill_txn::Transaction;
 
 use super::cell::{Cell, parameter};
 use super::default_value::DefaultValue;
-use super::row_sink::{RowSink, default_of};
+use super::row_sink::{RowSink, default_of, next_values};
 use super::sql_text;
 use crate::assign::assign;
 use crate::deep::with_room;
@@ -51,7 +51,12 @@ pub(super) fn insert(
         let columns = targets.iter().enumerate().map(|(position, target)| {
             let column = &table.columns[*target];
             let cells = rows.iter().map(|row| Cell::of(&row[position], &column.kind)).collect();
-            column_of(work, column, cells, &computed, &mut defaults)
+            let identity = table.identity(column.id);
+            let default = |work: &Work<'_>| match identity {
+                Some(identity) => next_values(transaction, identity.sequence, column, 1),
+                None => defaults.value(work, column),
+            };
+            column_of(work, column, cells, &computed, default)
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         sink.write_columns(work, transaction, &columns, rows.len())?;
@@ -85,13 +90,13 @@ fn column_of(
     column: &ColumnDef,
     cells: Vec<Cell<'_>>,
     computed: &Computed,
-    defaults: &mut Defaults,
+    mut default: impl FnMut(&Work<'_>) -> Result<ArrayRef>,
 ) -> Result<ArrayRef> {
     if let Some(texts) = all_texts(&cells) {
         return assign(&texts, &column.kind, &column.name);
     }
     let values = cells.iter().map(|cell| match cell {
-        Cell::Default => defaults.value(work, column),
+        Cell::Default => default(work),
         Cell::Parameter(index) => match work.params.get(*index) {
             Some(value) => parameter(value, &column.kind, &column.name),
             None => Err(missing_parameter(*index)),

@@ -1,0 +1,146 @@
+//! `nextval('name')` and `setval('name', value[, is_given])`.
+//!
+//! What a sequence gives does not come back when a transaction is rolled back, and two rows never get the same.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::{Result as PlanResult, ScalarValue};
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use rowmill_base::{Error, ErrorKind, Result, TableId};
+use rowmill_txn::Engine;
+
+use crate::catalog::StatementContext;
+use crate::errors::to_datafusion;
+use crate::names::{DEFAULT_SCHEMA, lower};
+
+/// Makes the functions known to the planner of one statement.
+pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
+    for (name, runs) in [("nextval", next as Runs), ("setval", set)] {
+        let kinds = match name {
+            "nextval" => vec![TypeSignature::Exact(vec![DataType::Utf8])],
+            _ => vec![
+                TypeSignature::Exact(vec![DataType::Utf8, DataType::Int64]),
+                TypeSignature::Exact(vec![DataType::Utf8, DataType::Int64, DataType::Boolean]),
+            ],
+        };
+        let signature = Signature::one_of(kinds, Volatility::Volatile);
+        let function = SequenceFunction { name, runs, signature, context: Arc::clone(context) };
+        // The names are not those of other functions.
+        let _ = state.register_udf(Arc::new(ScalarUDF::new_from_impl(function)));
+    }
+}
+
+/// What a function does with its arguments, of which rows there are so many.
+type Runs = fn(&SequenceFunction, &[ArrayRef], usize) -> Result<Vec<i64>>;
+
+#[derive(Debug)]
+struct SequenceFunction {
+    name: &'static str,
+    runs: Runs,
+    signature: Signature,
+    context: Arc<StatementContext>,
+}
+
+impl PartialEq for SequenceFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.context, &other.context)
+    }
+}
+
+impl Eq for SequenceFunction {}
+
+impl std::hash::Hash for SequenceFunction {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for SequenceFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> PlanResult<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let rows = args.number_rows;
+        let arrays = args.args.into_iter().map(|value| value.into_array(rows)).collect::<PlanResult<Vec<_>>>()?;
+        let values = (self.runs)(self, &arrays, rows).map_err(to_datafusion)?;
+        Ok(match values.as_slice() {
+            [only] => ColumnarValue::Scalar(ScalarValue::Int64(Some(*only))),
+            _ => ColumnarValue::Array(Arc::new(Int64Array::from(values))),
+        })
+    }
+}
+
+impl SequenceFunction {
+    fn engine(&self) -> Result<Arc<Engine>> {
+        self.context.engine.upgrade().ok_or_else(|| Error::internal("a statement of a database that is closed"))
+    }
+
+    /// The sequence that a text names.
+    fn sequence(&self, text: &str) -> Result<TableId> {
+        let name = lower(&text.replace('"', ""));
+        let (schema, name) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, &name));
+        let catalog = self.context.snapshot.catalog();
+        let found = catalog.schema(schema).and_then(|schema| catalog.table(schema.id, name));
+        let Some(found) = found else {
+            return Err(Error::new(ErrorKind::UndefinedTable, format!("there is no sequence \"{text}\"")));
+        };
+        let is_committed = self.engine()?.snapshot()?.catalog().table_by_id(found.id).is_some();
+        if !is_committed {
+            let what =
+                format!("sequence \"{text}\" was made by this transaction, and {} is asked outside of it", self.name);
+            return Err(Error::new(ErrorKind::Unsupported, what).hint("COMMIT first"));
+        }
+        Ok(found.id)
+    }
+}
+
+fn next(function: &SequenceFunction, arguments: &[ArrayRef], rows: usize) -> Result<Vec<i64>> {
+    let names = texts(&arguments[0], rows)?;
+    let mut values = Vec::with_capacity(rows);
+    while values.len() < rows {
+        // One name for all rows is what is written nearly always.
+        let name = names[values.len()];
+        let same = names[values.len()..].iter().take_while(|other| **other == name).count();
+        values.extend(function.engine()?.next_values(function.sequence(name)?, same)?);
+    }
+    Ok(values)
+}
+
+fn set(function: &SequenceFunction, arguments: &[ArrayRef], rows: usize) -> Result<Vec<i64>> {
+    let names = texts(&arguments[0], rows)?;
+    let numbers = arguments[1].as_primitive::<Int64Type>();
+    let given = arguments.get(2).map(|given| given.as_boolean());
+    (0..rows)
+        .map(|row| {
+            if arguments[1..].iter().any(|argument| argument.is_null(row)) {
+                return Err(Error::new(ErrorKind::InvalidParameter, "setval of NULL"));
+            }
+            let is_given = given.is_none_or(|given| given.value(row));
+            function.engine()?.set_sequence(function.sequence(names[row])?, numbers.value(row), is_given)?;
+            Ok(numbers.value(row))
+        })
+        .collect()
+}
+
+fn texts(names: &ArrayRef, rows: usize) -> Result<Vec<&str>> {
+    let names = names.as_string::<i32>();
+    let name = |row| match names.is_valid(row) {
+        true => Ok(names.value(row)),
+        false => Err(Error::new(ErrorKind::InvalidParameter, "the name of a sequence is NULL")),
+    };
+    (0..rows).map(name).collect()
+}

@@ -1,0 +1,218 @@
+//! Sequences: numbers that are given out once, in order and with gaps.
+//!
+//! A sequence is a keyed table of one row, the last value that is given out or set aside. Numbers are set aside some at a time by
+//! transactions of their own, so that nobody waits for another's commit and what is rolled back leaves a gap; a crash loses
+//! those that were set aside. They are in the log before whatever uses them, so such a commit need not wait for the disk.
+//!
+//! A transaction that has made a sequence counts by itself: others do not see it yet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rowmill_base::{ColumnId, Durability, Error, ErrorKind, Result, SchemaId, SqlType, TableId};
+use rowmill_storage::keyed::ValueRef;
+use rowmill_storage::{ColumnSpec, IdentityDef, KeyColumn, SequenceDef, TableDef};
+
+use crate::engine::Engine;
+use crate::keyed::KeyedRow;
+use crate::transaction::Transaction;
+
+/// Values that are set aside at a time for whoever asks for one.
+const SET_ASIDE: u64 = 32;
+
+/// How often a sequence is asked again that others write to.
+const ATTEMPTS: usize = 100;
+
+/// The key of the one row.
+const ROW: [ValueRef<'static>; 1] = [ValueRef::Int(0)];
+
+/// Values that are set aside, by sequence.
+#[derive(Debug, Default)]
+pub(crate) struct Sequences(Mutex<HashMap<TableId, SetAside>>);
+
+#[derive(Clone, Copy, Debug)]
+struct SetAside {
+    next: i64,
+    left: u64,
+    increment: i64,
+}
+
+impl SetAside {
+    fn take(&mut self) -> Option<i64> {
+        self.left = self.left.checked_sub(1)?;
+        let value = self.next;
+        // Behind the last one there may be no number.
+        self.next = self.next.wrapping_add(self.increment);
+        Some(value)
+    }
+}
+
+impl Engine {
+    /// The next `count` values of a sequence that is committed.
+    ///
+    /// `SequenceLimit` at its end, `WrongObject` if it is no sequence, `ReadOnly` where nothing is written.
+    pub fn next_values(self: &Arc<Self>, sequence: TableId, count: usize) -> Result<Vec<i64>> {
+        // Held while values are set aside: who comes meanwhile takes some of those.
+        let mut all = self.sequences.0.lock();
+        let mut values = Vec::with_capacity(count);
+        while values.len() < count {
+            if let Some(value) = all.get_mut(&sequence).and_then(SetAside::take) {
+                values.push(value);
+                continue;
+            }
+            let wanted = SET_ASIDE.max((count - values.len()) as u64);
+            let set_aside = self.in_own_transaction(|transaction| transaction.set_aside(sequence, wanted))?;
+            all.insert(sequence, set_aside);
+        }
+        Ok(values)
+    }
+
+    /// Has a sequence go on behind `value`, or at it where that is not `is_given`.
+    pub fn set_sequence(self: &Arc<Self>, sequence: TableId, value: i64, is_given: bool) -> Result<()> {
+        let mut all = self.sequences.0.lock();
+        all.remove(&sequence);
+        self.in_own_transaction(|transaction| {
+            let (row, def) = transaction.sequence_row(sequence)?;
+            if !(def.min..=def.max).contains(&value) {
+                let what =
+                    format!("{value} is no value of the sequence, which has those from {} to {}", def.min, def.max);
+                return Err(Error::new(ErrorKind::NumericOutOfRange, what));
+            }
+            let last = if is_given { Some(value) } else { value.checked_sub(def.increment) };
+            let last = last.ok_or_else(|| {
+                Error::new(
+                    ErrorKind::NumericOutOfRange,
+                    format!("no number is before {value}, where the sequence is to begin"),
+                )
+            })?;
+            transaction.update_row(sequence, &row, &[ROW[0], ValueRef::Int(last)])
+        })
+    }
+
+    fn in_own_transaction<T>(self: &Arc<Self>, change: impl Fn(&mut Transaction) -> Result<T>) -> Result<T> {
+        let mut attempts = ATTEMPTS;
+        loop {
+            let mut transaction = self.begin()?;
+            transaction.set_durability(Durability::Relaxed)?;
+            let changed = change(&mut transaction).and_then(|value| transaction.commit().map(|_| value));
+            attempts -= 1;
+            match changed {
+                Err(error) if error.kind() == ErrorKind::SerializationFailure && attempts > 0 => {}
+                changed => return changed,
+            }
+        }
+    }
+}
+
+impl Transaction {
+    /// A new sequence.
+    pub fn create_sequence(&mut self, schema: SchemaId, name: &str, sequence: SequenceDef) -> Result<TableId> {
+        assert!(sequence.increment != 0, "a sequence goes on");
+        let columns = vec![ColumnSpec::new("sequence", SqlType::Int8), ColumnSpec::new("last_value", SqlType::Int64)];
+        let key = [KeyColumn { column: ColumnId(0), descending: false }];
+        let table = self.create_keyed_table(schema, name, columns, &key)?;
+        self.redefine_with(table, |keyed| keyed.sequence = Some(sequence))?;
+        self.insert_row(table, &[ROW[0], ValueRef::Null])?;
+        Ok(table)
+    }
+
+    /// Has a column of a keyed table get its values from a sequence, which is dropped with it.
+    pub fn add_identity(&mut self, table: TableId, identity: IdentityDef) -> Result<()> {
+        self.redefine_with(table, |keyed| keyed.identities.push(identity))
+    }
+
+    /// The next value of a sequence. See [`Engine::next_values`].
+    pub fn next_value(&mut self, sequence: TableId) -> Result<i64> {
+        self.next_values(sequence, 1).map(|values| values[0])
+    }
+
+    /// The next `count` values of a sequence. See [`Engine::next_values`].
+    pub fn next_values(&mut self, sequence: TableId, count: usize) -> Result<Vec<i64>> {
+        if self.base.catalog().table_by_id(sequence).is_some() {
+            return self.engine.next_values(sequence, count);
+        }
+        let mut values = Vec::with_capacity(count);
+        while values.len() < count {
+            let mut own = self.set_aside(sequence, (count - values.len()) as u64)?;
+            values.extend(std::iter::from_fn(|| own.take()));
+        }
+        Ok(values)
+    }
+
+    /// Sets aside `most` values, or as many as there are before the end.
+    fn set_aside(&mut self, sequence: TableId, most: u64) -> Result<SetAside> {
+        let (row, def) = self.sequence_row(sequence)?;
+        let codec = self.keyed_codec(sequence)?;
+        let last = match codec.column(&row.key, &row.row, 1, &mut Vec::new())? {
+            ValueRef::Int(last) => Some(last),
+            _ => None,
+        };
+        let next = def.value_after(last).ok_or_else(|| {
+            let what = format!("sequence \"{}\" has given all its values", codec.def().name);
+            Error::new(ErrorKind::SequenceLimit, what).hint("setval begins it anew, and a CYCLE does so by itself")
+        })?;
+        let left = def.values_from(next, most);
+        let reached = next.wrapping_add(def.increment.wrapping_mul(left.wrapping_sub(1).cast_signed()));
+        self.update_row(sequence, &row, &[ROW[0], ValueRef::Int(reached)])?;
+        Ok(SetAside { next, left, increment: def.increment })
+    }
+
+    fn sequence_row(&mut self, sequence: TableId) -> Result<(KeyedRow, SequenceDef)> {
+        let def = self.table_def(sequence)?;
+        let no_sequence = || Error::new(ErrorKind::WrongObject, format!("\"{}\" is not a sequence", def.name));
+        let of_table = def.keyed.as_ref().and_then(|keyed| keyed.sequence).ok_or_else(no_sequence)?;
+        let row = self.get(sequence, &ROW)?;
+        let row = row.ok_or_else(|| Error::corrupt(format!("sequence {} has lost its row", def.name)))?;
+        Ok((row, of_table))
+    }
+
+    /// `DependentObjects` of a sequence that a column has its values from.
+    pub(crate) fn check_not_owned(&self, def: &TableDef) -> Result<()> {
+        if !def.is_sequence() {
+            return Ok(());
+        }
+        let owns = |table: &&Arc<TableDef>| {
+            let mut identities = table.keyed.iter().flat_map(|keyed| &keyed.identities);
+            identities.any(|identity| identity.sequence == def.id)
+        };
+        let Some(owner) = self.catalog().all_tables().find(owns) else { return Ok(()) };
+        let what = format!("a column of table \"{}\" has its values from sequence \"{}\"", owner.name, def.name);
+        Err(Error::new(ErrorKind::DependentObjects, what).hint("it is dropped with the column, or the table"))
+    }
+
+    /// Drops the sequences of columns that are gone.
+    pub(crate) fn drop_sequences_of(&mut self, def: &TableDef, is_gone: impl Fn(ColumnId) -> bool) -> Result<()> {
+        let identities = def.keyed.iter().flat_map(|keyed| &keyed.identities);
+        identities.filter(|identity| is_gone(identity.column)).try_for_each(|gone| self.drop_table(gone.sequence))
+    }
+
+    /// Forgets that a column that is gone had values from a sequence.
+    pub(crate) fn drop_identity(&mut self, table: TableId, column: ColumnId) -> Result<()> {
+        let def = self.table_def(table)?;
+        if def.identity(column).is_some() {
+            self.redefine_with(table, |keyed| keyed.identities.retain(|identity| identity.column != column))?;
+            self.drop_sequences_of(&def, |gone| gone == column)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequences_end_where_they_are_told_to() {
+        let up = SequenceDef { start: 5, increment: 3, min: 1, max: 12, cycle: false };
+        assert_eq!(up.value_after(None), Some(5));
+        assert_eq!((up.value_after(Some(8)), up.value_after(Some(11))), (Some(11), None));
+        assert_eq!((up.values_from(5, 100), up.values_from(5, 2), up.values_from(11, 9)), (3, 2, 1));
+        let down = SequenceDef { start: -1, increment: -4, min: -9, max: -1, cycle: true };
+        assert_eq!((down.value_after(Some(-5)), down.value_after(Some(-9))), (Some(-9), Some(-1)));
+        assert_eq!(down.values_from(-1, 100), 3);
+        let all = SequenceDef { start: i64::MIN, increment: 1, min: i64::MIN, max: i64::MAX, cycle: false };
+        assert_eq!((all.values_from(i64::MIN, 7), all.value_after(Some(i64::MAX))), (7, None));
+        assert_eq!(all.values_from(i64::MIN, u64::MAX), u64::MAX);
+    }
+}

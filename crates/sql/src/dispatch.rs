@@ -7,8 +7,8 @@ use crate::outcome::Outcome;
 use crate::parse::Body;
 use crate::session::Work;
 use crate::statement::{
-    alter_table, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, schema, sequence,
-    show, transaction, truncate, update, view,
+    alter_table, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, merge, schema,
+    sequence, show, transaction, truncate, update, view,
 };
 use crate::{explain, settings};
 
@@ -35,6 +35,7 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         Sql::Insert(insert) => insert::run(work, insert),
         Sql::Update(update) => update::run(work, update),
         Sql::Delete(delete) => delete::run(work, delete),
+        Sql::Merge(merge) => merge::run(work, merge),
         Sql::Truncate(truncate) => truncate::run(work, truncate),
         Sql::CreateTable(create) => create_table::run(work, create),
         Sql::CreateIndex(create) => index::create(work, create),

@@ -90,8 +90,8 @@ impl Statement {
     pub fn is_repeated(&self) -> bool {
         match &*self.body {
             Body::Sql(sql) => {
-                matches!(**sql, ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_))
-                    || self.is_query()
+                use ast::Statement::{Delete, Insert, Merge, Update};
+                matches!(**sql, Insert(_) | Update(_) | Delete(_) | Merge(_)) || self.is_query()
             }
             _ => false,
         }
@@ -102,15 +102,10 @@ impl Statement {
         self.locks_rows
     }
 
-    /// Whether it is a change of rows that gives rows back, or that says what is done where a key is taken: what only programs do.
+    /// Whether it inserts values and says what is done where a key is taken: what only programs do.
     pub fn is_for_program(&self) -> bool {
         let Body::Sql(sql) = &*self.body else { return false };
-        match &**sql {
-            ast::Statement::Insert(insert) => insert.on.is_some() || insert.returning.is_some(),
-            ast::Statement::Update(update) => update.returning.is_some(),
-            ast::Statement::Delete(delete) => delete.returning.is_some(),
-            _ => false,
-        }
+        matches!(&**sql, ast::Statement::Insert(insert) if insert.on.is_some() && insert::is_of_values(insert))
     }
 
     /// Whether it only reads.

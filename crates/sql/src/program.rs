@@ -96,7 +96,8 @@ impl Work<'_> {
         parameters: &[ParameterKind],
     ) -> Result<Option<StatementProgram>> {
         let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
-        let compiler = Compiler { work: self, snapshot, parameters };
+        let parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
+        let compiler = Compiler { work: self, snapshot, parameters: &parameters };
         Ok(match &**sql {
             Sql::Query(query) => compiler.query(query)?,
             Sql::Insert(insert) => compiler.insert(insert)?,
@@ -107,11 +108,24 @@ impl Work<'_> {
     }
 }
 
+impl Work<'_> {
+    /// An `INSERT` that this statement makes for itself as a program, with parameters of these types.
+    pub(crate) fn insert_program(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        insert: &ast::Insert,
+        parameters: &[Option<SqlType>],
+    ) -> Result<Option<StatementProgram>> {
+        Compiler { work: self, snapshot, parameters }.insert(insert)
+    }
+}
+
 /// Makes the program of one statement.
 struct Compiler<'a> {
     work: &'a Work<'a>,
     snapshot: &'a Arc<Snapshot>,
-    parameters: &'a [ParameterKind],
+    /// The types of the parameters; none of one that is NULL.
+    parameters: &'a [Option<SqlType>],
 }
 
 /// A query that is bound and analysed, and the names of its columns as spelled.
@@ -123,7 +137,7 @@ struct Analysed {
 impl Compiler<'_> {
     fn program(&self, body: Body) -> Program {
         // A NULL is a literal, so that nobody asks for its type.
-        let kind = |kind: &ParameterKind| kind.sql_type().unwrap_or(SqlType::TEXT);
+        let kind = |kind: &Option<SqlType>| kind.clone().unwrap_or(SqlType::TEXT);
         Program { parameters: self.parameters.iter().map(kind).collect(), body }
     }
 
@@ -142,7 +156,7 @@ fn analyse(
     context: &Arc<StatementContext>,
     query: Box<ast::Query>,
     spellings: &Spellings,
-    parameters: &[ParameterKind],
+    parameters: &[Option<SqlType>],
 ) -> Result<Analysed> {
     let state = planner.state(context);
     let analysed = runtime::handle().block_on(async {
@@ -158,7 +172,7 @@ fn analyse_plan(plan: LogicalPlan, state: &SessionState) -> PlanResult<LogicalPl
 }
 
 /// `plan` with parameters of types that are known.
-fn with_types(plan: LogicalPlan, parameters: &[ParameterKind]) -> PlanResult<LogicalPlan> {
+fn with_types(plan: LogicalPlan, parameters: &[Option<SqlType>]) -> PlanResult<LogicalPlan> {
     let typed = |expr: Expr| {
         expr.transform_up(|expr| {
             let Expr::Placeholder(placeholder) = &expr else { return Ok(Transformed::no(expr)) };
@@ -172,9 +186,9 @@ fn with_types(plan: LogicalPlan, parameters: &[ParameterKind]) -> PlanResult<Log
     .map(|typed| typed.data)
 }
 
-fn typed_parameter(placeholder: &Placeholder, parameters: &[ParameterKind]) -> Expr {
+fn typed_parameter(placeholder: &Placeholder, parameters: &[Option<SqlType>]) -> Expr {
     let kind = scalar::parameter_number(placeholder).and_then(|number| parameters.get(number));
-    let Some(kind) = kind.and_then(|kind| kind.sql_type()) else { return Expr::Literal(ScalarValue::Null, None) };
+    let Some(Some(kind)) = kind else { return Expr::Literal(ScalarValue::Null, None) };
     let field: Field = Field::new(&placeholder.id, DataType::clone(&kind.arrow()), true);
     Expr::Placeholder(Placeholder { id: placeholder.id.clone(), field: Some(Arc::new(field)) })
 }

@@ -190,8 +190,8 @@ impl Compiler<'_> {
     }
 
     fn parameter(&self, number: usize, kind: &SqlType) -> Option<Scalar> {
-        match self.parameters.get(number)?.sql_type() {
-            Some(given) => Some(Scalar::new(given, ScalarOp::Parameter(number))),
+        match self.parameters.get(number)? {
+            Some(given) => Some(Scalar::new(given.clone(), ScalarOp::Parameter(number))),
             None => Some(Scalar::literal(kind.clone(), Value::Null)),
         }
     }

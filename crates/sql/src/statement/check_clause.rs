@@ -15,17 +15,16 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, SetExpr};
-use rowmill_base::{Error, ErrorKind, Result, RowNumber};
-use rowmill_storage::{Block, CheckDef, OpenRun, TableDef, TableSource};
+use datafusion::sql::sqlparser::ast::{Expr, Ident};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_storage::{CheckDef, TableDef};
 use rowmill_txn::Transaction;
 
 use super::clause::unsupported;
-use super::row_query::twin;
+use super::new_rows;
 use super::sql_text;
-use crate::catalog::new_rows_twin;
 use crate::deep::with_room;
-use crate::names::{DEFAULT_SCHEMA, Spellings, lower};
+use crate::names::{Spellings, lower};
 use crate::query::Draft;
 use crate::session::Work;
 use crate::text_format::format_value;
@@ -113,48 +112,13 @@ fn violation(table: &TableDef, checks: &[CheckDef], refused: &RecordBatch) -> Er
 fn draft(
     work: &Work<'_>,
     transaction: &mut Transaction,
-    table: &Arc<TableDef>,
+    table: &TableDef,
     rows: &RecordBatch,
     sql: &str,
 ) -> Result<Draft> {
-    let mut query = sql_text::query(sql, work.settings())?;
-    let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
-    let own_name = lower(&table.name);
-    select.from = vec![twin(DEFAULT_SCHEMA, &new_rows_twin(&own_name), Ident::with_quote('"', own_name))];
-    let context = work.context(transaction.view()?).with_new_rows(Arc::new(NewRows::new(table, rows)));
-    let planner = Arc::clone(work.planner());
-    Ok(Draft { planner, context, query: Box::new(query), spellings: Spellings::default(), params: Vec::new() })
-}
-
-/// Rows that are about to be written, as a table.
-#[derive(Debug)]
-struct NewRows {
-    table: Arc<TableDef>,
-    runs: [Arc<OpenRun>; 1],
-}
-
-impl NewRows {
-    fn new(table: &TableDef, rows: &RecordBatch) -> NewRows {
-        // What the rows lack is found when they are written.
-        let mut table = TableDef { keyed: None, ..table.clone() };
-        table.columns.iter_mut().for_each(|column| column.nullable = true);
-        let run = OpenRun::new(RowNumber(0), &table, rows);
-        NewRows { table: Arc::new(table), runs: [Arc::new(run)] }
-    }
-}
-
-impl TableSource for NewRows {
-    fn table(&self) -> &Arc<TableDef> {
-        &self.table
-    }
-
-    fn blocks(&self) -> &[Arc<Block>] {
-        &[]
-    }
-
-    fn runs(&self) -> &[Arc<OpenRun>] {
-        &self.runs
-    }
+    let query = sql_text::query(sql, work.settings())?;
+    let alias = Ident::with_quote('"', lower(&table.name));
+    new_rows::draft(work, transaction, table, rows, query, alias, Spellings::default())
 }
 
 #[cfg(test)]

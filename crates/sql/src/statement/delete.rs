@@ -1,40 +1,82 @@
 //! `DELETE`: the numbers of the rows that `WHERE` selects go into the delete vectors of their blocks; rows of a keyed table are
 //! removed by their keys.
 
+use std::collections::HashSet;
+
+use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use datafusion::arrow::compute::filter_record_batch;
 use datafusion::sql::sqlparser::ast::{Delete, FromTable, TableWithJoins};
-use rowmill_base::Result;
+use rowmill_base::{Error, Result};
+use rowmill_storage::TableDef;
 
 use super::clause::{refuse, unsupported};
 use super::keyed_change;
 use super::relation;
+use super::returning::{Returning, rows_of};
 use super::row_query::{Target, numbered};
+use crate::names::lower;
 use crate::outcome::Outcome;
 use crate::session::Work;
 
 const STATEMENT: &str = "DELETE";
 
-pub(crate) fn run(work: &mut Work<'_>, delete: &Delete) -> Result<Outcome> {
-    let (target, others) = target(work, delete)?;
-    let rows = work.write(|work, transaction| {
-        let view = transaction.view()?;
-        let table = relation::table(view.catalog(), &target.name)?;
-        let query = target.query(work, [], others, delete.selection.as_ref())?;
-        if table.keyed.is_some() {
-            return keyed_change::delete(transaction, &table, work.rows(view, &query)?);
-        }
-        let mut rows = 0;
-        for batch in work.rows(view, &query)? {
-            work.cancel.check()?;
-            // With USING a row can come more than once; it counts when it goes.
-            rows += transaction.delete(table.id, numbered(&batch?).0)?;
-        }
-        Ok(rows)
-    })?;
-    Ok(Outcome::Changed { tag: STATEMENT, rows })
+/// What is left of the syntax tree when everything that is not executed has been refused.
+pub(super) struct Definition<'a> {
+    pub(super) target: Target,
+    /// The tables of `USING`.
+    pub(super) others: &'a [TableWithJoins],
+    returning: Option<Returning<'a>>,
 }
 
-/// Takes the syntax tree apart and refuses what is not executed: the table, and the others of `USING`.
-pub(super) fn target<'a>(work: &Work<'_>, delete: &'a Delete) -> Result<(Target, &'a [TableWithJoins])> {
+pub(crate) fn run(work: &mut Work<'_>, delete: &Delete) -> Result<Outcome> {
+    let Definition { target, others, returning } = definition(work, delete)?;
+    work.write(|work, transaction| {
+        let view = transaction.view()?;
+        let table = relation::table(view.catalog(), &target.name)?;
+        let given =
+            returning.iter().flat_map(|_| table.columns.iter().map(|column| target.column(&lower(&column.name))));
+        let query = target.query(work, given.collect::<Vec<_>>(), others, delete.selection.as_ref())?;
+        let mut found = work.rows(view, &query)?;
+        if returning.is_none() && table.keyed.is_none() {
+            let mut rows = 0;
+            for batch in found {
+                work.cancel.check()?;
+                // With USING a row can come more than once; it counts when it goes.
+                rows += transaction.delete(table.id, numbered(&batch?).0)?;
+            }
+            return Ok(Outcome::Changed { tag: STATEMENT, rows });
+        }
+        let found = found.by_ref().collect::<Result<Vec<_>>>()?;
+        let rows = match table.keyed.is_some() {
+            true => keyed_change::delete(transaction, &table, &found)?,
+            false => found.iter().map(|batch| transaction.delete(table.id, numbered(batch).0)).sum::<Result<u64>>()?,
+        };
+        match returning {
+            None => Ok(Outcome::Changed { tag: STATEMENT, rows }),
+            Some(returning) => {
+                let gone = each_once(&table, &found)?;
+                returning.outcome(work, transaction, &table, target.alias().clone(), &gone)
+            }
+        }
+    })
+}
+
+/// The rows behind their numbers or keys, each of which may come more than once.
+fn each_once(table: &TableDef, found: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
+    let mut seen: HashSet<Vec<u8>> = HashSet::new();
+    let once = found.iter().map(|batch| {
+        let is_first: BooleanArray = match batch.column(0).as_binary_opt::<i32>() {
+            Some(keys) => (0..keys.len()).map(|row| Some(seen.insert(keys.value(row).to_vec()))).collect(),
+            None => numbered(batch).0.iter().map(|number| Some(seen.insert(number.to_ne_bytes().to_vec()))).collect(),
+        };
+        let batch = filter_record_batch(batch, &is_first).map_err(|error| Error::internal(error.to_string()))?;
+        rows_of(table, &batch.columns()[1..])
+    });
+    once.collect()
+}
+
+/// Takes the syntax tree apart and refuses what is not executed.
+pub(super) fn definition<'a>(work: &Work<'_>, delete: &'a Delete) -> Result<Definition<'a>> {
     let Delete {
         delete_token: _,
         optimizer_hints,
@@ -50,7 +92,6 @@ pub(super) fn target<'a>(work: &Work<'_>, delete: &'a Delete) -> Result<(Target,
     let clauses = [
         (!optimizer_hints.is_empty(), "an optimizer hint"),
         (!tables.is_empty(), "several tables"),
-        (returning.is_some(), "RETURNING"),
         (output.is_some(), "OUTPUT"),
         (!order_by.is_empty(), "ORDER BY"),
         (limit.is_some(), "LIMIT"),
@@ -58,5 +99,9 @@ pub(super) fn target<'a>(work: &Work<'_>, delete: &'a Delete) -> Result<(Target,
     refuse(STATEMENT, clauses)?;
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
     let [table] = from.as_slice() else { return Err(unsupported(STATEMENT, "several tables")) };
-    Ok((Target::of(work, STATEMENT, table)?, using.as_deref().unwrap_or_default()))
+    Ok(Definition {
+        target: Target::of(work, STATEMENT, table)?,
+        others: using.as_deref().unwrap_or_default(),
+        returning: returning.as_deref().map(Returning),
+    })
 }

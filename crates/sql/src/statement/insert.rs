@@ -13,11 +13,13 @@ use rowmill_txn::Transaction;
 
 use super::cell::Cell;
 use super::clause::{refuse, unsupported};
+use super::conflict_rows;
 use super::relation;
+use super::returning::Returning;
 use super::row_sink::{self, RowSink, targets};
 use super::value_rows;
 use crate::names::{QualifiedName, identifiers, qualified};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
 
 const STATEMENT: &str = "INSERT";
@@ -27,6 +29,9 @@ pub(super) struct Definition<'a> {
     pub(super) table: QualifiedName,
     pub(super) columns: Vec<&'a Ident>,
     pub(super) source: Source<'a>,
+    /// It says what is done where a key is taken.
+    has_conflict: bool,
+    returning: Option<Returning<'a>>,
 }
 
 pub(super) enum Source<'a> {
@@ -38,15 +43,26 @@ pub(super) enum Source<'a> {
 
 pub(crate) fn run(work: &mut Work<'_>, insert: &Insert) -> Result<Outcome> {
     let definition = definition(work, insert)?;
-    let rows = work.write(|work, transaction| {
+    work.write(|work, transaction| {
         let view = transaction.view()?;
         let table = relation::table(view.catalog(), &definition.table)?;
         let targets = match definition.columns.as_slice() {
             [] => (0..table.columns.len()).collect(),
             names => targets(&table, names.iter().map(|name| work.statement.spell(name)))?,
         };
+        if definition.has_conflict {
+            let Source::Query(query) = definition.source else { return Err(conflict_rows::too_much()) };
+            return conflict_rows::insert(work, transaction, &table, &targets, query, insert);
+        }
+        let mut sink = match definition.source {
+            Source::Defaults => RowSink::for_targets(work, &table, &[])?,
+            _ => RowSink::for_targets(work, &table, &targets)?,
+        };
+        if definition.returning.is_some() {
+            sink.keep_written();
+        }
         match definition.source {
-            Source::Defaults => value_rows::insert_defaults(work, transaction, &table),
+            Source::Defaults => sink.write_columns(work, transaction, &[], 1)?,
             Source::Values(values) => {
                 for row in &values.rows {
                     check_width(&table, &targets, row.content.len())?;
@@ -54,31 +70,43 @@ pub(crate) fn run(work: &mut Work<'_>, insert: &Insert) -> Result<Outcome> {
                 check_generated(&table, &targets, |place, column| {
                     values.rows.iter().all(|row| matches!(Cell::of(&row.content[place], &column.kind), Cell::Default))
                 })?;
-                value_rows::insert(work, transaction, &table, &targets, values)
+                value_rows::insert(work, transaction, &mut sink, &table, &targets, values)?;
             }
-            Source::Query(query) => insert_query(work, transaction, &table, &targets, query),
+            Source::Query(query) => {
+                let rows = query_rows(work, transaction, &table, &targets, query)?;
+                sink.write_all(work, transaction, rows)?;
+            }
         }
-    })?;
-    Ok(Outcome::Changed { tag: STATEMENT, rows })
+        match definition.returning {
+            None => Ok(Outcome::Changed { tag: STATEMENT, rows: sink.rows() }),
+            Some(returning) => {
+                let alias = Ident::with_quote('"', &definition.table.name);
+                returning.outcome(work, transaction, &table, alias, &sink.take_written())
+            }
+        }
+    })
 }
 
-fn insert_query(
+/// The rows of a query that go to the columns `targets`.
+pub(super) fn query_rows(
     work: &Work<'_>,
     transaction: &mut Transaction,
     table: &Arc<TableDef>,
     targets: &[usize],
     query: &Query,
-) -> Result<u64> {
+) -> Result<RowStream> {
     check_generated(table, targets, |_, _| false)?;
     let rows = work.rows(transaction.view()?, query)?;
     check_width(table, targets, rows.schema().fields().len())?;
-    let mut sink = RowSink::for_targets(work, table, targets)?;
-    sink.write_all(work, transaction, rows)?;
-    Ok(sink.rows())
+    Ok(rows)
 }
 
 /// A column that only its sequence gives values gets none but those.
-fn check_generated(table: &TableDef, targets: &[usize], is_default: impl Fn(usize, &ColumnDef) -> bool) -> Result<()> {
+pub(super) fn check_generated(
+    table: &TableDef,
+    targets: &[usize],
+    is_default: impl Fn(usize, &ColumnDef) -> bool,
+) -> Result<()> {
     for (place, target) in targets.iter().enumerate() {
         let column = &table.columns[*target];
         if row_sink::is_generated(table, column) && !is_default(place, column) {
@@ -89,7 +117,7 @@ fn check_generated(table: &TableDef, targets: &[usize], is_default: impl Fn(usiz
 }
 
 /// The number of values has to be the number of columns.
-fn check_width(table: &TableDef, targets: &[usize], found: usize) -> Result<()> {
+pub(super) fn check_width(table: &TableDef, targets: &[usize], found: usize) -> Result<()> {
     if found == targets.len() {
         return Ok(());
     }
@@ -144,8 +172,6 @@ pub(super) fn definition<'a>(work: &Work<'_>, insert: &'a Insert) -> Result<Defi
         (*overwrite, "OVERWRITE"),
         (!assignments.is_empty(), "SET"),
         (partitioned.is_some() || !after_columns.is_empty(), "PARTITION"),
-        (on.is_some(), "ON CONFLICT"),
-        (returning.is_some(), "RETURNING"),
         (output.is_some(), "OUTPUT"),
         (*replace_into, "REPLACE"),
         (priority.is_some(), "a priority"),
@@ -161,6 +187,8 @@ pub(super) fn definition<'a>(work: &Work<'_>, insert: &'a Insert) -> Result<Defi
     Ok(Definition {
         table: qualified(name, work.statement.spellings())?,
         columns: columns.iter().map(column_name).collect::<Result<_>>()?,
+        has_conflict: on.is_some(),
+        returning: returning.as_deref().map(Returning),
         source: match source.as_deref() {
             None => Source::Defaults,
             Some(query) => plain_values(query).map_or(Source::Query(query), Source::Values),

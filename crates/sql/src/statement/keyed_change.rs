@@ -15,14 +15,14 @@ use super::update::meets_several;
 use crate::outcome::RowStream;
 use crate::session::Work;
 
-/// Puts the rows that `sink` makes of `found` in the place of those that were found.
+/// Puts the rows that `sink` makes of `found` in the place of those that were found. How many there were, and the new ones.
 pub(super) fn update(
     work: &Work<'_>,
     transaction: &mut Transaction,
     sink: &RowSink,
     table: &Arc<TableDef>,
     found: RowStream,
-) -> Result<u64> {
+) -> Result<(u64, Vec<RecordBatch>)> {
     let mut seen = HashSet::new();
     let mut changes = Vec::new();
     for batch in found.collect::<Result<Vec<_>>>()? {
@@ -33,12 +33,12 @@ pub(super) fn update(
         }
         changes.push((keys.clone(), sink.assigned(work, transaction, values, batch.num_rows())?));
     }
-    transaction.update_keyed(table.id, &changes)
+    let rows = transaction.update_keyed(table.id, &changes)?;
+    Ok((rows, changes.into_iter().map(|(_, new)| new).collect()))
 }
 
 /// Removes the rows that were found.
-pub(super) fn delete(transaction: &mut Transaction, table: &TableDef, found: RowStream) -> Result<u64> {
-    let found = found.collect::<Result<Vec<_>>>()?;
+pub(super) fn delete(transaction: &mut Transaction, table: &TableDef, found: &[RecordBatch]) -> Result<u64> {
     let keys: Vec<BinaryArray> = found.iter().map(|batch| keys(batch).clone()).collect();
     transaction.delete_keyed(table.id, &keys)
 }

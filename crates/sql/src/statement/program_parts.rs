@@ -40,7 +40,8 @@ pub(crate) fn delete(
     snapshot: &Arc<Snapshot>,
     delete: &Delete,
 ) -> Result<Option<(Arc<TableDef>, Query)>> {
-    let Ok((target, others)) = deleting::target(work, delete) else { return Ok(None) };
+    let Ok(definition) = deleting::definition(work, delete) else { return Ok(None) };
+    let deleting::Definition { target, others, .. } = definition;
     let table = relation::table(snapshot.catalog(), &target.name)?;
     if !others.is_empty() || table.keyed.is_none() {
         return Ok(None);
@@ -60,7 +61,7 @@ pub(crate) fn update(
     if !definition.others.is_empty() || table.keyed.is_none() {
         return Ok(None);
     }
-    let row = NewRow::of(work, &definition, &table)?;
+    let row = NewRow::of(work, &definition.target, &definition.assignments, &table)?;
     let is_input = |source: &ColumnSource| matches!(source, ColumnSource::Input(_));
     if !row.sources.iter().all(is_input) {
         return Ok(None);

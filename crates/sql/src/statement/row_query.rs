@@ -101,6 +101,11 @@ impl Target {
         Expr::CompoundIdentifier(vec![self.alias.clone(), Ident::with_quote('"', ROW_NUMBER_COLUMN)])
     }
 
+    /// The name that its columns can be qualified with.
+    pub(super) fn alias(&self) -> &Ident {
+        &self.alias
+    }
+
     /// Whether `qualifier` in front of a column means the target.
     pub(super) fn is_called(&self, qualifier: &Ident) -> bool {
         qualifier.value == self.alias.value

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result, TableId};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
@@ -11,6 +11,7 @@ use rowmill_txn::Transaction;
 use super::check_clause;
 use super::default_value::DefaultValue;
 use super::relation;
+use super::returning::schema_of_rows;
 use crate::assign::{assign, check_pair};
 use crate::outcome::RowStream;
 use crate::session::Work;
@@ -42,16 +43,15 @@ pub(super) struct RowSink {
     schema: SchemaRef,
     sources: Vec<ColumnSource>,
     rows: u64,
+    /// What was written, where somebody wants to know.
+    written: Option<Vec<RecordBatch>>,
 }
 
 impl RowSink {
     /// A sink for `table` with one source per column.
     pub(super) fn new(table: Arc<TableDef>, sources: Vec<ColumnSource>) -> Self {
         assert_eq!(table.columns.len(), sources.len(), "every column has a source");
-        // NOT NULL is checked by the transaction, whose error names the column.
-        let fields = table.columns.iter().map(|column| Field::new(&column.name, column.kind.arrow(), true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        RowSink { table, schema, sources, rows: 0 }
+        RowSink { schema: schema_of_rows(&table), table, sources, rows: 0, written: None }
     }
 
     /// The columns of the table at `targets` come from the input in that order, the others from their defaults.
@@ -75,6 +75,16 @@ impl RowSink {
         Ok(())
     }
 
+    /// Has it keep what it writes.
+    pub(super) fn keep_written(&mut self) {
+        self.written = Some(Vec::new());
+    }
+
+    /// What was written since.
+    pub(super) fn take_written(&mut self) -> Vec<RecordBatch> {
+        self.written.take().unwrap_or_default()
+    }
+
     /// Rows written so far.
     pub(super) fn rows(&self) -> u64 {
         self.rows
@@ -96,6 +106,9 @@ impl RowSink {
         let batch = self.assigned(work, transaction, input, rows)?;
         transaction.insert(self.table.id, &batch)?;
         self.rows += rows as u64;
+        if let Some(written) = &mut self.written {
+            written.push(batch);
+        }
         Ok(())
     }
 

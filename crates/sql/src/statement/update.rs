@@ -18,6 +18,7 @@ use rowmill_txn::Transaction;
 use super::clause::{refuse, unsupported};
 use super::keyed_change;
 use super::relation;
+use super::returning::Returning;
 use super::row_query::{Target, numbered};
 use super::row_sink::{ColumnSource, RowSink, default_of, generated, is_generated};
 use crate::names::{identifiers, lower};
@@ -29,17 +30,18 @@ const STATEMENT: &str = "UPDATE";
 /// What is left of the syntax tree when everything that is not executed has been refused.
 pub(super) struct Definition<'a> {
     pub(super) target: Target,
-    assignments: Vec<(&'a ObjectName, &'a Expr)>,
+    pub(super) assignments: Vec<(&'a ObjectName, &'a Expr)>,
     pub(super) others: &'a [TableWithJoins],
     pub(super) selection: Option<&'a Expr>,
+    returning: Option<Returning<'a>>,
 }
 
 pub(crate) fn run(work: &mut Work<'_>, update: &Update) -> Result<Outcome> {
     let definition = definition(work, update)?;
-    let rows = work.write(|work, transaction| {
+    work.write(|work, transaction| {
         let view = transaction.view()?;
         let table = relation::table(view.catalog(), &definition.target.name)?;
-        let new_row = NewRow::of(work, &definition, &table)?;
+        let new_row = NewRow::of(work, &definition.target, &definition.assignments, &table)?;
         let query = definition.target.query(work, new_row.items, definition.others, definition.selection)?;
         let batches = work.rows(view, &query)?;
         let mut change = Change {
@@ -48,16 +50,25 @@ pub(crate) fn run(work: &mut Work<'_>, update: &Update) -> Result<Outcome> {
             table: &table,
         };
         change.sink.check_types(&batches.schema().fields()[1..])?;
-        if table.keyed.is_some() {
-            return keyed_change::update(work, transaction, &change.sink, &table, batches);
+        let (rows, written) = if table.keyed.is_some() {
+            keyed_change::update(work, transaction, &change.sink, &table, batches)?
+        } else {
+            if definition.returning.is_some() {
+                change.sink.keep_written();
+            }
+            for batch in batches {
+                work.cancel.check()?;
+                change.apply(work, transaction, &batch?)?;
+            }
+            (change.sink.rows(), change.sink.take_written())
+        };
+        match definition.returning {
+            None => Ok(Outcome::Changed { tag: STATEMENT, rows }),
+            Some(returning) => {
+                returning.outcome(work, transaction, &table, definition.target.alias().clone(), &written)
+            }
         }
-        for batch in batches {
-            work.cancel.check()?;
-            change.apply(work, transaction, &batch?)?;
-        }
-        Ok(change.sink.rows())
-    })?;
-    Ok(Outcome::Changed { tag: STATEMENT, rows })
+    })
 }
 
 /// The columns of the new row: what is computed by the query, and where each column of the table comes from.
@@ -67,10 +78,16 @@ pub(super) struct NewRow {
 }
 
 impl NewRow {
-    pub(super) fn of(work: &Work<'_>, definition: &Definition<'_>, table: &TableDef) -> Result<NewRow> {
+    /// Of a row of `target`, to whose columns values are assigned.
+    pub(super) fn of(
+        work: &Work<'_>,
+        target: &Target,
+        assignments: &[(&ObjectName, &Expr)],
+        table: &TableDef,
+    ) -> Result<NewRow> {
         let mut assigned: Vec<Option<&Expr>> = vec![None; table.columns.len()];
-        for (name, value) in &definition.assignments {
-            let index = relation::column(table, work.statement.spell(column_name(definition, name)?))?;
+        for (name, value) in assignments {
+            let index = relation::column(table, work.statement.spell(column_name(target, name)?))?;
             let column = &table.columns[index];
             if is_generated(table, column) {
                 return Err(generated(table, column));
@@ -93,7 +110,7 @@ impl NewRow {
                     continue;
                 }
                 Some(value) => value.clone(),
-                None => definition.target.column(&lower(&column.name)),
+                None => target.column(&lower(&column.name)),
             };
             row.sources.push(ColumnSource::Input(row.items.len()));
             row.items.push(item);
@@ -103,10 +120,10 @@ impl NewRow {
 }
 
 /// `column`, or `table.column` with the name or alias of the target.
-fn column_name<'n>(definition: &Definition<'_>, name: &'n ObjectName) -> Result<&'n Ident> {
+fn column_name<'n>(target: &Target, name: &'n ObjectName) -> Result<&'n Ident> {
     match identifiers(name)?.as_slice() {
         [column] => Ok(column),
-        [table, column] if definition.target.is_called(table) => Ok(column),
+        [table, column] if target.is_called(table) => Ok(column),
         _ => Err(unsupported(STATEMENT, &format!("SET {name}, which is not a column of the table,"))),
     }
 }
@@ -175,7 +192,6 @@ pub(super) fn definition<'a>(work: &Work<'_>, update: &'a Update) -> Result<Defi
     } = update;
     let clauses = [
         (!optimizer_hints.is_empty(), "an optimizer hint"),
-        (returning.is_some(), "RETURNING"),
         (output.is_some(), "OUTPUT"),
         (or.is_some(), "OR"),
         (!order_by.is_empty(), "ORDER BY"),
@@ -186,12 +202,22 @@ pub(super) fn definition<'a>(work: &Work<'_>, update: &'a Update) -> Result<Defi
         None => &[],
         Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) => tables.as_slice(),
     };
+    Ok(Definition {
+        target: Target::of(work, STATEMENT, table)?,
+        assignments: assigned_pairs(assignments)?,
+        others,
+        selection: selection.as_ref(),
+        returning: returning.as_deref().map(Returning),
+    })
+}
+
+/// What `SET` assigns, column by column.
+pub(super) fn assigned_pairs(assignments: &[Assignment]) -> Result<Vec<(&ObjectName, &Expr)>> {
     let mut pairs = Vec::with_capacity(assignments.len());
     for Assignment { target, value } in assignments {
         pair_up(target, value, &mut pairs)?;
     }
-    let target = Target::of(work, STATEMENT, table)?;
-    Ok(Definition { target, assignments: pairs, others, selection: selection.as_ref() })
+    Ok(pairs)
 }
 
 /// `a = 1`, or `(a, b) = (1, 2)` pair by pair.

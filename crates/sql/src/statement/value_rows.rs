@@ -33,17 +33,17 @@ const ROWS_AT_ONCE: usize = 8192;
 /// Values that one query computes: its columns.
 const COMPUTED_AT_ONCE: usize = 512;
 
-/// Writes the rows of `values`, whose columns are `targets` of `table`.
+/// Writes the rows of `values`, whose columns are `targets` of `table`, to `sink`, which takes those.
 pub(super) fn insert(
     work: &Work<'_>,
     transaction: &mut Transaction,
+    sink: &mut RowSink,
     table: &Arc<TableDef>,
     targets: &[usize],
     values: &Values,
-) -> Result<u64> {
+) -> Result<()> {
     let Values { explicit_row: _, value_keyword: _, rows } = values;
     let rows: Vec<&[Expr]> = rows.iter().map(|row| row.content.as_slice()).collect();
-    let mut sink = RowSink::for_targets(work, table, targets)?;
     let mut defaults = Defaults::default();
     for rows in rows.chunks(ROWS_AT_ONCE) {
         work.cancel.check()?;
@@ -61,14 +61,7 @@ pub(super) fn insert(
         let columns = columns.collect::<Result<Vec<_>>>()?;
         sink.write_columns(work, transaction, &columns, rows.len())?;
     }
-    Ok(sink.rows())
-}
-
-/// Writes one row of defaults.
-pub(super) fn insert_defaults(work: &Work<'_>, transaction: &mut Transaction, table: &Arc<TableDef>) -> Result<u64> {
-    let mut sink = RowSink::for_targets(work, table, &[])?;
-    sink.write_columns(work, transaction, &[], 1)?;
-    Ok(sink.rows())
+    Ok(())
 }
 
 /// The defaults that rows ask for by the word `DEFAULT`, by column, evaluated when first asked for.

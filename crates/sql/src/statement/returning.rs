@@ -1,0 +1,64 @@
+//! `RETURNING`: what a statement gives of the rows that it has written or removed.
+//!
+//! The items are those of a query of these rows alone, under the name that the statement has for its table.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::sql::sqlparser::ast::{Ident, SelectItem, SetExpr};
+use rowmill_base::{Error, Result};
+use rowmill_storage::TableDef;
+use rowmill_txn::Transaction;
+
+use super::new_rows;
+use super::sql_text;
+use crate::assign::assign;
+use crate::deep::with_room;
+use crate::outcome::{Outcome, RowStream};
+use crate::session::Work;
+
+/// What a statement gives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Returning<'a>(pub(super) &'a [SelectItem]);
+
+impl Returning<'_> {
+    /// The answer of a statement that has written or removed `rows` of all columns of `table`, which it calls `alias`.
+    pub(super) fn outcome(
+        self,
+        work: &Work<'_>,
+        transaction: &mut Transaction,
+        table: &TableDef,
+        alias: Ident,
+        rows: &[RecordBatch],
+    ) -> Result<Outcome> {
+        let rows = concat_batches(&schema_of_rows(table), rows).map_err(|error| Error::internal(error.to_string()))?;
+        let mut query = sql_text::query("SELECT 1 FROM t AS t", work.settings())?;
+        let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
+        select.projection = self.0.to_vec();
+        let spellings = work.statement.spellings().clone();
+        let ready = with_room(work.statement.room_bytes(), || {
+            new_rows::draft(work, transaction, table, &rows, query, alias, spellings)?.ready()
+        })?;
+        let given = ready.start(None, work.started);
+        let schema = given.schema();
+        // They are all there before the statement is done.
+        let batches = given.collect::<Result<Vec<_>>>()?;
+        Ok(Outcome::Rows(RowStream::new(schema, batches.into_iter().map(Ok))))
+    }
+}
+
+/// Columns that a query has read of a table, as rows of it.
+pub(super) fn rows_of(table: &TableDef, columns: &[ArrayRef]) -> Result<RecordBatch> {
+    let typed = table.columns.iter().zip(columns).map(|(column, values)| assign(values, &column.kind, &column.name));
+    let typed = typed.collect::<Result<Vec<_>>>()?;
+    RecordBatch::try_new(schema_of_rows(table), typed).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// The columns of rows of a table that are on their way.
+pub(super) fn schema_of_rows(table: &TableDef) -> SchemaRef {
+    // NOT NULL is checked by the transaction, whose error names the column.
+    let fields = table.columns.iter().map(|column| Field::new(&column.name, column.kind.arrow(), true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}

@@ -22,7 +22,8 @@ impl Transaction {
         self.keyed.as_ref().map_or(Ok(()), |written| self.validate_writes(written, current, catalog))
     }
 
-    fn validate_writes(&self, written: &WriteSet, current: &Snapshot, catalog: &Catalog) -> Result<()> {
+    /// Fails if a commit behind the snapshots over which `written` was written has written the same.
+    pub(crate) fn validate_writes(&self, written: &WriteSet, current: &Snapshot, catalog: &Catalog) -> Result<()> {
         let (latest, versions) = (current.keyed.commit(), current.keyed.store().versions());
         let mut range = KeyRange::default();
         let mut of_index: Option<(IndexId, &Arc<TableCodec>)> = None;

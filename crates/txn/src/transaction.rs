@@ -57,7 +57,7 @@ pub struct Transaction {
     pub(crate) base_reader: BaseReader,
     durability: Option<Durability>,
     pub(crate) reads: Reads,
-    cancel: Cancel,
+    pub(crate) cancel: Cancel,
     /// The view of the last call, while no change has come since.
     view: Option<Arc<Snapshot>>,
 }
@@ -173,7 +173,7 @@ impl Transaction {
         }
     }
 
-    /// The flag that ends long calls of this transaction, sealing a block among them.
+    /// The flag that ends long calls of this transaction: sealing a block, making an index of a keyed table, emptying one.
     pub fn set_cancel(&mut self, cancel: Cancel) {
         self.cancel = cancel;
     }

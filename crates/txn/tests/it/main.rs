@@ -23,6 +23,7 @@ mod open_files;
 mod other_process;
 mod power_cut;
 mod read_only;
+mod refusals;
 mod space;
 mod support;
 mod workload;

@@ -9,6 +9,7 @@ mod definitions;
 mod durability;
 mod faults;
 mod followers;
+mod histories;
 mod history;
 mod isolation;
 mod keyed;

@@ -193,11 +193,12 @@ impl Transaction {
             let what = format!("table {table} has a row with the primary key {said} already");
             return Err(Error::new(ErrorKind::UniqueViolation, what));
         }
+        // Before the entries: where one is refused, this has been told to be free.
+        self.put(&buffers.key, Some(&buffers.row));
         for index in codec.indexes() {
             codec.encode_entry(index, |column| values[column], &buffers.key, &mut buffers.entry)?;
             self.put_entry(codec, index, buffers)?;
         }
-        self.put(&buffers.key, Some(&buffers.row));
         Ok(())
     }
 

@@ -44,6 +44,18 @@ impl World {
         World::over(Engine::memory(settings(50)).expect("a database in memory"), level)
     }
 
+    /// With another index, in which no two rows have one text.
+    fn of_unique_texts(level: Isolation) -> World {
+        let world = World::new(level);
+        let mut transaction = world.engine.begin().expect("a transaction");
+        let parts = vec![KeyColumn { column: ColumnId(1), descending: false }];
+        let index = IndexSpec { name: "only".into(), parts, unique: true };
+        transaction.create_index(world.codec.def().id, index).expect("an index");
+        transaction.commit().expect("committed");
+        let codec = world.engine.snapshot().expect("a snapshot").keyed_codec(world.codec.def().id);
+        World { codec: codec.expect("a codec"), ..world }
+    }
+
     fn begin(&self) -> Session {
         let mut transaction = self.engine.begin().expect("a transaction");
         transaction.set_isolation(self.level);
@@ -339,14 +351,7 @@ fn g2_two_of_which_one_was_refused_or_took_back_what_the_other_writes() {
 fn g2_values_of_a_unique_index_that_a_refused_statement_has_told_of() {
     for level in LEVELS {
         for is_taken_back in [false, true] {
-            let world = World::new(level);
-            let mut transaction = world.engine.begin().expect("a transaction");
-            let parts = vec![KeyColumn { column: ColumnId(1), descending: false }];
-            let index = IndexSpec { name: "only".into(), parts, unique: true };
-            transaction.create_index(world.codec.def().id, index).expect("an index");
-            transaction.commit().expect("committed");
-            let codec = world.engine.snapshot().expect("a snapshot").keyed_codec(world.codec.def().id);
-            let world = World { codec: codec.expect("a codec"), ..world };
+            let world = World::of_unique_texts(level);
             let (mut first, mut second) = world.begin_two();
             let savepoint = second.transaction.savepoint();
             match is_taken_back {
@@ -364,6 +369,15 @@ fn g2_values_of_a_unique_index_that_a_refused_statement_has_told_of() {
             assert!(first.commit());
             assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?} {is_taken_back}");
         }
+        // Refused by its text, it has told that its key is free.
+        let world = World::of_unique_texts(level);
+        let (mut first, mut second) = world.begin_two();
+        assert!(second.insert(5, "10").expect_err("the text is there").message().contains("only"));
+        second.insert(4, "40").expect("inserted");
+        assert_eq!(first.get(4), None);
+        first.insert(5, "50").expect("inserted");
+        assert!(first.commit());
+        assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?}");
     }
 }
 

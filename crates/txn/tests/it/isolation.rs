@@ -369,6 +369,16 @@ fn g2_values_of_a_unique_index_that_a_refused_statement_has_told_of() {
             assert!(first.commit());
             assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?} {is_taken_back}");
         }
+        // A text that was free is given up again.
+        let world = World::of_unique_texts(level);
+        let (mut first, mut second) = world.begin_two();
+        second.set(2, "30");
+        second.set(2, "40");
+        assert_eq!(first.get(2).as_deref(), Some("20"));
+        first.set(1, "30");
+        assert!(first.commit());
+        assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?}");
+
         // Refused by its text, it has told that its key is free.
         let world = World::of_unique_texts(level);
         let (mut first, mut second) = world.begin_two();

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{IndexId, Isolation, Result, TableId};
+use rowmill_base::{ErrorKind, IndexId, Isolation, Result, TableId};
 use rowmill_storage::keyed::KeyRange;
 
 use crate::catalog::Catalog;
@@ -112,7 +112,8 @@ impl Transaction {
     /// changes; at the other levels nothing happens.
     ///
     /// `SerializationFailure` if a table that the transaction has written to has another definition now, or a columnar row that
-    /// it has deleted is gone. What it has written to keyed rows is validated by the commit.
+    /// it has deleted is gone. What it has written to keyed rows is validated by the commit. Where that is lost by now the statements
+    /// go on over the snapshot that they have: in the newest, indexes would have entries of rows that the transaction's own hide.
     pub fn refresh(&mut self) -> Result<()> {
         if self.reads.level != Isolation::ReadCommitted {
             return Ok(());
@@ -127,6 +128,10 @@ impl Transaction {
         written.map_or(Ok(()), |written| {
             written.codecs().iter().try_for_each(|codec| self.same_definition(codec.def(), &newest).map(drop))
         })?;
+        match written.map_or(Ok(()), |written| self.validate_writes(written, &newest, &catalog)) {
+            Err(error) if error.kind() == ErrorKind::SerializationFailure => return Ok(()),
+            validated => validated?,
+        }
         let mut changes = self.changes.clone();
         for (id, changed) in &mut changes.tables {
             let (Some(base), Some(now)) = (self.base.tables.get(id), newest.tables.get(id)) else { continue };

@@ -102,6 +102,7 @@ impl Transaction {
         let mut cursor = self.keyed_cursor(table, None, KeyRange::default(), false)?;
         let mut rows = RowBatch::default();
         loop {
+            self.cancel.check()?;
             self.next_rows(&mut cursor, ROWS_AT_ONCE, &mut rows)?;
             if rows.is_empty() {
                 return Ok(());
@@ -169,6 +170,7 @@ impl Transaction {
         let mut cursor = self.keyed_cursor(table, None, KeyRange::default(), false)?;
         let mut batch = RowBatch::default();
         loop {
+            self.cancel.check()?;
             self.next_rows(&mut cursor, ROWS_AT_ONCE, &mut batch)?;
             if batch.is_empty() {
                 break;

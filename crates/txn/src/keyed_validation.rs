@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{IndexId, Result};
+use rowmill_base::{IndexId, Isolation, Result};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::KeyRange;
 
@@ -22,7 +22,8 @@ impl Transaction {
         self.keyed.as_ref().map_or(Ok(()), |written| self.validate_writes(written, current, catalog))
     }
 
-    fn validate_writes(&self, written: &WriteSet, current: &Snapshot, catalog: &Catalog) -> Result<()> {
+    /// Fails if a commit behind the snapshots over which `written` was written has written the same.
+    pub(crate) fn validate_writes(&self, written: &WriteSet, current: &Snapshot, catalog: &Catalog) -> Result<()> {
         let (latest, versions) = (current.keyed.commit(), current.keyed.store().versions());
         let mut range = KeyRange::default();
         let mut of_index: Option<(IndexId, &Arc<TableCodec>)> = None;
@@ -40,7 +41,8 @@ impl Transaction {
             if versions.latest_commit(key).is_some_and(|commit| commit > snapshot) {
                 return Err(lost());
             }
-            if row.is_some()
+            // An entry that was written and given up again has told all the same that the value was free.
+            if (row.is_some() || self.isolation() == Isolation::Serializable)
                 && let Ok(index) = codec.index(id)
                 && codec.unique_range(index, key, &mut range)?
                 && versions.changed_in(&range, snapshot).is_some()

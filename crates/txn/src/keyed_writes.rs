@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use rowmill_base::{Error, ErrorKind, Result, TableId};
-use rowmill_storage::keyed::ValueRef;
+use rowmill_storage::keyed::{KeyRange, ValueRef};
 
 use crate::commit::conflict;
 use crate::keyed::write_set::{WriteSet, Written};
-use crate::keyed::{IndexCodec, KeyedRow, TableCodec, WriteBuffers, column_values};
+use crate::keyed::{IndexCodec, KeyedRow, TableCodec, WriteBuffers, column_values, index_of};
 use crate::references::differ;
 use crate::transaction::Transaction;
 
@@ -176,10 +176,32 @@ impl Transaction {
         let changed = change(self, &mut buffers).and_then(|()| self.grow_keyed_memory());
         self.write_buffers = Some(buffers);
         if changed.is_err() {
-            self.write_set().undo_to(mark);
+            self.undo_writes(mark);
             self.unsettled.truncate(unsettled);
         }
         changed
+    }
+
+    /// Takes back what was written since `mark`.
+    ///
+    /// That it could be written has told that nobody else had such a row. The commit validates that of what is written; of what is
+    /// not any more it is a read like others.
+    pub(crate) fn undo_writes(&mut self, mark: usize) {
+        if let (Some(reads), Some(written)) = (self.noted_reads(), &self.keyed) {
+            let (snapshot, mut range) = (self.base.keyed.commit(), KeyRange::default());
+            for key in written.keys_since(mark) {
+                reads.note_key(key, snapshot);
+                let id = index_of(key).ok();
+                let codec = id.and_then(|id| Some((id, written.codec_of(id)?)));
+                if let Some((id, codec)) = codec
+                    && let Ok(index) = codec.index(id)
+                    && codec.unique_range(index, key, &mut range).is_ok_and(|is_unique| is_unique)
+                {
+                    reads.note_range(range.clone(), snapshot);
+                }
+            }
+        }
+        self.write_set().undo_to(mark);
     }
 
     fn grow_keyed_memory(&mut self) -> Result<()> {
@@ -193,15 +215,19 @@ impl Transaction {
     fn put_new(&mut self, codec: &TableCodec, values: &[ValueRef<'_>], buffers: &mut WriteBuffers) -> Result<()> {
         codec.encode_row(values, &mut buffers.key, &mut buffers.row)?;
         if self.unnoted_reader().get(&buffers.key, &mut buffers.found)? {
+            if let Some(reads) = self.noted_reads() {
+                reads.note_key(&buffers.key, self.base.keyed.commit());
+            }
             let (table, said) = (&codec.def().name, codec.say(&buffers.key));
             let what = format!("table {table} has a row with the primary key {said} already");
             return Err(Error::new(ErrorKind::UniqueViolation, what));
         }
+        // Before the entries: where one is refused, this has been told to be free.
+        self.put(&buffers.key, Some(&buffers.row));
         for index in codec.indexes() {
             codec.encode_entry(index, |column| values[column], &buffers.key, &mut buffers.entry)?;
             self.put_entry(codec, index, buffers)?;
         }
-        self.put(&buffers.key, Some(&buffers.row));
         self.check_parents(codec, None, values, buffers)
     }
 
@@ -249,6 +275,9 @@ impl Transaction {
         if codec.unique_range(index, entry, range)? {
             scan.start(&range.start, &range.end, false, 1);
             if scan.next(&self.unnoted_reader())?.is_some() {
+                if let Some(reads) = self.noted_reads() {
+                    reads.note_range(range.clone(), self.base.keyed.commit());
+                }
                 let (table, name) = (&codec.def().name, &index.def.name);
                 let what =
                     format!("table {table} has a row with {} in the unique index {name} already", codec.say(entry));

@@ -178,7 +178,7 @@ impl Transaction {
         }
     }
 
-    /// The flag that ends long calls of this transaction, sealing a block among them.
+    /// The flag that ends long calls of this transaction: sealing a block, making an index of a keyed table, emptying one.
     pub fn set_cancel(&mut self, cancel: Cancel) {
         self.cancel = cancel;
     }
@@ -617,10 +617,9 @@ impl Transaction {
         if !Arc::ptr_eq(&self.base, &savepoint.base) {
             self.stand_on(Arc::clone(&savepoint.base));
         }
-        if let Some(keyed) = self.keyed.as_mut().filter(|keyed| keyed.mark() > savepoint.mark) {
-            let keyed = Arc::make_mut(keyed);
-            keyed.undo_to(savepoint.mark);
-            self.keyed_memory.recount(keyed.bytes());
+        if self.keyed.as_ref().is_some_and(|keyed| keyed.mark() > savepoint.mark) {
+            self.undo_writes(savepoint.mark);
+            self.keyed_memory.recount(self.keyed.as_ref().map_or(0, |keyed| keyed.bytes()));
         }
         self.view = None;
         self.recount();

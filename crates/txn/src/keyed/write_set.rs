@@ -197,6 +197,11 @@ impl WriteSet {
         self.undo.len()
     }
 
+    /// The keys that were written since `mark`, some perhaps more than once.
+    pub(crate) fn keys_since(&self, mark: usize) -> impl Iterator<Item = &[u8]> {
+        self.undo[mark..].iter().map(|undo| entry::key_of(&self.keys, undo.entry))
+    }
+
     /// Takes back what was written since `mark`.
     pub(crate) fn undo_to(&mut self, mark: usize) {
         while self.undo.len() > mark {

@@ -5,10 +5,11 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{Error, ErrorKind, Isolation, TableId};
+use rowmill_base::{ColumnId, Error, ErrorKind, Isolation, TableId};
+use rowmill_storage::keyed::KeyRange;
 use rowmill_storage::keyed::ValueRef::{self, Int, Null, Text};
-use rowmill_txn::keyed::{RangeScan, TableCodec};
-use rowmill_txn::{Engine, TableSource, Transaction};
+use rowmill_txn::keyed::{RangeScan, RowBatch, TableCodec};
+use rowmill_txn::{Engine, IndexSpec, KeyColumn, TableSource, Transaction};
 
 use crate::support::{create, create_keyed, insert, open, settings};
 
@@ -41,6 +42,18 @@ impl World {
 
     fn new(level: Isolation) -> World {
         World::over(Engine::memory(settings(50)).expect("a database in memory"), level)
+    }
+
+    /// With another index, in which no two rows have one text.
+    fn of_unique_texts(level: Isolation) -> World {
+        let world = World::new(level);
+        let mut transaction = world.engine.begin().expect("a transaction");
+        let parts = vec![KeyColumn { column: ColumnId(1), descending: false }];
+        let index = IndexSpec { name: "only".into(), parts, unique: true };
+        transaction.create_index(world.codec.def().id, index).expect("an index");
+        transaction.commit().expect("committed");
+        let codec = world.engine.snapshot().expect("a snapshot").keyed_codec(world.codec.def().id);
+        World { codec: codec.expect("a codec"), ..world }
     }
 
     fn begin(&self) -> Session {
@@ -303,6 +316,111 @@ fn g2_two_that_insert_what_the_other_has_looked_for() {
         second.insert(4, "42").expect("inserted");
         assert!(first.commit());
         assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?}");
+    }
+}
+
+/// What a statement that fails has told is known too, and what was written and taken back again.
+#[test]
+fn g2_two_of_which_one_was_refused_or_took_back_what_the_other_writes() {
+    for level in LEVELS {
+        // It was told that the row is there.
+        let world = World::new(level);
+        let (mut first, mut second) = world.begin_two();
+        assert_eq!(second.insert(1, "11").expect_err("it is there").kind(), ErrorKind::UniqueViolation);
+        second.insert(4, "40").expect("inserted");
+        assert_eq!(first.get(4), None);
+        first.delete(1);
+        assert!(first.commit());
+        assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?}");
+
+        // It was told that the row is not there.
+        let world = World::new(level);
+        let (mut first, mut second) = world.begin_two();
+        let savepoint = second.transaction.savepoint();
+        second.insert(3, "30").expect("nobody has one");
+        second.transaction.rollback_to(&savepoint);
+        second.insert(4, "40").expect("inserted");
+        assert_eq!(first.get(4), None);
+        first.insert(3, "31").expect("inserted");
+        assert!(first.commit());
+        assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?}");
+    }
+}
+
+#[test]
+fn g2_values_of_a_unique_index_that_a_refused_statement_has_told_of() {
+    for level in LEVELS {
+        for is_taken_back in [false, true] {
+            let world = World::of_unique_texts(level);
+            let (mut first, mut second) = world.begin_two();
+            let savepoint = second.transaction.savepoint();
+            match is_taken_back {
+                // Nobody has the text.
+                true => {
+                    second.insert(5, "30").expect("inserted");
+                    second.transaction.rollback_to(&savepoint);
+                }
+                // Somebody has it.
+                false => drop(second.insert(5, "10").expect_err("it is there")),
+            }
+            second.insert(4, "40").expect("inserted");
+            assert_eq!(first.get(4), None);
+            first.set(1, "30");
+            assert!(first.commit());
+            assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?} {is_taken_back}");
+        }
+        // A text that was free is given up again.
+        let world = World::of_unique_texts(level);
+        let (mut first, mut second) = world.begin_two();
+        second.set(2, "30");
+        second.set(2, "40");
+        assert_eq!(first.get(2).as_deref(), Some("20"));
+        first.set(1, "30");
+        assert!(first.commit());
+        assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?}");
+
+        // Refused by its text, it has told that its key is free.
+        let world = World::of_unique_texts(level);
+        let (mut first, mut second) = world.begin_two();
+        assert!(second.insert(5, "10").expect_err("the text is there").message().contains("only"));
+        second.insert(4, "40").expect("inserted");
+        assert_eq!(first.get(4), None);
+        first.insert(5, "50").expect("inserted");
+        assert!(first.commit());
+        assert_eq!(second.commit(), at(level, [true, true, false]), "{level:?}");
+    }
+}
+
+/// In the newest snapshot the index would have entries of what the transaction's own row, which it was written over, hides.
+#[test]
+fn a_transaction_that_has_lost_a_row_reads_the_same_by_index_as_by_key() {
+    for level in LEVELS {
+        for deletes in [false, true] {
+            let world = World::new(level);
+            let (mut first, mut second) = world.begin_two();
+            match deletes {
+                true => second.delete(1),
+                false => second.set(1, "mine"),
+            }
+            first.set(1, "other");
+            assert!(first.commit());
+            let by_key = second.rows();
+            let index = world.codec.def().keyed.as_ref().expect("it has keys").indexes[0].id;
+            let table = world.codec.def().id;
+            let cursor = second.transaction.keyed_cursor(table, Some(index), KeyRange::default(), false);
+            let (mut cursor, mut found) = (cursor.expect("a cursor"), RowBatch::default());
+            second.transaction.next_rows(&mut cursor, 10, &mut found).expect("entries and rows agree");
+            let mut by_index: Vec<(i64, String)> = Vec::new();
+            for (key, row) in found.keys().iter().zip(found.rows().iter()) {
+                let Int(number) = world.codec.column(key, row, 0, &mut Vec::new()).expect("a value") else {
+                    panic!("a number")
+                };
+                by_index.push((number, second.text(key, row)));
+            }
+            by_index.sort();
+            assert_eq!(by_index, by_key, "{level:?}, deletes: {deletes}");
+            assert!(!second.commit());
+        }
     }
 }
 

@@ -348,6 +348,33 @@ impl Block {
         self.with_head(bytes, head, kind, memory)
     }
 
+    /// Hands out the bytes of one of the block's chunks with what fills its extent, read by calls, where its checksums are right.
+    pub fn with_verified_bytes<T>(
+        &self,
+        table: &TableDef,
+        stored: &StoredChunk,
+        take: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let column = table.column_by_id(stored.column).map(|index| &table.columns[index]);
+        let (name, kind) = match column {
+            Some(column) => (column.name.as_str(), column.kind.clone()),
+            None => (ROW_NUMBERS_NAME, SqlType::UInt64),
+        };
+        let read = || {
+            let mut memory = stored.file.memory().scratch("copying a block");
+            memory.grow(stored.extent.len)?;
+            let bytes: Arc<[u8]> = stored.file.read(stored.extent)?.into();
+            let shared = ChunkBytes::memory(Arc::clone(&bytes));
+            let head = self.read_head(table, stored, &shared)?;
+            let chunk = self.with_head(shared, head, &kind, memory)?;
+            chunk.verify()?;
+            Ok((bytes, chunk))
+        };
+        // The chunk counts the memory.
+        let (bytes, _chunk) = read().map_err(|error| self.locate(error, table, name, stored))?;
+        take(&bytes)
+    }
+
     fn locate(&self, error: Error, table: &TableDef, column: &str, stored: &StoredChunk) -> Error {
         error.context(format_args!(
             "table {}, column {column}, block {}, offset {} of {}",

@@ -16,6 +16,7 @@ use rowmill_base::{
 use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk};
 use rowmill_storage::{ColumnDef, ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
 
+use crate::backup;
 use crate::base::{LmdbBase, MemoryBase, OrderedBase};
 use crate::bell::Background;
 use crate::checkpoint::{self, Stored};
@@ -80,8 +81,17 @@ pub struct Core {
 }
 
 impl Engine {
-    /// Opens the directory at `path`, which is made if it is absent.
+    /// Opens the directory at `path`, which is made if it is absent. A backup is opened to be read.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Arc<Engine>> {
+        backup::check_finished(path)?;
+        if !options.read_only {
+            backup::check_no_backup(path)?;
+        }
+        Engine::open_unfinished(path, options)
+    }
+
+    /// The same of a directory that may still be made.
+    pub(crate) fn open_unfinished(path: &Path, options: OpenOptions) -> Result<Arc<Engine>> {
         let looked = path.metadata().map(|metadata| Some(metadata.is_dir())).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(None),
             _ => Err(Error::io(format_args!("look for {}", path.display()), &error)),

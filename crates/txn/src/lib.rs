@@ -5,6 +5,7 @@
 //! `merge.rs` tidy up behind it in commits of their own; `checkpoint.rs` brings the ordered base up to the log, and
 //! `recovery.rs` reads it all back.
 
+mod backup;
 pub mod base;
 mod bell;
 mod catalog;
@@ -34,6 +35,7 @@ mod snapshot;
 mod status;
 mod transaction;
 
+pub use backup::{BackedUp, Restored, backup_at, restore, restore_over};
 pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 pub use check::Checked;
 pub use checkpoint::CheckpointTimes;

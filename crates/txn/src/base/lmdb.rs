@@ -40,12 +40,14 @@ use rowmill_io::DirectoryLock;
 
 use super::gate::{Entered, Gate};
 use super::lmdb_by_calls::ReadByCalls;
+use super::lmdb_copy::LmdbCopy;
 use super::lmdb_file::{Map, attach, check_never_made, error_of, is_full, is_there, make, open_env};
 use super::lmdb_pages::{check_file, check_pages};
 use super::lmdb_readers::ReaderTable;
 use super::sealed_value::{seal, unseal};
 use super::{
-    BaseChecked, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, key_bounds, prefix_range,
+    BaseChecked, BaseCopy, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, key_bounds,
+    prefix_range,
 };
 
 /// The file's name in the directory of a database.
@@ -55,7 +57,7 @@ pub const BASE_FILE: &str = "base.lmdb";
 pub(super) const LAYOUT_VERSION: u32 = 1;
 pub(super) const VERSION_KEY: &[u8] = b"\0v";
 pub(super) const LAST_COMMIT_KEY: &[u8] = b"\0c";
-const HISTORY_PREFIX: &[u8] = b"\0h";
+pub(super) const HISTORY_PREFIX: &[u8] = b"\0h";
 
 /// A page, at the most: what the system has.
 const PAGE_BYTES_MAX: usize = 1 << 14;
@@ -345,6 +347,10 @@ impl OrderedBase for LmdbBase {
     fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
         Ok(Box::new(ReadByCalls::open(&self.open.file)?))
     }
+
+    fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
+        Ok(Box::new(LmdbCopy::begin(dir.join(BASE_FILE))?))
+    }
 }
 
 impl fmt::Debug for LmdbBase {
@@ -530,7 +536,7 @@ impl BaseRead for LmdbRead {
     }
 }
 
-fn history_key(transaction: u64) -> Vec<u8> {
+pub(super) fn history_key(transaction: u64) -> Vec<u8> {
     [HISTORY_PREFIX, &transaction.to_be_bytes()].concat()
 }
 

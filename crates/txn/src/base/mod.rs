@@ -10,6 +10,7 @@
 mod gate;
 mod lmdb;
 mod lmdb_by_calls;
+mod lmdb_copy;
 mod lmdb_file;
 mod lmdb_pages;
 mod lmdb_readers;
@@ -22,6 +23,7 @@ mod conformance;
 
 use std::fmt::Debug;
 use std::ops::Bound;
+use std::path::Path;
 use std::time::Duration;
 
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
@@ -80,6 +82,14 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// nobody writes meanwhile, or of which somebody holds a read.
     fn read_by_calls(&self) -> Result<Box<dyn BaseRead>>;
 
+    /// Begins another base in the directory `dir`, which has none: one that is opened as this one is. `Unsupported` where that cannot
+    /// be.
+    fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
+        let message =
+            format!("this database keeps its ordered base in a way of which no copy is made in {}", dir.display());
+        Err(Error::new(ErrorKind::Unsupported, message).hint("close it and copy its directory"))
+    }
+
     /// As [`OrderedBase::check`]. The first damage is the error.
     fn verify(&self) -> Result<()> {
         self.check(&Cancel::new())?.into_result()
@@ -122,6 +132,16 @@ pub struct Reader {
     pub commit: CommitId,
     /// The process that reads.
     pub process: u32,
+}
+
+/// A base that is being made of the entries of another one. Dropped before its end it leaves files of no meaning behind.
+pub trait BaseCopy {
+    /// Adds an entry. Keys ascend.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Applies `later` to what was put, and gives the base `at` as its last commit. On disk when it returns, but for the names of its
+    /// files, which it gives, relative to the directory.
+    fn finish(self: Box<Self>, later: &WriteBatch, at: CommitId) -> Result<Vec<String>>;
 }
 
 /// Takes a key and its value, and says whether to go on.

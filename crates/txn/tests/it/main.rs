@@ -1,6 +1,7 @@
 //! Transactions from the outside: a model test over directory and memory, snapshots, conflicts, space, memory, other
 //! processes, power cuts.
 
+mod backup;
 mod check;
 mod conflicts;
 mod crash;
@@ -14,6 +15,7 @@ mod isolation;
 mod keyed;
 mod keyed_model;
 mod killed;
+mod ledger;
 mod log_speed;
 mod long_check;
 mod memory;

@@ -60,6 +60,12 @@ impl FreedExtents {
         self.0.lock().iter().map(|(_, file, extent)| (Arc::clone(file), *extent)).collect()
     }
 
+    /// Bytes that a reader of `commit` keeps from being given back.
+    pub fn bytes_kept_by(&self, commit: CommitId) -> u64 {
+        let kept = self.0.lock();
+        kept.iter().filter(|(removed_by, _, _)| *removed_by > commit).map(|(_, _, extent)| extent.len).sum()
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.0.lock().len()

@@ -17,6 +17,7 @@ mod column_files;
 mod commit;
 mod deletes;
 mod engine;
+mod held_back;
 mod isolation;
 mod journal;
 pub mod keyed;
@@ -40,6 +41,7 @@ pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 pub use check::Checked;
 pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
+pub use held_back::{HeldBack, SnapshotInfo};
 pub use keyed_tables::IndexSpec;
 pub use rowmill_storage::{
     Block, BlockSource, CheckDef, ColumnDef, ColumnSpec, IndexDef, KeyColumn, KeyedDef, OpenRun, TableDef, TableSource,

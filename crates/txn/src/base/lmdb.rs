@@ -42,12 +42,12 @@ use super::gate::{Entered, Gate};
 use super::lmdb_by_calls::ReadByCalls;
 use super::lmdb_copy::LmdbCopy;
 use super::lmdb_file::{Map, attach, check_never_made, error_of, is_full, is_there, make, open_env};
-use super::lmdb_pages::{check_file, check_pages};
+use super::lmdb_pages::{check_file, check_pages, free_space};
 use super::lmdb_readers::ReaderTable;
 use super::sealed_value::{seal, unseal};
 use super::{
-    BaseChecked, BaseCopy, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, key_bounds,
-    prefix_range,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch,
+    key_bounds, prefix_range,
 };
 
 /// The file's name in the directory of a database.
@@ -346,6 +346,20 @@ impl OrderedBase for LmdbBase {
 
     fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
         Ok(Box::new(ReadByCalls::open(&self.open.file)?))
+    }
+
+    fn space(&self) -> Result<BaseSpace> {
+        let base = &self.open;
+        let oldest = match &base.readers {
+            Some(readers) => {
+                base.env.clear_stale_readers().map_err(|e| base.error("look for readers of", e))?;
+                readers.oldest().map_err(|e| Error::io(format_args!("readers of {}", base.file.display()), &e))?
+            }
+            None => Some(0),
+        };
+        // Keeps the pages of the free list from being used again while they are read. Behind the look, so that it is not what is found.
+        let _read = base.begin()?;
+        free_space(&base.file, oldest.unwrap_or(u64::MAX))
     }
 
     fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {

@@ -82,6 +82,11 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// nobody writes meanwhile, or of which somebody holds a read.
     fn read_by_calls(&self) -> Result<Box<dyn BaseRead>>;
 
+    /// The space that it takes. All zeros where there is no file.
+    fn space(&self) -> Result<BaseSpace> {
+        Ok(BaseSpace::default())
+    }
+
     /// Begins another base in the directory `dir`, which has none: one that is opened as this one is. `Unsupported` where that cannot
     /// be.
     fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
@@ -132,6 +137,17 @@ pub struct Reader {
     pub commit: CommitId,
     /// The process that reads.
     pub process: u32,
+}
+
+/// The file of a base, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BaseSpace {
+    /// Its length.
+    pub file_bytes: u64,
+    /// What nothing lies in. It is used again by writes, and given back by nothing but a compaction.
+    pub free_bytes: u64,
+    /// What of that is read by somebody who sees an older state, and cannot be used again before.
+    pub held_bytes: u64,
 }
 
 /// A base that is being made of the entries of another one. Dropped before its end it leaves files of no meaning behind.

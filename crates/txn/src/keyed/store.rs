@@ -156,6 +156,10 @@ impl KeyedStore {
         let generations: Vec<_> = self.in_use.lock().generations.iter().filter_map(Weak::upgrade).collect();
         generations.iter().for_each(|generation| generation.close());
     }
+    /// The oldest state of the base over which somebody reads: of later commits the versions are kept.
+    pub(crate) fn oldest_in_use(&self) -> Option<CommitId> {
+        self.in_use.lock().generations.iter().filter_map(Weak::upgrade).map(|generation| generation.commit()).min()
+    }
 
     /// Bytes of memory that the versions take.
     pub(crate) fn bytes(&self) -> u64 {

@@ -10,6 +10,7 @@ mod definitions;
 mod durability;
 mod faults;
 mod followers;
+mod held_back;
 mod history;
 mod isolation;
 mod keyed;

@@ -414,13 +414,13 @@ impl Core {
 
     /// Whether there is space that is to be given back.
     pub(crate) fn has_unfreed(&self) -> bool {
-        !self.freed.is_empty() || self.files.has_unnamed()
+        !self.freed.is_empty() || self.files.has_unnamed() || self.base.has_older_files()
     }
 
     /// In this process a snapshot keeps what it reads by holding it. The readers of others are known to the base: what
     /// commit `n` removed is free when none of them is older than `n`. The base itself reads what it names: after a crash the
     /// log's changes are made to that.
-    fn try_reap(&self) -> Result<()> {
+    pub(crate) fn try_reap(&self) -> Result<()> {
         // In this order: whoever begins to read behind the look at the readers reads a base that has at least `stored`.
         let stored = self.journal.log().map(|_| self.stored.commit());
         let oldest = self.base.oldest_reader()?;

@@ -35,6 +35,7 @@ mod seal;
 mod snapshot;
 mod status;
 mod transaction;
+mod vacuum;
 
 pub use backup::{BackedUp, Restored, backup_at, restore, restore_over};
 pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
@@ -49,3 +50,4 @@ pub use rowmill_storage::{
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;
 pub use transaction::{Savepoint, Transaction};
+pub use vacuum::Vacuumed;

@@ -205,6 +205,27 @@ mod tests {
         base.write(&next, CommitId(78)).unwrap();
         assert_eq!(base.oldest_reader().unwrap(), Some(CommitId(77)));
         drop(read);
+        expected.insert(b"next".to_vec(), b"1".to_vec());
+        let before = std::fs::metadata(dir.path().join(BASE_FILE)).unwrap().len();
+
+        assert!(base.compact(&rowmill_base::Cancel::new()).unwrap());
         assert_eq!(base.oldest_reader().unwrap(), None);
+        base.verify().unwrap();
+        assert!(entries_of(&base) == expected);
+        assert_eq!((base.commit_id().unwrap(), base.space().unwrap().older_bytes), (CommitId(78), 0));
+        assert!(base.space().unwrap().file_bytes <= before);
+    }
+
+    #[test]
+    fn a_compaction_that_is_cancelled_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = LmdbBase::open(dir.path(), false).unwrap();
+        let cancel = rowmill_base::Cancel::new();
+        cancel.cancel();
+        assert_eq!(base.compact(&cancel).unwrap_err().kind(), ErrorKind::Cancelled);
+        let mut names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [BASE_FILE, "base.lmdb-lock"]);
+        base.compact(&rowmill_base::Cancel::new()).unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The files of a base: how they are made, opened and found to be wrong.
 //!
 //! ```text
-//! base.lmdb         the data
+//! base.lmdb         the data; once it was compacted, base-1.lmdb and so on (`lmdb_numbers.rs`)
 //! base.lmdb-lock    LMDB's locks and its table of readers; not part of a backup
 //! base.lmdb-new     a base that is being made; of no meaning
 //! base.lmdb-probe   written to see whether the disk is full; of no meaning

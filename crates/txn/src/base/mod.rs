@@ -10,8 +10,10 @@
 mod gate;
 mod lmdb;
 mod lmdb_by_calls;
+mod lmdb_compaction;
 mod lmdb_copy;
 mod lmdb_file;
+mod lmdb_numbers;
 mod lmdb_pages;
 mod lmdb_readers;
 mod memory;
@@ -82,6 +84,19 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// nobody writes meanwhile, or of which somebody holds a read.
     fn read_by_calls(&self) -> Result<Box<dyn BaseRead>>;
 
+    /// Gives what is free in the base back to the file system, and says whether it can do that. Reads go on; writes wait. What is replaced
+    /// stays as long as somebody reads it in any process ([`BaseSpace::older_bytes`]).
+    ///
+    /// An error changes nothing, or refuses further writes until the base is opened again.
+    fn compact(&self, _cancel: &Cancel) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Whether files of before a compaction are there, which [`OrderedBase::oldest_reader`] removes when nobody reads them.
+    fn has_older_files(&self) -> bool {
+        false
+    }
+
     /// The space that it takes. All zeros where there is no file.
     fn space(&self) -> Result<BaseSpace> {
         Ok(BaseSpace::default())
@@ -148,6 +163,8 @@ pub struct BaseSpace {
     pub free_bytes: u64,
     /// What of that is read by somebody who sees an older state, and cannot be used again before.
     pub held_bytes: u64,
+    /// Files of before a compaction, which somebody reads.
+    pub older_bytes: u64,
 }
 
 /// A base that is being made of the entries of another one. Dropped before its end it leaves files of no meaning behind.

@@ -28,4 +28,5 @@ mod power_cut;
 mod read_only;
 mod space;
 mod support;
+mod vacuum;
 mod workload;

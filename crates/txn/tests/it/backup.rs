@@ -162,12 +162,12 @@ fn who_only_reads_and_who_has_no_directory_make_backups_too() {
 }
 
 #[test]
-fn what_a_snapshot_of_a_backup_reads_is_not_given_up_meanwhile() {
-    // The reads of the backup's own process are held by it; here all is replaced between two backups that overlap nothing.
+fn what_a_backup_copies_is_not_given_up_meanwhile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let engine = open(&folder.path().join("database"), ROWS_PER_BLOCK);
     let table = create(&engine, "T");
     std::thread::scope(|scope| {
+        // All rows go and others come, in the same places of the same files as far as those are free.
         let writer = scope.spawn(|| {
             for round in 0..40 {
                 let mut transaction = engine.begin().expect("a transaction");

@@ -60,6 +60,12 @@ impl FreedExtents {
         self.0.lock().iter().map(|(_, file, extent)| (Arc::clone(file), *extent)).collect()
     }
 
+    /// Bytes that a reader of `commit` keeps from being given back.
+    pub fn bytes_kept_by(&self, commit: CommitId) -> u64 {
+        let kept = self.0.lock();
+        kept.iter().filter(|(removed_by, _, _)| *removed_by > commit).map(|(_, _, extent)| extent.len).sum()
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.0.lock().len()
@@ -346,6 +352,33 @@ impl Block {
         let bytes = ChunkBytes::memory(stored.file.read(stored.extent)?);
         let head = self.read_head(table, stored, &bytes)?;
         self.with_head(bytes, head, kind, memory)
+    }
+
+    /// Hands out the bytes of one of the block's chunks with what fills its extent, read by calls, where its checksums are right.
+    pub fn with_verified_bytes<T>(
+        &self,
+        table: &TableDef,
+        stored: &StoredChunk,
+        take: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let column = table.column_by_id(stored.column).map(|index| &table.columns[index]);
+        let (name, kind) = match column {
+            Some(column) => (column.name.as_str(), column.kind.clone()),
+            None => (ROW_NUMBERS_NAME, SqlType::UInt64),
+        };
+        let read = || {
+            let mut memory = stored.file.memory().scratch("copying a block");
+            memory.grow(stored.extent.len)?;
+            let bytes: Arc<[u8]> = stored.file.read(stored.extent)?.into();
+            let shared = ChunkBytes::memory(Arc::clone(&bytes));
+            let head = self.read_head(table, stored, &shared)?;
+            let chunk = self.with_head(shared, head, &kind, memory)?;
+            chunk.verify()?;
+            Ok((bytes, chunk))
+        };
+        // The chunk counts the memory.
+        let (bytes, _chunk) = read().map_err(|error| self.locate(error, table, name, stored))?;
+        take(&bytes)
     }
 
     fn locate(&self, error: Error, table: &TableDef, column: &str, stored: &StoredChunk) -> Error {

@@ -29,7 +29,8 @@ pub(crate) fn table_folder(table: TableId) -> String {
     format!("{TABLES}/{table}")
 }
 
-fn column_path(table: TableId, column: ColumnId) -> String {
+/// The file of a column.
+pub(crate) fn column_path(table: TableId, column: ColumnId) -> String {
     match column {
         ROW_NUMBERS => format!("{TABLES}/{table}/{ROW_NUMBERS_FILE}"),
         column => format!("{TABLES}/{table}/{column}{COLUMN_SUFFIX}"),

@@ -16,6 +16,7 @@ use rowmill_base::{
 use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk};
 use rowmill_storage::{ColumnDef, ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
 
+use crate::backup;
 use crate::base::{LmdbBase, MemoryBase, OrderedBase};
 use crate::bell::Background;
 use crate::checkpoint::{self, Stored};
@@ -83,8 +84,17 @@ pub struct Core {
 }
 
 impl Engine {
-    /// Opens the directory at `path`, which is made if it is absent.
+    /// Opens the directory at `path`, which is made if it is absent. A backup is opened to be read.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Arc<Engine>> {
+        backup::check_finished(path)?;
+        if !options.read_only {
+            backup::check_no_backup(path)?;
+        }
+        Engine::open_unfinished(path, options)
+    }
+
+    /// The same of a directory that may still be made.
+    pub(crate) fn open_unfinished(path: &Path, options: OpenOptions) -> Result<Arc<Engine>> {
         let looked = path.metadata().map(|metadata| Some(metadata.is_dir())).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(None),
             _ => Err(Error::io(format_args!("look for {}", path.display()), &error)),
@@ -408,13 +418,13 @@ impl Core {
 
     /// Whether there is space that is to be given back.
     pub(crate) fn has_unfreed(&self) -> bool {
-        !self.freed.is_empty() || self.files.has_unnamed()
+        !self.freed.is_empty() || self.files.has_unnamed() || self.base.has_older_files()
     }
 
     /// In this process a snapshot keeps what it reads by holding it. The readers of others are known to the base: what
     /// commit `n` removed is free when none of them is older than `n`. The base itself reads what it names: after a crash the
     /// log's changes are made to that.
-    fn try_reap(&self) -> Result<()> {
+    pub(crate) fn try_reap(&self) -> Result<()> {
         // In this order: whoever begins to read behind the look at the readers reads a base that has at least `stored`.
         let stored = self.journal.log().map(|_| self.stored.commit());
         let oldest = self.base.oldest_reader()?;

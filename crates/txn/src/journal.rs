@@ -5,7 +5,7 @@
 //! what may still be lost.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -27,6 +27,8 @@ pub(crate) struct Journal {
     shown: RwLock<Arc<Snapshot>>,
     /// States behind the shown one, oldest first.
     waiting: Mutex<VecDeque<Waiting>>,
+    /// Those that were the latest, as long as somebody has them.
+    replaced: Mutex<Replaced>,
     /// The bytes of the last record, for their memory.
     record: Mutex<Vec<u8>>,
     /// Syncs what nobody waits for.
@@ -40,6 +42,27 @@ struct Waiting {
     state: Arc<Snapshot>,
     /// Where the log has to be on disk up to: where the last commit ends that waits for the disk.
     behind: Position,
+}
+
+/// States that are not the latest any more, and when they ceased to be.
+#[derive(Debug, Default)]
+struct Replaced {
+    states: Vec<(Weak<Snapshot>, Instant)>,
+    /// How many of them are the occasion to sweep out those that are gone.
+    sweep_at: usize,
+}
+
+/// Fewer of them are not looked through.
+const REPLACED_MIN: usize = 256;
+
+impl Replaced {
+    fn add(&mut self, state: &Arc<Snapshot>) {
+        if self.states.len() >= self.sweep_at {
+            self.states.retain(|(state, _)| state.strong_count() > 0);
+            self.sweep_at = (self.states.len() * 2).max(REPLACED_MIN);
+        }
+        self.states.push((Arc::downgrade(state), Instant::now()));
+    }
 }
 
 /// A commit that was made, and what whoever made it waits for.
@@ -110,6 +133,7 @@ impl Journal {
             latest: RwLock::new(Arc::clone(&state)),
             shown: RwLock::new(state),
             waiting: Mutex::default(),
+            replaced: Mutex::default(),
             record: Mutex::default(),
             syncer,
             lag,
@@ -143,7 +167,9 @@ impl Journal {
     pub(crate) fn replace(&self, from: CommitId, mut change: impl FnMut(&Snapshot) -> Snapshot) {
         let mut renew = |state: &mut Arc<Snapshot>| {
             if state.commit >= from {
-                *state = Arc::new(change(state));
+                let changed = Arc::new(change(state));
+                self.replaced.lock().add(state);
+                *state = changed;
             }
         };
         // Nobody advances meanwhile: the caller holds what they all need for that.
@@ -151,6 +177,12 @@ impl Journal {
         waiting.iter_mut().for_each(|waiting| renew(&mut waiting.state));
         renew(&mut self.shown.write());
         renew(&mut self.latest.write());
+    }
+
+    /// States that others have replaced and that somebody has, and since when they are replaced.
+    pub(crate) fn replaced(&self) -> Vec<(Arc<Snapshot>, Instant)> {
+        let replaced = self.replaced.lock();
+        replaced.states.iter().filter_map(|(state, since)| Some((state.upgrade()?, *since))).collect()
     }
 
     fn is_logged(&self) -> Option<&Log> {
@@ -185,7 +217,9 @@ impl Journal {
             (of_database, _) => durability.unwrap_or(of_database),
         };
         let (commit, end) = (next.commit, next.log_end);
-        *self.latest.write() = Arc::clone(&next);
+        let last = std::mem::replace(&mut *self.latest.write(), Arc::clone(&next));
+        self.replaced.lock().add(&last);
+        drop(last);
         let mut waiting = self.waiting.lock();
         let shown_behind = match durability {
             Durability::Full => Some(end),

@@ -5,6 +5,7 @@
 //! `merge.rs` tidy up behind it in commits of their own; `checkpoint.rs` brings the ordered base up to the log, and
 //! `recovery.rs` reads it all back.
 
+mod backup;
 pub mod base;
 mod bell;
 mod catalog;
@@ -17,6 +18,7 @@ mod commit;
 mod deletes;
 mod engine;
 mod foreign_keys;
+mod held_back;
 mod isolation;
 mod journal;
 pub mod keyed;
@@ -36,11 +38,14 @@ mod sequences;
 mod snapshot;
 mod status;
 mod transaction;
+mod vacuum;
 
+pub use backup::{BackedUp, Restored, backup_at, restore, restore_over};
 pub use catalog::{Catalog, MAIN_SCHEMA, SchemaDef, ViewDef};
 pub use check::Checked;
 pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
+pub use held_back::{HeldBack, SnapshotInfo};
 pub use keyed_tables::IndexSpec;
 pub use rowmill_storage::{
     Block, BlockSource, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef,
@@ -49,3 +54,4 @@ pub use rowmill_storage::{
 pub use snapshot::{Snapshot, TableSnapshot};
 pub use status::LogStatus;
 pub use transaction::{Savepoint, Transaction};
+pub use vacuum::Vacuumed;

@@ -420,6 +420,11 @@ impl Log {
         Position(self.synced.load(Ordering::Acquire))
     }
 
+    /// Removes the files that are kept to be used again.
+    pub fn trim(&self) -> Result<()> {
+        self.spares.trim()
+    }
+
     /// Nothing before `position` is needed any more.
     pub fn release(&self, position: Position) {
         let mut writing = self.writing.lock();

@@ -150,6 +150,13 @@ impl Transaction {
                 self.validate_presence(&buffers.entry);
                 Ok(true)
             }
+            Ok(false) => {
+                // That there is none is told to whoever asked.
+                if let Some(reads) = self.noted_reads() {
+                    reads.note_range(KeyRange::of_prefix(&buffers.entry), self.base.keyed.commit());
+                }
+                Ok(false)
+            }
             // A value that the parent's column cannot have.
             Err(error) if error.kind() == ErrorKind::NumericOutOfRange => Ok(false),
             found => found,

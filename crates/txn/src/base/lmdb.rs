@@ -9,6 +9,7 @@
 //!   maps the file, of a long one the heads and the length (`lmdb_pages.rs`).
 //! * **Making a base.** A new file is made under another name and then renamed, so a base that exists is whole
 //!   (`lmdb_file.rs`).
+//! * **Compaction.** Free pages are given back by another file, which takes the place of the one before (`lmdb_compaction.rs`).
 //! * **Growth.** Address space is cheap and remapping has to wait for every reader of the process (`gate.rs`), so the
 //!   mapping begins far longer than the file. A write that does not fit doubles it and runs again.
 //! * **One environment a process.** LMDB's locks break if a process opens a file twice; the second open is refused.
@@ -28,6 +29,7 @@
 //! Numbers are little endian unless said. As for every other key, the checksum follows the value.
 
 use std::fmt;
+use std::fs;
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,17 +37,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use heed::{Env, MdbError, RoTxn, RwTxn, WithoutTls};
+use parking_lot::{Mutex, RwLock};
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 use rowmill_io::DirectoryLock;
 
 use super::gate::{Entered, Gate};
 use super::lmdb_by_calls::ReadByCalls;
-use super::lmdb_file::{Map, attach, check_never_made, error_of, is_full, is_there, make, open_env};
-use super::lmdb_pages::{check_file, check_pages};
+use super::lmdb_compaction::{open_newest, open_older};
+use super::lmdb_copy::LmdbCopy;
+use super::lmdb_file::{Map, attach, error_of, is_full, open_env};
+use super::lmdb_numbers::numbers;
+use super::lmdb_pages::{check_pages, free_space};
 use super::lmdb_readers::ReaderTable;
 use super::sealed_value::{seal, unseal};
 use super::{
-    BaseChecked, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, key_bounds, prefix_range,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch,
+    key_bounds, prefix_range,
 };
 
 /// The file's name in the directory of a database.
@@ -55,7 +62,7 @@ pub const BASE_FILE: &str = "base.lmdb";
 pub(super) const LAYOUT_VERSION: u32 = 1;
 pub(super) const VERSION_KEY: &[u8] = b"\0v";
 pub(super) const LAST_COMMIT_KEY: &[u8] = b"\0c";
-const HISTORY_PREFIX: &[u8] = b"\0h";
+pub(super) const HISTORY_PREFIX: &[u8] = b"\0h";
 
 /// A page, at the most: what the system has.
 const PAGE_BYTES_MAX: usize = 1 << 14;
@@ -87,11 +94,18 @@ impl Default for LmdbOptions {
 
 /// An ordered base in a file of LMDB.
 pub struct LmdbBase {
-    open: Arc<OpenBase>,
+    pub(super) dir: PathBuf,
+    pub(super) options: LmdbOptions,
+    /// The file that is the base.
+    pub(super) open: RwLock<Arc<OpenBase>>,
+    /// Those that were it before and that somebody may read, oldest first.
+    pub(super) older: Mutex<Vec<Arc<OpenBase>>>,
+    /// Held by whoever writes.
+    pub(super) writing: Mutex<()>,
 }
 
 /// What an open base and its reads share. It is closed with the last of them.
-struct OpenBase {
+pub(super) struct OpenBase {
     map: Map,
     env: Env<WithoutTls>,
     /// Behind `env`, so that it is closed after it. None where nothing can be written.
@@ -101,16 +115,18 @@ struct OpenBase {
     gate: Arc<Gate>,
     map_bytes: AtomicUsize,
     patience: Duration,
-    file: PathBuf,
-    read_only: bool,
-    poisoned: AtomicBool,
+    pub(super) file: PathBuf,
+    /// The number in its name.
+    pub(super) number: u64,
+    pub(super) read_only: bool,
+    pub(super) poisoned: AtomicBool,
 }
 
 impl LmdbBase {
     /// Whether the directory `dir` has a base. An error if the system does not say: what is not seen need not be missing, and
     /// is not made anew.
     pub fn exists(dir: &Path) -> Result<bool> {
-        is_there(&dir.join(BASE_FILE))
+        Ok(!numbers(dir)?.is_empty())
     }
 
     /// Opens the base in the directory `dir`. To write, the caller holds the directory's lock, and the base is made if
@@ -121,21 +137,34 @@ impl LmdbBase {
 
     /// Opens the base with other options than the usual ones.
     pub fn open_with(dir: &Path, read_only: bool, options: LmdbOptions) -> Result<LmdbBase> {
-        let file = dir.join(BASE_FILE);
-        if !LmdbBase::exists(dir)? {
-            check_never_made(&file)?;
-            if read_only {
-                return Err(Error::new(ErrorKind::UndefinedFile, format!("{}: there is no such file", file.display())));
-            }
-            make(&file)?;
+        let open = open_newest(dir, read_only, options)?;
+        let older = if read_only { Vec::new() } else { open_older(dir, open.number, options)? };
+        let base = LmdbBase {
+            dir: dir.to_owned(),
+            options,
+            open: RwLock::new(open),
+            older: Mutex::new(older),
+            writing: Mutex::default(),
+        };
+        // Removes what nobody reads any more.
+        if base.has_older() {
+            base.oldest()?;
         }
-        check_file(&file, options.looked_through_max)?;
-        Ok(LmdbBase { open: OpenBase::over(file, read_only, options)? })
+        Ok(base)
+    }
+
+    /// The file that is the base, or was when this process looked last.
+    pub(super) fn now(&self) -> Arc<OpenBase> {
+        Arc::clone(&self.open.read())
+    }
+
+    fn has_older(&self) -> bool {
+        !self.older.lock().is_empty()
     }
 }
 
 impl OpenBase {
-    fn over(file: PathBuf, read_only: bool, options: LmdbOptions) -> Result<Arc<OpenBase>> {
+    pub(super) fn over(file: PathBuf, number: u64, read_only: bool, options: LmdbOptions) -> Result<Arc<OpenBase>> {
         let env = open_env(&file, read_only, options.map_bytes)?;
         if !read_only {
             // Readers learn of a commit behind its head. Of a process that was killed in between only the next write tells
@@ -157,6 +186,7 @@ impl OpenBase {
             patience: options.patience,
             env,
             file,
+            number,
             read_only,
             poisoned: AtomicBool::new(false),
         });
@@ -176,7 +206,7 @@ impl OpenBase {
         }
     }
 
-    fn begin(self: &Arc<Self>) -> Result<LmdbRead> {
+    pub(super) fn begin(self: &Arc<Self>) -> Result<LmdbRead> {
         let mut tried_again = false;
         loop {
             let entered = self.gate.enter();
@@ -262,7 +292,27 @@ impl OpenBase {
         Error::new(ErrorKind::DiskFull, message).hint("make some space and run it again")
     }
 
-    fn check_writable(&self) -> Result<()> {
+    /// As [`OrderedBase::oldest_reader`], of this file.
+    pub(super) fn oldest(self: &Arc<Self>) -> Result<Option<CommitId>> {
+        // Without the table somebody may read anything.
+        let Some(readers) = &self.readers else { return Ok(Some(CommitId(0))) };
+        self.env.clear_stale_readers().map_err(|e| self.error("look for readers of", e))?;
+        let oldest = readers.oldest().map_err(|e| Error::io(format_args!("readers of {}", self.file.display()), &e))?;
+        // Looked up behind the table, so that the look-up is not the reader that it finds.
+        oldest.map(|transaction| self.begin()?.commit_of(transaction)).transpose()
+    }
+
+    /// As [`OrderedBase::readers`], of this file.
+    fn readers(self: &Arc<Self>) -> Result<Vec<Reader>> {
+        let Some(readers) = &self.readers else { return Ok(Vec::new()) };
+        self.env.clear_stale_readers().map_err(|e| self.error("look for readers of", e))?;
+        let all = readers.all().map_err(|e| Error::io(format_args!("readers of {}", self.file.display()), &e))?;
+        let read = self.begin()?;
+        let of = |(transaction, process)| Ok(Reader { commit: read.commit_of(transaction)?, process });
+        all.into_iter().map(of).collect()
+    }
+
+    pub(super) fn check_writable(&self) -> Result<()> {
         if self.read_only {
             return Err(Error::new(ErrorKind::ReadOnly, format!("{} is open for reading only", self.file.display())));
         }
@@ -283,11 +333,12 @@ impl OpenBase {
 
 impl OrderedBase for LmdbBase {
     fn read(&self) -> Result<Box<dyn BaseRead>> {
-        Ok(Box::new(self.open.begin()?))
+        Ok(Box::new(self.begin()?))
     }
 
     fn write(&self, batch: &WriteBatch, at: CommitId) -> Result<()> {
-        let base = &*self.open;
+        let _writing = self.writing.lock();
+        let base = self.now();
         base.check_writable()?;
         loop {
             let seen = base.map_bytes.load(Ordering::Relaxed);
@@ -304,7 +355,7 @@ impl OrderedBase for LmdbBase {
     }
 
     fn make_room(&self, bytes: usize, patience: Duration) -> Result<bool> {
-        let base = &*self.open;
+        let base = self.now();
         while !base.read_only && !base.has_room(bytes) {
             match base.remap(base.map_bytes.load(Ordering::Relaxed).saturating_mul(2), patience) {
                 Err(error) if error.kind() == ErrorKind::Locked => return Ok(false),
@@ -315,41 +366,64 @@ impl OrderedBase for LmdbBase {
     }
 
     fn commit_id(&self) -> Result<CommitId> {
-        self.open.begin()?.commit_id()
+        self.begin()?.commit_id()
     }
 
     fn oldest_reader(&self) -> Result<Option<CommitId>> {
-        let base = &self.open;
-        // Without the table somebody may read anything.
-        let Some(readers) = &base.readers else { return Ok(Some(CommitId(0))) };
-        base.env.clear_stale_readers().map_err(|e| base.error("look for readers of", e))?;
-        let oldest = readers.oldest().map_err(|e| Error::io(format_args!("readers of {}", base.file.display()), &e))?;
-        // Looked up behind the table, so that the look-up is not the reader that it finds.
-        oldest.map(|transaction| base.begin()?.commit_of(transaction)).transpose()
+        self.oldest()
     }
 
     fn readers(&self) -> Result<Vec<Reader>> {
-        let base = &self.open;
-        let Some(readers) = &base.readers else { return Ok(Vec::new()) };
-        base.env.clear_stale_readers().map_err(|e| base.error("look for readers of", e))?;
-        let all = readers.all().map_err(|e| Error::io(format_args!("readers of {}", base.file.display()), &e))?;
-        let read = base.begin()?;
-        let of = |(transaction, process)| Ok(Reader { commit: read.commit_of(transaction)?, process });
-        all.into_iter().map(of).collect()
+        let older = self.older.lock();
+        let mut all = Vec::new();
+        for base in older.iter().chain([&self.now()]) {
+            all.extend(base.readers()?);
+        }
+        Ok(all)
     }
 
     fn check(&self, cancel: &Cancel) -> Result<BaseChecked> {
-        check_pages(&self.open.file, cancel)
+        self.by_name(|file| check_pages(file, cancel))
     }
 
     fn read_by_calls(&self) -> Result<Box<dyn BaseRead>> {
-        Ok(Box::new(ReadByCalls::open(&self.open.file)?))
+        self.by_name(|file| Ok(Box::new(ReadByCalls::open(file)?) as Box<dyn BaseRead>))
+    }
+
+    fn space(&self) -> Result<BaseSpace> {
+        drop(self.begin()?);
+        let base = self.now();
+        let older = self.older.lock().clone();
+        let oldest = match &base.readers {
+            Some(readers) => {
+                base.env.clear_stale_readers().map_err(|e| base.error("look for readers of", e))?;
+                readers.oldest().map_err(|e| Error::io(format_args!("readers of {}", base.file.display()), &e))?
+            }
+            None => Some(0),
+        };
+        // Keeps the pages of the free list from being used again while they are read. Behind the look, so that it is not what is found.
+        let _read = base.begin()?;
+        let mut space = free_space(&base.file, oldest.unwrap_or(u64::MAX))?;
+        space.older_bytes = older.iter().filter_map(|base| Some(fs::metadata(&base.file).ok()?.len())).sum();
+        Ok(space)
+    }
+
+    fn compact(&self, cancel: &Cancel) -> Result<bool> {
+        self.compact_now(cancel).map(|()| true)
+    }
+
+    fn has_older_files(&self) -> bool {
+        self.has_older()
+    }
+
+    fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
+        Ok(Box::new(LmdbCopy::begin(dir.join(BASE_FILE))?))
     }
 }
 
 impl fmt::Debug for LmdbBase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OpenBase { file, read_only, .. } = &*self.open;
+        let OpenBase { file, read_only, .. } = &*self.now();
         f.debug_struct("LmdbBase").field("file", file).field("read_only", read_only).finish_non_exhaustive()
     }
 }
@@ -422,7 +496,7 @@ impl LmdbWrite<'_> {
     }
 }
 
-struct LmdbRead {
+pub(super) struct LmdbRead {
     // In this order: the transaction ends before its place behind the gate is given back, and both before the base is
     // closed.
     transaction: RoTxn<'static, WithoutTls>,
@@ -530,7 +604,7 @@ impl BaseRead for LmdbRead {
     }
 }
 
-fn history_key(transaction: u64) -> Vec<u8> {
+pub(super) fn history_key(transaction: u64) -> Vec<u8> {
     [HISTORY_PREFIX, &transaction.to_be_bytes()].concat()
 }
 

@@ -1,7 +1,7 @@
 //! The files of a base: how they are made, opened and found to be wrong.
 //!
 //! ```text
-//! base.lmdb         the data
+//! base.lmdb         the data; once it was compacted, base-1.lmdb and so on (`lmdb_numbers.rs`)
 //! base.lmdb-lock    LMDB's locks and its table of readers; not part of a backup
 //! base.lmdb-new     a base that is being made; of no meaning
 //! base.lmdb-probe   written to see whether the disk is full; of no meaning
@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, MdbError, WithoutTls};
+use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, FlagSetMode, MdbError, WithoutTls};
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::KEY_LEN_MAX;
@@ -20,8 +20,8 @@ use super::lmdb::{LAST_COMMIT_KEY, LAYOUT_VERSION, VERSION_KEY};
 use super::lmdb_readers::ReaderTable;
 use super::sealed_value::seal;
 
-const LOCK_SUFFIX: &str = "-lock";
-const NEW_SUFFIX: &str = "-new";
+pub(super) const LOCK_SUFFIX: &str = "-lock";
+pub(super) const NEW_SUFFIX: &str = "-new";
 const PROBE_SUFFIX: &str = "-probe";
 const PROBE_BYTES: usize = 1 << 20;
 
@@ -154,6 +154,14 @@ pub(super) fn open_env(file: &Path, read_only: bool, map_bytes: usize) -> Result
             Err(e) => return Err(error_of("open", file, e)),
         }
     }
+}
+
+/// From now on nothing is synced but when that is asked for: for a file that means nothing before it is whole.
+// LMDB asks for care that a compiler cannot check.
+#[allow(unsafe_code)]
+pub(super) fn without_syncs(env: &Env<WithoutTls>, file: &Path) -> Result<()> {
+    // SAFETY: a file that a crash leaves of no meaning is opened by nobody, and the flag changes nothing else.
+    unsafe { env.set_flags(EnvFlags::NO_SYNC, FlagSetMode::Enable) }.map_err(|e| error_of("open", file, e))
 }
 
 /// LMDB makes its lock file anew where nobody else has it open, and takes it as it is where it cannot tell.

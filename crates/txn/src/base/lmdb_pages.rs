@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use rowmill_base::{Cancel, Error, ErrorKind, Result};
 
 use super::sealed_value::unseal;
-use super::{BaseChecked, PROBLEMS_MAX, Visitor};
+use super::{BaseChecked, BaseSpace, PROBLEMS_MAX, Visitor};
 
 const MAGIC: u32 = 0xBEEF_C0DE;
 const VERSION: u32 = 1;
@@ -99,6 +99,26 @@ pub(super) fn check_pages(path: &Path, cancel: &Cancel) -> Result<BaseChecked> {
         }
     }
     Ok(BaseChecked::default())
+}
+
+/// The length of the file, the bytes of its free pages, and of those that were freed by the transaction `held_from` or a later one: who
+/// reads the state of that sees them. The caller reads a state of the base meanwhile.
+pub(super) fn free_space(path: &Path, held_from: u64) -> Result<BaseSpace> {
+    let (pages, meta) = Pages::open(path)?;
+    let mut space = BaseSpace { file_bytes: pages.len, ..BaseSpace::default() };
+    let met = Met::new(pages.len.div_ceil(meta.page_len));
+    let mut walk = Walk { pages: &pages, meta: &meta, cancel: &Cancel::new(), met, bytes: 0 };
+    walk.tree(&meta.free, ALL_KEYS, &mut Err, &mut |page, freed_by, value| {
+        let numbers =
+            free_numbers(value).ok_or_else(|| pages.damage(format_args!("page {page} holds no list of free pages")))?;
+        let bytes = numbers.len() as u64 * meta.page_len;
+        space.free_bytes += bytes;
+        if u64_at(freed_by, 0) >= held_from {
+            space.held_bytes += bytes;
+        }
+        Ok(true)
+    })?;
+    Ok(space)
 }
 
 /// What is found, and whether nobody has committed meanwhile.

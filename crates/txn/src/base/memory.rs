@@ -6,14 +6,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, CommitId, Result};
 
+use super::lmdb_copy::LmdbCopy;
 use super::{
-    BaseChecked, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch, check_key, key_bounds,
-    prefix_range,
+    BASE_FILE, BaseChecked, BaseCopy, BaseRead, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch,
+    check_key, key_bounds, prefix_range,
 };
 
 /// Entries that a scan copies at a time; it holds no lock while it shows them to the visitor.
@@ -131,6 +133,11 @@ impl OrderedBase for MemoryBase {
         let of =
             |(commit, count): &(CommitId, usize)| vec![Reader { commit: *commit, process: std::process::id() }; *count];
         Ok(state.reads.values().flat_map(of).collect())
+    }
+
+    /// What is to outlive the process is one of LMDB.
+    fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
+        Ok(Box::new(LmdbCopy::begin(dir.join(BASE_FILE))?))
     }
 
     fn check(&self, cancel: &Cancel) -> Result<BaseChecked> {

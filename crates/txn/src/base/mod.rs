@@ -10,7 +10,10 @@
 mod gate;
 mod lmdb;
 mod lmdb_by_calls;
+mod lmdb_compaction;
+mod lmdb_copy;
 mod lmdb_file;
+mod lmdb_numbers;
 mod lmdb_pages;
 mod lmdb_readers;
 mod memory;
@@ -22,6 +25,7 @@ mod conformance;
 
 use std::fmt::Debug;
 use std::ops::Bound;
+use std::path::Path;
 use std::time::Duration;
 
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
@@ -80,6 +84,32 @@ pub trait OrderedBase: Send + Sync + Debug {
     /// nobody writes meanwhile, or of which somebody holds a read.
     fn read_by_calls(&self) -> Result<Box<dyn BaseRead>>;
 
+    /// Gives what is free in the base back to the file system, and says whether it can do that. Reads go on; writes wait. What is replaced
+    /// stays as long as somebody reads it in any process ([`BaseSpace::older_bytes`]).
+    ///
+    /// An error changes nothing, or refuses further writes until the base is opened again.
+    fn compact(&self, _cancel: &Cancel) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Whether files of before a compaction are there, which [`OrderedBase::oldest_reader`] removes when nobody reads them.
+    fn has_older_files(&self) -> bool {
+        false
+    }
+
+    /// The space that it takes. All zeros where there is no file.
+    fn space(&self) -> Result<BaseSpace> {
+        Ok(BaseSpace::default())
+    }
+
+    /// Begins another base in the directory `dir`, which has none: one that is opened as this one is. `Unsupported` where that cannot
+    /// be.
+    fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
+        let message =
+            format!("this database keeps its ordered base in a way of which no copy is made in {}", dir.display());
+        Err(Error::new(ErrorKind::Unsupported, message).hint("close it and copy its directory"))
+    }
+
     /// As [`OrderedBase::check`]. The first damage is the error.
     fn verify(&self) -> Result<()> {
         self.check(&Cancel::new())?.into_result()
@@ -122,6 +152,29 @@ pub struct Reader {
     pub commit: CommitId,
     /// The process that reads.
     pub process: u32,
+}
+
+/// The file of a base, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BaseSpace {
+    /// Its length.
+    pub file_bytes: u64,
+    /// What nothing lies in. It is used again by writes, and given back by nothing but a compaction.
+    pub free_bytes: u64,
+    /// What of that is read by somebody who sees an older state, and cannot be used again before.
+    pub held_bytes: u64,
+    /// Files of before a compaction, which somebody reads.
+    pub older_bytes: u64,
+}
+
+/// A base that is being made of the entries of another one. Dropped before its end it leaves files of no meaning behind.
+pub trait BaseCopy {
+    /// Adds an entry. Keys ascend.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Applies `later` to what was put, and gives the base `at` as its last commit. On disk when it returns, but for the names of its
+    /// files, which it gives, relative to the directory.
+    fn finish(self: Box<Self>, later: &WriteBatch, at: CommitId) -> Result<Vec<String>>;
 }
 
 /// Takes a key and its value, and says whether to go on.

@@ -90,7 +90,12 @@ impl KeyedStore {
         self.current.read()
     }
 
-    /// The same, to be replaced.
+    /// What the base has now.
+    pub(crate) fn current_arc(&self) -> Arc<Generation> {
+        Arc::clone(&self.current.read())
+    }
+
+    /// The same as [`KeyedStore::current`], to be replaced.
     pub(crate) fn current_mut(&self) -> RwLockWriteGuard<'_, Arc<Generation>> {
         self.current.write()
     }
@@ -149,6 +154,11 @@ impl KeyedStore {
             self.versions.forget(in_base, oldest.unwrap_or(in_base));
             self.recount();
         }
+    }
+
+    /// The oldest state of the base over which somebody reads: of later commits the versions are kept.
+    pub(crate) fn oldest_in_use(&self) -> Option<CommitId> {
+        self.in_use.lock().generations.iter().filter_map(Weak::upgrade).map(|generation| generation.commit()).min()
     }
 
     /// Lets go of the base, which a snapshot that somebody keeps beyond the database would hold open.

@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use rowmill_base::{Error, Result};
 use rowmill_io::Disk;
 
-use super::segment::{Segment, SegmentBytes, path};
+use super::segment::{FOLDER, Segment, SegmentBytes, path};
 
 /// Makes segments ahead.
 #[derive(Debug)]
@@ -83,6 +83,27 @@ impl Spares {
         state.wanted = Some(number + 1);
         self.shared.changed.notify_all();
         Ok(segment)
+    }
+
+    /// Removes the files that hold nothing that is needed. They are made again when they are.
+    pub(super) fn trim(&self) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        while state.is_busy {
+            self.shared.changed.wait(&mut state);
+        }
+        // Before a segment is made the free ones are those of the log before, which are looked at by whoever opens it.
+        if !state.is_used || state.free.is_empty() {
+            return Ok(());
+        }
+        let slots = std::mem::take(&mut state.free);
+        let remove = |slot: &u32| self.shared.disk.remove(&path(*slot));
+        let removed = slots.iter().try_for_each(remove);
+        if removed.is_err() {
+            // One that is gone is made anew.
+            state.free = slots;
+        }
+        // Before any of them is made again: what a power cut brings back must not be the twin of another.
+        removed.and(self.shared.disk.sync_dir(FOLDER))
     }
 
     /// The file of a segment that is not needed any more.

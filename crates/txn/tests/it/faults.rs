@@ -20,7 +20,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Cancel, Error, ErrorKind, Result};
 use rowmill_io::FaultPlan;
 use rowmill_txn::base::{LmdbBase, OrderedBase};
 use rowmill_txn::{Engine, OpenOptions, Transaction};
@@ -121,6 +121,13 @@ impl Teller<'_, '_> {
         assert_eq!(content_of(&self.workload.engine), self.workload.content, "behind a checkpoint");
         let _ = self.workload.engine.readers().inspect_err(|error| self.story.check(error));
     }
+
+    fn vacuum(&self) {
+        if let Err(error) = self.workload.engine.vacuum(&Cancel::new()) {
+            self.story.check(&error);
+        }
+        assert_eq!(content_of(&self.workload.engine), self.workload.content, "behind a vacuum");
+    }
 }
 
 /// The other side of [`Case::run`]. Does nothing when it is run as a test.
@@ -149,7 +156,9 @@ fn process_with_faults() {
         });
         teller.checkpoint();
         teller.commit(|transaction, content| truncate(transaction, content, "A"));
+        teller.vacuum();
         teller.commit(|transaction, content| insert(transaction, content, "C", 100, 20));
+        teller.checkpoint();
     });
     story.part(|teller| {
         teller.commit(|transaction, content| insert(transaction, content, "A", 5_000, 130));
@@ -376,6 +385,11 @@ fn fail_calls(part: &str, writes: bool, samples: usize, meant: fn(&str, Fault) -
 #[test]
 fn a_call_on_the_base_that_fails_loses_nothing() {
     fail_calls("base.lmdb", false, times("ROWMILL_FAULTS", 30, usize::MAX), |_, _| true);
+}
+
+#[test]
+fn a_call_on_the_file_that_a_vacuum_makes_that_fails_loses_nothing() {
+    fail_calls("base-1.lmdb", false, times("ROWMILL_FAULTS", 60, usize::MAX), |_, _| true);
 }
 
 #[test]

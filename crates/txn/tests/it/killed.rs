@@ -97,6 +97,9 @@ fn write(engine: &Arc<Engine>, step: i64) {
     if step.rem_euclid(37) == 0 {
         engine.checkpoint().expect("a checkpoint");
     }
+    if step.rem_euclid(29) == 0 {
+        engine.vacuum(&Cancel::new()).expect("a vacuum");
+    }
 }
 
 /// The transaction that a state notes; its rows have to be those of the model.

@@ -1,6 +1,7 @@
 //! Transactions from the outside: a model test over directory and memory, snapshots, conflicts, space, memory, other
 //! processes, power cuts.
 
+mod backup;
 mod check;
 mod conflicts;
 mod crash;
@@ -10,12 +11,14 @@ mod durability;
 mod faults;
 mod followers;
 mod foreign_keys;
+mod held_back;
 mod histories;
 mod history;
 mod isolation;
 mod keyed;
 mod keyed_model;
 mod killed;
+mod ledger;
 mod log_speed;
 mod long_check;
 mod memory;
@@ -28,4 +31,5 @@ mod read_only;
 mod refusals;
 mod space;
 mod support;
+mod vacuum;
 mod workload;

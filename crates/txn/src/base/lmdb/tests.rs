@@ -94,7 +94,8 @@ fn growth_waits_for_readers_and_gives_up() {
 fn the_history_of_commits_stays_short() {
     let dir = tempfile::tempdir().unwrap();
     let base = open(dir.path());
-    let history = || base.open.map.prefix_iter(&base.open.env.read_txn().unwrap(), HISTORY_PREFIX).unwrap().count();
+    let open = base.now();
+    let history = || open.map.prefix_iter(&open.env.read_txn().unwrap(), HISTORY_PREFIX).unwrap().count();
     (1..50).for_each(|commit| base.write(&put(b"a", b""), CommitId(commit)).unwrap());
     assert_eq!(history(), 2);
     let read = base.read().unwrap();
@@ -109,7 +110,7 @@ fn the_history_of_commits_stays_short() {
 fn a_poisoned_base_reads_and_does_not_write() {
     let dir = tempfile::tempdir().unwrap();
     let base = open(dir.path());
-    base.open.poisoned.store(true, Ordering::Release);
+    base.now().poisoned.store(true, Ordering::Release);
     assert_eq!(base.write(&put(b"a", b""), CommitId(1)).unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(base.commit_id().unwrap(), CommitId(0));
 }
@@ -271,10 +272,11 @@ fn a_newer_layout_is_refused() {
     let base = open(dir.path());
     let mut stored = Vec::new();
     seal(VERSION_KEY, &2_u32.to_le_bytes(), &mut stored);
-    let mut transaction = base.open.env.write_txn().unwrap();
-    base.open.map.put(&mut transaction, VERSION_KEY, &stored).unwrap();
+    let open = base.now();
+    let mut transaction = open.env.write_txn().unwrap();
+    open.map.put(&mut transaction, VERSION_KEY, &stored).unwrap();
     transaction.commit().unwrap();
-    drop(base);
+    drop((open, base));
     assert_eq!(LmdbBase::open(dir.path(), false).unwrap_err().kind(), ErrorKind::NewerFormat);
 }
 
@@ -368,7 +370,8 @@ fn another_process() {
                 // As a writer that is killed between the head of its commit and the word to the readers.
                 let last = base.commit_id().unwrap().0;
                 base.write(&put(b"key", b"untold"), CommitId(last + 1)).unwrap();
-                std::mem::forget(base.open.env.write_txn().unwrap());
+                let open = base.now();
+                std::mem::forget(open.env.write_txn().unwrap());
                 let lock_file = with_suffix(&Path::new(&dir).join(BASE_FILE), "-lock");
                 let lock_file = fs::OpenOptions::new().read(true).write(true).open(lock_file).unwrap();
                 let mut told = [0; 8];

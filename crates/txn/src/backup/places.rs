@@ -1,0 +1,73 @@
+//! Where the extents of a state lie in its copy: in each file one behind the other, in the order in which they lay.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use rowmill_base::{BlockId, ColumnId, TableId};
+use rowmill_storage::{Block, Extent};
+
+use crate::snapshot::Snapshot;
+
+/// A chunk that is copied.
+pub(super) struct Piece {
+    pub(super) block: Arc<Block>,
+    /// Which of the block's chunks.
+    pub(super) chunk: usize,
+}
+
+impl Piece {
+    fn extent(&self) -> Extent {
+        self.block.chunks()[self.chunk].extent()
+    }
+}
+
+/// The pieces of each column's file.
+type Files = BTreeMap<(TableId, ColumnId), Vec<Piece>>;
+
+/// See the module.
+pub(super) struct Places {
+    files: Files,
+    /// By table, column and the offset where it lay.
+    offsets: HashMap<(TableId, ColumnId, u64), u64>,
+    blocks: HashSet<BlockId>,
+}
+
+impl Places {
+    pub(super) fn of(state: &Snapshot) -> Places {
+        let (mut files, mut blocks) = (Files::new(), HashSet::new());
+        for (table, rows) in &*state.tables {
+            for block in &*rows.blocks {
+                blocks.insert(block.id());
+                for (chunk, stored) in block.chunks().iter().enumerate() {
+                    let of_file = files.entry((*table, stored.column())).or_default();
+                    of_file.push(Piece { block: Arc::clone(block), chunk });
+                }
+            }
+        }
+        let mut offsets = HashMap::new();
+        for ((table, column), pieces) in &mut files {
+            pieces.sort_by_key(|piece| piece.extent().offset);
+            let mut end = 0;
+            for extent in pieces.iter().map(Piece::extent) {
+                offsets.insert((*table, *column, extent.offset), end);
+                end += extent.len;
+            }
+        }
+        Places { files, offsets, blocks }
+    }
+
+    pub(super) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Whether the state has the block.
+    pub(super) fn has(&self, block: BlockId) -> bool {
+        self.blocks.contains(&block)
+    }
+
+    /// Where an extent of a block lies in the copy; `None` if the block has no such chunk.
+    pub(super) fn place(&self, table: TableId, column: ColumnId, extent: Extent) -> Option<Extent> {
+        let offset = *self.offsets.get(&(table, column, extent.offset))?;
+        Some(Extent { offset, len: extent.len })
+    }
+}

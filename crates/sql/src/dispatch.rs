@@ -19,6 +19,8 @@ pub(crate) fn run(work: &mut Work<'_>) -> Result<Outcome> {
             Ok(Outcome::Done { tag: "CHECKPOINT" })
         }
         Body::CheckDatabase => check::run(work),
+        Body::Backup { to } => maintenance::backup(work, to),
+        Body::Restore { from, to } => maintenance::restore(work, from, to),
         Body::Copy(statement) => copy::run(work, statement),
         Body::Sql(sql) => run_sql(work, sql),
     }
@@ -60,7 +62,7 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         | Sql::ShowSchemas { .. }
         | Sql::ShowColumns { .. }
         | Sql::ShowCreate { .. } => show::run(work, sql),
-        Sql::Vacuum(vacuum) => Err(maintenance::vacuum(vacuum)),
+        Sql::Vacuum(vacuum) => maintenance::vacuum(work, vacuum),
         Sql::Analyze(analyze) => Err(maintenance::analyze(analyze)),
         other => Err(unsupported(&first_words(&other.to_string()))),
     }

@@ -1,5 +1,6 @@
 //! `rowmill_log()`: what the log has done since the database was opened. `rowmill_readers()`: who reads which state of it, and so holds
-//! back space that later commits have given up.
+//! back space that later commits have given up. `rowmill_snapshots()`: the older states that are held, and what for each of them
+//! cannot be given back. `rowmill_space()`: what of the database waits for those.
 
 use std::sync::{Arc, Weak};
 
@@ -8,7 +9,7 @@ use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableP
 use datafusion::common::Result as PlanResult;
 use datafusion::execution::SessionState;
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_txn::{Engine, LogStatus};
+use rowmill_txn::{Engine, HeldBack, LogStatus, SnapshotInfo};
 
 use crate::catalog::StatementContext;
 use crate::errors::to_datafusion;
@@ -16,7 +17,12 @@ use crate::outcome::nullable_batch;
 
 /// Makes the functions known to the planner of one statement.
 pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
-    let functions: [(&'static str, Rows); 2] = [("rowmill_log", log), ("rowmill_readers", readers)];
+    let functions: [(&'static str, Rows); 4] = [
+        ("rowmill_log", log),
+        ("rowmill_readers", readers),
+        ("rowmill_snapshots", snapshots),
+        ("rowmill_space", space),
+    ];
     for (name, rows) in functions {
         let engine = Weak::clone(&context.engine);
         state.register_udtf(name, Arc::new(StatusFunction { name, rows, engine }));
@@ -83,4 +89,33 @@ fn readers(engine: &Engine) -> Result<RecordBatch> {
         ),
     ];
     nullable_batch(columns)
+}
+
+fn snapshots(engine: &Engine) -> Result<RecordBatch> {
+    let held = engine.held_back()?.snapshots;
+    let numbers = |number: fn(&SnapshotInfo) -> u64| Arc::new(held.iter().map(number).collect::<UInt64Array>());
+    let ages = held.iter().map(|snapshot| snapshot.age.map(|age| age.as_secs_f64() * 1e3));
+    let columns: Vec<(&'static str, ArrayRef)> = vec![
+        ("process", Arc::new(held.iter().map(|snapshot| snapshot.process).collect::<UInt32Array>())),
+        ("commit", numbers(|snapshot| snapshot.commit.0)),
+        ("commits_since", numbers(|snapshot| snapshot.commits_since)),
+        ("age_ms", Arc::new(ages.collect::<Float64Array>())),
+        ("held_bytes", numbers(|snapshot| snapshot.held_bytes)),
+    ];
+    nullable_batch(columns)
+}
+
+fn space(engine: &Engine) -> Result<RecordBatch> {
+    let HeldBack { snapshots, waiting_bytes, version_bytes, versions_from, base } = engine.held_back()?;
+    let numbers = [
+        ("oldest_commit", snapshots.first().map(|oldest| oldest.commit.0)),
+        ("waiting_bytes", Some(waiting_bytes)),
+        ("version_bytes", Some(version_bytes)),
+        ("versions_from", Some(versions_from.0)),
+        ("base_bytes", Some(base.file_bytes)),
+        ("base_free_bytes", Some(base.free_bytes)),
+        ("base_held_bytes", Some(base.held_bytes)),
+        ("base_older_bytes", Some(base.older_bytes)),
+    ];
+    nullable_batch(numbers.map(|(name, number)| (name, Arc::new(UInt64Array::from(vec![number])) as ArrayRef)))
 }

@@ -6,7 +6,7 @@
 //!
 //! The tokens of a statement are changed before the parser sees them, because the parser offers no place where every
 //! name passes by; see [`crate::names`]. Statements that the parser does not know (`COPY` with our options,
-//! `CHECKPOINT`, `CHECK DATABASE`) are read from the same tokens.
+//! `CHECKPOINT`, `CHECK DATABASE`, `BACKUP`, `RESTORE`) are read from the same tokens.
 
 mod copy;
 mod position;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{self, Visit, VisitMut};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 use rowmill_base::{Cancel, Error, ErrorKind, Result, Settings};
 
 use crate::deep::{room_bytes, walk_bytes, with_room};
@@ -63,6 +63,10 @@ pub(crate) enum Body {
     Checkpoint,
     /// `CHECK DATABASE`
     CheckDatabase,
+    /// `BACKUP DATABASE TO 'folder'`
+    Backup { to: String },
+    /// `RESTORE DATABASE FROM 'folder' TO 'folder'`
+    Restore { from: String, to: String },
 }
 
 impl Statement {
@@ -227,7 +231,7 @@ impl<'t> Section<'t> {
                     settle(&mut **query, settings)?;
                 }
             }
-            Body::Checkpoint | Body::CheckDatabase => {}
+            Body::Checkpoint | Body::CheckDatabase | Body::Backup { .. } | Body::Restore { .. } => {}
         }
         let text = sql[self.range.clone()].to_string();
         Ok(Statement {
@@ -280,7 +284,7 @@ fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings) -> Result<()>
 fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {
     let body = match &parser.peek_token_ref().token {
         Token::Word(word) if word.keyword == Keyword::COPY => Body::Copy(Box::new(copy::parse_copy(parser)?)),
-        Token::Word(word) if word.quote_style.is_none() && word.value == "checkpoint" => {
+        Token::Word(word) if is_word(word, "checkpoint") => {
             parser.next_token();
             Body::Checkpoint
         }
@@ -289,12 +293,31 @@ fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {
             parser.expect_keyword_is(Keyword::DATABASE)?;
             Body::CheckDatabase
         }
+        Token::Word(word) if is_word(word, "backup") => {
+            parser.next_token();
+            parser.expect_keyword_is(Keyword::DATABASE)?;
+            parser.expect_keyword_is(Keyword::TO)?;
+            Body::Backup { to: parser.parse_literal_string()? }
+        }
+        Token::Word(word) if is_word(word, "restore") => {
+            parser.next_token();
+            parser.expect_keyword_is(Keyword::DATABASE)?;
+            parser.expect_keyword_is(Keyword::FROM)?;
+            let from = parser.parse_literal_string()?;
+            parser.expect_keyword_is(Keyword::TO)?;
+            Body::Restore { from, to: parser.parse_literal_string()? }
+        }
         _ => Body::Sql(Box::new(parser.parse_statement()?)),
     };
     match parser.peek_token_ref().token {
         Token::EOF => Ok(body),
         _ => parser.expected_ref("end of statement", parser.peek_token_ref()),
     }
+}
+
+/// A word in front of a statement that the parser does not know.
+fn is_word(word: &Word, wanted: &str) -> bool {
+    word.quote_style.is_none() && word.value == wanted
 }
 
 fn is_text(token: &TokenWithSpan) -> bool {

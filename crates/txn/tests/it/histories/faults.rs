@@ -100,7 +100,9 @@ fn fault_of_row(fates: &BTreeMap<u64, (&Record, &Row, Fate)>, row: &Row) -> Opti
 
 /// Snapshots without a commit that was acknowledged before, or that change where they must not.
 ///
-/// At read committed a transaction that somebody was faster than stays with the snapshot that it has, since it cannot commit.
+/// At read committed a transaction that somebody was faster than stays with the snapshot that it has, since it cannot commit. Of
+/// whom it was that is not always known, since the engine knows commits before they are acknowledged: one that has written and
+/// does not commit is held to nothing.
 fn stale_snapshots(history: &[Record], versions: &Versions<'_>, record: &Record) -> Vec<String> {
     let has_lost = |operation: &Operation| {
         let is_lost = |(key, slot): &(i64, Option<i64>)| {
@@ -109,7 +111,8 @@ fn stale_snapshots(history: &[Record], versions: &Versions<'_>, record: &Record)
             versions.of_key(*key).iter().any(is_behind)
                 || versions.keys().flat_map(|key| versions.of_key(key)).any(|v| is_behind(v) && has_slot(v))
         };
-        record.level == Isolation::ReadCommitted && operation.own.iter().any(is_lost)
+        let has_failed = record.commit.is_none() && !operation.own.is_empty();
+        record.level == Isolation::ReadCommitted && (has_failed || operation.own.iter().any(is_lost))
     };
     let each_statement = record.level == Isolation::ReadCommitted;
     let acknowledged = |at: u64| {

@@ -35,6 +35,11 @@ impl Connection {
     /// # }
     /// ```
     pub fn query_with(&mut self, sql: &str, params: &[Value]) -> Result<Rows> {
+        if params.is_empty()
+            && let Some(done) = self.programs.run_text(&mut self.session, sql)?
+        {
+            return Rows::of(self.programs.outcome(&done)?);
+        }
         let statement = self.parse_one(sql)?;
         let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
         Rows::of(self.run_statement(&statement, &params, false)?)
@@ -53,6 +58,9 @@ impl Connection {
     /// Runs one or several statements, in order, and hands each outcome to `each`. Nothing runs if one of them cannot
     /// be parsed.
     pub fn run(&mut self, sql: &str, mut each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
+        if let Some(done) = self.programs.run_text(&mut self.session, sql)? {
+            return each(self.programs.outcome(&done)?);
+        }
         for statement in self.session.parse(sql)? {
             each(self.run_statement(&statement, &[], false)?)?;
         }

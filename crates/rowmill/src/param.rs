@@ -1,6 +1,6 @@
 //! Values of parameters that are borrowed.
 
-use rowmill_sql::{ParameterKind, ScalarValue};
+use rowmill_sql::{Literal, ParameterKind, ScalarValue};
 use rowmill_storage::keyed::ValueRef;
 
 use crate::Value;
@@ -66,6 +66,16 @@ impl<'a> Param<'a> {
             Param::Decimal(value, _) => ValueRef::Decimal(value),
             Param::Text(value) => ValueRef::Text(value),
             Param::Blob(value) => ValueRef::Bytes(value),
+        }
+    }
+}
+
+impl<'a> From<&'a Literal> for Param<'a> {
+    fn from(literal: &'a Literal) -> Self {
+        match literal {
+            Literal::Integer(value) => Param::Integer(*value),
+            Literal::Decimal(digits, scale) => Param::Decimal(*digits, *scale),
+            Literal::Text(text) => Param::Text(text),
         }
     }
 }

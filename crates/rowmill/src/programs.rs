@@ -3,6 +3,8 @@
 //! A statement that is run again is made a program, if it is one that a program does: then it runs without a planner. There is
 //! one for each list of types that its parameters are given; a NULL goes with any of them. When definitions or settings change
 //! programs are made anew.
+//!
+//! A text with literals in it is the statement without them and their values, so that texts which differ in those alone are run again too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{ErrorKind, Result};
 use rowmill_program::{Compiled, ResultRows, Scratch};
-use rowmill_sql::{Outcome, ParameterKind, RowStream, Session, Statement};
+use rowmill_sql::{Lifted, Outcome, ParameterKind, RowStream, Session, Statement, lift};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{Snapshot, Transaction};
 
@@ -30,6 +32,8 @@ const PROGRAMS_MAX: usize = 8;
 pub(crate) struct Programs {
     /// By the hashes of their texts.
     statements: HashMap<u64, Known>,
+    /// Statements whose literals were taken out, by their texts; none where that cannot be parsed.
+    lifted: HashMap<String, Option<Statement>>,
     scratch: Scratch,
     rows: ResultRows,
 }
@@ -119,6 +123,21 @@ impl Programs {
             Some(schema) => Done::Rows(Arc::clone(schema)),
             None => Done::Changed { tag: program.tag, rows: changed },
         }))
+    }
+
+    /// Runs a text as the program of the statement without its literals, if there is one; `None` if it has to be run in another way.
+    pub(crate) fn run_text(&mut self, session: &mut Session, sql: &str) -> Result<Option<Done>> {
+        let Some(Lifted { text, literals }) = lift(sql) else { return Ok(None) };
+        if self.lifted.len() >= STATEMENTS_MAX && !self.lifted.contains_key(&text) {
+            self.lifted.clear();
+        }
+        let parsed = self.lifted.entry(text).or_insert_with_key(|text| {
+            let mut statements = session.parse(text).ok()?;
+            statements.pop().filter(|_| statements.is_empty())
+        });
+        let Some(statement) = parsed.clone() else { return Ok(None) };
+        let parameters: Vec<Param<'_>> = literals.iter().map(Param::from).collect();
+        self.run(session, &statement, &parameters, false)
     }
 
     /// The rows of the last program.

@@ -19,6 +19,7 @@ pub mod files;
 pub mod guards;
 mod information_schema;
 mod leaf;
+mod lifted;
 mod log_functions;
 mod logical;
 mod names;
@@ -51,6 +52,7 @@ mod view;
 mod walk;
 
 pub use datafusion::common::ScalarValue;
+pub use lifted::{Lifted, Literal, lift};
 pub use names::SPELLING_KEY;
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
 pub use parse::Statement;

@@ -10,6 +10,7 @@ mod hostile_settings;
 mod hostile_statements;
 mod kill;
 mod library;
+mod lifted;
 mod pages;
 mod plan_cache;
 mod programs;

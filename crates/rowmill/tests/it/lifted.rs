@@ -1,12 +1,13 @@
 //! Texts that differ in their literals alone answer as each of them does by itself, however often the statement has run.
 
-use rowmill::{Connection, Database, Value};
+use rowmill::{Connection, Database};
 
 /// What a text gives: its rows as they are shown, or its error.
 fn answer(connection: &mut Connection, sql: &str) -> String {
     let shown = connection.query(sql).and_then(|rows| rows.rows()).map(|rows| {
-        let row =
-            |row: &rowmill::Row| (0..row.len()).map(|at| format!("{:?}", row.value(at))).collect::<Vec<_>>().join(" ");
+        let row = |row: &rowmill::Row| {
+            (0..row.len()).map(|at| format!("{:?}", row.get::<Option<String>>(at))).collect::<Vec<_>>().join(" ")
+        };
         rows.iter().map(row).collect::<Vec<_>>().join("\n")
     });
     shown.unwrap_or_else(|error| format!("{} {error}", error.sqlstate()))
@@ -70,8 +71,7 @@ fn definitions_and_settings_may_change_between_texts() {
         assert!(ask(&mut connection, id).contains(&format!("name {id}")), "{id}");
     }
     connection.execute("ALTER TABLE t ADD COLUMN more INTEGER DEFAULT 5").expect("altered");
-    assert!(ask(&mut connection, 6).ends_with("Integer(5)"), "{}", ask(&mut connection, 6));
+    assert!(ask(&mut connection, 6).ends_with("Ok(Some(\"5\"))"), "{}", ask(&mut connection, 6));
     connection.execute("DROP TABLE t").expect("dropped");
     assert!(ask(&mut connection, 7).starts_with("42P01"), "{}", ask(&mut connection, 7));
-    assert_eq!(Value::Integer(1), 1.into());
 }

@@ -221,7 +221,7 @@ fn identity_text(catalog: &Catalog, identity: &IdentityDef) -> String {
 fn sequence_options(sequence: &SequenceDef) -> String {
     let SequenceDef { start, increment, min, max, cycle } = sequence;
     let cycle = if *cycle { " CYCLE" } else { "" };
-    format!(" START WITH {start} INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max}{cycle}")
+    format!(" INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start}{cycle}")
 }
 
 /// The keys and conditions of a table. Indexes that are not unique are made by statements of their own.

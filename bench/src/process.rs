@@ -1,8 +1,9 @@
 //! What the operating system knows about this process and its files.
 
-use std::fs;
+use std::ops::{Add, Sub};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::{fs, io};
 
 use rowmill_base::{Error, Result};
 
@@ -26,13 +27,51 @@ pub fn cpu_s() -> Option<f64> {
     Some((ticks(11)? + ticks(12)?) / TICKS_PER_SECOND)
 }
 
+/// What became of the time of a thread so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadTimes {
+    /// Seconds on a processor.
+    pub running_s: f64,
+    /// Seconds in which it could have run and all processors had other work.
+    pub ready_s: f64,
+}
+
+impl ThreadTimes {
+    /// Of this thread. None where `/proc` is not, or does not say.
+    pub fn of_this() -> Option<ThreadTimes> {
+        let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        let mut seconds = stat.split_whitespace().map(|nanos| nanos.parse::<f64>().map(|nanos| nanos / 1e9));
+        Some(ThreadTimes { running_s: seconds.next()?.ok()?, ready_s: seconds.next()?.ok()? })
+    }
+}
+
+impl Add for ThreadTimes {
+    type Output = ThreadTimes;
+
+    fn add(self, other: ThreadTimes) -> ThreadTimes {
+        ThreadTimes { running_s: self.running_s + other.running_s, ready_s: self.ready_s + other.ready_s }
+    }
+}
+
+impl Sub for ThreadTimes {
+    type Output = ThreadTimes;
+
+    fn sub(self, other: ThreadTimes) -> ThreadTimes {
+        ThreadTimes { running_s: self.running_s - other.running_s, ready_s: self.ready_s - other.ready_s }
+    }
+}
+
 /// Bytes on disk of all files of a folder: holes take none.
 pub fn disk_bytes(folder: &Path) -> Result<u64> {
     let failed = |error: std::io::Error| Error::io(folder.display(), &error);
     let mut bytes = 0;
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        let metadata = entry.metadata().map_err(failed)?;
+        let metadata = match entry.metadata() {
+            // It went since the folder was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            metadata => metadata.map_err(failed)?,
+        };
         bytes += if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.blocks() * 512 };
     }
     Ok(bytes)

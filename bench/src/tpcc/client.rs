@@ -1,7 +1,7 @@
 //! What the driver asks of an engine. Parameters are borrowed and results are read in place by position, so that what is
 //! measured is the engine and not what lies between.
 
-use rowmill_base::{Error, Result};
+use rowmill_base::{Error, ErrorKind, Result};
 
 use super::statement::Sql;
 use super::table::Table;
@@ -106,6 +106,18 @@ pub trait Client {
     }
 }
 
+/// A connection of an analyst.
+pub trait Reader {
+    /// Begins a transaction that only reads.
+    fn begin(&mut self) -> Result<()>;
+    /// Ends it. Without one it does nothing.
+    fn end(&mut self) -> Result<()>;
+    /// Reads the answer to its end and tells how many rows it has.
+    fn ask(&mut self, sql: &str) -> Result<usize>;
+    /// The rows of the answer as texts.
+    fn rows(&mut self, sql: &str) -> Result<Vec<String>>;
+}
+
 /// What a row of a table is handed to: a value for each column, in order.
 pub type RowFn<'a> = dyn FnMut(&[Param<'_>]) -> Result<()> + 'a;
 
@@ -128,6 +140,11 @@ pub trait Engine: Sync {
     fn fill(&self, table: &Table, rows: impl FnOnce(&mut RowFn<'_>) -> Result<()>) -> Result<()>;
     /// To be called when everything is loaded: what there is goes where it stays.
     fn settle(&self) -> Result<()>;
+    /// Connects an analyst. Only an engine that knows the words of the questions has one.
+    fn reader(&self) -> Result<Box<dyn Reader + '_>> {
+        Err(Error::new(ErrorKind::Unsupported, format!("{} has no analysts", self.name()))
+            .hint("their questions are in Rowmill's SQL: --engine rowmill, or --analysts 0"))
+    }
     /// Connects, prepares, and hands the client to `work`.
     fn with_client<T>(&self, work: impl FnOnce(&mut Self::Client<'_>) -> Result<T>) -> Result<T>;
 }

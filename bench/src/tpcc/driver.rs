@@ -1,4 +1,4 @@
-//! Clients at work, each on a thread, without think times: first to warm up, then measured.
+//! Clients at work, each on a thread, without think times, and analysts beside them: first to warm up, then measured.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use rowmill_base::Result;
 
+use super::analyst::{Analyst, Findings};
 use super::client::Engine;
 use super::terminal::{Tallies, Terminal};
 use super::world::World;
-use crate::process::cpu_s;
+use crate::process::{ThreadTimes, cpu_s};
 
 /// How often it is looked whether a client has failed.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -21,6 +22,8 @@ pub struct Run {
     pub world: World,
     /// Clients at the same time.
     pub clients: usize,
+    /// Analysts at the same time. Their tables are made if they are not there.
+    pub analysts: usize,
     /// Before it counts.
     pub warmup: Duration,
     /// While it counts.
@@ -40,6 +43,10 @@ pub struct Measured {
     pub seconds: f64,
     /// The process's processor time in that time, where it is known.
     pub cpu_s: Option<f64>,
+    /// What became of the time of all clients together, where that is known.
+    pub clients: Option<ThreadTimes>,
+    /// What the analysts have found.
+    pub findings: Findings,
 }
 
 /// When it counts.
@@ -47,6 +54,23 @@ pub struct Measured {
 struct Phase {
     from: Instant,
     until: Instant,
+}
+
+impl Phase {
+    /// Takes steps until it is over, or somebody has failed. `step` is told once that the phase has begun.
+    fn repeat(self, stop: &AtomicBool, mut step: impl FnMut(bool) -> Result<()>) -> Result<()> {
+        let mut is_warm = false;
+        while !stop.load(Relaxed) {
+            let now = Instant::now();
+            if now >= self.until {
+                break;
+            }
+            let begins = !is_warm && now >= self.from;
+            is_warm |= begins;
+            step(begins)?;
+        }
+        Ok(())
+    }
 }
 
 /// Runs it.
@@ -62,17 +86,31 @@ pub fn run<E: Engine>(engine: &E, run: &Run) -> Result<Measured> {
                 done
             })
         };
+        let analyst = |number| {
+            let stop = &stop;
+            scope.spawn(move || {
+                let done = analyse(engine, run, number, phase, stop);
+                stop.fetch_or(done.is_err(), Relaxed);
+                done
+            })
+        };
         let clients: Vec<_> = (0..run.clients).map(client).collect();
+        let analysts: Vec<_> = (0..run.analysts).map(analyst).collect();
         let before = wait(phase.from, &stop).and_then(|()| cpu_s());
         let after = wait(phase.until, &stop).and_then(|()| cpu_s());
 
-        let mut tallies = Tallies::default();
+        let (mut tallies, mut times) = (Tallies::default(), Some(ThreadTimes::default()));
         for client in clients {
-            let of_client = client.join().expect("a client panicked")?;
+            let (of_client, taken) = client.join().expect("a client panicked")?;
             tallies.iter_mut().zip(&of_client).for_each(|(tally, more)| tally.add(more));
+            times = times.zip(taken).map(|(times, taken)| times + taken);
+        }
+        let mut findings = Findings::default();
+        for analyst in analysts {
+            findings.add(&analyst.join().expect("an analyst panicked")?);
         }
         let cpu_s = after.zip(before).map(|(after, before)| after - before);
-        Ok(Measured { tallies, seconds: run.time.as_secs_f64(), cpu_s })
+        Ok(Measured { tallies, seconds: run.time.as_secs_f64(), cpu_s, clients: times, findings })
     })
 }
 
@@ -89,22 +127,35 @@ fn wait(until: Instant, stop: &AtomicBool) -> Option<()> {
     }
 }
 
-fn work<E: Engine>(engine: &E, run: &Run, number: usize, phase: Phase, stop: &AtomicBool) -> Result<Tallies> {
+fn work<E: Engine>(
+    engine: &E,
+    run: &Run,
+    number: usize,
+    phase: Phase,
+    stop: &AtomicBool,
+) -> Result<(Tallies, Option<ThreadTimes>)> {
     let mut terminal = Terminal::new(run.world, number, run.clients, run.max_retry, run.seed);
+    let mut from = ThreadTimes::of_this();
     engine.with_client(|client| {
-        let mut is_warm = false;
-        while !stop.load(Relaxed) {
-            let now = Instant::now();
-            if now >= phase.until {
-                break;
-            }
-            if !is_warm && now >= phase.from {
+        phase.repeat(stop, |begins| {
+            if begins {
                 terminal.restart();
-                is_warm = true;
+                from = ThreadTimes::of_this();
             }
-            terminal.step(client)?;
-        }
-        Ok(())
+            terminal.step(client)
+        })
     })?;
-    Ok(terminal.into_tallies())
+    let taken = ThreadTimes::of_this().zip(from).map(|(until, from)| until - from);
+    Ok((terminal.into_tallies(), taken))
+}
+
+fn analyse<E: Engine>(engine: &E, run: &Run, number: usize, phase: Phase, stop: &AtomicBool) -> Result<Findings> {
+    let mut analyst = Analyst::new(engine.reader()?, number, run.analysts);
+    phase.repeat(stop, |begins| {
+        if begins {
+            analyst.restart();
+        }
+        analyst.step()
+    })?;
+    Ok(analyst.into_findings())
 }

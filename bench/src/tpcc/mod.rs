@@ -3,12 +3,14 @@
 //!
 //! A [`terminal`] draws transactions from its [`deck`] and runs them through the trait [`client`], which each engine
 //! implements in a file; the statements are the same for all. The [`loader`] makes what they find, [`consistency`] checks
-//! what they leave.
+//! what they leave. Beside them an [`analyst`] may ask [`questions`] of all that is there, and looks whether the answers are of
+//! [`one_snapshot`].
 //!
 //! What is not as the specification asks: clients do not think or type, so that few of them are enough; each works for
 //! warehouses of its own, as far as there are enough; Delivery does not wait in a queue; only committed orders count. The
 //! figures are for comparing engines on one machine and are no results of the TPC.
 
+pub mod analyst;
 pub mod batch_builder;
 pub mod client;
 pub mod consistency;
@@ -18,16 +20,20 @@ pub mod driver;
 pub mod histogram;
 pub mod loader;
 pub mod new_order;
+pub mod one_snapshot;
 pub mod options;
 pub mod order_status;
 pub mod payment;
+pub mod questions;
 pub mod random;
 pub mod report;
 pub mod rowmill_client;
 pub mod scale;
+pub mod sizes;
 pub mod sqlite_client;
 pub mod statement;
 pub mod stock_level;
+pub mod suppliers;
 pub mod table;
 pub mod terminal;
 pub mod world;
@@ -47,6 +53,7 @@ use self::random::{Constants, Random};
 use self::report::Report;
 use self::rowmill_client::Rowmill;
 use self::scale::Scale;
+use self::sizes::{Sizes, database_bytes, row_bytes};
 use self::sqlite_client::Sqlite;
 use self::world::{World, now};
 use crate::bare_log::BareLog;
@@ -76,9 +83,9 @@ pub fn run<'a>(options: &'a Options, progress: &(dyn Fn(u64) + Sync)) -> Result<
     check_path(&path, options.no_load)?;
     match (options.engine, options.base) {
         (EngineName::Rowmill, base) => {
-            measure(&Rowmill::open(&path, is_synced, base.map(Base::name))?, options, progress)
+            measure(&Rowmill::open(&path, is_synced, base.map(Base::name))?, options, &path, progress)
         }
-        (EngineName::Sqlite, None) => measure(&Sqlite::open(&path, is_synced), options, progress),
+        (EngineName::Sqlite, None) => measure(&Sqlite::open(&path, is_synced), options, &path, progress),
         (EngineName::Sqlite, Some(_)) => {
             Err(Error::new(ErrorKind::InvalidParameter, "--base is a choice of Rowmill's, SQLite has none"))
         }
@@ -94,28 +101,44 @@ fn check_path(path: &Path, is_loaded: bool) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidParameter, format!("{} {said}", path.display())).hint(help))
 }
 
-fn measure<'a, E: Engine>(engine: &E, options: &'a Options, progress: &(dyn Fn(u64) + Sync)) -> Result<Report<'a>> {
+fn measure<'a, E: Engine>(
+    engine: &E,
+    options: &'a Options,
+    path: &Path,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Report<'a>> {
+    if options.analysts > 0 {
+        engine.reader()?;
+    }
     let load_s = match options.no_load {
         true => check_warehouses(engine, options.warehouses).map(|()| None)?,
         false => Some(load(engine, options, progress)?),
     };
+    if options.analysts > 0 {
+        suppliers::load(engine)?;
+    }
+    let (before, rows_before) = (database_bytes(path)?, row_bytes(engine)?);
     let log = BareLog::create(&options.dir)?;
-    let before = log.sync_time(BARE_RECORD, BARE_TIME)?;
+    let first_sync = log.sync_time(BARE_RECORD, BARE_TIME)?;
     let constants = Constants::of_run(&mut Random::new(options.seed, 0));
     let measured = driver::run(
         engine,
         &Run {
             world: World { scale: Scale::FULL, warehouses: options.warehouses, constants },
             clients: usize::from(options.clients),
+            analysts: usize::from(options.analysts),
             warmup: Duration::from_secs_f64(options.warmup),
             time: Duration::from_secs_f64(options.seconds),
             max_retry: options.max_retry,
             seed: options.seed,
         },
     )?;
-    let syncs = [before, log.sync_time(BARE_RECORD, BARE_TIME)?];
+    let after = database_bytes(path)?;
+    let syncs = [first_sync, log.sync_time(BARE_RECORD, BARE_TIME)?];
+    engine.settle()?;
+    let sizes = Sizes { before, after, settled: database_bytes(path)?, rows_before, rows_after: row_bytes(engine)? };
     let broken = consistency::check(engine, &Scale::FULL)?;
-    Ok(Report { options, engine: engine.name(), load_s, syncs, measured, broken })
+    Ok(Report { options, engine: engine.name(), load_s, syncs, sizes, measured, broken })
 }
 
 fn load<E: Engine>(engine: &E, options: &Options, progress: &(dyn Fn(u64) + Sync)) -> Result<f64> {

@@ -16,6 +16,9 @@ pub struct Options {
     /// Clients at the same time, each with a connection and without think times.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub clients: u16,
+    /// Analysts beside them, each with a connection, one thread and 22 questions after TPC-H's. Rowmill only.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub analysts: u16,
     /// Seconds that count.
     #[arg(long, default_value_t = 60.0, value_parser = seconds)]
     pub seconds: f64,

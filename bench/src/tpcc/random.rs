@@ -6,7 +6,7 @@ pub struct Random(u64);
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// What a random alphanumeric string is made of.
-const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+pub const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Last names are three of these.
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 /// What a tenth of items and stock have in their data.

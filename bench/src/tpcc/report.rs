@@ -1,15 +1,20 @@
 //! What a run is reported as: JSON, or lines for people.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use rowmill_base::{Error, Result, allocations};
 use serde_json::{Map, Value, json};
 
+use super::analyst::{Asked, Findings};
 use super::deck::Kind;
 use super::driver::Measured;
 use super::options::{Durability, Options};
+use super::questions;
+use super::sizes::Sizes;
 use super::terminal::Tally;
 use crate::bare_log::SyncTime;
+use crate::process::ThreadTimes;
 
 /// The share of the attainable that a run is held to.
 const BOUND_SHARE: f64 = 0.8;
@@ -25,6 +30,8 @@ pub struct Report<'a> {
     pub load_s: Option<f64>,
     /// What the bare log loop takes, before the run and after it.
     pub syncs: [SyncTime; 2],
+    /// What the database took on disk.
+    pub sizes: Sizes,
     /// The run.
     pub measured: Measured,
     /// Rows that break each consistency condition.
@@ -37,13 +44,27 @@ impl Report<'_> {
         self.measured.tallies[Kind::NewOrder as usize].committed as f64 * 60.0 / self.measured.seconds
     }
 
-    /// Processor time of a transaction of the mix, in seconds.
+    /// Processor time of a transaction of the mix, in seconds. What analysts take is not told from what clients take.
     fn cpu_per_transaction(&self) -> Option<f64> {
-        self.measured.cpu_s.map(|cpu| cpu / self.ended().max(1) as f64)
+        self.measured.cpu_s.filter(|_| self.options.analysts == 0).map(|cpu| cpu / self.ended().max(1) as f64)
     }
 
     fn ended(&self) -> u64 {
         self.measured.tallies.iter().map(Tally::ended).sum()
+    }
+
+    /// Shares of the clients' time: on a processor, ready to run while all of those had other work, and waiting for something
+    /// else, as for the disk or for each other.
+    fn shares(&self) -> Option<[f64; 3]> {
+        let all = self.measured.seconds * f64::from(self.options.clients);
+        let ThreadTimes { running_s, ready_s } = self.measured.clients?;
+        let [running, ready] = [running_s / all, ready_s / all];
+        Some([running, ready, (1.0 - running - ready).max(0.0)])
+    }
+
+    /// The tpmC of the time in which clients did not wait for a processor: of clients that have a core each.
+    fn tpm_c_given_cores(&self) -> Option<f64> {
+        self.shares().map(|[_, ready, _]| self.tpm_c() / (1.0 - ready))
     }
 
     /// 80 % of the tpmC with which this processor time and the bare loop's syncs, one after the other, leave no time over. What
@@ -79,17 +100,23 @@ impl Report<'_> {
             "base": self.options.base.map(|base| base.name()),
             "warehouses": self.options.warehouses,
             "clients": self.options.clients,
+            "analysts": self.options.analysts,
             "durability": self.options.durability.name(),
             "seed": self.options.seed,
             "load_s": self.load_s.map(|seconds| rounded(seconds, 100.0)),
             "seconds": self.measured.seconds,
             "tpmC": self.tpm_c().round(),
+            "tpmC_given_cores": self.tpm_c_given_cores().map(f64::round),
+            "client_time_running_ready_waiting": self.shares().map(|shares| shares.map(|share| rounded(share, 1e3))),
             "tpmC_bound": self.bound().map(f64::round),
             "transactions_per_second": rounded(self.ended() as f64 / self.measured.seconds, 10.0),
             "cpu_us_per_transaction": self.cpu_per_transaction().map(|cpu| rounded(cpu * 1e6, 10.0)),
             "syncs_per_second": self.syncs.map(|sync| sync.per_second().round()),
             "allocations_per_new_order": self.allocations().map(|count| rounded(count, 10.0)),
             "transactions": kinds,
+            "analysis": (self.options.analysts > 0).then(|| analysis_json(&self.measured.findings)),
+            "directory_bytes": [self.sizes.before, self.sizes.after, self.sizes.settled],
+            "row_bytes": [self.sizes.rows_before, self.sizes.rows_after],
             "consistency": self.broken,
         })
     }
@@ -102,11 +129,11 @@ impl Report<'_> {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
-        let Options { warehouses, clients, durability, .. } = self.options;
+        let Options { warehouses, clients, analysts, durability, .. } = self.options;
         let known = |number: Option<f64>| number.map_or("unknown".to_owned(), |number| format!("{number:.1}"));
         writeln!(
             out,
-            "{}: {warehouses} warehouses, {clients} clients, durability {}, {} seconds",
+            "{}: {warehouses} warehouses, {clients} clients, {analysts} analysts, durability {}, {} seconds",
             self.engine,
             durability.name(),
             self.measured.seconds
@@ -115,6 +142,13 @@ impl Report<'_> {
             writeln!(out, "loaded in {seconds:.1} s")?;
         }
         writeln!(out, "tpmC {:.0}", self.tpm_c())?;
+        if let Some([running, ready, waiting]) = self.shares().map(|shares| shares.map(|share| share * 100.0)) {
+            writeln!(
+                out,
+                "  time of clients: {running:.1} % on a processor, {ready:.1} % ready for one, {waiting:.1} % waiting for other things"
+            )?;
+        }
+        writeln!(out, "  tpmC without the waits for a processor {}", known(self.tpm_c_given_cores().map(f64::round)))?;
         writeln!(out, "  80 % of what CPU and bare syncs allow: {}", known(self.bound().map(f64::round)))?;
         writeln!(out, "  CPU a transaction {} us", known(self.cpu_per_transaction().map(|cpu| cpu * 1e6)))?;
         let [before, after] = self.syncs.map(|sync| sync.per_second());
@@ -134,22 +168,48 @@ impl Report<'_> {
                 kind.name()
             )?;
         }
+        if *analysts > 0 {
+            write_analysis(out, &self.measured.findings)?;
+        }
+        let Sizes { before, after, settled, rows_before, rows_after } = self.sizes;
+        let mb = |bytes: u64| bytes as f64 / 1e6;
+        writeln!(
+            out,
+            "on disk {:.1} MB before, {:.1} MB after, {:.1} MB after a checkpoint; rows by their types {:.1} MB before, {:.1} MB after",
+            mb(before),
+            mb(after),
+            mb(settled),
+            mb(rows_before),
+            mb(rows_after)
+        )?;
         match self.verdict() {
             Ok(()) => writeln!(out, "consistency conditions 1 to 12 hold"),
             Err(error) => writeln!(out, "{error}"),
         }
     }
 
-    /// An error if a consistency condition does not hold.
+    /// An error if a consistency condition does not hold, if an analyst saw two states in one transaction, or if a question failed.
     pub fn verdict(&self) -> Result<()> {
         let broken: Vec<String> = (1..)
             .zip(self.broken)
             .filter(|(_, rows)| *rows != 0)
             .map(|(number, rows)| format!("{number} in {rows} rows"))
             .collect();
-        match broken.is_empty() {
+        let Findings { questions, differences, .. } = &self.measured.findings;
+        let failed: Vec<String> =
+            (1..).zip(questions).filter(|(_, asked)| asked.failed > 0).map(|(number, _)| format!("{number}")).collect();
+        let said: Vec<String> = [
+            ("consistency conditions are broken", &broken),
+            ("one transaction saw", differences),
+            ("questions failed", &failed),
+        ]
+        .into_iter()
+        .filter(|(_, list)| !list.is_empty())
+        .map(|(what, list)| format!("{what}: {}", list.join(", ")))
+        .collect();
+        match said.is_empty() {
             true => Ok(()),
-            false => Err(Error::internal(format!("consistency conditions are broken: {}", broken.join(", ")))),
+            false => Err(Error::internal(said.join("; "))),
         }
     }
 
@@ -170,6 +230,61 @@ fn tally_json(tally: &Tally) -> Value {
         "p99_us": p99,
         "max_us": max,
     })
+}
+
+fn analysis_json(findings: &Findings) -> Value {
+    let of_question = |asked: &Asked| {
+        json!({
+            "answered": asked.latencies.count(),
+            "p50_ms": (asked.latencies.count() > 0).then(|| rounded(millis(asked.latencies.percentile(0.5)), 100.0)),
+            "max_ms": (asked.latencies.count() > 0).then(|| rounded(millis(asked.latencies.longest()), 100.0)),
+            "failed": asked.failed,
+            "error": asked.error,
+        })
+    };
+    json!({
+        "answered": findings.answered(),
+        "geometric_mean_ms": findings.geometric_mean().map(|mean| rounded(millis(mean), 100.0)),
+        "slowest": findings.slowest().map(|(number, median)| json!({ "question": number, "p50_ms": rounded(millis(median), 100.0) })),
+        "failed": findings.questions.iter().map(|asked| asked.failed).sum::<u64>(),
+        "checks": findings.checks,
+        "differences": findings.differences,
+        "questions": findings.questions.iter().map(of_question).collect::<Vec<_>>(),
+    })
+}
+
+fn write_analysis(out: &mut String, findings: &Findings) -> std::fmt::Result {
+    write!(out, "analysts: {} answers", findings.answered())?;
+    if let Some((mean, (slowest, longest))) = findings.geometric_mean().zip(findings.slowest()) {
+        let about = questions::ALL[slowest - 1].about;
+        write!(
+            out,
+            ", geometric mean {:.1} ms, slowest question {slowest} ({about}) with {:.1} ms",
+            millis(mean),
+            millis(longest)
+        )?;
+    }
+    let failed: u64 = findings.questions.iter().map(|asked| asked.failed).sum();
+    writeln!(
+        out,
+        ", {failed} failed; {} looks at a snapshot, {} differences",
+        findings.checks,
+        findings.differences.len()
+    )?;
+    for (number, asked) in (1..).zip(&findings.questions) {
+        let (count, p50) = (asked.latencies.count(), millis(asked.latencies.percentile(0.5)));
+        let longest = millis(asked.latencies.longest());
+        let about = questions::ALL[number - 1].about;
+        writeln!(out, "  {number:>2} {about:<34}{count:>6} answers, p50 {p50:>9.2} ms, max {longest:>9.2} ms")?;
+        if let Some(error) = &asked.error {
+            writeln!(out, "     failed {} times: {error}", asked.failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
 }
 
 /// p50, p90, p99 and the longest.

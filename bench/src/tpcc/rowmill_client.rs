@@ -6,7 +6,7 @@ use rowmill::{Answer, Connection, Database, Options, Statement, TransactionState
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::batch_builder::BatchBuilder;
-use super::client::{Access, Client, Engine, Param, Row, RowFn};
+use super::client::{Access, Client, Engine, Param, Reader, Row, RowFn};
 use super::statement::Sql;
 use super::table::Table;
 
@@ -80,6 +80,12 @@ impl Engine for Rowmill {
         self.set_durability(self.durability)
     }
 
+    fn reader(&self) -> Result<Box<dyn Reader + '_>> {
+        let mut connection = self.database.connect()?;
+        connection.execute("SET threads = 1")?;
+        Ok(Box::new(RowmillReader { connection }))
+    }
+
     fn with_client<T>(&self, work: impl FnOnce(&mut RowmillClient) -> Result<T>) -> Result<T> {
         let mut connection = self.database.connect()?;
         let mut client = RowmillClient {
@@ -106,6 +112,41 @@ impl RowmillClient {
     }
 }
 
+/// A connection of an analyst, which keeps one core busy and no more.
+struct RowmillReader {
+    connection: Connection,
+}
+
+impl Reader for RowmillReader {
+    fn begin(&mut self) -> Result<()> {
+        self.connection.begin(true)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        roll_back(&mut self.connection)
+    }
+
+    fn ask(&mut self, sql: &str) -> Result<usize> {
+        self.connection.query(sql)?.try_fold(0, |rows, batch| Ok(rows + batch?.num_rows()))
+    }
+
+    fn rows(&mut self, sql: &str) -> Result<Vec<String>> {
+        let text = |row: &rowmill::Row| {
+            let values = (0..row.len()).map(|column| row.get::<Option<String>>(column));
+            let texts = values.map(|value| value.map(|text| text.unwrap_or_else(|| "NULL".to_owned())));
+            Ok(texts.collect::<Result<Vec<_>>>()?.join("|"))
+        };
+        self.connection.query(sql)?.rows()?.iter().map(text).collect()
+    }
+}
+
+fn roll_back(connection: &mut Connection) -> Result<()> {
+    match connection.transaction_state() {
+        TransactionState::Idle => Ok(()),
+        _ => connection.rollback(),
+    }
+}
+
 impl Client for RowmillClient {
     type Row<'a> = AnswerRow<'a>;
 
@@ -118,10 +159,7 @@ impl Client for RowmillClient {
     }
 
     fn rollback(&mut self) -> Result<()> {
-        match self.connection.transaction_state() {
-            TransactionState::Idle => Ok(()),
-            _ => self.connection.rollback(),
-        }
+        roll_back(&mut self.connection)
     }
 
     fn execute(&mut self, sql: Sql, params: &[Param<'_>]) -> Result<()> {

@@ -58,6 +58,11 @@ impl Table {
         self.index.map(|(name, columns)| format!("CREATE INDEX {name} ON {} ({})", self.name, columns.join(", ")))
     }
 
+    /// Bytes of the values of a row, with texts at their longest.
+    pub fn row_bytes(&self) -> i64 {
+        self.columns.iter().map(|column| column.kind.bytes()).sum()
+    }
+
     /// INSERT with a parameter for each column.
     pub fn insert(&self) -> String {
         format!("INSERT INTO {} VALUES ({})", self.name, vec!["?"; self.columns.len()].join(", "))
@@ -65,6 +70,22 @@ impl Table {
 }
 
 impl Kind {
+    /// Bytes of a value: numbers in as many words as their digits need, texts at their longest.
+    fn bytes(self) -> i64 {
+        match self {
+            Integer => 4,
+            Text(length) => i64::from(length),
+            Decimal(digits, _) => {
+                if digits <= 9 {
+                    4
+                } else {
+                    8
+                }
+            }
+            Timestamp => 8,
+        }
+    }
+
     fn sql(self) -> String {
         match self {
             Integer => "INTEGER".to_owned(),
@@ -75,7 +96,7 @@ impl Kind {
     }
 }
 
-const fn column(name: &'static str, kind: Kind) -> Column {
+pub(super) const fn column(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, nullable: false }
 }
 
@@ -272,6 +293,7 @@ mod tests {
         assert_eq!(NEW_ORDER.create(), create);
         assert_eq!(NEW_ORDER.insert(), "INSERT INTO new_order VALUES (?, ?, ?)");
         assert!(ORDER_LINE.create().contains("ol_delivery_d TIMESTAMP, ol_quantity INTEGER NOT NULL"));
+        assert_eq!((NEW_ORDER.row_bytes(), ORDER_LINE.row_bytes(), HISTORY.row_bytes()), (12, 64, 56));
         for table in TABLES {
             let indexed = table.index.map_or(&[][..], |(_, columns)| columns);
             for name in table.key.iter().chain(indexed) {

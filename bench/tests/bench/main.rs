@@ -6,4 +6,5 @@ mod files;
 mod hits_facts;
 mod table;
 mod tpcc;
+mod tpcc_analysts;
 mod tpcc_killed;

@@ -111,6 +111,7 @@ fn clients_run_beside_each_other() {
     let run = Run {
         world: world(),
         clients: 3,
+        analysts: 0,
         warmup: Duration::from_millis(50),
         time: Duration::from_millis(300),
         max_retry: 5,

@@ -132,6 +132,7 @@ fn a_process_that_is_to_be_killed() {
     let run = Run {
         world: world(),
         clients: CLIENTS,
+        analysts: 0,
         warmup: Duration::ZERO,
         time: Duration::from_secs(600),
         max_retry: 100,

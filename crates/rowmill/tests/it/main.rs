@@ -6,6 +6,7 @@
 mod damage;
 mod differential;
 mod forced_ways;
+mod hermitage;
 mod hostile_settings;
 mod hostile_statements;
 mod kill;

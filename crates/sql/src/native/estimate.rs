@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rowmill_plan::{Join, JoinKind, Node};
-use rowmill_storage::TableSource;
+use rowmill_storage::{KeyedDef, TableSource};
 
 use crate::table_scan::{column_statistics, selectivity};
 
@@ -75,6 +75,9 @@ pub(super) fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
 pub(super) fn distinct_count(node: &Node, column: usize, tables: &[Arc<dyn TableSource>]) -> f64 {
     let rows = whole_count(node, tables).max(1.0);
     let distinct = match node {
+        Node::Scan(scan) if tables[scan.table].keyed().is_some() => {
+            distinct_of_keyed(&*tables[scan.table], scan.columns[column], rows)
+        }
         Node::Scan(scan) => {
             let statistics = column_statistics(&*tables[scan.table], scan.columns[column]);
             statistics.distinct_count.get_value().map_or(rows, |distinct| *distinct as f64)
@@ -85,4 +88,44 @@ pub(super) fn distinct_count(node: &Node, column: usize, tables: &[Arc<dyn Table
         _ => rows,
     };
     distinct.clamp(1.0, rows)
+}
+
+/// The same of a keyed table, of whose values nothing is noted. All columns of a key have as many values together as there are
+/// rows, and each is taken to have its share; any other column is taken for one that refers to a smaller table.
+fn distinct_of_keyed(table: &dyn TableSource, column: usize, rows: f64) -> f64 {
+    let parts = unique_columns(table).filter(|key| key.contains(&column)).map(|key| key.len()).min();
+    parts.map_or_else(|| rows.sqrt(), |parts| rows.powf(1.0 / parts as f64))
+}
+
+/// A guess at the distinct values of an expression that is no column of `node`.
+pub(super) fn distinct_of_expression(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
+    let rows = whole_count(node, tables).max(1.0);
+    match node {
+        Node::Scan(scan) if tables[scan.table].keyed().is_some() => rows.sqrt(),
+        Node::Filter { input, .. } => distinct_of_expression(input, tables),
+        _ => rows,
+    }
+}
+
+/// The columns of `node`, by their places, of which a key or a unique index says that no two rows agree in them.
+pub(super) fn unique_keys(node: &Node, tables: &[Arc<dyn TableSource>]) -> Vec<Vec<usize>> {
+    match node {
+        Node::Scan(scan) => {
+            let place = |column: usize| scan.columns.iter().position(|scanned| *scanned == column);
+            unique_columns(&*tables[scan.table]).filter_map(|key| key.into_iter().map(place).collect()).collect()
+        }
+        Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => unique_keys(input, tables),
+        _ => Vec::new(),
+    }
+}
+
+/// The primary key and the unique indexes of a table, by the places of their columns.
+fn unique_columns(table: &dyn TableSource) -> impl Iterator<Item = Vec<usize>> {
+    let def = table.table();
+    let indexes = |keyed: &KeyedDef| {
+        let unique = keyed.indexes.iter().filter(|index| index.unique).map(|index| &index.parts);
+        let all = std::iter::once(&keyed.key).chain(unique);
+        all.filter_map(|parts| parts.iter().map(|part| def.column_by_id(part.column)).collect()).collect()
+    };
+    def.keyed.as_deref().map_or_else(Vec::new, indexes).into_iter()
 }

@@ -11,7 +11,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use rowmill_plan::{self as plan, JoinKind, Node};
 
-use super::estimate::{distinct_count, row_count, whole_count};
+use super::estimate::{distinct_count, distinct_of_expression, row_count, unique_keys, whole_count};
 use super::join_graph::inner_join;
 use super::lowering::Lowerer;
 use super::rows::{Rows, Source};
@@ -224,10 +224,23 @@ impl Lowerer<'_> {
 
     /// How many values `expr` would have then.
     pub(super) fn distinct_count(&self, rows: &Rows, expr: &Expr) -> f64 {
-        match rows.place(expr) {
+        match stored_column(rows, expr) {
             Some(column) => distinct_count(rows.node(), column, self.tables()),
-            None => self.rows_unfiltered(rows),
+            None => distinct_of_expression(rows.node(), self.tables()),
         }
+    }
+
+    /// The columns that are keys of `rows`, by their places.
+    pub(super) fn unique_keys(&self, rows: &Rows) -> Vec<Vec<usize>> {
+        unique_keys(rows.node(), self.tables())
+    }
+}
+
+/// The column of `rows` whose values `expr` has, be it as another type.
+pub(super) fn stored_column(rows: &Rows, expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Cast(cast) => stored_column(rows, &cast.expr),
+        _ => rows.place(expr),
     }
 }
 

@@ -4,6 +4,7 @@
 //! decides what a query costs. Equalities are kept as classes of expressions that are all equal, so that of `a = b` and
 //! `b = c` the relations of `a` and `c` can be joined as well.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -12,7 +13,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use rowmill_plan::Node;
 use rowmill_plan::join_order::{self, JoinColumn, JoinEdge, JoinPredicate, JoinRelation, JoinTree, join_order};
 
-use super::join::{JoinSpec, Kept};
+use super::join::{JoinSpec, Kept, stored_column};
 use super::lowering::Lowerer;
 use super::rows::{Rows, Source};
 
@@ -150,6 +151,8 @@ impl Lowerer<'_> {
     fn shape_of(&self, graph: &JoinGraph) -> join_order::JoinGraph {
         let mut relations: Vec<JoinRelation> = graph.relations.iter().map(|rows| self.relation(rows)).collect();
         let mut edges = Vec::new();
+        // By relation, which of its stored columns has which number.
+        let mut numbers = vec![HashMap::new(); relations.len()];
         let mut number = 0;
         for class in &graph.classes {
             let mut members: Vec<JoinColumn> = Vec::with_capacity(class.len());
@@ -158,6 +161,9 @@ impl Lowerer<'_> {
                 let distinct = self.distinct_count(&graph.relations[relation], expr);
                 if distinct >= relations[relation].rows_unfiltered * UNIQUE_SHARE {
                     relations[relation].keys.push(vec![number]);
+                }
+                if let Some(place) = stored_column(&graph.relations[relation], expr) {
+                    numbers[relation].insert(place, number);
                 }
                 members.push(JoinColumn { relation, column: number, distinct });
                 number += 1;
@@ -172,6 +178,10 @@ impl Lowerer<'_> {
             if let Some(other) = members.get(first) {
                 edges.extend(members[1..first].iter().map(|left| JoinEdge { left: *left, right: *other }));
             }
+        }
+        for ((relation, rows), numbers) in relations.iter_mut().zip(&graph.relations).zip(&numbers) {
+            let of_key = |key: Vec<usize>| key.iter().map(|place| numbers.get(place).copied()).collect::<Option<_>>();
+            relation.keys.extend(self.unique_keys(rows).into_iter().filter_map(of_key));
         }
         let predicates = graph
             .conditions

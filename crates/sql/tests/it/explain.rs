@@ -2,7 +2,7 @@
 
 use rowmill_base::ErrorKind;
 
-use crate::support::{error_kind, rows, small};
+use crate::support::{error_kind, rows, run, small};
 
 #[test]
 fn a_plan_is_a_tree_that_says_who_runs_what() {
@@ -45,4 +45,26 @@ fn other_forms_are_refused_or_described() {
         rows(&mut session, "DESCRIBE SELECT a, \"b b\" FROM t"),
         ["column_name|column_type|null|default", "A|INTEGER|YES|NULL", "B b|TEXT|YES|NULL"]
     );
+}
+
+#[test]
+fn keys_decide_the_order_of_joins() {
+    let (_, mut session) = small();
+    for sql in [
+        "CREATE TABLE customer (w INTEGER, d INTEGER, c INTEGER, PRIMARY KEY (w, d, c))",
+        "CREATE TABLE orders (w INTEGER, d INTEGER, o INTEGER, c INTEGER, PRIMARY KEY (w, d, o))",
+        "CREATE TABLE line (w INTEGER, d INTEGER, o INTEGER, n INTEGER, PRIMARY KEY (w, d, o, n))",
+        "INSERT INTO customer SELECT 1, value % 2, value FROM generate_series(1, 300)",
+        "INSERT INTO orders SELECT 1, value % 2, value, value FROM generate_series(1, 400)",
+        "INSERT INTO line SELECT 1, value % 2, value % 400, value FROM generate_series(1, 4000)",
+    ] {
+        run(&mut session, sql).unwrap();
+    }
+    let sql = "EXPLAIN SELECT count(*) FROM customer AS c, orders AS o, line AS l \
+               WHERE o.w = c.w AND o.d = c.d AND o.c = c.c AND l.w = o.w AND l.d = o.d AND l.o = o.o";
+    let plan = rows(&mut session, sql);
+    let joins: Vec<usize> =
+        plan.iter().filter(|line| line.contains("Hash join")).map(|line| line.matches(" = ").count()).collect();
+    // Customers would meet all lines of their district if they met lines before orders.
+    assert_eq!(joins, [3, 3], "{plan:#?}");
 }

@@ -32,13 +32,13 @@ pub(crate) fn vacuum(work: &Work<'_>, vacuum: &VacuumStatement) -> Result<Outcom
 pub(crate) fn backup(work: &Work<'_>, to: &str) -> Result<Outcome> {
     outside(work, "BACKUP DATABASE")?;
     let done = work.engine().backup(Path::new(to), &work.cancel)?;
-    numbers([("commit", done.commit.0), ("files", done.files as u64), ("bytes", done.bytes)])
+    numbers([("commit", done.commit.0), ("files", done.files), ("bytes", done.bytes)])
 }
 
 /// `RESTORE DATABASE FROM 'folder' TO 'folder'`: makes a database of a backup, once all of it is verified.
 pub(crate) fn restore(work: &Work<'_>, from: &str, to: &str) -> Result<Outcome> {
     let done = rowmill_txn::restore(Path::new(from), Path::new(to), &work.cancel)?;
-    numbers([("commit", done.commit.0), ("files", done.files as u64), ("bytes", done.bytes)])
+    numbers([("commit", done.commit.0), ("files", done.files), ("bytes", done.bytes)])
 }
 
 /// It works on what is committed.

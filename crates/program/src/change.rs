@@ -1,5 +1,6 @@
 //! `UPDATE` and `DELETE`: rows are found, all of them, and then changed one by one, so that none is found again.
 
+use arrow::util::display::array_value_to_string;
 use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program;
 use rowmill_storage::TableDef;
@@ -8,6 +9,7 @@ use rowmill_txn::keyed::{Reader, TableCodec};
 use rowmill_txn::{Catalog, Transaction};
 
 use crate::access::Access;
+use crate::arrays::array_of;
 use crate::compiled::column_kinds;
 use crate::expr::{Compiler, Env, Expr, Layout};
 use crate::output::put;
@@ -16,6 +18,9 @@ use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::scratch::{Scratch, WriteScratch};
 use crate::texts::Texts;
+
+/// Values of a refused row that its error shows.
+const SHOWN_CHARS_MAX: usize = 200;
 
 /// The rows of a statement.
 #[derive(Debug)]
@@ -54,6 +59,8 @@ pub(crate) struct AfterChange {
     returning: Box<[Expr]>,
     texts: usize,
     table: String,
+    /// Of its columns.
+    kinds: Box<[SqlType]>,
 }
 
 impl Target {
@@ -221,7 +228,24 @@ impl AfterChange {
         let checks = checks.iter().map(|check| Ok((check.name.clone(), compiler.condition(&check.condition)?)));
         let checks = checks.collect::<Result<_>>()?;
         let returning = compiler.exprs(returning)?;
-        Ok(AfterChange { checks, returning, texts: compiler.texts(), table: def.name.clone() })
+        let kinds = def.columns.iter().map(|column| column.kind.clone()).collect();
+        Ok(AfterChange { checks, returning, texts: compiler.texts(), table: def.name.clone(), kinds })
+    }
+
+    /// The values of a row, as an error says them.
+    #[cold]
+    fn say(&self, row: &[ValueRef<'_>]) -> Result<String> {
+        let said = self.kinds.iter().zip(row).map(|(kind, value)| {
+            let array = array_of(kind, std::iter::once(*value))?;
+            let shown = array_value_to_string(&array, 0).map_err(|error| Error::internal(error.to_string()))?;
+            Ok(if value.is_null() { "NULL".to_owned() } else { shown })
+        });
+        let all = said.collect::<Result<Vec<String>>>()?.join(", ");
+        let mut shown: String = all.chars().take(SHOWN_CHARS_MAX).collect();
+        if shown.len() < all.len() {
+            shown.push_str("...");
+        }
+        Ok(shown)
     }
 
     /// Whether values are given.
@@ -237,7 +261,8 @@ impl AfterChange {
         texts.clear(self.texts);
         for (name, condition) in &self.checks {
             if condition.is_false(Env { columns: row, parameters, texts })? {
-                let what = format!("a row of table \"{}\" does not meet its constraint \"{name}\"", self.table);
+                let (table, said) = (&self.table, self.say(row)?);
+                let what = format!("a row of table \"{table}\" does not meet its constraint \"{name}\": ({said})");
                 return Err(Error::new(ErrorKind::CheckViolation, what));
             }
         }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod backup;
 mod damage;
 mod differential;
 mod forced_ways;

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, IndexId, Result, SqlType, TableId};
 use rowmill_plan::program::{self, ConflictAction, ConflictTarget};
-use rowmill_storage::keyed::{ByteRows, KeyRange, ValueRef, key_behind_prefix};
+use rowmill_storage::keyed::{ByteRows, KeyRange, ValueRef};
 use rowmill_storage::{KeyColumn, KeyedDef, TableDef};
 use rowmill_txn::keyed::{RangeScan, Reader, TableCodec};
 use rowmill_txn::{Catalog, Transaction};
@@ -339,9 +339,7 @@ impl Target {
         }
         let TakenScratch { key, row, range, scan, .. } = scratch;
         let Some(index) = self.index else { return reader.get(key, row) };
-        range.start.clone_from(key);
-        range.end.clone_from(key);
-        key_behind_prefix(&mut range.end);
+        range.set_prefix(key);
         scan.start(&range.start, &range.end, false, 1);
         let Some((entry, _)) = scan.next(reader)? else { return Ok(false) };
         codec.row_key(index, entry, key)?;

@@ -106,9 +106,7 @@ impl Work<'_> {
             _ => None,
         })
     }
-}
 
-impl Work<'_> {
     /// An `INSERT` that this statement makes for itself as a program, with parameters of these types.
     pub(crate) fn insert_program(
         &self,

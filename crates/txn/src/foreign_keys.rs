@@ -123,14 +123,15 @@ impl Transaction {
 
     /// Looks for the parents of all rows of a table, of which nobody may write others by the commit.
     fn check_references(&mut self, table: TableId) -> Result<()> {
+        let codec = self.keyed_codec(table)?;
         let mut cursor = self.keyed_cursor(table, None, KeyRange::default(), false)?;
         let mut rows = RowBatch::default();
         self.next_rows(&mut cursor, ROWS_AT_ONCE, &mut rows)?;
         self.validate_rows(table)?;
         while !rows.is_empty() {
             self.cancel.check()?;
-            for key in rows.keys().iter() {
-                self.check_child(table, key)?;
+            for (key, row) in rows.keys().iter().zip(rows.rows().iter()) {
+                self.check_row(&codec, key, row)?;
             }
             self.next_rows(&mut cursor, ROWS_AT_ONCE, &mut rows)?;
         }

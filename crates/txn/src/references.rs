@@ -7,6 +7,7 @@
 //! Others commit meanwhile. A parent that was found must be there still when the transaction commits, whatever else of it was
 //! written; and where a parent is gone nobody may have referred to it by then.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, TableId};
@@ -189,17 +190,23 @@ impl Transaction {
     }
 
     /// Looks for the parents of a row once more.
-    pub(crate) fn check_child(&mut self, table: TableId, row_key: &[u8]) -> Result<()> {
+    fn check_child(&mut self, table: TableId, row_key: &[u8]) -> Result<()> {
         let codec = self.keyed_codec(table)?;
-        let (mut row, mut scratch) = (Vec::new(), Vec::new());
-        if !self.unnoted_reader().get(row_key, &mut row)? {
-            return Ok(());
+        let mut row = Vec::new();
+        match self.unnoted_reader().get(row_key, &mut row)? {
+            true => self.check_row(&codec, row_key, &row),
+            false => Ok(()),
         }
-        let values = codec.values(row_key, &row, &mut scratch)?;
+    }
+
+    /// `ForeignKeyViolation` if a row has not all its parents.
+    pub(crate) fn check_row(&mut self, codec: &TableCodec, row_key: &[u8], row: &[u8]) -> Result<()> {
+        let mut scratch = Vec::new();
+        let values = codec.values(row_key, row, &mut scratch)?;
         let mut buffers = WriteBuffers::default();
-        for key in foreign_keys(&codec) {
-            if !self.has_parent(&codec, key, &values, &mut buffers)? {
-                return Err(self.no_parent(&codec, key, row_key, &values));
+        for key in foreign_keys(codec) {
+            if !self.has_parent(codec, key, &values, &mut buffers)? {
+                return Err(self.no_parent(codec, key, row_key, &values));
             }
         }
         Ok(())
@@ -300,18 +307,15 @@ impl Transaction {
     }
 
     fn no_parent(&self, codec: &TableCodec, key: &ForeignKeyDef, row_key: &[u8], values: &[ValueRef<'_>]) -> Error {
-        let (mut names, mut said) = (Vec::new(), Vec::new());
-        for (own, parent) in key.columns.iter().zip(&key.parent_columns) {
-            let place = codec.def().column_by_id(*own);
-            said.push(place.map_or_else(String::new, |place| say_value(values[place])));
-            names.push(parent);
-        }
+        let places = key.columns.iter().map(|own| codec.def().column_by_id(*own));
+        let said = places.map(|place| place.map_or_else(String::new, |place| say_value(values[place])));
+        let said: Vec<String> = said.collect();
         let parent = self.catalog().table_by_id(key.parent);
         let name_of = |id: &ColumnId| {
             let column = parent.and_then(|def| def.column_by_id(*id).map(|at| def.columns[at].name.clone()));
             column.unwrap_or_default()
         };
-        let names: Vec<String> = names.into_iter().map(name_of).collect();
+        let names: Vec<String> = key.parent_columns.iter().map(name_of).collect();
         let what = format!(
             "the row {} of table {} refers by foreign key {} to ({}) = ({}), and table {} has no such row",
             codec.say(row_key),
@@ -352,8 +356,8 @@ fn foreign_keys(codec: &TableCodec) -> &[ForeignKeyDef] {
 
 /// The foreign keys that refer to a table: by number in the definition of whoever has them.
 fn referrers(transaction: &Transaction, table: TableId, keyed: &KeyedDef) -> Result<Vec<(Arc<TableCodec>, usize)>> {
-    let mut tables: Vec<TableId> = keyed.referrers.iter().map(|referrer| referrer.table).collect();
-    tables.dedup();
+    // A table refers by several foreign keys, and is asked once.
+    let tables: BTreeSet<TableId> = keyed.referrers.iter().map(|referrer| referrer.table).collect();
     let mut found = Vec::new();
     for child in tables {
         let codec = transaction.keyed_codec(child)?;

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use datafusion::arrow::array::{BooleanArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::sql::sqlparser::ast::{Delete, FromTable, TableWithJoins};
 use rowmill_base::{Error, Result};
@@ -13,7 +13,7 @@ use super::clause::{refuse, unsupported};
 use super::keyed_change;
 use super::relation;
 use super::returning::{Returning, rows_of};
-use super::row_query::{Target, numbered};
+use super::row_query::{Target, numbered, row_id};
 use crate::names::lower;
 use crate::outcome::Outcome;
 use crate::session::Work;
@@ -36,7 +36,7 @@ pub(crate) fn run(work: &mut Work<'_>, delete: &Delete) -> Result<Outcome> {
         let given =
             returning.iter().flat_map(|_| table.columns.iter().map(|column| target.column(&lower(&column.name))));
         let query = target.query(work, given.collect::<Vec<_>>(), others, delete.selection.as_ref())?;
-        let mut found = work.rows(view, &query)?;
+        let found = work.rows(view, &query)?;
         if returning.is_none() && table.keyed.is_none() {
             let mut rows = 0;
             for batch in found {
@@ -46,7 +46,7 @@ pub(crate) fn run(work: &mut Work<'_>, delete: &Delete) -> Result<Outcome> {
             }
             return Ok(Outcome::Changed { tag: STATEMENT, rows });
         }
-        let found = found.by_ref().collect::<Result<Vec<_>>>()?;
+        let found = found.collect::<Result<Vec<_>>>()?;
         let rows = match table.keyed.is_some() {
             true => keyed_change::delete(transaction, &table, &found)?,
             false => found.iter().map(|batch| transaction.delete(table.id, numbered(batch).0)).sum::<Result<u64>>()?,
@@ -63,12 +63,9 @@ pub(crate) fn run(work: &mut Work<'_>, delete: &Delete) -> Result<Outcome> {
 
 /// The rows behind their numbers or keys, each of which may come more than once.
 fn each_once(table: &TableDef, found: &[RecordBatch]) -> Result<Vec<RecordBatch>> {
-    let mut seen: HashSet<Vec<u8>> = HashSet::new();
+    let mut seen = HashSet::new();
     let once = found.iter().map(|batch| {
-        let is_first: BooleanArray = match batch.column(0).as_binary_opt::<i32>() {
-            Some(keys) => (0..keys.len()).map(|row| Some(seen.insert(keys.value(row).to_vec()))).collect(),
-            None => numbered(batch).0.iter().map(|number| Some(seen.insert(number.to_ne_bytes().to_vec()))).collect(),
-        };
+        let is_first: BooleanArray = (0..batch.num_rows()).map(|row| Some(seen.insert(row_id(batch, row)))).collect();
         let batch = filter_record_batch(batch, &is_first).map_err(|error| Error::internal(error.to_string()))?;
         rows_of(table, &batch.columns()[1..])
     });

@@ -44,6 +44,6 @@ pub(super) fn delete(transaction: &mut Transaction, table: &TableDef, found: &[R
 }
 
 /// The keys of the rows of a batch.
-fn keys(batch: &RecordBatch) -> &BinaryArray {
+pub(super) fn keys(batch: &RecordBatch) -> &BinaryArray {
     batch.column(0).as_binary::<i32>()
 }

@@ -14,9 +14,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::{Int64Type, UInt64Type};
+use datafusion::arrow::datatypes::Int64Type;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, Ident, Join, JoinConstraint, JoinOperator, Merge, MergeAction, MergeClauseKind,
@@ -29,8 +29,9 @@ use rowmill_txn::Transaction;
 use super::cell::Cell;
 use super::clause::{refuse, unsupported};
 use super::insert::{check_generated, check_width};
+use super::keyed_change;
 use super::relation;
-use super::row_query::Target;
+use super::row_query::{Target, numbered, row_id};
 use super::row_sink::{ColumnSource, RowSink, targets};
 use super::sql_text;
 use super::update::{NewRow, assigned_pairs};
@@ -98,7 +99,10 @@ fn plan(
     let has =
         |is_meant: &dyn Fn(MergeClauseKind) -> bool| merge.clauses.iter().any(|clause| is_meant(clause.clause_kind));
     let in_target = Expr::IsNotNull(Box::new(target.row_number()));
-    let (source, in_source) = marked(work, source, has(&is_by_source))?;
+    let (source, marker) = match has(&is_by_source) {
+        true => marked(work, source).map(|(source, marker)| (source, Some(marker)))?,
+        false => (source.clone(), None),
+    };
     let constraint = JoinConstraint::On(on.clone());
     let join_operator = match (has(&is_added), has(&is_by_source)) {
         (false, false) => JoinOperator::Inner(constraint),
@@ -112,11 +116,17 @@ fn plan(
     let mut values: Vec<(usize, Expr)> = Vec::new();
     for (number, clause) in merge.clauses.iter().enumerate() {
         let is_here = match clause.clause_kind {
-            MergeClauseKind::Matched => and(in_target.clone(), in_source.clone()),
+            MergeClauseKind::Matched => match &marker {
+                Some(marker) => and(in_target.clone(), Expr::IsNotNull(Box::new(marker.clone()))),
+                None => in_target.clone(),
+            },
             MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
                 Expr::IsNull(Box::new(target.row_number()))
             }
-            MergeClauseKind::NotMatchedBySource => Expr::IsNull(Box::new(in_source_marker(&in_source)?)),
+            MergeClauseKind::NotMatchedBySource => {
+                let marker = marker.clone().ok_or_else(|| Error::internal("rows that may be missing are marked"))?;
+                Expr::IsNull(Box::new(marker))
+            }
         };
         met.push(match &clause.predicate {
             None => is_here,
@@ -160,12 +170,8 @@ fn needs(kind: &str, action: &str) -> Error {
     Error::new(ErrorKind::Syntax, format!("{STATEMENT}: {kind} goes with {action}"))
 }
 
-/// The source, and what is true of each of its rows: of one that may be missing a column of its own.
-fn marked(work: &Work<'_>, source: &TableFactor, may_be_missing: bool) -> Result<(TableFactor, Expr)> {
-    if !may_be_missing {
-        let always = Expr::Value(Value::Boolean(true).into());
-        return Ok((source.clone(), always));
-    }
+/// The source with one more column, which is NULL where it has no row.
+fn marked(work: &Work<'_>, source: &TableFactor) -> Result<(TableFactor, Expr)> {
     let (TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. }) = source else {
         return Err(unsupported(STATEMENT, "a source that is neither a table nor a query"));
     };
@@ -189,22 +195,13 @@ fn marked(work: &Work<'_>, source: &TableFactor, may_be_missing: bool) -> Result
         inner.from = vec![TableWithJoins { relation: source.clone(), joins: Vec::new() }];
         named.name = alias.clone();
         let marker = Expr::CompoundIdentifier(vec![alias, Ident::with_quote('"', MARKER)]);
-        let is_there = Expr::IsNotNull(Box::new(marker));
-        return derived.map(|derived| (derived, is_there)).ok_or_else(|| Error::internal("it has a FROM"));
+        return derived.map(|derived| (derived, marker)).ok_or_else(|| Error::internal("it has a FROM"));
     }
     Err(Error::internal("it was a query of a query"))
 }
 
 /// The column that tells rows of the source from those that are missing.
 const MARKER: &str = "\u{1}source";
-
-/// The column of which `in_source` says that it is not NULL.
-fn in_source_marker(in_source: &Expr) -> Result<Expr> {
-    match in_source {
-        Expr::IsNotNull(marker) => Ok((**marker).clone()),
-        _ => Err(Error::internal("rows of the source that may be missing are marked")),
-    }
-}
 
 /// The new row of `UPDATE SET`.
 fn changed(work: &Work<'_>, target: &Target, table: &TableDef, update: &MergeUpdateExpr) -> Result<NewRow> {
@@ -261,15 +258,7 @@ fn check_once(batches: &[RecordBatch], table: &TableDef) -> Result<()> {
     for batch in batches {
         let clauses = batch.column(1);
         for row in (0..batch.num_rows()).filter(|row| clauses.is_valid(*row)) {
-            let numbers = batch.column(0);
-            if numbers.is_null(row) {
-                continue;
-            }
-            let number = match numbers.as_binary_opt::<i32>() {
-                Some(keys) => keys.value(row).to_vec(),
-                None => numbers.as_primitive::<UInt64Type>().value(row).to_ne_bytes().to_vec(),
-            };
-            if !seen.insert(number) {
+            if row_id(batch, row).is_some_and(|id| !seen.insert(id)) {
                 let what = format!("a row of table \"{}\" meets several rows of the source", table.name);
                 return Err(Error::new(ErrorKind::CardinalityViolation, what)
                     .hint("narrow ON down, or aggregate the source, so that each row meets one"));
@@ -330,10 +319,9 @@ impl Changes<'_, '_> {
     fn remove(&mut self, clause: usize) -> Result<u64> {
         let rows = self.rows_of(clause)?;
         if self.table.keyed.is_some() {
-            let keys: Vec<_> = rows.iter().map(|rows| rows.column(0).as_binary::<i32>().clone()).collect();
-            return self.transaction.delete_keyed(self.table.id, &keys);
+            return keyed_change::delete(self.transaction, self.table, &rows);
         }
-        rows.iter().map(|rows| self.transaction.delete(self.table.id, numbers(rows.column(0)))).sum()
+        rows.iter().map(|rows| self.transaction.delete(self.table.id, numbered(rows).0)).sum()
     }
 
     fn change(&mut self, clauses: &[Clause]) -> Result<u64> {
@@ -344,10 +332,10 @@ impl Changes<'_, '_> {
                 let input = &rows.columns()[LEADING..][values.clone()];
                 let new = sink.assigned(self.work, self.transaction, input, rows.num_rows())?;
                 if self.table.keyed.is_some() {
-                    keyed.push((rows.column(0).as_binary::<i32>().clone(), new));
+                    keyed.push((keyed_change::keys(&rows).clone(), new));
                     continue;
                 }
-                changed += self.transaction.delete(self.table.id, numbers(rows.column(0)))?;
+                changed += self.transaction.delete(self.table.id, numbered(&rows).0)?;
                 self.transaction.insert(self.table.id, &new)?;
             }
         }
@@ -356,10 +344,6 @@ impl Changes<'_, '_> {
             false => self.transaction.update_keyed(self.table.id, &keyed),
         }
     }
-}
-
-fn numbers(column: &ArrayRef) -> &[u64] {
-    column.as_primitive::<UInt64Type>().values()
 }
 
 fn and(left: Expr, right: Expr) -> Expr {

@@ -8,7 +8,7 @@
 //! UPDATE t SET b = b + 1 WHERE a > 5   ->   SELECT row number, b + 1 FROM twin of t AS t WHERE a > 5
 //! ```
 
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::datatypes::UInt64Type;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins,
@@ -121,6 +121,15 @@ impl Target {
 pub(super) fn numbered(batch: &RecordBatch) -> (&[u64], &[ArrayRef]) {
     let (numbers, values) = batch.columns().split_first().expect("the query selects the row number first");
     (numbers.as_primitive::<UInt64Type>().values(), values)
+}
+
+/// What tells the row at `row` from others of a [`Target::query`]: its number or its key. `None` of what is no row of the target.
+pub(super) fn row_id(batch: &RecordBatch, row: usize) -> Option<Vec<u8>> {
+    let ids = batch.column(0);
+    ids.is_valid(row).then(|| match ids.as_binary_opt::<i32>() {
+        Some(keys) => keys.value(row).to_vec(),
+        None => numbered(batch).0[row].to_ne_bytes().to_vec(),
+    })
 }
 
 /// The twin of a table, called `twin` in `schema`, under a name that its columns can be qualified with.

@@ -19,9 +19,9 @@ pub struct KeyRange {
 impl KeyRange {
     /// All keys that begin with `prefix`.
     pub fn of_prefix(prefix: &[u8]) -> Self {
-        let mut end = prefix.to_vec();
-        key_behind_prefix(&mut end);
-        KeyRange { start: prefix.to_vec(), end }
+        let mut range = KeyRange::default();
+        range.set_prefix(prefix);
+        range
     }
 
     /// Makes it all keys that begin with `prefix`.
@@ -65,7 +65,7 @@ impl KeyRange {
 }
 
 /// Makes of `prefix` the least key above all that begin with it: nothing if there is none.
-pub fn key_behind_prefix(prefix: &mut Vec<u8>) {
+fn key_behind_prefix(prefix: &mut Vec<u8>) {
     while let Some(last) = prefix.pop() {
         if last < u8::MAX {
             prefix.push(last + 1);

@@ -21,7 +21,7 @@ mod value;
 pub use byte_rows::ByteRows;
 pub use column_values::ColumnValues;
 pub use key::{KeyCodec, KeyPart, KeyReader};
-pub use key_range::{KeyRange, key_behind_prefix};
+pub use key_range::KeyRange;
 pub use nested::{decode_nested, encode_nested};
 pub use row::{RowLayout, RowView};
 pub use value::ValueRef;

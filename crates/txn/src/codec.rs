@@ -18,6 +18,11 @@ impl Writer {
         Writer(bytes)
     }
 
+    /// Makes room for so many bytes more.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.0.reserve(bytes);
+    }
+
     pub(crate) fn u8(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
         self

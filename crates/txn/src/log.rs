@@ -35,13 +35,17 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_io::{Disk, DiskFile, OpenMode};
 
 use self::reader::{Reader, ends_too_early};
-use self::record::PAYLOAD_BYTES_MAX;
+use self::record::{Frame, PAYLOAD_BYTES_MAX};
 use self::segment::{FOLDER, Segment, SegmentBytes, slot_of};
 use self::spares::Spares;
 
 /// Looks at the file that others read, since it may be written meanwhile, and the time between them.
 const PUBLISHED_LOOKS: usize = 50;
 const PUBLISHED_PAUSE: Duration = Duration::from_millis(1);
+
+/// Payloads up to so many bytes are written in one call with what stands around them; a call more costs longer ones nothing, and
+/// memory for a copy of them would.
+const COPIED_BYTES_MAX: usize = 64 << 10;
 
 /// A place in the stream, in bytes from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -267,10 +271,22 @@ impl Log {
             let segment = self.spares.take(behind)?;
             writing.segments.push_back(segment);
         }
-        let mut bytes = std::mem::take(&mut writing.record);
-        record::write(payload, position, Position(self.synced.load(Ordering::Acquire)), &mut bytes);
-        let written = self.write(&writing.segments, position, &bytes);
-        writing.record = bytes;
+        let synced = Position(self.synced.load(Ordering::Acquire));
+        let written = if payload.len() <= COPIED_BYTES_MAX {
+            let mut bytes = std::mem::take(&mut writing.record);
+            record::write(payload, position, synced, &mut bytes);
+            let written = self.write(&writing.segments, position, &bytes);
+            writing.record = bytes;
+            written
+        } else {
+            let frame = Frame::of(payload, position, synced);
+            let mut at = position;
+            [&frame.head[..], payload, frame.end()].into_iter().try_for_each(|part| {
+                let written = self.write(&writing.segments, at, part);
+                at.0 += part.len() as u64;
+                written
+            })
+        };
         match written {
             Ok(()) => {
                 writing.end = end;

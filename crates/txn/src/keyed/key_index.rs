@@ -40,7 +40,7 @@ pub(super) fn hash(key: &[u8], secrets: &RapidSecrets) -> u64 {
 }
 
 /// The hash within a table, made of what a slot has.
-fn spread(tag: u32) -> u64 {
+pub(super) fn spread(tag: u32) -> u64 {
     u64::from(tag) << 32 | u64::from(tag)
 }
 

@@ -26,7 +26,7 @@ use rowmill_storage::keyed::KeyRange;
 use super::TableCodec;
 use super::arena::{Arena, Place};
 use super::entry;
-use super::key_index::hash;
+use super::key_index::{hash, spread};
 use super::order::Order;
 use super::version_cursor::VersionBatch;
 
@@ -58,7 +58,8 @@ pub(crate) struct WriteSet {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    hash: u64,
+    /// The lower half of the key's hash.
+    tag: u32,
     entry: Place,
 }
 
@@ -111,6 +112,16 @@ impl WriteSet {
         self.bytes
     }
 
+    /// How many keys are written.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of keys and rows alone, those that others have replaced among them.
+    pub(crate) fn content_bytes(&self) -> u64 {
+        self.bytes - ENTRY_BYTES * (self.index.len() + self.undo.len()) as u64
+    }
+
     /// Notes that keys to come are made by `codec`.
     pub(crate) fn note_codec(&mut self, codec: &Arc<TableCodec>) {
         if !self.codecs.iter().rev().any(|known| Arc::ptr_eq(known, codec)) {
@@ -135,7 +146,9 @@ impl WriteSet {
     }
 
     fn entry_of(&self, hash: u64, key: &[u8]) -> Option<Place> {
-        let slot = self.index.find(hash, |slot| slot.hash == hash && entry::key_of(&self.keys, slot.entry) == key)?;
+        let tag = hash as u32;
+        let slot =
+            self.index.find(spread(tag), |slot| slot.tag == tag && entry::key_of(&self.keys, slot.entry) == key)?;
         Some(slot.entry)
     }
 
@@ -153,7 +166,8 @@ impl WriteSet {
         let hash = hash(key, &self.secrets);
         let entry = self.entry_of(hash, key).unwrap_or_else(|| {
             let entry = entry::push_entry(&mut self.keys, key, snapshot, Place::NONE);
-            self.index.insert_unique(hash, Slot { hash, entry }, |slot| slot.hash);
+            let tag = hash as u32;
+            self.index.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
             self.order.insert(key, entry, &self.keys);
             self.bytes += ENTRY_BYTES + key.len() as u64;
             entry

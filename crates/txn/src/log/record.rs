@@ -61,17 +61,48 @@ pub(super) fn record_bytes(payload_bytes: usize) -> usize {
     (HEAD_BYTES + payload_bytes).next_multiple_of(ALIGNMENT as usize) + END_BYTES
 }
 
+/// What stands before and behind a payload in its record.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) head: [u8; HEAD_BYTES],
+    /// Of which the first are not used.
+    end: [u8; ALIGNMENT as usize - 1 + END_BYTES],
+    end_bytes: usize,
+}
+
+impl Frame {
+    /// Of the record of `payload`.
+    pub(super) fn of(payload: &[u8], position: Position, synced: Position) -> Frame {
+        let payload_bytes = u32::try_from(payload.len()).expect("the caller has looked at the length");
+        let mut head = [0; HEAD_BYTES];
+        head[..4].copy_from_slice(&MARK);
+        head[4..8].copy_from_slice(&payload_bytes.to_le_bytes());
+        head[8..16].copy_from_slice(&position.0.to_le_bytes());
+        head[16..].copy_from_slice(&synced.0.to_le_bytes());
+        let mut end = [0; ALIGNMENT as usize - 1 + END_BYTES];
+        let end_bytes = record_bytes(payload.len()) - HEAD_BYTES - payload.len();
+        let (zeros, numbers) = end.split_at_mut(ALIGNMENT as usize - 1);
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&head);
+        crc.update(payload);
+        crc.update(&zeros[..end_bytes - END_BYTES]);
+        numbers[..4].copy_from_slice(&crc.finalize().to_le_bytes());
+        numbers[4..].copy_from_slice(&END_MARK);
+        Frame { head, end, end_bytes }
+    }
+
+    pub(super) fn end(&self) -> &[u8] {
+        &self.end[self.end.len() - self.end_bytes..]
+    }
+}
+
 /// Puts the record of `payload` into `out`, whose bytes are used again.
 pub(super) fn write(payload: &[u8], position: Position, synced: Position, out: &mut Vec<u8>) {
+    let frame = Frame::of(payload, position, synced);
     out.clear();
-    out.extend(MARK);
-    out.extend(u32::try_from(payload.len()).expect("the caller has looked at the length").to_le_bytes());
-    out.extend(position.0.to_le_bytes());
-    out.extend(synced.0.to_le_bytes());
-    out.extend(payload);
-    out.resize(out.len().next_multiple_of(ALIGNMENT as usize), 0);
-    out.extend(crc32fast::hash(out).to_le_bytes());
-    out.extend(END_MARK);
+    out.extend_from_slice(&frame.head);
+    out.extend_from_slice(payload);
+    out.extend_from_slice(frame.end());
 }
 
 /// The payload of a record all of whose bytes are given, if they are those that were written.

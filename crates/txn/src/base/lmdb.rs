@@ -10,6 +10,7 @@
 //! * **Making a base.** A new file is made under another name and then renamed, so a base that exists is whole
 //!   (`lmdb_file.rs`).
 //! * **Compaction.** Free pages are given back by another file, which takes the place of the one before (`lmdb_compaction.rs`).
+//! * **Runs.** Keys that come in order in many places leave full pages (`lmdb_run.rs`).
 //! * **Growth.** Address space is cheap and remapping has to wait for every reader of the process (`gate.rs`), so the
 //!   mapping begins far longer than the file. A write that does not fit doubles it and runs again.
 //! * **One environment a process.** LMDB's locks break if a process opens a file twice; the second open is refused.
@@ -49,6 +50,7 @@ use super::lmdb_file::{Map, attach, error_of, is_full, open_env};
 use super::lmdb_numbers::numbers;
 use super::lmdb_pages::{check_pages, free_space};
 use super::lmdb_readers::ReaderTable;
+use super::lmdb_run::{RUN_KEYS_MIN, run_keys, take_out};
 use super::sealed_value::{seal, unseal};
 use super::{
     BaseChecked, BaseCopy, BaseRead, BaseSpace, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch,
@@ -270,7 +272,7 @@ impl OpenBase {
         let written = self.env.write_txn().map_err(Failure::from).and_then(|transaction| {
             let mut write = LmdbWrite { transaction, base: self, stored: Vec::new() };
             check_batch(batch, at, write.last_commit()?)?;
-            batch.operations().try_for_each(|operation| write.apply(operation))?;
+            write.apply_all(batch)?;
             write.note_commit(at)?;
             Ok(write.transaction.commit()?)
         });
@@ -457,6 +459,29 @@ impl LmdbWrite<'_> {
     fn last_commit(&self) -> Result<CommitId, Failure> {
         let stored = self.base.map.get(&self.transaction, LAST_COMMIT_KEY)?;
         Ok(CommitId(number(LAST_COMMIT_KEY, stored, &self.base.file)?.map_or(0, u64::from_le_bytes)))
+    }
+
+    fn apply_all(&mut self, batch: &WriteBatch) -> Result<(), Failure> {
+        let map = &self.base.map;
+        let mut operations = batch.operations().peekable();
+        // Where no run begins, so many operations are passed before the next look.
+        let mut passed = 1;
+        while let Some(
+            Operation::Put { key, .. } | Operation::Delete { key } | Operation::DeletePrefix { prefix: key },
+        ) = operations.peek().copied()
+        {
+            let keys = run_keys(map, &self.transaction, operations.clone())?;
+            if keys < RUN_KEYS_MIN {
+                operations.by_ref().take(passed).try_for_each(|operation| self.apply(operation))?;
+                passed = (passed * 2).min(RUN_KEYS_MIN);
+                continue;
+            }
+            let behind = take_out(map, &mut self.transaction, key)?;
+            operations.by_ref().take(keys).try_for_each(|operation| self.apply(operation))?;
+            behind.put_back(map, &mut self.transaction)?;
+            passed = 1;
+        }
+        Ok(())
     }
 
     fn apply(&mut self, operation: Operation<'_>) -> Result<(), Failure> {

@@ -16,6 +16,7 @@ mod lmdb_file;
 mod lmdb_numbers;
 mod lmdb_pages;
 mod lmdb_readers;
+mod lmdb_run;
 mod memory;
 mod sealed_value;
 mod write_batch;

@@ -117,7 +117,7 @@ impl WriteBatch {
     }
 
     /// The changes in order.
-    pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
+    pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> + Clone {
         self.operations.iter().map(|operation| match operation {
             Owned::Put(key, value) => Operation::Put { key, value },
             Owned::Delete(key) => Operation::Delete { key },

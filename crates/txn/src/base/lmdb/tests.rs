@@ -500,3 +500,57 @@ fn the_lock_file_has_its_place_on_the_disk() {
         assert!(metadata.len() > 0 && metadata.blocks() * 512 >= metadata.len(), "{metadata:?}");
     }
 }
+
+/// Keys that come in order in ten places, as batches of random lengths, between rows that change and others that go, against a map.
+#[test]
+fn runs_in_many_places_leave_full_pages_and_change_nothing_else() {
+    use std::collections::BTreeMap;
+
+    let dir = tempfile::tempdir().unwrap();
+    let base = open(dir.path());
+    let mut twin = BTreeMap::new();
+    let mut random = 1_u64;
+    let mut below = |bound: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (random >> 33) % bound
+    };
+    let mut next = [0_u64; 10];
+    for commit in 1..=60 {
+        let mut batch = WriteBatch::new();
+        for (place, next) in next.iter_mut().enumerate() {
+            // Now and then a row that is there is changed, which may cut its page, or goes.
+            let mut changes: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
+            for _ in 0..below(16) / 15 {
+                let key = format!("p{place}/{:06}", below(*next + 1)).into_bytes();
+                let row = vec![commit as u8; [60, 0, 5_000][below(3) as usize]];
+                changes.insert(key, (below(3) > 0).then_some(row));
+            }
+            for _ in 0..below(200) {
+                let row = vec![*next as u8; 40 + below(40) as usize];
+                changes.insert(format!("p{place}/{next:06}").into_bytes(), Some(row));
+                *next += 1;
+            }
+            for (key, row) in changes {
+                batch.set_row(&key, row.as_deref());
+                match row {
+                    Some(row) => twin.insert(key, row),
+                    None => twin.remove(&key),
+                };
+            }
+        }
+        base.write(&batch, CommitId(commit)).unwrap();
+        assert!(content(&base).unwrap().into_iter().eq(twin.clone()), "commit {commit}");
+    }
+    base.verify().unwrap();
+    let bytes: usize =
+        twin.iter().filter(|(_, row)| row.len() < 2_000).map(|(key, row)| key.len() + row.len() + 14).sum();
+    let used = pages_of_leaves(&base) * 4_096;
+    println!("{} keys, {bytes} bytes in {used} of leaves", twin.len());
+    // Without runs it is nearly twice the bytes.
+    assert!(used * 3 < bytes * 4, "{bytes} bytes take {used}");
+}
+
+fn pages_of_leaves(base: &LmdbBase) -> usize {
+    let read = base.now().begin().unwrap();
+    read.base.map.stat(&read.transaction).unwrap().leaf_pages
+}

@@ -4,7 +4,7 @@ use rowmill_base::Isolation::{self, ReadCommitted, Serializable, Snapshot};
 
 use super::dependencies::{Versions, find_circle};
 use super::faults::find_faults;
-use super::record::{Operation, Record, Row, Sight, Written};
+use super::record::{Entry, Operation, Record, Row, Sight, Touched, Written};
 
 /// A history that is written down. Time passes with each line.
 #[derive(Default)]
@@ -38,9 +38,10 @@ impl Hand {
         let record = &mut self.records[who];
         let first = record.operations.first().filter(|_| record.level != ReadCommitted);
         let snapshot = first.map_or(self.commit, |first| first.snapshot);
-        let sights = vec![(key, sight)];
-        let said = format!("see {key}");
-        record.operations.push(Operation { said, at: self.now, snapshot, sights, ..Operation::default() });
+        let before = record.operations.last().map_or(snapshot, |last| last.snapshot);
+        let (at, said, sights, own) = (self.now, format!("see {key}"), vec![(key, sight)], record.entries.clone());
+        let statement = Operation { said, at, stood_at: at, snapshot, before, sights, own, ..Operation::default() };
+        record.operations.push(statement);
         record.operations.last_mut().expect("it was pushed")
     }
 
@@ -60,12 +61,18 @@ impl Hand {
         self.records[who].written.insert(key, Written { row: None, over: Some(row(over)) });
     }
 
+    /// Writes an entry, or takes it out, over the last commit.
+    fn touches(&mut self, who: usize, entry: Entry, is_there: bool) {
+        self.records[who].entries.insert(entry, Touched { since: self.commit, is_there });
+    }
+
     fn ends(&mut self, who: usize) {
         self.now += 1;
         self.records[who].ended = self.now;
     }
 
     fn commits(&mut self, who: usize) {
+        self.records[who].asked = Some(self.now);
         let is_writer = !self.records[who].written.is_empty();
         self.commit += u64::from(is_writer);
         let snapshot = self.records[who].operations.last().map_or(self.commit, |last| last.snapshot);
@@ -372,6 +379,42 @@ fn a_transaction_that_does_not_see_what_was_acknowledged_before_it_began_is_foun
     hand.reads(1, 2, 2);
     hand.records[1].operations[1].snapshot = 5;
     assert!(hand.has_fault("another snapshot than at the beginning"));
+}
+
+#[test]
+fn statements_stay_with_an_old_snapshot_and_commits_fail_only_of_those_who_have_lost() {
+    let of_key = |key, is_there, other, has_lost| (Entry::Key(key), is_there, Entry::Key(other), has_lost);
+    let of_slot = |is_there, (slot, key), has_lost| (Entry::Slot(7, 1), is_there, Entry::Slot(slot, key), has_lost);
+    let keys = [of_key(1, true, 1, true), of_key(1, false, 1, true), of_key(1, true, 2, false)];
+    let slots = [of_slot(true, (7, 2), true), of_slot(false, (7, 2), false), of_slot(true, (8, 1), false)];
+    for (entry, is_there, other, has_lost) in keys.into_iter().chain(slots) {
+        let mut hand = two_rows(ReadCommitted, 2);
+        hand.reads(1, 1, 1);
+        hand.touches(1, entry, is_there);
+        hand.touches(2, other, true);
+        hand.writes(2, 2, 22, 2);
+        hand.commits(2);
+        hand.see(1, 2, Sight::Present).snapshot = 1;
+        hand.ends(1);
+        let case = format!("{entry:?} {is_there} {other:?}");
+        let is_stale = |hand: &Hand| hand.has_fault("T2 was acknowledged before with commit 2");
+        assert_eq!(is_stale(&hand), !has_lost, "{case}");
+        let mut unknown = Hand { records: hand.records.clone(), ..hand };
+        unknown.records[2].asked = Some(hand.records[1].operations[1].stood_at);
+        assert!(is_stale(&unknown), "{case}: not even begun when the statement had its snapshot");
+        let mut older = Hand { records: hand.records.clone(), ..hand };
+        older.records[1].operations[1].before = 0;
+        assert!(is_stale(&older), "{case}: neither the old snapshot nor the newest");
+        let mut renewed = Hand { records: hand.records.clone(), ..hand };
+        renewed.records[1].operations[1].snapshot = 2;
+        assert_eq!(renewed.has_fault("another snapshot than before, though T2 was faster"), has_lost, "{case}");
+
+        let record = &mut hand.records[1];
+        (record.asked, record.commit) = (Some(record.ended), None);
+        assert_eq!(hand.has_fault("it could not commit, and nobody was faster"), !has_lost, "{case}");
+        hand.records[1].commit = Some(3);
+        assert_eq!(hand.has_fault("it has committed, and T2 was faster"), has_lost, "{case}");
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use rowmill_base::Isolation;
 
-use super::dependencies::{Version, Versions};
-use super::record::{Operation, Record, Row, Sight, say};
+use super::dependencies::Versions;
+use super::record::{Entries, Entry, Record, Row, Sight, Touched, say};
 
 /// What has become of a write.
 enum Fate {
@@ -55,7 +55,8 @@ pub(super) fn find_faults(history: &[Record], versions: &Versions<'_>) -> Vec<St
                 add(format!("{}: slot {slot} is said to be taken, and is not", operation.said));
             }
         }
-        stale_snapshots(history, versions, record).into_iter().for_each(&mut add);
+        let ends = wrong_ends(history, record);
+        stale_snapshots(history, record).into_iter().chain(ends).for_each(&mut add);
         for (key, written) in record.commit.iter().flat_map(|_| &record.written) {
             let commit = record.commit.expect("it has committed");
             let (at, before) = state(versions, *key, commit - 1);
@@ -100,20 +101,10 @@ fn fault_of_row(fates: &BTreeMap<u64, (&Record, &Row, Fate)>, row: &Row) -> Opti
 
 /// Snapshots without a commit that was acknowledged before, or that change where they must not.
 ///
-/// At read committed a transaction that somebody was faster than stays with the snapshot that it has, since it cannot commit. Of
-/// whom it was that is not always known, since the engine knows commits before they are acknowledged: one that has written and
-/// does not commit is held to nothing.
-fn stale_snapshots(history: &[Record], versions: &Versions<'_>, record: &Record) -> Vec<String> {
-    let has_lost = |operation: &Operation| {
-        let is_lost = |(key, slot): &(i64, Option<i64>)| {
-            let is_behind = |version: &Version<'_>| version.commit > operation.snapshot;
-            let has_slot = |version: &Version<'_>| slot.is_some() && version.row.is_some_and(|row| row.slot == *slot);
-            versions.of_key(*key).iter().any(is_behind)
-                || versions.keys().flat_map(|key| versions.of_key(key)).any(|v| is_behind(v) && has_slot(v))
-        };
-        let has_failed = record.commit.is_none() && !operation.own.is_empty();
-        record.level == Isolation::ReadCommitted && (has_failed || operation.own.iter().any(is_lost))
-    };
+/// At read committed a transaction that has lost stays with the snapshot that it has, since it cannot commit: nobody else does. To
+/// have lost somebody has to have committed what it has written ([`find_rival`]), and to have begun with that before the statement
+/// had its snapshot, since the engine knows commits before they are acknowledged.
+fn stale_snapshots(history: &[Record], record: &Record) -> Vec<String> {
     let each_statement = record.level == Isolation::ReadCommitted;
     let acknowledged = |at: u64| {
         let writers = history.iter().filter(|other| !other.written.is_empty() && other.ended < at);
@@ -121,16 +112,56 @@ fn stale_snapshots(history: &[Record], versions: &Versions<'_>, record: &Record)
     };
     let mut faults = Vec::new();
     for operation in &record.operations {
+        let stays = each_statement && operation.snapshot == operation.before;
         let at = if each_statement { operation.at } else { record.began };
         let missed = acknowledged(at).filter(|(commit, _)| *commit > operation.snapshot);
-        if let Some((commit, name)) = missed.filter(|_| !has_lost(operation)) {
+        let has_lost = || find_rival(history, &operation.own, |other| other.asked < Some(operation.stood_at)).is_some();
+        if let Some((commit, name)) = missed.filter(|_| !(stays && has_lost())) {
             faults.push(format!("{}: {name} was acknowledged before with commit {commit}", operation.said));
         }
         if !each_statement && operation.snapshot != record.operations[0].snapshot {
             faults.push(format!("{}: another snapshot than at the beginning", operation.said));
         }
+        if each_statement
+            && !stays
+            && let Some((rival, entry)) = find_rival(history, &operation.own, |other| other.ended < operation.at)
+        {
+            let said = &operation.said;
+            faults.push(format!("{said}: another snapshot than before, though {rival} was faster at {entry:?}"));
+        }
     }
     faults
+}
+
+/// Who has committed, of those that may have, what one has written too, behind the snapshot over which it has. A slot that was
+/// taken and given up again has been written.
+fn find_rival<'h>(history: &'h [Record], own: &Entries, may_be: impl Fn(&Record) -> bool) -> Option<(&'h str, Entry)> {
+    let is_met = |other: &Record, (entry, touched): (&Entry, &Touched)| match *entry {
+        _ if other.commit <= Some(touched.since) => false,
+        Entry::Key(_) => other.entries.contains_key(entry),
+        Entry::Slot(slot, _) => {
+            let all = Entry::Slot(slot, i64::MIN)..=Entry::Slot(slot, i64::MAX);
+            touched.is_there && other.entries.range(all).next().is_some()
+        }
+    };
+    history.iter().filter(|other| other.commit.is_some() && may_be(other)).find_map(|other| {
+        let (entry, _) = own.iter().find(|own| is_met(other, *own))?;
+        Some((&*other.name, *entry))
+    })
+}
+
+/// Commits of transactions that have lost, and failures of such that have not.
+fn wrong_ends(history: &[Record], record: &Record) -> Vec<String> {
+    let is_before = |other: &Record| other.commit < record.commit;
+    let rival = record.commit.and_then(|_| find_rival(history, &record.entries, is_before));
+    let lost = rival.map(|(rival, entry)| format!("it has committed, and {rival} was faster at {entry:?}"));
+    // Of who has lost by what it has read the circles tell.
+    let is_by_writes = record.level != Isolation::Serializable && !record.operations.iter().any(|o| o.is_locking);
+    let has_failed = record.commit.is_none() && record.asked.is_some() && is_by_writes;
+    let may_be = |other: &Record| other.asked < Some(record.ended);
+    let failed = (has_failed && find_rival(history, &record.entries, may_be).is_none())
+        .then(|| "it could not commit, and nobody was faster".to_owned());
+    lost.into_iter().chain(failed).collect()
 }
 
 /// Commits behind which two rows have one slot, or that are two.

@@ -87,20 +87,42 @@ impl fmt::Display for Sight {
     }
 }
 
+/// A place that a transaction writes to: of two that write to one only the first commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Entry {
+    Key(i64),
+    /// That a slot is a key's. Somebody else's is in the way too.
+    Slot(i64, i64),
+}
+
+/// What a transaction has done to an entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touched {
+    /// The snapshot over which it was written first.
+    pub(super) since: u64,
+    /// Whether it was written last, rather than taken out.
+    pub(super) is_there: bool,
+}
+
+pub(super) type Entries = BTreeMap<Entry, Touched>;
+
 /// A statement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Operation {
     pub(super) said: String,
-    /// When it began.
+    /// When it began, and when it had its snapshot.
     pub(super) at: u64,
+    pub(super) stood_at: u64,
     /// The last commit that it is to see.
     pub(super) snapshot: u64,
+    /// The same of the transaction before.
+    pub(super) before: u64,
     /// Of keys that the transaction has not written itself.
     pub(super) sights: Vec<(i64, Sight)>,
     /// A slot that some key has, other than those named.
     pub(super) taken: Option<(i64, Vec<i64>)>,
-    /// What the transaction had written itself by then: keys, and slots of their rows.
-    pub(super) own: Vec<(i64, Option<i64>)>,
+    /// What the transaction had written itself by then.
+    pub(super) own: Entries,
     /// The commit is to fail if somebody else has written what was seen, whatever the level.
     pub(super) is_locking: bool,
 }
@@ -121,8 +143,11 @@ pub(super) struct Record {
     /// By a clock that all share, before it was begun and after its end was known.
     pub(super) began: u64,
     pub(super) ended: u64,
+    /// When its commit was begun, if it was.
+    pub(super) asked: Option<u64>,
     pub(super) operations: Vec<Operation>,
     pub(super) written: BTreeMap<i64, Written>,
+    pub(super) entries: Entries,
     /// All that it has written at some time, and whether it took that back.
     pub(super) ids: BTreeMap<u64, (Row, bool)>,
     /// What it saw of its own writes that it should not have.
@@ -138,8 +163,10 @@ impl Record {
             level,
             began,
             ended: 0,
+            asked: None,
             operations: Vec::new(),
             written: BTreeMap::new(),
+            entries: Entries::new(),
             ids: BTreeMap::new(),
             complaints: Vec::new(),
             commit: None,
@@ -167,6 +194,10 @@ impl fmt::Display for Record {
         }
         for (key, written) in &self.written {
             writeln!(f, "    leaves {key} {}, over {}", say(written.row.as_ref()), say(written.over.as_ref()))?;
+        }
+        for (entry, touched) in &self.entries {
+            let how = if touched.is_there { "written" } else { "written and taken out" };
+            writeln!(f, "    {entry:?} is {how} since commit {}", touched.since)?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use rowmill_storage::keyed::{KeyRange, ValueRef};
 use rowmill_txn::keyed::{RangeScan, Reader, RowBatch, TableCodec};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Savepoint, TableSource, Transaction};
 
-use super::record::{Operation, Record, Row, Sight, Written, say};
+use super::record::{Entries, Entry, Operation, Record, Row, Sight, Touched, Written, say};
 use crate::support::Dice;
 
 /// What all transactions of a history share.
@@ -89,9 +89,20 @@ pub(super) struct Session<'w> {
     world: &'w World,
     transaction: Transaction,
     record: Record,
-    savepoints: Vec<(Savepoint, BTreeMap<i64, Written>, Vec<u64>)>,
+    savepoints: Vec<Mark>,
     /// Ids of writes that were not taken back.
     standing: Vec<u64>,
+    /// The snapshot of the last statement, or of the savepoint that was gone back to since.
+    snapshot: u64,
+}
+
+/// A savepoint, and what the transaction had written by then, over which snapshot.
+struct Mark {
+    savepoint: Savepoint,
+    written: BTreeMap<i64, Written>,
+    entries: Entries,
+    standing: Vec<u64>,
+    snapshot: u64,
 }
 
 /// Savepoints that a transaction has at a time.
@@ -102,7 +113,8 @@ impl<'w> Session<'w> {
         let record = Record::new(name, level, world.now());
         let mut transaction = world.engine.begin().expect("a transaction");
         transaction.set_isolation(level);
-        Session { world, transaction, record, savepoints: Vec::new(), standing: Vec::new() }
+        let snapshot = transaction.base().commit().0;
+        Session { world, transaction, record, savepoints: Vec::new(), standing: Vec::new(), snapshot }
     }
 
     /// Reads all that there is, and ends.
@@ -127,17 +139,20 @@ impl<'w> Session<'w> {
             18 if self.savepoints.len() < SAVEPOINTS_MAX => {
                 let operation = self.start("savepoint");
                 self.record.operations.push(operation);
-                self.savepoints.push((
-                    self.transaction.savepoint(),
-                    self.record.written.clone(),
-                    self.standing.clone(),
-                ));
+                self.savepoints.push(Mark {
+                    savepoint: self.transaction.savepoint(),
+                    written: self.record.written.clone(),
+                    entries: self.record.entries.clone(),
+                    standing: self.standing.clone(),
+                    snapshot: self.snapshot,
+                });
             }
             _ => self.roll_back_to(dice),
         }
     }
 
     pub(super) fn commit(mut self) -> Record {
+        self.record.asked = Some(self.world.now());
         self.record.commit = match self.transaction.commit() {
             Ok(commit) => Some(commit.0),
             Err(error) => {
@@ -164,9 +179,9 @@ impl<'w> Session<'w> {
         let at = self.world.now();
         self.transaction.refresh().expect("no definition changes");
         let snapshot = self.transaction.base().commit().0;
-        let own = self.record.written.iter();
-        let own = own.map(|(key, written)| (*key, written.row.as_ref().and_then(|row| row.slot))).collect();
-        Operation { said: said.to_owned(), at, snapshot, own, ..Operation::default() }
+        let before = std::mem::replace(&mut self.snapshot, snapshot);
+        let (stood_at, own) = (self.world.now(), self.record.entries.clone());
+        Operation { said: said.to_owned(), at, stood_at, snapshot, before, own, ..Operation::default() }
     }
 
     fn codec(&self) -> Arc<TableCodec> {
@@ -467,7 +482,18 @@ impl<'w> Session<'w> {
         }
     }
 
+    /// Notes that a row was put in the place of the one that was there.
     fn note_write(&mut self, key: i64, over: Option<&Row>, row: Option<Row>) {
+        let touch = |entries: &mut Entries, entry, is_there| {
+            entries.entry(entry).or_insert(Touched { since: self.snapshot, is_there }).is_there = is_there;
+        };
+        let entries = &mut self.record.entries;
+        touch(entries, Entry::Key(key), row.is_some());
+        let (old_slot, slot) = (over.and_then(|over| over.slot), row.as_ref().and_then(|row| row.slot));
+        if old_slot != slot {
+            old_slot.into_iter().for_each(|slot| touch(entries, Entry::Slot(slot, key), false));
+            slot.into_iter().for_each(|slot| touch(entries, Entry::Slot(slot, key), true));
+        }
         match self.record.written.get_mut(&key) {
             Some(written) => written.row = row,
             None => drop(self.record.written.insert(key, Written { row, over: over.cloned() })),
@@ -479,10 +505,11 @@ impl<'w> Session<'w> {
             return;
         }
         let at = dice.place(self.savepoints.len());
-        let (savepoint, written, standing) = &self.savepoints[at];
-        self.transaction.rollback_to(savepoint);
-        self.record.written = written.clone();
-        for id in self.standing.split_off(standing.len()) {
+        let mark = &self.savepoints[at];
+        self.transaction.rollback_to(&mark.savepoint);
+        (self.record.written, self.record.entries) = (mark.written.clone(), mark.entries.clone());
+        self.snapshot = mark.snapshot;
+        for id in self.standing.split_off(mark.standing.len()) {
             self.record.ids.get_mut(&id).expect("it was noted").1 = true;
         }
         self.savepoints.truncate(at + dice.place(2));

@@ -218,6 +218,8 @@ fn stand_on(engine: &Core, latest: &Snapshot) -> CommitId {
 /// What makes a base that has the state `before` one that has `after`.
 pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBatch> {
     let mut difference = Difference { batch: WriteBatch::behind(before.commit) };
+    // First: long values of what follows would stand behind the rows of the last index, and could not be put aside for them.
+    difference.keyed(before, after);
     for Definition { kind, id, value } in definitions(&before.catalog, &after.catalog)? {
         match value {
             Some(value) => difference.batch.put(id_key(kind, id), value),
@@ -233,7 +235,6 @@ pub(crate) fn difference(before: &Snapshot, after: &Snapshot) -> Result<WriteBat
     for (_, after) in after.tables.iter().filter(|(id, _)| !before.tables.contains_key(id)) {
         difference.tables(&TableSnapshot::empty(Arc::clone(&after.def)), after)?;
     }
-    difference.keyed(before, after);
     Ok(difference.batch)
 }
 

@@ -270,7 +270,9 @@ impl OpenBase {
     fn try_write(&self, batch: &WriteBatch, at: CommitId) -> Result<bool> {
         let _entered = self.gate.enter();
         let written = self.env.write_txn().map_err(Failure::from).and_then(|transaction| {
-            let mut write = LmdbWrite { transaction, base: self, stored: Vec::new() };
+            // Without a place for a reader it is written all the same.
+            let before = self.env.read_txn().ok();
+            let mut write = LmdbWrite { transaction, before, base: self, stored: Vec::new() };
             check_batch(batch, at, write.last_commit()?)?;
             write.apply_all(batch)?;
             write.note_commit(at)?;
@@ -450,6 +452,8 @@ impl From<Error> for Failure {
 
 struct LmdbWrite<'a> {
     transaction: RwTxn<'a>,
+    /// Reads the state that the transaction began with.
+    before: Option<RoTxn<'a, WithoutTls>>,
     base: &'a OpenBase,
     /// The value of the last put, sealed; kept for its memory.
     stored: Vec<u8>,
@@ -462,6 +466,9 @@ impl LmdbWrite<'_> {
     }
 
     fn apply_all(&mut self, batch: &WriteBatch) -> Result<(), Failure> {
+        let Some(before) = self.before.take() else {
+            return batch.operations().try_for_each(|operation| self.apply(operation));
+        };
         let map = &self.base.map;
         let mut operations = batch.operations().peekable();
         // Where no run begins, so many operations are passed before the next look.
@@ -476,7 +483,7 @@ impl LmdbWrite<'_> {
                 passed = (passed * 2).min(RUN_KEYS_MIN);
                 continue;
             }
-            let behind = take_out(map, &mut self.transaction, key)?;
+            let behind = take_out(map, &before, &mut self.transaction, key)?;
             operations.by_ref().take(keys).try_for_each(|operation| self.apply(operation))?;
             behind.put_back(map, &mut self.transaction)?;
             passed = 1;

@@ -12,7 +12,7 @@
 
 use std::ops::Bound;
 
-use heed::{RoTxn, RwTxn};
+use heed::{RoTxn, RwTxn, WithoutTls};
 
 use super::Operation;
 use super::lmdb_file::Map;
@@ -20,10 +20,10 @@ use super::lmdb_file::Map;
 /// Fewer keys are not worth taking others out: as many as stand on a page, of which half are passed on the average.
 pub(super) const RUN_KEYS_MIN: usize = 16;
 
-/// The entries behind a run that may stand on its page: the bytes of one.
-const PAGE_BYTES: usize = 4_096;
+/// A longer value lies on pages of its own, and its entry is left where it is.
+const VALUE_BYTES_MAX: usize = 2_000;
 
-/// How many of the operations put new keys in ascending order between two neighbours, and whether there is the one behind.
+/// How many of the operations put new keys in ascending order between two neighbours; 0 where none is behind.
 pub(super) fn run_keys<'b>(
     map: &Map,
     transaction: &RoTxn<'_>,
@@ -54,17 +54,29 @@ pub(super) fn run_keys<'b>(
 #[derive(Debug, Default)]
 pub(super) struct TakenOut(Vec<(Vec<u8>, Vec<u8>)>);
 
-/// Takes out what stands behind `key` on its page, as far as values lie on it at all.
-pub(super) fn take_out(map: &Map, transaction: &mut RwTxn<'_>, key: &[u8]) -> heed::Result<TakenOut> {
+/// Takes out what stands behind the place of `key` on its page.
+///
+/// Where pages end only addresses tell, of the mapped pages that `before` reads: the state that the transaction began with. It is near
+/// enough, since batches change keys in ascending order. No more than that page is touched: one that is left nearly empty would be
+/// given keys of its neighbour, the last one before the run among them.
+pub(super) fn take_out(
+    map: &Map,
+    before: &RoTxn<'_, WithoutTls>,
+    transaction: &mut RwTxn<'_>,
+    key: &[u8],
+) -> heed::Result<TakenOut> {
     let mut taken = TakenOut::default();
-    let mut bytes = 0;
-    for entry in map.range(transaction, &(Bound::Excluded(key), Bound::Unbounded))? {
+    let Some((last, _)) = map.get_lower_than(before, key)? else { return Ok(taken) };
+    let page_bytes = map.stat(before)?.page_size as usize;
+    let page_of = |key: &[u8]| key.as_ptr().addr() / page_bytes;
+    for entry in map.range(before, &(Bound::Excluded(key), Bound::Unbounded))? {
         let (key, stored) = entry?;
-        bytes += key.len() + stored.len();
-        if bytes > PAGE_BYTES {
+        if page_of(key) != page_of(last) || stored.len() > VALUE_BYTES_MAX {
             break;
         }
-        taken.0.push((key.to_vec(), stored.to_vec()));
+        if let Some(stored) = map.get(transaction, key)? {
+            taken.0.push((key.to_vec(), stored.to_vec()));
+        }
     }
     for (key, _) in &taken.0 {
         map.delete(transaction, key)?;

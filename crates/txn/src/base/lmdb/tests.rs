@@ -547,7 +547,7 @@ fn runs_in_many_places_leave_full_pages_and_change_nothing_else() {
     let used = pages_of_leaves(&base) * 4_096;
     println!("{} keys, {bytes} bytes in {used} of leaves", twin.len());
     // Without runs it is nearly twice the bytes.
-    assert!(used * 3 < bytes * 4, "{bytes} bytes take {used}");
+    assert!(used * 6 < bytes * 7, "{bytes} bytes take {used}");
 }
 
 fn pages_of_leaves(base: &LmdbBase) -> usize {

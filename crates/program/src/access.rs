@@ -1,6 +1,7 @@
 //! Rows of one table by a key: the row of a whole primary key, or a range of the primary key or of an index in its order.
 //!
-//! Of an index whose columns, with those of the primary key behind them, are all that is asked for, rows are not fetched.
+//! Of an index whose columns, with those of the primary key behind them, are all that is asked for, rows are not fetched, but
+//! where an entry's values were too long to be in it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use rowmill_plan::program::{self, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{KeyCodec, KeyRange, ValueRef};
 use rowmill_txn::Catalog;
-use rowmill_txn::keyed::{RangeScan, Reader, TableCodec};
+use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, RangeScan, Reader, TableCodec};
 
 use crate::expr::{Compiler, Env, Layout};
 use crate::key_value::{KeyValue, Side};
@@ -38,8 +39,9 @@ pub(crate) struct Access {
 enum Columns {
     /// By their places in the table, out of key and row.
     OfRow(Box<[usize]>),
-    /// Out of an entry of an index: for each part up to the last that is read the column of the result, if it is one.
-    OfEntry { parts: Box<[Option<usize>]>, columns: usize },
+    /// Out of an entry of an index: for each part up to the last that is read the column of the result, if it is one; and as
+    /// of a row where the entry does not have its values.
+    OfEntry { parts: Box<[Option<usize>]>, of_row: Box<[usize]> },
 }
 
 /// What reading one table takes, kept from one statement to the next.
@@ -49,6 +51,7 @@ pub(crate) struct AccessScratch {
     pub(crate) row: Vec<u8>,
     range: KeyRange,
     scan: RangeScan,
+    index_scan: IndexScan,
     /// Values of the key that is looked for.
     equal: Vec<ValueRef<'static>>,
     /// Bytes of values that a key has otherwise.
@@ -69,7 +72,8 @@ pub(crate) struct Found<'a> {
 pub(crate) struct FoundColumns<'a> {
     access: &'a Access,
     key: &'a [u8],
-    row: &'a [u8],
+    /// None of an entry, which is the key then.
+    row: Option<&'a [u8]>,
     scratch: &'a mut Vec<Vec<u8>>,
 }
 
@@ -127,7 +131,7 @@ impl Access {
     pub(crate) fn columns(&self) -> usize {
         match &self.columns {
             Columns::OfRow(columns) => columns.len(),
-            Columns::OfEntry { columns, .. } => *columns,
+            Columns::OfEntry { of_row, .. } => of_row.len(),
         }
     }
 
@@ -144,25 +148,34 @@ impl Access {
         if !self.find(env, scratch)? {
             return Ok(true);
         }
-        let AccessScratch { key, row, range, scan, values, .. } = scratch;
+        let AccessScratch { key, row, range, scan, index_scan, values, .. } = scratch;
         if self.is_point {
             return match reader.get(key, row)? {
-                true => each(self.found(key, row, values)),
+                true => each(self.found(key, Some(row), values)),
                 false => Ok(true),
             };
         }
         let first = if self.is_single { 1 } else { first };
-        scan.start(&range.start, &range.end, self.backward, first);
-        while let Some((found, of_key)) = scan.next(reader)? {
-            let goes_on = match (self.index, &self.columns) {
-                (None, _) => each(self.found(found, of_key, values))?,
-                (_, Columns::OfEntry { .. }) => each(self.found(found, &[], values))?,
-                (Some(index), Columns::OfRow(_)) => {
-                    self.codec.row_key(index, found, key)?;
+        let Some(index) = self.index else {
+            scan.start(&range.start, &range.end, self.backward, first);
+            while let Some((key, row)) = scan.next(reader)? {
+                if !each(self.found(key, Some(row), values))? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        };
+        index_scan.start(&self.codec, index, range, self.backward, first, IndexOrder::FewAlike)?;
+        while let Some(entry) = index_scan.next(&self.codec, reader)? {
+            let goes_on = match (entry, &self.columns) {
+                (IndexEntry::Row(key, row), _) => each(self.found(key, Some(row), values))?,
+                (IndexEntry::Whole(entry), Columns::OfEntry { .. }) => each(self.found(entry, None, values))?,
+                (IndexEntry::Whole(entry), Columns::OfRow(_)) => {
+                    self.codec.row_key(index, entry, key)?;
                     if !reader.get(key, row)? {
                         return Err(self.without_row());
                     }
-                    each(self.found(key, row, values))?
+                    each(self.found(key, Some(row), values))?
                 }
             };
             if !goes_on {
@@ -172,8 +185,9 @@ impl Access {
         Ok(true)
     }
 
-    fn found<'a>(&'a self, key: &'a [u8], row: &'a [u8], scratch: &'a mut Vec<Vec<u8>>) -> Found<'a> {
-        Found { key, row, columns: FoundColumns { access: self, key, row, scratch } }
+    fn found<'a>(&'a self, key: &'a [u8], row: Option<&'a [u8]>, scratch: &'a mut Vec<Vec<u8>>) -> Found<'a> {
+        let columns = FoundColumns { access: self, key, row, scratch };
+        Found { key, row: row.unwrap_or_default(), columns }
     }
 
     /// Makes the key or the range that is looked for; `false` if nothing can be there.
@@ -223,28 +237,29 @@ impl<'a> FoundColumns<'a> {
             scratch.resize_with(columns, Vec::new);
         }
         let scratch = &mut scratch[..columns];
-        match &access.columns {
-            Columns::OfRow(columns) => {
-                let row = access.codec.row(key, row)?;
-                for (column, scratch) in columns.iter().zip(scratch) {
-                    out.push(row.get(*column, scratch)?);
-                }
+        let (parts, of_row) = match &access.columns {
+            Columns::OfRow(of_row) => (&[][..], of_row),
+            Columns::OfEntry { parts, of_row } => (&parts[..], of_row),
+        };
+        if let Some(row) = row {
+            let row = access.codec.row(key, row)?;
+            for (column, scratch) in of_row.iter().zip(scratch) {
+                out.push(row.get(*column, scratch)?);
             }
-            Columns::OfEntry { parts, .. } => {
-                let (head, codec) = access.codec.keys(access.index)?;
-                let mut reader = codec.reader(&key[head.len()..]);
-                let first = out.len();
-                out.resize(first + columns, ValueRef::Null);
-                let mut scratch = scratch.iter_mut();
-                for part in parts {
-                    match part {
-                        None => reader.skip()?,
-                        Some(column) => {
-                            let scratch = scratch.next().expect("one for each column");
-                            let ends_early = || Error::corrupt("an entry of an index that ends too early");
-                            out[first + column] = reader.next(scratch)?.ok_or_else(ends_early)?;
-                        }
-                    }
+            return Ok(());
+        }
+        let (head, codec) = access.codec.keys(access.index)?;
+        let mut reader = codec.reader(&key[head.len()..]);
+        let first = out.len();
+        out.resize(first + columns, ValueRef::Null);
+        let mut scratch = scratch.iter_mut();
+        for part in parts {
+            match part {
+                None => reader.skip()?,
+                Some(column) => {
+                    let scratch = scratch.next().expect("one for each column");
+                    let ends_early = || Error::corrupt("an entry of an index that ends too early");
+                    out[first + column] = reader.next(scratch)?.ok_or_else(ends_early)?;
                 }
             }
         }
@@ -275,7 +290,7 @@ impl Key<'_> {
         }
         let read = parts.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         parts.truncate(read);
-        Some(Columns::OfEntry { parts: parts.into(), columns: wanted.len() })
+        Some(Columns::OfEntry { parts: parts.into(), of_row: wanted.into() })
     }
 }
 

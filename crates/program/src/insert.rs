@@ -1,5 +1,6 @@
 //! `INSERT`, with what is done where a key is taken.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -8,7 +9,7 @@ use rowmill_base::{Error, ErrorKind, IndexId, Result, SqlType, TableId};
 use rowmill_plan::program::{self, ConflictAction, ConflictTarget};
 use rowmill_storage::keyed::{ByteRows, KeyRange, ValueRef};
 use rowmill_storage::{KeyColumn, KeyedDef, TableDef};
-use rowmill_txn::keyed::{RangeScan, Reader, TableCodec};
+use rowmill_txn::keyed::{IndexOrder, IndexScan, Reader, TableCodec};
 use rowmill_txn::{Catalog, Transaction};
 
 use crate::arrays::array_of;
@@ -237,7 +238,7 @@ pub(crate) struct TakenScratch {
     key: Vec<u8>,
     row: Vec<u8>,
     range: KeyRange,
-    scan: RangeScan,
+    scan: IndexScan,
     /// Values of the key.
     parts: Vec<ValueRef<'static>>,
     /// Columns of that row, and of the one that was to be inserted.
@@ -314,14 +315,18 @@ impl Target {
         Ok(Target { index, columns: columns.collect::<Result<_>>()? })
     }
 
-    /// Makes the key of `new`, of an index what its entries begin with. `false` if a part is NULL, which equals nothing.
+    /// Makes what the key of a row is that has the values of `new`: of the primary key the key itself. `false` if a part is NULL,
+    /// which equals nothing.
     fn encode(&self, new: &[ValueRef<'_>], codec: &TableCodec, scratch: &mut TakenScratch) -> Result<bool> {
-        let TakenScratch { key, parts, .. } = scratch;
+        let TakenScratch { key, parts, range, .. } = scratch;
         let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(parts));
         values.extend(self.columns.iter().map(|column| new[*column]));
         let has_null = values.iter().any(ValueRef::is_null);
-        if !has_null {
-            codec.encode_key(self.index, &values, key)?;
+        if !has_null && self.index.is_none() {
+            codec.encode_key(None, &values, key)?;
+        } else if !has_null {
+            let (head, of_index) = codec.keys(self.index)?;
+            of_index.range(head, &values, Bound::Unbounded, Bound::Unbounded, range)?;
         }
         *parts = recycled(values);
         Ok(!has_null)
@@ -339,10 +344,12 @@ impl Target {
         }
         let TakenScratch { key, row, range, scan, .. } = scratch;
         let Some(index) = self.index else { return reader.get(key, row) };
-        range.set_prefix(key);
-        scan.start(&range.start, &range.end, false, 1);
-        let Some((entry, _)) = scan.next(reader)? else { return Ok(false) };
-        codec.row_key(index, entry, key)?;
-        reader.get(key, row)
+        scan.start(codec, index, range, false, 1, IndexOrder::Kept)?;
+        let Some((found_key, found)) = scan.next_row(codec, reader)? else { return Ok(false) };
+        key.clear();
+        key.extend_from_slice(found_key);
+        row.clear();
+        row.extend_from_slice(found);
+        Ok(true)
     }
 }

@@ -177,6 +177,8 @@ pub struct IndexDef {
     pub parts: Vec<KeyColumn>,
     /// Whether no two rows have the same values in all its columns, NULL being no value.
     pub unique: bool,
+    /// Whether long keys are shortened; those of indexes that older versions have made are refused.
+    pub shortens: bool,
 }
 
 /// A column of a table.

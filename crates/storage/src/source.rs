@@ -44,7 +44,8 @@ pub trait KeyedSource: Send + Sync + Debug {
     /// How many there are, about.
     fn rows_about(&self) -> u64;
 
-    /// Begins to read the rows within `bounds`, in the order of their keys.
+    /// Begins to read the rows within `bounds`, in the order of their keys; by an index, rows whose values are long and begin
+    /// alike as they are found.
     fn read(&self, bounds: &KeyBounds<'_>) -> Result<Box<dyn KeyedRows>>;
 
     /// Values of rows that were read: the columns at `columns` of the table.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{Error, IndexId, Result, TableId};
+use rowmill_base::{IndexId, Result, TableId};
 use rowmill_storage::keyed::{KeyRange, ValueRef};
 
-use crate::keyed::{KeyedCursor, KeyedRow, KeyedView, RangeScan, Reader, RowBatch, TableCodec};
+use crate::keyed::{
+    CursorPlace, IndexOrder, IndexScan, KeyedCursor, KeyedRow, KeyedView, RangeScan, Reader, RowBatch, TableCodec,
+};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -35,7 +37,7 @@ impl Transaction {
         get(&*self.keyed_codec(table)?, &self.reader(), key)
     }
 
-    /// A place at the beginning of `range`, or at its end to be read backward: keys of rows, or entries of `index`, behind the
+    /// A place at the beginning of `range`, or at its end to be read backward: keys of rows, or whole ones of `index`, behind the
     /// head of the index ([`TableCodec::keys`]). A range beyond those keys is cut; the default one has all.
     pub fn keyed_cursor(
         &self,
@@ -44,7 +46,7 @@ impl Transaction {
         range: KeyRange,
         backward: bool,
     ) -> Result<KeyedCursor> {
-        cursor(&*self.keyed_codec(table)?, index, range, backward)
+        cursor(&*self.keyed_codec(table)?, index, range, backward, IndexOrder::Values)
     }
 
     /// Fills `rows` with the next rows of the table, `rows_max` at most; with none at the end of the range.
@@ -83,7 +85,7 @@ impl Snapshot {
         range: KeyRange,
         backward: bool,
     ) -> Result<KeyedCursor> {
-        cursor(codec, index, range, backward)
+        cursor(codec, index, range, backward, IndexOrder::Values)
     }
 
     /// As [`Transaction::next_rows`].
@@ -108,6 +110,7 @@ pub(crate) fn cursor(
     index: Option<IndexId>,
     mut range: KeyRange,
     backward: bool,
+    order: IndexOrder,
 ) -> Result<KeyedCursor> {
     let all = KeyRange::of_prefix(codec.keys(index)?.0);
     if range.start < all.start {
@@ -116,9 +119,19 @@ pub(crate) fn cursor(
     if range.end.is_empty() || range.end > all.end {
         range.end = all.end;
     }
-    let mut scan = RangeScan::default();
-    scan.start(&range.start, &range.end, backward, usize::MAX);
-    Ok(KeyedCursor { table: codec.def().id, index, scan })
+    let place = match index {
+        None => {
+            let mut scan = RangeScan::default();
+            scan.start(&range.start, &range.end, backward, usize::MAX);
+            CursorPlace::Rows(Box::new(scan))
+        }
+        Some(index) => {
+            let mut scan = IndexScan::default();
+            scan.start(codec, index, &range, backward, usize::MAX, order)?;
+            CursorPlace::Index(Box::new(scan))
+        }
+    };
+    Ok(KeyedCursor { table: codec.def().id, place })
 }
 
 pub(crate) fn next_rows(
@@ -128,19 +141,15 @@ pub(crate) fn next_rows(
     rows_max: usize,
     rows: &mut RowBatch,
 ) -> Result<()> {
-    let Some(index) = cursor.index else { return rows.fill(&mut cursor.scan, reader, rows_max) };
+    let scan = match &mut cursor.place {
+        CursorPlace::Rows(scan) => return rows.fill(scan, reader, rows_max),
+        CursorPlace::Index(scan) => scan,
+    };
     rows.clear();
-    let (mut key, mut row) = (Vec::new(), Vec::new());
     while rows.len() < rows_max
-        && let Some((entry, _)) = cursor.scan.next(reader)?
+        && let Some((key, row)) = scan.next_row(codec, reader)?
     {
-        codec.row_key(index, entry, &mut key)?;
-        if !reader.get(&key, &mut row)? {
-            let (name, table) = (&codec.index(index)?.def.name, &codec.def().name);
-            let what = format!("table {table}: the index {name} has {}, and there is no such row", codec.say(entry));
-            return Err(Error::corrupt(what));
-        }
-        rows.push(&key, &row);
+        rows.push(key, row);
     }
     Ok(())
 }

@@ -86,7 +86,7 @@ impl Transaction {
         let IndexSpec { name, parts, unique } = spec;
         let id = self.engine.ids().index();
         let mut with_index = (*keyed).clone();
-        with_index.indexes.push(IndexDef { id, name, parts, unique });
+        with_index.indexes.push(IndexDef { id, name, parts, unique, shortens: true });
         let before = self.savepoint();
         self.redefine(table, with_index)?;
         let filled = self.fill_index(table, id);
@@ -181,6 +181,8 @@ impl Transaction {
         emptied.index = self.engine.ids().index();
         for index in &mut emptied.indexes {
             index.id = self.engine.ids().index();
+            // There is no entry that was made otherwise.
+            index.shortens = true;
         }
         self.redefine(table, emptied)?;
         self.forget_keyed(keyed);

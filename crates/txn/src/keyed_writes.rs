@@ -132,8 +132,10 @@ impl Transaction {
         self.start_keyed_change(codec)?;
         self.whole(|transaction, buffers| {
             let WriteBuffers { entry, value, .. } = &mut *buffers;
-            codec.entry_of_row(index, &codec.row(key, row)?, key, entry, value)?;
-            transaction.put_entry(codec, index, buffers)
+            let read = codec.row(key, row)?;
+            codec.entry_of_row(index, &read, key, entry, value)?;
+            let columns = |columns: &mut Vec<u8>| index.columns_of_row(&read, columns, &mut Vec::new());
+            transaction.put_entry(codec, index, columns, buffers)
         })
     }
 
@@ -226,7 +228,7 @@ impl Transaction {
         self.put(&buffers.key, Some(&buffers.row));
         for index in codec.indexes() {
             codec.encode_entry(index, |column| values[column], &buffers.key, &mut buffers.entry)?;
-            self.put_entry(codec, index, buffers)?;
+            self.put_entry(codec, index, |columns| index.encode_columns(|column| values[column], columns), buffers)?;
         }
         self.check_parents(codec, None, values, buffers)
     }
@@ -253,7 +255,12 @@ impl Transaction {
             codec.encode_entry(index, |column| values[column], key, entry)?;
             if entry != old_entry {
                 self.put(old_entry, None);
-                self.put_entry(codec, index, buffers)?;
+                self.put_entry(
+                    codec,
+                    index,
+                    |columns| index.encode_columns(|column| values[column], columns),
+                    buffers,
+                )?;
             }
         }
         self.put(&buffers.key, Some(&buffers.row));
@@ -269,23 +276,57 @@ impl Transaction {
         Ok(())
     }
 
-    /// Puts the entry of `buffers`.
-    fn put_entry(&mut self, codec: &TableCodec, index: &IndexCodec, buffers: &mut WriteBuffers) -> Result<()> {
-        let WriteBuffers { entry, range, scan, .. } = buffers;
-        if codec.unique_range(index, entry, range)? {
-            scan.start(&range.start, &range.end, false, 1);
-            if scan.next(&self.unnoted_reader())?.is_some() {
-                if let Some(reads) = self.noted_reads() {
-                    reads.note_range(range.clone(), self.base.keyed.commit());
-                }
-                let (table, name) = (&codec.def().name, &index.def.name);
-                let what =
-                    format!("table {table} has a row with {} in the unique index {name} already", codec.say(entry));
-                return Err(Error::new(ErrorKind::UniqueViolation, what));
+    /// Puts the entry of `buffers`; `columns` makes its whole columns where it is shortened.
+    fn put_entry(
+        &mut self,
+        codec: &TableCodec,
+        index: &IndexCodec,
+        columns: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+        buffers: &mut WriteBuffers,
+    ) -> Result<()> {
+        if codec.unique_range(index, &buffers.entry, &mut buffers.range)?
+            && self.is_taken(codec, index, columns, buffers)?
+        {
+            if let Some(reads) = self.noted_reads() {
+                reads.note_range(buffers.range.clone(), self.base.keyed.commit());
+            }
+            let (table, name, said) = (&codec.def().name, &index.def.name, codec.say(&buffers.entry));
+            let what = format!("table {table} has a row with {said} in the unique index {name} already");
+            return Err(Error::new(ErrorKind::UniqueViolation, what));
+        }
+        self.put(&buffers.entry, Some(&[]));
+        Ok(())
+    }
+
+    /// Whether a row has the values of the entry of `buffers`, whose range they have.
+    fn is_taken(
+        &self,
+        codec: &TableCodec,
+        index: &IndexCodec,
+        columns: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+        buffers: &mut WriteBuffers,
+    ) -> Result<bool> {
+        let WriteBuffers { entry, range, scan, found, found_columns, columns: own, found_key, value, .. } = buffers;
+        let reader = self.unnoted_reader();
+        scan.start(&range.start, &range.end, false, 1);
+        if !index.is_short(entry) {
+            return Ok(scan.next(&reader)?.is_some());
+        }
+        columns(own)?;
+        while let Some((other, _)) = scan.next(&reader)? {
+            codec.row_key(index.def.id, other, found_key)?;
+            if !reader.get(found_key, found)? {
+                let (table, name, said) = (&codec.def().name, &index.def.name, codec.say(other));
+                let what = format!("table {table}: the index {name} has {said}, and there is no such row");
+                return Err(Error::corrupt(what));
+            }
+            // Other values may have the same hash.
+            index.columns_of_row(&codec.row(found_key, found)?, found_columns, value)?;
+            if found_columns == own {
+                return Ok(true);
             }
         }
-        self.put(entry, Some(&[]));
-        Ok(())
+        Ok(false)
     }
 
     fn remove(&mut self, codec: &TableCodec, key: &[u8], row: &[u8], buffers: &mut WriteBuffers) -> Result<()> {
@@ -299,3 +340,6 @@ impl Transaction {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

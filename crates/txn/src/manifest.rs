@@ -21,7 +21,7 @@ use crate::codec::{Reader, Writer};
 use crate::log::Position;
 
 /// The version of everything in the directory. A directory of a newer version is refused.
-pub(crate) const FORMAT_VERSION: u32 = 3;
+pub(crate) const FORMAT_VERSION: u32 = 4;
 /// The first version with keyed tables.
 const VERSION_WITH_KEYS: u32 = 3;
 
@@ -39,6 +39,10 @@ pub(crate) const DELETES: u8 = b'D';
 pub(crate) const RUN: u8 = b'R';
 /// A row or index entry of a keyed table.
 pub(crate) const KEYED: u8 = b'K';
+
+/// What an index is: no two rows have the same values; long keys are shortened, which is new in version 4.
+const UNIQUE: u8 = 1;
+const SHORTENS: u8 = 2;
 
 /// The key of an object of the catalog, or the prefix of a table's rows of a kind.
 pub(crate) fn id_key(kind: u8, id: u32) -> Vec<u8> {
@@ -183,7 +187,8 @@ fn encode_keyed(def: &KeyedDef, out: &mut Writer) {
     }
     out.u32(def.indexes.len() as u32);
     for index in &def.indexes {
-        out.u32(index.id.0).text(&index.name).u8(index.unique.into());
+        out.u32(index.id.0).text(&index.name);
+        out.u8((u8::from(index.unique) * UNIQUE) | (u8::from(index.shortens) * SHORTENS));
         encode_parts(&index.parts, out);
     }
     out.u32(def.checks.len() as u32);
@@ -254,8 +259,9 @@ fn decode_keyed(input: &mut Reader<'_>, columns: &[ColumnDef]) -> Result<KeyedDe
         return Err(input.damaged("a column that is neither in the key nor in the row"));
     }
     let indexes = (0..input.count(13)?).map(|_| {
-        let (id, name, unique) = (IndexId(input.u32()?), input.text()?, input.u8()? != 0);
-        Ok(IndexDef { id, name, parts: decode_parts(input, columns)?, unique })
+        let (id, name, flags) = (IndexId(input.u32()?), input.text()?, input.u8()?);
+        let (unique, shortens) = (flags & UNIQUE != 0, flags & SHORTENS != 0);
+        Ok(IndexDef { id, name, parts: decode_parts(input, columns)?, unique, shortens })
     });
     let indexes = indexes.collect::<Result<Vec<_>>>()?;
     let checks = (0..input.count(8)?).map(|_| Ok(CheckDef { name: input.text()?, sql: input.text()? }));
@@ -585,7 +591,13 @@ mod tests {
             index: IndexId(4),
             key: vec![part(2, false), part(1, true)],
             stored: stored.into_iter().map(|(id, kind)| (ColumnId(id), kind)).collect(),
-            indexes: vec![IndexDef { id: IndexId(5), name: "by".into(), parts: vec![part(0, true)], unique: true }],
+            indexes: vec![IndexDef {
+                id: IndexId(5),
+                name: "by".into(),
+                parts: vec![part(0, true)],
+                unique: true,
+                shortens: true,
+            }],
             checks: vec![CheckDef { name: "some".into(), sql: "a > 0".into() }],
             foreign_keys: vec![ForeignKeyDef {
                 name: "parent".into(),

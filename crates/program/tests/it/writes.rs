@@ -281,3 +281,44 @@ fn rows_of_a_table_without_keys_are_appended() {
     let conflict = world.compiled(&[], Body::Insert(Insert { on_conflict, ..insert(vec![]) }));
     assert_eq!(conflict.expect_err("no key").kind(), ErrorKind::WrongObject);
 }
+
+#[test]
+fn long_texts_are_read_by_their_index_in_order_and_are_taken_once() {
+    let world = World::empty();
+    let long = |end: &str| words(&("p".repeat(3_000) + end));
+    let rows = [(1, long("c")), (2, long("a")), (3, words("o")), (4, long("b")), (5, words("q")), (6, null())];
+    let rows: Vec<_> = rows.into_iter().map(|(number, note)| item(1, number, null(), 0, note)).collect();
+    world.write(Body::Insert(insert(&world, rows))).expect("inserted");
+    let by_note = |equal| Access { index: Some(world.by_note), ..world.by(equal) };
+    let numbers = |access| world.read(all_of(access, vec![NUMBER]));
+    // What is read of them the entries have, or the rows.
+    let notes = |access| {
+        let read = world.read(all_of(access, vec![NOTE]));
+        read.iter().map(|note| note.chars().rev().take(2).collect::<String>()).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(by_note(vec![])), ["3", "2", "4", "1", "5", "6"]);
+    assert_eq!(numbers(Access { backward: true, ..by_note(vec![]) }), ["6", "5", "1", "4", "2", "3"]);
+    assert_eq!(notes(by_note(vec![])), ["o", "ap", "bp", "cp", "q", "LL"]);
+    assert_eq!(numbers(by_note(vec![long("b")])), ["4"]);
+    assert_eq!(notes(by_note(vec![long("b")])), ["bp"]);
+    assert_eq!(numbers(by_note(vec![long("")])), [""; 0]);
+    let range = |from, to| Access { from: bound(from, true), to: bound(to, false), ..by_note(vec![]) };
+    assert_eq!(numbers(range(long("a"), long("c"))), ["2", "4"]);
+    assert_eq!(numbers(range(long("aa"), words("z"))), ["4", "1", "5"]);
+    assert_eq!(numbers(range(words("a"), long("a"))), ["3"]);
+
+    assert_eq!(world.refused(Body::Insert(insert(&world, vec![item(2, 1, null(), 0, long("b"))]))).sqlstate(), "23505");
+    let new = insert(&world, vec![item(2, 1, null(), 0, long("b")), item(2, 2, null(), 0, long("d"))]);
+    let on_conflict = Some(OnConflict {
+        target: ConflictTarget::Index(world.by_note),
+        action: ConflictAction::Update { assignments: vec![(PRICE, money(700))], filter: None },
+    });
+    assert_eq!(world.write(Body::Insert(Insert { on_conflict, ..new })).expect("inserted").0, 2);
+    assert_eq!(world.read(all_of(by_note(vec![long("b")]), vec![NUMBER, PRICE])), ["4 700"]);
+    let moved = update(by_note(vec![long("d")]), vec![(NOTE, long("0"))]);
+    assert_eq!(world.write(Body::Update(moved)).expect("updated").0, 1);
+    assert_eq!(numbers(by_note(vec![])), ["3", "2", "2", "4", "1", "5", "6"]);
+    let gone = Delete { access: range(long(""), long("b")), filter: None, returning: vec![] };
+    assert_eq!(world.write(Body::Delete(gone)).expect("deleted").0, 2);
+    assert_eq!(numbers(by_note(vec![])), ["3", "4", "1", "5", "6"]);
+}

@@ -283,6 +283,49 @@ impl<'a> KeyReader<'a> {
         Ok(())
     }
 
+    /// As [`KeyReader::skip`], of a key that may end before the part does: `None` then, or if it is no part.
+    pub(super) fn pass(&mut self) -> Option<()> {
+        let part = &self.codec.parts[self.part];
+        let mut at = self.at;
+        let mut is_null = false;
+        if part.nullable {
+            is_null = match inverted([*self.key.get(at)?], part.descending)[0] {
+                VALUE => false,
+                NULL => true,
+                _ => return None,
+            };
+            at += 1;
+        }
+        if !is_null {
+            let rest = &self.key[at..];
+            at += match self.codec.forms[self.part].width() {
+                Some(width) => (width <= rest.len()).then_some(width)?,
+                None => stored_string(rest, part.descending)?.1,
+            };
+        }
+        (self.at, self.part) = (at, self.part + 1);
+        Some(())
+    }
+
+    /// The beginning of the next part, which the key does not have to its end, if it is a string: bytes of it, in `scratch`
+    /// where the key has them otherwise.
+    pub fn cut_string<'s>(&self, scratch: &'s mut Vec<u8>) -> Option<&'s [u8]>
+    where
+        'a: 's,
+    {
+        let part = self.codec.parts.get(self.part)?;
+        let bytes = self.key.get(self.at + usize::from(part.nullable)..)?;
+        if self.codec.forms[self.part].width().is_some() {
+            return None;
+        }
+        scratch.clear();
+        scratch.extend(bytes.iter().map(|byte| inverted([*byte], part.descending)[0]));
+        let mut before = 1;
+        // Of a zero and what tells it from an end only the zero.
+        scratch.retain(|byte| std::mem::replace(&mut before, *byte) != 0);
+        Some(scratch)
+    }
+
     /// Nothing may follow the last part.
     fn end(&self) -> Result<()> {
         match self.at == self.key.len() {

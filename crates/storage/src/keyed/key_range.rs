@@ -65,7 +65,7 @@ impl KeyRange {
 }
 
 /// Makes of `prefix` the least key above all that begin with it: nothing if there is none.
-fn key_behind_prefix(prefix: &mut Vec<u8>) {
+pub(super) fn key_behind_prefix(prefix: &mut Vec<u8>) {
     while let Some(last) = prefix.pop() {
         if last < u8::MAX {
             prefix.push(last + 1);

@@ -16,6 +16,7 @@ mod row;
 mod row_columns;
 #[cfg(test)]
 mod samples;
+mod short_key;
 mod value;
 
 pub use byte_rows::ByteRows;
@@ -24,4 +25,5 @@ pub use key::{KeyCodec, KeyPart, KeyReader};
 pub use key_range::KeyRange;
 pub use nested::{decode_nested, encode_nested};
 pub use row::{RowLayout, RowView};
+pub use short_key::{KeptParts, RangeFit, SHORT_BYTES, SHORT_HASH_BYTES, SHORT_PREFIX_BYTES};
 pub use value::ValueRef;

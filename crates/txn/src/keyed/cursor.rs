@@ -1,8 +1,9 @@
 //! Rows of a range of a table, in batches.
 
-use rowmill_base::{IndexId, Result, TableId};
+use rowmill_base::{Result, TableId};
 use rowmill_storage::keyed::ByteRows;
 
+use super::index_scan::IndexScan;
 use super::range_scan::RangeScan;
 use super::reader::Reader;
 
@@ -76,6 +77,14 @@ impl RowBatch {
 #[derive(Debug)]
 pub struct KeyedCursor {
     pub(crate) table: TableId,
-    pub(crate) index: Option<IndexId>,
-    pub(crate) scan: RangeScan,
+    pub(crate) place: CursorPlace,
+}
+
+/// Where it is.
+#[derive(Debug)]
+pub(crate) enum CursorPlace {
+    /// Among the rows.
+    Rows(Box<RangeScan>),
+    /// Among the entries of an index.
+    Index(Box<IndexScan>),
 }

@@ -2,13 +2,16 @@
 //!
 //! A [`TableCodec`] makes keys and rows of values, a [`WriteSet`](write_set::WriteSet) has what a transaction has written,
 //! [`Versions`] what commits have, a [`Generation`](generation::Generation) what the base has; a [`Reader`] and a [`RangeScan`]
-//! read all three as one.
+//! read all three as one, an [`IndexScan`] also the rows of entries that do not say enough.
 
+mod alike;
 mod arena;
 mod cursor;
 mod dead_ranges;
 mod entry;
 pub(crate) mod generation;
+mod index_codec;
+mod index_scan;
 mod key_index;
 mod key_path;
 mod order;
@@ -28,14 +31,17 @@ mod versions;
 mod write_buffers;
 pub(crate) mod write_set;
 
+pub(crate) use cursor::CursorPlace;
 pub use cursor::{KeyedCursor, KeyedRow, RowBatch};
+pub(crate) use index_codec::IndexCodec;
+pub use index_scan::{IndexEntry, IndexOrder, IndexScan};
 pub(crate) use key_path::REFERENCE_COLUMNS_MAX;
 pub use range_scan::RangeScan;
 pub use reader::{KeyedView, Reader};
 pub use row_reader::RowReader;
 pub(crate) use source::KeyedTable;
 pub use table_codec::TableCodec;
-pub(crate) use table_codec::{HEAD_BYTES, IndexCodec, column_values, index_head, index_of, not_keyed, say_value};
+pub(crate) use table_codec::{HEAD_BYTES, column_values, index_head, index_of, not_keyed, say_value};
 pub use version_cursor::{VersionBatch, VersionCursor};
 pub use versions::{Found, Got, Versions};
 pub(crate) use write_buffers::WriteBuffers;

@@ -8,6 +8,7 @@ use rowmill_storage::keyed::{ByteRows, KeyRange};
 use rowmill_storage::{KeyBounds, KeyedRows, KeyedSource};
 
 use super::cursor::{KeyedCursor, RowBatch};
+use super::index_scan::IndexOrder;
 use super::reader::KeyedView;
 use super::table_codec::TableCodec;
 use crate::keyed_rows::{cursor, next_rows};
@@ -61,7 +62,7 @@ impl KeyedSource for KeyedTable {
         let (head, keys) = codec.keys(bounds.index)?;
         let mut range = KeyRange::default();
         keys.range(head, &bounds.equal, bounds.lower, bounds.upper, &mut range)?;
-        let cursor = cursor(codec, bounds.index, range, false)?;
+        let cursor = cursor(codec, bounds.index, range, false, IndexOrder::Kept)?;
         Ok(Box::new(Reading { table: self.clone(), cursor, batch: RowBatch::default() }))
     }
 

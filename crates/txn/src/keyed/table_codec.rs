@@ -6,16 +6,19 @@
 //! ```
 //!
 //! The primary key is behind the entries of unique indexes too, so that entries of rows with NULL differ, and that an entry
-//! says where its row is.
+//! says where its row is. How entries are made of long values says `index_codec.rs`.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
-use rowmill_storage::keyed::{ByteRows, ColumnValues, KeyCodec, KeyPart, KeyRange, RowLayout, RowView, ValueRef};
-use rowmill_storage::{IndexDef, KeyColumn, TableDef};
+use rowmill_storage::keyed::{
+    ByteRows, ColumnValues, KeyCodec, KeyPart, RowLayout, RowView, SHORT_PREFIX_BYTES, ValueRef,
+};
+use rowmill_storage::{KeyColumn, TableDef};
 
 use super::cursor::RowBatch;
+use super::index_codec::IndexCodec;
 use super::row_reader::RowReader;
 use crate::base::KEY_LEN_MAX;
 use crate::manifest::KEYED;
@@ -66,17 +69,6 @@ pub(super) enum Field {
     Row(usize),
 }
 
-/// The entries of one index.
-#[derive(Debug)]
-pub(crate) struct IndexCodec {
-    pub(crate) def: IndexDef,
-    head: [u8; HEAD_BYTES],
-    /// Its columns and those of the primary key.
-    key: KeyCodec,
-    /// Its columns in the table.
-    pub(crate) columns: Vec<usize>,
-}
-
 impl TableCodec {
     /// For the rows of `def`, which is a keyed table.
     pub fn new(def: &Arc<TableDef>) -> Result<TableCodec> {
@@ -96,7 +88,7 @@ impl TableCodec {
             parts.iter_mut().for_each(|part| part.nullable = true);
             parts.extend_from_slice(&key_parts);
             let columns = index.parts.iter().map(|part| position(part.column)).collect::<Result<_>>()?;
-            Ok(IndexCodec { def: index.clone(), head: index_head(index.id), key: KeyCodec::new(&parts)?, columns })
+            Ok(IndexCodec::new(index.clone(), KeyCodec::new(&parts)?, columns))
         });
         let key_columns = keyed.key.iter().map(|part| position(part.column)).collect::<Result<Vec<_>>>()?;
         let field = |(position, column): (usize, &rowmill_storage::ColumnDef)| {
@@ -131,11 +123,12 @@ impl TableCodec {
     }
 
     /// What all keys of rows begin with, or all of an index, and the parts behind that: for ranges
-    /// ([`KeyCodec::range`]). `UndefinedObject` if the table has no such index.
+    /// ([`KeyCodec::range`]). Of an index it makes whole keys, and what the index keeps may be shortened: ranges of it are read by
+    /// [`IndexScan`](super::IndexScan). `UndefinedObject` if the table has no such index.
     pub fn keys(&self, index: Option<IndexId>) -> Result<(&[u8], &KeyCodec)> {
         match index {
             None => Ok((&self.head, &self.key)),
-            Some(id) => self.index(id).map(|index| (&index.head[..], &index.key)),
+            Some(id) => self.index(id).map(|index| (&index.head()[..], index.key())),
         }
     }
 
@@ -194,16 +187,23 @@ impl TableCodec {
     }
 
     /// Sets `key` to the key of the row whose primary key has the values `parts`, or with `index` to what the entries of that
-    /// index begin with whose first columns have them. Of fewer values than there are columns, to what the keys begin with.
+    /// index begin with whose columns have them: where they are long, entries with other values may begin so too. Of fewer
+    /// values than there are columns, to what the keys begin with.
     ///
-    /// `KeyTooLong` if the base keeps no such key, `UndefinedObject` if the table has no such index, `NumericOutOfRange`
-    /// of values that the columns do not have.
+    /// `KeyTooLong` if the base keeps no such key, or of an index not all columns of long keys are given, which only an
+    /// [`IndexScan`](super::IndexScan) finds; `UndefinedObject` if the table has no such index, `NumericOutOfRange` of values
+    /// that the columns do not have.
     pub fn encode_key(&self, index: Option<IndexId>, parts: &[ValueRef<'_>], key: &mut Vec<u8>) -> Result<()> {
         let (head, codec) = self.keys(index)?;
         key.clear();
         key.extend_from_slice(head);
-        codec.encode(parts, key)?;
-        self.check_length(key, || "the primary key".to_owned())
+        match index {
+            None => {
+                codec.encode(parts, key)?;
+                self.check_key_length(key)
+            }
+            Some(index) => self.encode_entry_prefix(self.index(index)?, parts, key),
+        }
     }
 
     /// Sets `key` and `row` to those of `values`, which are those of all columns in the order of the table.
@@ -218,7 +218,7 @@ impl TableCodec {
         key.clear();
         key.extend_from_slice(&self.head);
         self.key.encode_by(self.key_columns.len(), |part| values[self.key_columns[part]], key)?;
-        self.check_length(key, || "the primary key".to_owned())
+        self.check_key_length(key)
     }
 
     /// A row, to read columns of it. `Corrupt` if it is not what was written.
@@ -240,12 +240,10 @@ impl TableCodec {
 
     /// Sets `key` to that of the row that an entry of an index names.
     pub fn row_key(&self, index: IndexId, entry: &[u8], key: &mut Vec<u8>) -> Result<()> {
-        let index = self.index(index)?;
-        let entry = entry.get(HEAD_BYTES..).unwrap_or_default();
-        let at = index.key.prefix_bytes(entry, index.columns.len())?;
+        let (columns, _) = self.index(index)?.columns_of(entry)?;
         key.clear();
         key.extend_from_slice(&self.head);
-        key.extend_from_slice(&entry[at..]);
+        key.extend_from_slice(&entry[columns..]);
         Ok(())
     }
 
@@ -276,63 +274,14 @@ impl TableCodec {
         Ok(())
     }
 
-    fn check_length(&self, key: &[u8], what: impl FnOnce() -> String) -> Result<()> {
+    fn check_key_length(&self, key: &[u8]) -> Result<()> {
         if key.len() <= KEY_LEN_MAX {
             return Ok(());
         }
-        let (what, table, bytes) = (what(), &self.def.name, key.len());
-        let what = format!("{what} of table {table} would have {bytes} bytes, and {KEY_LEN_MAX} is the limit");
-        Err(Error::new(ErrorKind::KeyTooLong, what).hint("shorten the values, or take other columns for the key"))
-    }
-
-    /// Sets `entry` to that of `index` of a row: of its key and its values, by column of the table.
-    pub(crate) fn encode_entry<'v>(
-        &self,
-        index: &IndexCodec,
-        value: impl Fn(usize) -> ValueRef<'v>,
-        key: &[u8],
-        entry: &mut Vec<u8>,
-    ) -> Result<()> {
-        entry.clear();
-        entry.extend_from_slice(&index.head);
-        index.key.encode_by(index.columns.len(), |part| value(index.columns[part]), entry)?;
-        entry.extend_from_slice(&key[HEAD_BYTES..]);
-        self.check_length(entry, || format!("an entry of index {}", index.def.name))
-    }
-
-    /// Sets `entry` to that of `index` of a row as it is stored.
-    pub(crate) fn entry_of_row(
-        &self,
-        index: &IndexCodec,
-        row: &RowReader<'_>,
-        key: &[u8],
-        entry: &mut Vec<u8>,
-        scratch: &mut Vec<u8>,
-    ) -> Result<()> {
-        entry.clear();
-        entry.extend_from_slice(&index.head);
-        for (part, column) in index.columns.iter().enumerate() {
-            let value = row.get(*column, scratch)?;
-            index.key.encode_part(part, value, entry)?;
-        }
-        entry.extend_from_slice(&key[HEAD_BYTES..]);
-        self.check_length(entry, || format!("an entry of index {}", index.def.name))
-    }
-
-    /// Sets `range` to the keys that only one row may have, of an entry of a unique index without NULL; `false` of any other.
-    pub(crate) fn unique_range(&self, index: &IndexCodec, entry: &[u8], range: &mut KeyRange) -> Result<bool> {
-        if !index.def.unique {
-            return Ok(false);
-        }
-        let mut reader = index.key.reader(&entry[HEAD_BYTES..]);
-        for _ in &index.columns {
-            if reader.is_next_null()? {
-                return Ok(false);
-            }
-            reader.skip()?;
-        }
-        range.set_prefix(&entry[..HEAD_BYTES + reader.position()]);
-        Ok(true)
+        let (table, bytes) = (&self.def.name, key.len());
+        let what = format!("the primary key of table {table} would have {bytes} bytes, and {KEY_LEN_MAX} is the limit");
+        Err(Error::new(ErrorKind::KeyTooLong, what)
+            .hint("shorten the values, or take other columns for the primary key and give these a UNIQUE index"))
     }
 
     /// The values of all columns of a row, in the order of the table; `scratch` holds some of their bytes.
@@ -403,14 +352,24 @@ impl TableCodec {
 
     /// The values of a key or an index entry, as an error says them.
     pub(crate) fn say(&self, key: &[u8]) -> String {
-        let own = self.indexes.iter().find(|index| key.starts_with(&index.head));
-        let (codec, parts) = own.map_or((&self.key, self.key_columns.len()), |own| (&own.key, own.columns.len()));
-        let mut reader = codec.reader(key.get(HEAD_BYTES..).unwrap_or_default());
+        let own = self.indexes.iter().find(|index| key.starts_with(index.head()));
+        let (codec, parts) = own.map_or((&self.key, self.key_columns.len()), |own| (own.key(), own.columns.len()));
+        // What lies behind the first bytes of a shortened key is no value.
+        let is_short = own.is_some_and(|own| own.is_short(key));
+        let end = if is_short { HEAD_BYTES + SHORT_PREFIX_BYTES } else { key.len() };
+        let mut reader = codec.reader(key.get(HEAD_BYTES..end).unwrap_or_default());
         let mut said = String::from("(");
         let mut scratch = Vec::new();
         for part in 0..parts {
-            let Ok(Some(value)) = reader.next(&mut scratch) else { break };
-            said.push_str(if part > 0 { ", " } else { "" });
+            let comma = if part > 0 { ", " } else { "" };
+            let Ok(Some(value)) = reader.next(&mut scratch) else {
+                if let Some(beginning) = reader.cut_string(&mut scratch).filter(|_| is_short) {
+                    let beginning: String = String::from_utf8_lossy(beginning).chars().take(40).collect();
+                    said.push_str(&format!("{comma}'{beginning}', cut"));
+                }
+                break;
+            };
+            said.push_str(comma);
             said.push_str(&say_value(value));
         }
         said + ")"

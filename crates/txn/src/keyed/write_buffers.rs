@@ -11,8 +11,12 @@ pub(crate) struct WriteBuffers {
     pub(crate) row: Vec<u8>,
     pub(crate) entry: Vec<u8>,
     pub(crate) old_entry: Vec<u8>,
-    /// A row that is there already.
+    /// A row that is there already, and its key.
     pub(crate) found: Vec<u8>,
+    pub(crate) found_key: Vec<u8>,
+    /// Whole columns of an entry that is shortened, and those of a row that is there already.
+    pub(crate) columns: Vec<u8>,
+    pub(crate) found_columns: Vec<u8>,
     /// A value whose bytes are not in its row.
     pub(crate) value: Vec<u8>,
     /// Keys that only one row may have.

@@ -21,6 +21,7 @@ mod killed;
 mod ledger;
 mod log_speed;
 mod long_check;
+mod long_keys;
 mod memory;
 mod model;
 mod newer;

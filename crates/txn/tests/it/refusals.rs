@@ -135,25 +135,27 @@ fn keys_are_as_long_as_the_base_keeps_them_and_no_longer() {
     let mut transaction = engine.begin().expect("a transaction");
     assert_eq!(note_of(&transaction, table, &longest).as_deref(), Some("long"));
 
-    // An index of what some row has too much of is not made, and the transaction has what it had.
-    transaction.insert_row(table, &text_row("b", 2, "abc", &"y".repeat(3_000))).expect("a note is no key");
+    // An index in which what a row has is too long, shortened and beside its primary key, is not made, and the transaction has
+    // what it had.
+    let (b, c, long) = ("b".repeat(1_000), "c".repeat(1_000), "y".repeat(3_000));
+    transaction.insert_row(table, &text_row(&b, 2, "abc", &long)).expect("a note is no key");
     let notes = || IndexSpec { name: "notes".into(), parts: vec![part(3)], unique: false };
     says(&transaction.create_index(table, notes()).expect_err("a note is too long"), "54000", &["notes", "1900"]);
-    transaction.insert_row(table, &text_row("c", 3, "abc", "short")).expect("inserted");
-    assert_eq!(note_of(&transaction, table, "c").as_deref(), Some("short"));
-    transaction.delete_by_key(table, &[ValueRef::Text("b")]).expect("deleted");
+    transaction.insert_row(table, &text_row(&c, 3, "abc", "short")).expect("inserted");
+    assert_eq!(note_of(&transaction, table, &c).as_deref(), Some("short"));
+    transaction.delete_by_key(table, &[ValueRef::Text(&b)]).expect("deleted");
     transaction.create_index(table, notes()).expect("now it can be made");
-    let old = transaction.get(table, &[ValueRef::Text("c")]).expect("read").expect("it is there");
-    let long = "y".repeat(3_000);
-    let refused = transaction.update_row(table, &old, &text_row("c", 3, "abc", &long)).expect_err("it is indexed now");
+    let old = transaction.get(table, &[ValueRef::Text(&c)]).expect("read").expect("it is there");
+    let refused = transaction.update_row(table, &old, &text_row(&c, 3, "abc", &long)).expect_err("it is indexed now");
     says(&refused, "54000", &["notes", "1900"]);
+    transaction.insert_row(table, &text_row("d", 4, "abc", &long)).expect("it is shortened, and the key is short");
     transaction.commit().expect("committed");
     engine.checkpoint().expect("a checkpoint");
     drop(engine);
     let engine = crate::support::open(folder.path(), 50);
     let after = engine.begin().expect("a transaction");
-    let notes = [&longest[..], "b", "c"].map(|name| note_of(&after, table, name).unwrap_or_default());
-    assert_eq!(notes, ["long", "", "short"]);
+    let notes = [&longest[..], &b, &c, "d"].map(|name| note_of(&after, table, name).unwrap_or_default());
+    assert_eq!(notes, ["long", "", "short", &long]);
     let checked = engine.check(&Cancel::new()).expect("a check");
     assert!(checked.iter().all(|found| found.problem.is_none()), "{checked:?}");
 }

@@ -1,0 +1,200 @@
+//! Entries of an index: the bytes of its columns, shortened if they are long, and the primary key of the row behind them.
+//!
+//! Of shortened columns an entry has neither the values nor quite the order (`short_key.rs` of the storage crate): whoever needs
+//! those reads the row, and makes the whole columns of it.
+
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_storage::IndexDef;
+use rowmill_storage::keyed::{KeptParts, KeyCodec, KeyRange, RangeFit, SHORT_BYTES, SHORT_PREFIX_BYTES, ValueRef};
+
+use super::row_reader::RowReader;
+use super::table_codec::{HEAD_BYTES, TableCodec, index_head};
+use crate::base::KEY_LEN_MAX;
+
+/// The entries of one index.
+#[derive(Debug)]
+pub(crate) struct IndexCodec {
+    pub(crate) def: IndexDef,
+    head: [u8; HEAD_BYTES],
+    /// Its columns and those of the primary key.
+    key: KeyCodec,
+    /// Its columns in the table.
+    pub(crate) columns: Vec<usize>,
+}
+
+impl IndexCodec {
+    pub(super) fn new(def: IndexDef, key: KeyCodec, columns: Vec<usize>) -> IndexCodec {
+        IndexCodec { head: index_head(def.id), def, key, columns }
+    }
+
+    pub(super) fn head(&self) -> &[u8; HEAD_BYTES] {
+        &self.head
+    }
+
+    pub(super) fn key(&self) -> &KeyCodec {
+        &self.key
+    }
+
+    /// Whether the columns of an entry were shortened.
+    #[inline]
+    pub(crate) fn is_short(&self, entry: &[u8]) -> bool {
+        // What is true of few indexes and fewer entries is not looked for in the others.
+        entry.len() >= HEAD_BYTES + SHORT_BYTES
+            && self.def.shortens
+            && self.key.is_short(self.columns.len(), &entry[HEAD_BYTES..])
+    }
+
+    /// Bytes of an entry up to the primary key, and whether its columns were shortened.
+    pub(crate) fn columns_of(&self, entry: &[u8]) -> Result<(usize, bool)> {
+        let (key, parts) = (entry.get(HEAD_BYTES..).unwrap_or_default(), self.columns.len());
+        if !self.def.shortens {
+            return Ok((HEAD_BYTES + self.key.prefix_bytes(key, parts)?, false));
+        }
+        Ok(match self.key.kept_parts(parts, key)? {
+            KeptParts::Whole(bytes) => (HEAD_BYTES + bytes, false),
+            KeptParts::Short => (HEAD_BYTES + SHORT_BYTES, true),
+        })
+    }
+
+    /// Sets `columns` to what the entry of a row begins with, but never shortened.
+    pub(crate) fn encode_columns<'v>(
+        &self,
+        value: impl Fn(usize) -> ValueRef<'v>,
+        columns: &mut Vec<u8>,
+    ) -> Result<()> {
+        columns.clear();
+        columns.extend_from_slice(&self.head);
+        self.key.encode_by(self.columns.len(), |part| value(self.columns[part]), columns)
+    }
+
+    /// Sets `columns` to what the entry of a row as it is stored begins with, but never shortened.
+    pub(crate) fn columns_of_row(
+        &self,
+        row: &RowReader<'_>,
+        columns: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<()> {
+        columns.clear();
+        columns.extend_from_slice(&self.head);
+        for (part, column) in self.columns.iter().enumerate() {
+            let value = row.get(*column, scratch)?;
+            self.key.encode_part(part, value, columns)?;
+        }
+        Ok(())
+    }
+
+    fn has_null(&self, entry: &[u8]) -> Result<bool> {
+        let mut reader = self.key.reader(&entry[HEAD_BYTES..]);
+        for _ in &self.columns {
+            if reader.is_next_null()? {
+                return Ok(true);
+            }
+            reader.skip()?;
+        }
+        Ok(false)
+    }
+
+    /// Sets `kept` to a range of entries that has those of all keys in `asked`, a range of keys that are not shortened; what
+    /// else it has is the result.
+    pub(super) fn kept_range(&self, asked: &KeyRange, kept: &mut KeyRange) -> Result<RangeFit> {
+        if self.def.shortens {
+            return self.key.kept_range(self.columns.len(), HEAD_BYTES, asked, kept);
+        }
+        kept.start.clone_from(&asked.start);
+        kept.end.clone_from(&asked.end);
+        Ok(RangeFit::Exact)
+    }
+}
+
+impl TableCodec {
+    /// Sets `entry` to that of `index` of a row: of its key and its values, by column of the table. `KeyTooLong` if the base
+    /// keeps no such key.
+    pub(crate) fn encode_entry<'v>(
+        &self,
+        index: &IndexCodec,
+        value: impl Fn(usize) -> ValueRef<'v>,
+        key: &[u8],
+        entry: &mut Vec<u8>,
+    ) -> Result<()> {
+        index.encode_columns(value, entry)?;
+        self.finish_entry(index, key, entry)
+    }
+
+    /// Sets `entry` to that of `index` of a row as it is stored.
+    pub(crate) fn entry_of_row(
+        &self,
+        index: &IndexCodec,
+        row: &RowReader<'_>,
+        key: &[u8],
+        entry: &mut Vec<u8>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<()> {
+        index.columns_of_row(row, entry, scratch)?;
+        self.finish_entry(index, key, entry)
+    }
+
+    /// Makes an entry of the whole columns that `entry` has.
+    fn finish_entry(&self, index: &IndexCodec, key: &[u8], entry: &mut Vec<u8>) -> Result<()> {
+        if index.def.shortens {
+            index.key.shorten(index.columns.len(), HEAD_BYTES, entry)?;
+        }
+        entry.extend_from_slice(&key[HEAD_BYTES..]);
+        self.check_entry_length(index, entry)
+    }
+
+    /// Appends to the head of `index`, which `prefix` has, what the entries begin with whose first columns have the values
+    /// `parts`.
+    pub(super) fn encode_entry_prefix(
+        &self,
+        index: &IndexCodec,
+        parts: &[ValueRef<'_>],
+        prefix: &mut Vec<u8>,
+    ) -> Result<()> {
+        let columns = parts.len().min(index.columns.len());
+        index.key.encode(&parts[..columns], prefix)?;
+        if index.def.shortens && columns == index.columns.len() {
+            index.key.shorten(columns, HEAD_BYTES, prefix)?;
+        } else if index.def.shortens && prefix.len() > HEAD_BYTES + SHORT_PREFIX_BYTES {
+            let (name, table, bytes) = (&index.def.name, &self.def().name, prefix.len() - HEAD_BYTES);
+            let what = format!(
+                "{columns} columns of index {name} of table {table} were looked for by {bytes} bytes, and \
+                 {SHORT_PREFIX_BYTES} is the limit"
+            );
+            return Err(Error::new(ErrorKind::KeyTooLong, what).hint("look for all of its columns, or for a range"));
+        }
+        for (part, value) in parts.iter().enumerate().skip(columns) {
+            index.key.encode_part(part, *value, prefix)?;
+        }
+        self.check_entry_length(index, prefix)
+    }
+
+    fn check_entry_length(&self, index: &IndexCodec, entry: &[u8]) -> Result<()> {
+        if entry.len() <= KEY_LEN_MAX {
+            return Ok(());
+        }
+        let (name, table, bytes) = (&index.def.name, &self.def().name, entry.len());
+        let what = format!(
+            "an entry of index {name} of table {table} would have {bytes} bytes, and {KEY_LEN_MAX} is the limit"
+        );
+        let help = match index.def.shortens {
+            true => "shorten the values of the primary key; those of the index are shortened already",
+            false => "an older version has made the index: drop it and create it anew, and it keeps long values",
+        };
+        Err(Error::new(ErrorKind::KeyTooLong, what).hint(help))
+    }
+
+    /// Sets `range` to the keys that only one row may have, of an entry of a unique index without NULL; `false` of any other.
+    /// Of shortened columns rows with other values may have them, too.
+    pub(crate) fn unique_range(&self, index: &IndexCodec, entry: &[u8], range: &mut KeyRange) -> Result<bool> {
+        if !index.def.unique {
+            return Ok(false);
+        }
+        let (columns, is_short) = index.columns_of(entry)?;
+        let has_null = match is_short {
+            true => KeyCodec::short_has_null(&entry[HEAD_BYTES..]),
+            false => index.has_null(entry)?,
+        };
+        range.set_prefix(&entry[..columns]);
+        Ok(!has_null)
+    }
+}

@@ -49,6 +49,22 @@ impl Transaction {
         cursor(&*self.keyed_codec(table)?, index, range, backward, IndexOrder::Values)
     }
 
+    /// The same, of rows that may come in any order, and the keys that it reads: all of `range`, and perhaps more, where an index
+    /// shortens them.
+    pub(crate) fn unordered_cursor(
+        &self,
+        codec: &TableCodec,
+        index: Option<IndexId>,
+        range: KeyRange,
+    ) -> Result<(KeyedCursor, KeyRange)> {
+        let cursor = cursor(codec, index, range.clone(), false, IndexOrder::Kept)?;
+        let kept = match &cursor.place {
+            CursorPlace::Rows(_) => range,
+            CursorPlace::Index(scan) => scan.kept().clone(),
+        };
+        Ok((cursor, kept))
+    }
+
     /// Fills `rows` with the next rows of the table, `rows_max` at most; with none at the end of the range.
     pub fn next_rows(&self, cursor: &mut KeyedCursor, rows_max: usize, rows: &mut RowBatch) -> Result<()> {
         let codec = self.keyed_codec(cursor.table)?;

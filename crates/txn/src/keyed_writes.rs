@@ -253,8 +253,12 @@ impl Transaction {
             }
             codec.entry_of_row(index, &before, key, old_entry, value)?;
             codec.encode_entry(index, |column| values[column], key, entry)?;
-            if entry != old_entry {
-                self.put(old_entry, None);
+            let moves = entry != old_entry;
+            // Other values of the same hash have the same entry: it is written all the same, for whoever relies on the values.
+            if moves || index.is_short(entry) {
+                if moves {
+                    self.put(old_entry, None);
+                }
                 self.put_entry(
                     codec,
                     index,
@@ -314,6 +318,10 @@ impl Transaction {
         }
         columns(own)?;
         while let Some((other, _)) = scan.next(&reader)? {
+            // The row itself, as it was.
+            if other == entry {
+                continue;
+            }
             codec.row_key(index.def.id, other, found_key)?;
             if !reader.get(found_key, found)? {
                 let (table, name, said) = (&codec.def().name, &index.def.name, codec.say(other));

@@ -14,7 +14,8 @@ use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, TableId};
 use rowmill_storage::keyed::{KeyRange, ValueRef};
 use rowmill_storage::{ForeignKeyDef, KeyedDef, ReferentialAction};
 
-use crate::keyed::{RowBatch, RowReader, TableCodec, WriteBuffers, say_value};
+use crate::keyed::{IndexOrder, RowBatch, RowReader, TableCodec, WriteBuffers, say_value};
+use crate::keyed_rows::next_rows;
 use crate::transaction::Transaction;
 
 /// Rows that follow their parents are read so many at a time.
@@ -146,47 +147,50 @@ impl Transaction {
             return Ok(true);
         }
         let parents = self.keyed_codec(key.parent)?;
-        match self.find_unique(&parents, &key.parent_columns, value, buffers) {
-            Ok(true) => {
-                self.validate_presence(&buffers.entry);
-                Ok(true)
-            }
-            Ok(false) => {
+        match self.find_unique(&parents, &key.parent_columns, value, buffers)? {
+            Sought::Key => self.validate_presence(&buffers.entry),
+            // It does not tell the values, but is written whenever they are.
+            Sought::ShortEntry => self.validate_read(&buffers.entry),
+            Sought::Nothing => {
                 // That there is none is told to whoever asked.
                 if let Some(reads) = self.noted_reads() {
-                    reads.note_range(KeyRange::of_prefix(&buffers.entry), self.base.keyed.commit());
+                    reads.note_range(buffers.range.clone(), self.base.keyed.commit());
                 }
-                Ok(false)
+                return Ok(false);
             }
-            // A value that the parent's column cannot have.
-            Err(error) if error.kind() == ErrorKind::NumericOutOfRange => Ok(false),
-            found => found,
+            Sought::Impossible => return Ok(false),
         }
+        Ok(true)
     }
 
-    /// Whether a row has these values in columns that no two rows have alike. Its key, or that of its index entry, is in
-    /// `buffers.entry` then.
+    /// Looks for the row that has these values in columns that no two rows have alike.
     fn find_unique<'v>(
         &self,
         codec: &TableCodec,
         columns: &[ColumnId],
         value: impl Fn(usize) -> ValueRef<'v>,
         buffers: &mut WriteBuffers,
-    ) -> Result<bool> {
+    ) -> Result<Sought> {
         let gone = || Error::internal(format!("table {} has no key that is referred to", codec.def().name));
         let path = codec.key_path(columns, true).ok_or_else(gone)?;
-        let WriteBuffers { entry, found, range, scan, .. } = buffers;
-        codec.encode_path(&path, columns, value, entry)?;
-        let reader = self.unnoted_reader();
-        if path.index.is_none() {
-            return reader.get(entry, found);
+        let WriteBuffers { entry, found, range, index_scan, .. } = buffers;
+        if !codec.path_range(&path, columns, value, range)? {
+            return Ok(Sought::Impossible);
         }
-        range.set_prefix(entry);
-        scan.start(&range.start, &range.end, false, 1);
-        let Some((first, _)) = scan.next(&reader)? else { return Ok(false) };
+        let reader = self.unnoted_reader();
         entry.clear();
+        let Some(index) = path.index else {
+            entry.extend_from_slice(&range.start);
+            return Ok(if reader.get(entry, found)? { Sought::Key } else { Sought::Nothing });
+        };
+        index_scan.start(codec, index, range, false, 1, IndexOrder::Kept)?;
+        if index_scan.next(codec, &reader)?.is_none() {
+            range.clone_from(index_scan.kept());
+            return Ok(Sought::Nothing);
+        }
+        let (first, is_short) = index_scan.entry(codec)?;
         entry.extend_from_slice(first);
-        Ok(true)
+        Ok(if is_short { Sought::ShortEntry } else { Sought::Key })
     }
 
     /// Looks for the parents of a row once more.
@@ -220,7 +224,7 @@ impl Transaction {
             if action == ReferentialAction::Restrict {
                 return Ok(());
             }
-            let mut cursor = transaction.keyed_cursor(children.def().id, left.index, left.range.clone(), false)?;
+            let (mut cursor, _) = transaction.unordered_cursor(children, left.index, left.range.clone())?;
             let (mut rows, mut scratch) = (RowBatch::default(), Vec::new());
             loop {
                 transaction.cancel.check()?;
@@ -250,11 +254,12 @@ impl Transaction {
     /// Makes sure that no row refers to a parent that is gone.
     fn check_parent(&mut self, table: TableId, old: &Stored, new: Option<&Stored>) -> Result<()> {
         self.each_referrer(table, old, new, |transaction, left| {
-            transaction.validate_range(&left.range.start, &left.range.end);
-            let Left { parents, children, key, range, .. } = &left;
-            let mut buffers = WriteBuffers::default();
-            buffers.scan.start(&range.start, &range.end, false, 1);
-            if buffers.scan.next(&transaction.unnoted_reader())?.is_none() {
+            let Left { parents, children, key, .. } = &left;
+            let (mut cursor, read) = transaction.unordered_cursor(children, left.index, left.range.clone())?;
+            transaction.validate_range(&read.start, &read.end);
+            let mut rows = RowBatch::default();
+            next_rows(children, &transaction.unnoted_reader(), &mut cursor, 1, &mut rows)?;
+            if rows.is_empty() {
                 return Ok(());
             }
             let (parent, child) = (&parents.def().name, &children.def().name);
@@ -290,17 +295,16 @@ impl Transaction {
             if has.as_ref() == Some(&had) || had.iter().any(ValueRef::is_null) {
                 continue;
             }
-            if self.find_unique(&parents, &key.parent_columns, |place| had[place], &mut buffers)? {
+            let found = self.find_unique(&parents, &key.parent_columns, |place| had[place], &mut buffers)?;
+            if matches!(found, Sought::Key | Sought::ShortEntry) {
                 continue;
             }
             let gone = || Error::internal(format!("foreign key {} has no index", key.name));
             let path = children.key_path(&key.columns, false).ok_or_else(gone)?;
-            match children.encode_path(&path, &key.columns, |place| had[place], &mut buffers.entry) {
-                // No row of the other table can have the value.
-                Err(error) if error.kind() == ErrorKind::NumericOutOfRange => continue,
-                encoded => encoded?,
+            let (index, mut range) = (path.index, KeyRange::default());
+            if !children.path_range(&path, &key.columns, |place| had[place], &mut range)? {
+                continue;
             }
-            let (index, range) = (path.index, KeyRange::of_prefix(&buffers.entry));
             visit(self, Left { parents: &parents, children: &children, key, index, range, new: has })?;
         }
         Ok(())
@@ -329,6 +333,18 @@ impl Transaction {
     }
 }
 
+/// What there is of values that one row may have.
+enum Sought {
+    /// A row, whose key, or whose entry in an index, is in [`WriteBuffers::entry`].
+    Key,
+    /// The same, with an entry that was shortened.
+    ShortEntry,
+    /// No row in [`WriteBuffers::range`], which was read.
+    Nothing,
+    /// None, as there can be none.
+    Impossible,
+}
+
 /// A row and its key as they are stored.
 type Stored = (Vec<u8>, Vec<u8>);
 
@@ -337,7 +353,7 @@ struct Left<'a> {
     parents: &'a TableCodec,
     children: &'a Arc<TableCodec>,
     key: &'a ForeignKeyDef,
-    /// Where they are found: in `range` of this index.
+    /// Where they are found: in `range` of whole keys of this index.
     index: Option<IndexId>,
     range: KeyRange,
     /// What the parent has instead in the columns that they refer to, unless it was deleted.

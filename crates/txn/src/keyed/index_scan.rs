@@ -124,6 +124,16 @@ impl IndexScan {
         Ok(Some((&self.found.key, &self.found.row)))
     }
 
+    /// The range of entries as they are kept that the scan reads, in [`IndexOrder::Kept`].
+    pub(crate) fn kept(&self) -> &KeyRange {
+        &self.kept
+    }
+
+    /// The last entry that was read, as it is kept, and whether it is shortened, in [`IndexOrder::Kept`].
+    pub(crate) fn entry(&self, codec: &TableCodec) -> Result<(&[u8], bool)> {
+        Ok((&self.entry, codec.index(self.index)?.is_short(&self.entry)))
+    }
+
     fn advance(&mut self, codec: &TableCodec, reader: &Reader<'_>) -> Result<Option<Found>> {
         let index = codec.index(self.index)?;
         loop {

@@ -1,10 +1,16 @@
 //! Keys by the values of some columns: of the primary key, or of an index that has those columns first.
+//!
+//! They are whole keys. An index shortens what is long, so a range of its keys is read by an [`IndexScan`](super::IndexScan),
+//! which gives the rows that have the values and no others.
 
-use rowmill_base::{ColumnId, IndexId, Result};
+use std::ops::Bound;
+
+use rowmill_base::{ColumnId, ErrorKind, IndexId, Result};
 use rowmill_storage::KeyColumn;
-use rowmill_storage::keyed::ValueRef;
+use rowmill_storage::keyed::{KeyRange, ValueRef};
 
 use super::table_codec::TableCodec;
+use crate::base::KEY_LEN_MAX;
 
 /// The columns that a foreign key may have.
 pub(crate) const REFERENCE_COLUMNS_MAX: usize = 32;
@@ -34,19 +40,29 @@ impl TableCodec {
         Some(KeyPath { index, parts: &key[..columns.len()] })
     }
 
-    /// Sets `key` to what the keys of `path` begin with that have `value` of each of `columns`, by its place among them.
-    pub(crate) fn encode_path<'v>(
+    /// Sets `range` to the whole keys of `path` that have `value` of each of `columns`, by its place among them. `false` if no row
+    /// can have those values, as a column or a key does not take them.
+    pub(crate) fn path_range<'v>(
         &self,
         path: &KeyPath<'_>,
         columns: &[ColumnId],
         value: impl Fn(usize) -> ValueRef<'v>,
-        key: &mut Vec<u8>,
-    ) -> Result<()> {
+        range: &mut KeyRange,
+    ) -> Result<bool> {
         let mut values = [ValueRef::Null; REFERENCE_COLUMNS_MAX];
         for (part, of_part) in path.parts.iter().zip(&mut values) {
             let place = columns.iter().position(|column| *column == part.column);
             *of_part = value(place.expect("a path is of these columns"));
         }
-        self.encode_key(path.index, &values[..path.parts.len()], key)
+        let (head, keys) = self.keys(path.index)?;
+        match keys.range(head, &values[..path.parts.len()], Bound::Unbounded, Bound::Unbounded, range) {
+            Err(error) if error.kind() == ErrorKind::NumericOutOfRange => return Ok(false),
+            made => made?,
+        }
+        let shortens = match path.index {
+            Some(index) => self.index(index)?.def.shortens,
+            None => false,
+        };
+        Ok(shortens || range.start.len() <= KEY_LEN_MAX)
     }
 }

@@ -2,6 +2,7 @@
 
 use rowmill_storage::keyed::KeyRange;
 
+use super::index_scan::IndexScan;
 use super::range_scan::RangeScan;
 
 /// Kept from one write to the next, and from one transaction to the next.
@@ -22,4 +23,5 @@ pub(crate) struct WriteBuffers {
     /// Keys that only one row may have.
     pub(crate) range: KeyRange,
     pub(crate) scan: RangeScan,
+    pub(crate) index_scan: IndexScan,
 }

@@ -7,7 +7,7 @@ use rowmill_storage::{ColumnSpec, KeyColumn};
 
 use super::*;
 use crate::keyed::{HEAD_BYTES, RowBatch};
-use crate::{Engine, IndexSpec, MAIN_SCHEMA};
+use crate::{Engine, ForeignKeyDef, IndexSpec, MAIN_SCHEMA, ReferentialAction};
 
 fn long(end: &str) -> String {
     "p".repeat(2_000) + end
@@ -88,6 +88,59 @@ fn other_values_of_the_same_hash_are_neither_taken_for_equal_nor_lost_nor_out_of
         assert_eq!(found, expected);
     }
     transaction.commit().expect("committed");
+}
+
+#[test]
+fn a_foreign_key_tells_values_of_the_same_hash_apart() {
+    for on_delete in [ReferentialAction::Restrict, ReferentialAction::Cascade] {
+        let (engine, parents, of_parents) = world();
+        let mut transaction = engine.begin().expect("a transaction");
+        let main = transaction.base().catalog().schema(MAIN_SCHEMA).expect("always there").id;
+        let columns = vec![ColumnSpec::new("number", SqlType::Int64), ColumnSpec::new("text", SqlType::TEXT)];
+        let part = KeyColumn { column: ColumnId(0), descending: false };
+        let children = transaction.create_keyed_table(main, "C", columns, &[part]).expect("a table");
+        let key = ForeignKeyDef {
+            name: "of".into(),
+            columns: vec![ColumnId(1)],
+            parent: parents,
+            parent_columns: vec![ColumnId(1)],
+            on_delete,
+            on_update: ReferentialAction::Restrict,
+        };
+        transaction.add_foreign_key(children, key, "texts of C").expect("a foreign key");
+        let codec = transaction.keyed_codec(children).expect("a codec");
+        let of_children = codec.indexes().first().expect("the foreign key has made it").def.id;
+        let put = |transaction: &mut Transaction, table, number, text: &str| {
+            transaction.insert_row(table, &[ValueRef::Int(number), ValueRef::Text(text)]).expect("put");
+        };
+
+        // "d" is where "b" would be, which is not there.
+        put(&mut transaction, parents, 1, &long("d"));
+        put(&mut transaction, children, 11, &long("d"));
+        forge(&mut transaction, parents, of_parents, 1, &long("d"), &long("b"));
+        forge(&mut transaction, children, of_children, 11, &long("d"), &long("b"));
+        let before = transaction.savepoint();
+        put(&mut transaction, children, 12, &long("b"));
+        let error = transaction.settle_references().expect_err("the other one is no parent of it");
+        assert_eq!(error.kind(), ErrorKind::ForeignKeyViolation);
+        transaction.rollback_to(&before);
+
+        put(&mut transaction, parents, 2, &long("b"));
+        put(&mut transaction, children, 12, &long("b"));
+        transaction.settle_references().expect("it has a parent");
+        if on_delete == ReferentialAction::Restrict {
+            let before = transaction.savepoint();
+            assert!(transaction.delete_by_key(parents, &[ValueRef::Int(2)]).expect("deleted"));
+            let error = transaction.settle_references().expect_err("a child refers to it");
+            assert_eq!(error.kind(), ErrorKind::ForeignKeyViolation);
+            transaction.rollback_to(&before);
+            assert!(transaction.delete_by_key(children, &[ValueRef::Int(12)]).expect("deleted"));
+        }
+        assert!(transaction.delete_by_key(parents, &[ValueRef::Int(2)]).expect("deleted"));
+        transaction.settle_references().expect("the child has followed, and the other one does not refer to it");
+        assert_eq!(numbers(&transaction, children, of_children, false), [11]);
+        transaction.commit().expect("committed");
+    }
 }
 
 #[test]

@@ -76,7 +76,10 @@ impl Database {
         let Options { settings, read_only } = options;
         let until = Instant::now() + CLOSING_PATIENCE;
         loop {
-            match Engine::open(path.as_ref(), OpenOptions { read_only, settings: settings.clone() }) {
+            match Engine::open(
+                path.as_ref(),
+                OpenOptions { read_only, settings: settings.clone(), ..OpenOptions::default() },
+            ) {
                 Ok(engine) => return Ok(Database { engine }),
                 // A reader takes no lock, so this process has the directory open itself: perhaps the last worker of a
                 // statement that failed is about to let go of a database that was dropped.

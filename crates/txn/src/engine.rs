@@ -17,7 +17,7 @@ use rowmill_io::{DirectoryLock, Disk, MemoryDisk, RealDisk};
 use rowmill_storage::{ColumnDef, ColumnFile, ColumnTarget, FreedExtents, ROWS_PER_BLOCK_MAX, TableDef};
 
 use crate::backup;
-use crate::base::{LmdbBase, MemoryBase, OrderedBase};
+use crate::base::{BaseKind, MemoryBase, OrderedBase};
 use crate::bell::Background;
 use crate::checkpoint::{self, Stored};
 use crate::column_files::{ColumnFiles, TABLES, Unnamed, table_folder};
@@ -45,6 +45,8 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Settings that differ from the defaults.
     pub settings: Settings,
+    /// What keeps the ordered base of a directory that has none yet. One that has is opened with what it has.
+    pub base: BaseKind,
 }
 
 /// One open database: the handle that connections and transactions share.
@@ -103,10 +105,12 @@ impl Engine {
             return Err(Error::new(ErrorKind::UndefinedFile, format!("{} is a file, not a directory", path.display()))
                 .hint("a database is a directory of its own"));
         }
-        if options.read_only && !LmdbBase::exists(path)? {
+        if options.read_only && BaseKind::of(path)?.is_none() {
             return Err(Error::new(ErrorKind::UndefinedFile, format!("there is no database in {}", path.display()))
                 .hint("opening it for writing makes one"));
         }
+        // Before anything is made.
+        BaseKind::of(path)?.unwrap_or(options.base).check_supported(path, options.read_only)?;
         if !options.read_only && looked.is_none() {
             make_directory(path)
                 .map_err(|error| Error::io(format_args!("making the directory {}", path.display()), &error))?;
@@ -115,20 +119,21 @@ impl Engine {
             true => None,
             false => Some(DirectoryLock::acquire(path)?),
         };
-        let base: Arc<dyn OrderedBase> = Arc::new(LmdbBase::open(path, options.read_only)?);
+        // Behind the lock, so that nobody makes one meanwhile.
+        let base = BaseKind::of(path)?.unwrap_or(options.base).open(path, options.read_only)?;
         let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(path));
         Engine::start(Some(path.to_owned()), disk, base, lock, options, Some(LogOptions::default()))
     }
 
     /// An empty database in memory.
     pub fn memory(settings: Settings) -> Result<Arc<Engine>> {
-        let options = OpenOptions { read_only: false, settings };
+        let options = OpenOptions { settings, ..OpenOptions::default() };
         Engine::start(None, Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), None, options, None)
     }
 
     /// A database over a disk and a base of the caller's, with a log in short files: for tests of faults.
     pub fn over(disk: Arc<dyn Disk>, base: Arc<dyn OrderedBase>, settings: Settings) -> Result<Arc<Engine>> {
-        Engine::start(None, disk, base, None, OpenOptions { read_only: false, settings }, Some(SHORT_LOG))
+        Engine::start(None, disk, base, None, OpenOptions { settings, ..OpenOptions::default() }, Some(SHORT_LOG))
     }
 
     fn start(

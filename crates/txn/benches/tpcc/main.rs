@@ -91,7 +91,7 @@ fn main() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut settings = Settings::default();
     settings.set("durability", "relaxed").expect("a word");
-    let engine = Engine::open(folder.path(), OpenOptions { settings, read_only: false }).expect("a database");
+    let engine = Engine::open(folder.path(), OpenOptions { settings, ..OpenOptions::default() }).expect("a database");
     let mut world = World::new(engine, bench.rows(100_000), bench.rows(3_000));
     points(&bench, &mut world, "memory");
     world.engine.checkpoint().expect("a checkpoint");

@@ -276,12 +276,12 @@ fn lmdb(map_bytes: usize) -> impl Fn() -> Box<dyn OrderedBase> {
 
 /// A base with the directory that goes with it.
 #[derive(Debug)]
-struct InDirectory {
-    base: LmdbBase,
+struct InDirectory<B> {
+    base: B,
     _dir: tempfile::TempDir,
 }
 
-impl OrderedBase for InDirectory {
+impl<B: OrderedBase> OrderedBase for InDirectory<B> {
     fn read(&self) -> rowmill_base::Result<Box<dyn BaseRead>> {
         self.base.read()
     }
@@ -325,6 +325,18 @@ fn lmdb_base_conforms_while_its_mapping_grows() {
 #[test]
 fn memory_base_conforms() {
     base_conformance(&|| Box::new(MemoryBase::new()));
+}
+
+#[cfg(feature = "rocksdb")]
+fn rocks() -> Box<dyn OrderedBase> {
+    let dir = tempfile::tempdir().unwrap();
+    Box::new(InDirectory { base: super::RocksBase::open(dir.path()).unwrap(), _dir: dir })
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn rocks_base_conforms() {
+    base_conformance(&rocks);
 }
 
 #[derive(Clone, Debug)]
@@ -427,5 +439,7 @@ proptest! {
     fn bases_behave_like_a_map(steps in prop::collection::vec(step(), 1..40)) {
         run(&MemoryBase::new(), &steps);
         run(&*lmdb(1 << 30)(), &steps);
+        #[cfg(feature = "rocksdb")]
+        run(&*rocks(), &steps);
     }
 }

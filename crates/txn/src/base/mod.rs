@@ -5,9 +5,11 @@
 //! read sees one committed state however long it lasts and never waits for a writer; and the oldest state that anybody
 //! still reads is known, so that what no later state names can be given back.
 //!
-//! [`LmdbBase`] keeps the map in one file of LMDB, [`MemoryBase`] in memory. One conformance suite runs over both.
+//! [`LmdbBase`] keeps the map in one file of LMDB, [`MemoryBase`] in memory, and with the feature `rocksdb` `RocksBase` in a
+//! directory of RocksDB. One conformance suite runs over all. [`BaseKind`] says which of them a directory has.
 
 mod gate;
+mod kind;
 mod lmdb;
 mod lmdb_by_calls;
 mod lmdb_compaction;
@@ -18,6 +20,10 @@ mod lmdb_pages;
 mod lmdb_readers;
 mod lmdb_run;
 mod memory;
+#[cfg(feature = "rocksdb")]
+mod rocks;
+#[cfg(feature = "rocksdb")]
+mod rocks_snapshot;
 mod sealed_value;
 mod write_batch;
 
@@ -31,8 +37,11 @@ use std::time::Duration;
 
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind, Result};
 
+pub use kind::BaseKind;
 pub use lmdb::{BASE_FILE, LmdbBase, LmdbOptions};
 pub use memory::MemoryBase;
+#[cfg(feature = "rocksdb")]
+pub use rocks::RocksBase;
 pub use write_batch::{Operation, WriteBatch};
 
 /// The longest key, in bytes. What LMDB takes on pages of 4 KiB, less a margin.
@@ -103,8 +112,8 @@ pub trait OrderedBase: Send + Sync + Debug {
         Ok(BaseSpace::default())
     }
 
-    /// Begins another base in the directory `dir`, which has none: one that is opened as this one is. `Unsupported` where that cannot
-    /// be.
+    /// Begins another base in the directory `dir`, which has none: one of LMDB, whatever this one is, so that it is opened for reading
+    /// too. `Unsupported` where that cannot be.
     fn begin_copy(&self, dir: &Path) -> Result<Box<dyn BaseCopy>> {
         let message =
             format!("this database keeps its ordered base in a way of which no copy is made in {}", dir.display());

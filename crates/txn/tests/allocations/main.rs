@@ -27,7 +27,7 @@ fn transactions_on_keyed_tables_allocate_little_and_reads_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut settings = Settings::default();
     settings.set("durability", "relaxed").expect("a word");
-    let engine = Engine::open(folder.path(), OpenOptions { settings, read_only: false }).expect("a database");
+    let engine = Engine::open(folder.path(), OpenOptions { settings, ..OpenOptions::default() }).expect("a database");
     let mut world = World::new(engine, 1000, 30);
     for place in ["memory", "base"] {
         (0..ROUNDS).for_each(|_| world.new_order());

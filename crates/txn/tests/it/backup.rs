@@ -24,7 +24,7 @@ fn go_on() -> Cancel {
 }
 
 fn read_only(path: &Path) -> Arc<Engine> {
-    let options = OpenOptions { read_only: true, settings: settings(ROWS_PER_BLOCK) };
+    let options = OpenOptions { read_only: true, settings: settings(ROWS_PER_BLOCK), ..OpenOptions::default() };
     Engine::open(path, options).expect("it opens for reading")
 }
 
@@ -268,7 +268,7 @@ fn damage_of_the_database_is_found_by_its_backup() {
 fn half_a_backup_is_neither_opened_nor_restored_nor_written_over() {
     let (folder, backup) = backed_up();
     fs::write(backup.join("UNFINISHED"), "a backup").expect("written");
-    let whole = |read_only| OpenOptions { read_only, settings: settings(ROWS_PER_BLOCK) };
+    let whole = |read_only| OpenOptions { read_only, settings: settings(ROWS_PER_BLOCK), ..OpenOptions::default() };
     for error in [
         Engine::open(&backup, whole(true)).expect_err("half a backup"),
         Engine::open(&backup, whole(false)).expect_err("half a backup"),

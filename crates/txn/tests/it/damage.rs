@@ -123,7 +123,7 @@ fn is_told(error: &Error) -> std::result::Result<(), String> {
 }
 
 fn options(read_only: bool) -> OpenOptions {
-    OpenOptions { read_only, settings: settings(ROWS_PER_BLOCK) }
+    OpenOptions { read_only, settings: settings(ROWS_PER_BLOCK), ..OpenOptions::default() }
 }
 
 /// Opens, reads and checks what is in `dir`, and writes to it if it seems whole.

@@ -92,7 +92,7 @@ fn a_transaction_may_be_more_or_less_durable_than_the_database() {
     let mut settings = settings(50);
     // So that nothing is synced but for whoever waits for it.
     settings.set("relaxed_sync_ms", "60000").expect("a number");
-    let engine = Engine::open(&path, OpenOptions { settings, read_only: false }).expect("opened");
+    let engine = Engine::open(&path, OpenOptions { settings, ..OpenOptions::default() }).expect("opened");
     let table = create(&engine, "T");
     let syncs = || engine.log_status().work.expect("a log").syncs;
     let mut next = 0;

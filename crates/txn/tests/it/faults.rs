@@ -35,7 +35,7 @@ const CHILD_DIR: &str = "ROWMILL_TEST_FAULTS_DIR";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options(read_only: bool) -> OpenOptions {
-    OpenOptions { read_only, settings: settings(40) }
+    OpenOptions { read_only, settings: settings(40), ..OpenOptions::default() }
 }
 
 fn digest(content: &Content) -> String {

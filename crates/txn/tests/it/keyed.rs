@@ -275,7 +275,7 @@ fn other_processes_see_keyed_rows_as_they_are_committed() {
     assert_eq!(reader.check(), "");
     // And one that begins now, in this process.
     drop(engine);
-    let options = OpenOptions { read_only: true, settings: settings(50) };
+    let options = OpenOptions { read_only: true, settings: settings(50), ..OpenOptions::default() };
     let follower = Engine::open(folder.path(), options).expect("opened");
     let snapshot = follower.snapshot().expect("a snapshot");
     assert_eq!(digest(&values(&snapshot, table)), reader.now(table));
@@ -478,7 +478,9 @@ fn a_directory_of_the_version_before_is_read_and_made_one_of_this() {
     base.write(&batch, base.commit_id().expect("a commit")).expect("written");
     drop(base);
     for read_only in [true, false] {
-        let engine = Engine::open(folder.path(), OpenOptions { read_only, settings: settings(50) }).expect("opened");
+        let engine =
+            Engine::open(folder.path(), OpenOptions { read_only, settings: settings(50), ..OpenOptions::default() })
+                .expect("opened");
         assert_eq!(values(&engine.snapshot().expect("a snapshot"), columnar), rows);
     }
     assert_eq!(head().1, of_this, "a version that knows no keyed tables must not write here");

@@ -261,7 +261,7 @@ impl World for Rows {
     }
 }
 
-fn history(seed: u64, steps: usize, rows_per_block: usize, path: Option<&Path>) {
+pub(crate) fn history(seed: u64, steps: usize, rows_per_block: usize, path: Option<&Path>) {
     let mut dice = Dice(seed);
     let engine = match path {
         Some(path) => open(path, rows_per_block),

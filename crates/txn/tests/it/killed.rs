@@ -35,7 +35,7 @@ const ROUND: i64 = 400;
 pub(crate) fn options(read_only: bool) -> OpenOptions {
     let mut settings: Settings = settings(64);
     settings.set("checkpoint_log_bytes", "1MiB").expect("the least");
-    OpenOptions { read_only, settings }
+    OpenOptions { read_only, settings, ..OpenOptions::default() }
 }
 
 /// Makes the tables, in the state of transaction 0.

@@ -30,6 +30,8 @@ mod other_process;
 mod power_cut;
 mod read_only;
 mod refusals;
+#[cfg(feature = "rocksdb")]
+mod rocks;
 mod space;
 mod support;
 mod vacuum;

@@ -12,7 +12,7 @@ const LIMIT: u64 = 16 << 20;
 fn open_limited(path: &std::path::Path, rows_per_block: usize) -> Arc<Engine> {
     let mut settings = settings(rows_per_block);
     settings.set("memory_limit", "16MiB").expect("the least limit");
-    Engine::open(path, OpenOptions { read_only: false, settings }).expect("the directory opens")
+    Engine::open(path, OpenOptions { settings, ..OpenOptions::default() }).expect("the directory opens")
 }
 
 /// Rows of about half a kilobyte.

@@ -108,7 +108,7 @@ fn newer_chunk(dir: &Path) {
 }
 
 fn opened(dir: &Path, read_only: bool) -> Result<Arc<Engine>> {
-    Engine::open(dir, OpenOptions { read_only, settings: settings(100) })
+    Engine::open(dir, OpenOptions { read_only, settings: settings(100), ..OpenOptions::default() })
 }
 
 fn check(error: &Error, file: &str, what: &str) {

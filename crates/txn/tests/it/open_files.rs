@@ -26,7 +26,7 @@ const LIMIT: usize = 64;
 const ENOUGH: usize = 20;
 
 fn open(dir: &Path, read_only: bool) -> Result<Arc<Engine>> {
-    Engine::open(dir, OpenOptions { read_only, settings: settings(40) })
+    Engine::open(dir, OpenOptions { read_only, settings: settings(40), ..OpenOptions::default() })
 }
 
 /// Leaves so many descriptors until it is dropped.

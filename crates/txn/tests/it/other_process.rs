@@ -112,7 +112,7 @@ fn digest_of(snapshot: &Snapshot, table: TableId) -> String {
 fn another_process() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
     let open = || {
-        let options = OpenOptions { read_only: true, settings: settings(100) };
+        let options = OpenOptions { read_only: true, settings: settings(100), ..OpenOptions::default() };
         Engine::open(Path::new(&dir), options).expect("the directory opens for reading")
     };
     let answer = |text: &str| {

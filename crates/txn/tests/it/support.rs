@@ -24,7 +24,7 @@ pub(crate) fn settings(rows_per_block: usize) -> Settings {
 }
 
 pub(crate) fn open(path: &Path, rows_per_block: usize) -> Arc<Engine> {
-    Engine::open(path, OpenOptions { read_only: false, settings: settings(rows_per_block) })
+    Engine::open(path, OpenOptions { settings: settings(rows_per_block), ..OpenOptions::default() })
         .expect("the directory opens")
 }
 

@@ -197,7 +197,7 @@ fn repeated_vacuum_beside_writers_and_readers_changes_no_answer() {
             assert_eq!(reader.now(large), content);
             let to = folder.path().parent().expect("a folder").join(format!("backup-{}", std::process::id()));
             engine.backup(&to, &go_on()).expect("a backup");
-            let options = OpenOptions { read_only: true, settings: settings(ROWS_PER_BLOCK) };
+            let options = OpenOptions { read_only: true, settings: settings(ROWS_PER_BLOCK), ..OpenOptions::default() };
             steps_of(&Engine::open(&to, options).expect("a backup").snapshot().expect("a snapshot"));
             fs::remove_dir_all(&to).expect("removed");
         }
@@ -259,7 +259,8 @@ fn whatever_a_crash_leaves_of_a_vacuum_is_opened_as_one_of_the_two() {
             copy(&before, &dir);
             leave();
             if read_first {
-                let options = OpenOptions { read_only: true, settings: settings(ROWS_PER_BLOCK) };
+                let options =
+                    OpenOptions { read_only: true, settings: settings(ROWS_PER_BLOCK), ..OpenOptions::default() };
                 assert_eq!(content_of(&Engine::open(&dir, options).expect("it opens for reading")), content, "{what}");
             }
             let engine = open(&dir, ROWS_PER_BLOCK);

@@ -1,0 +1,91 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+fn batch(key: &[u8], value: &[u8]) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    batch.put(key, value);
+    batch
+}
+
+/// The files of the base whose names end so.
+fn files(dir: &Path, end: &str) -> Vec<PathBuf> {
+    let files = fs::read_dir(dir.join(ROCKS_DIR)).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.to_str().unwrap().ends_with(end)).collect()
+}
+
+#[test]
+fn what_was_written_is_there_when_it_is_opened_again() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(!RocksBase::exists(dir.path()).unwrap());
+    for commit in 1..5 {
+        let base = RocksBase::open(dir.path()).unwrap();
+        assert_eq!(base.commit_id().unwrap(), CommitId(commit - 1));
+        base.write(&batch(b"a", &commit.to_le_bytes()), CommitId(commit)).unwrap();
+        let read = base.read().unwrap();
+        // The read keeps it open.
+        drop(base);
+        assert_eq!(RocksBase::open(dir.path()).unwrap_err().kind(), ErrorKind::Locked);
+        assert_eq!(read.get(b"a").unwrap().unwrap(), commit.to_le_bytes());
+    }
+    let base = RocksBase::open(dir.path()).unwrap();
+    assert!(base.check(&Cancel::new()).unwrap().is_whole());
+    // Its own two, and one.
+    assert_eq!(base.check(&Cancel::new()).unwrap().entries, 3);
+}
+
+#[test]
+fn one_that_was_not_made_to_its_end_is_made_anew_and_one_that_was_lost_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let new = with_suffix(&dir.path().join(ROCKS_DIR), NEW_SUFFIX);
+    fs::create_dir(&new).unwrap();
+    fs::write(new.join("MANIFEST-000001"), b"nothing").unwrap();
+    drop(RocksBase::open(dir.path()).unwrap());
+    assert!(!new.exists());
+    fs::remove_file(dir.path().join(ROCKS_DIR).join(CURRENT_FILE)).unwrap();
+    assert_eq!(RocksBase::open(dir.path()).unwrap_err().kind(), ErrorKind::Corrupt);
+
+    let dir = tempfile::tempdir().unwrap();
+    drop(crate::base::LmdbBase::open(dir.path(), false).unwrap());
+    fs::remove_file(dir.path().join(BASE_FILE)).unwrap();
+    assert_eq!(RocksBase::open(dir.path()).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn damage_is_an_error_and_a_torn_end_of_the_log_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = RocksBase::open(dir.path()).unwrap();
+    for commit in 1..20_u64 {
+        base.write(&batch(&commit.to_be_bytes().map(|byte| byte | 1), &[7; 500]), CommitId(commit)).unwrap();
+    }
+    drop(base);
+    let logs = files(dir.path(), ".log");
+    let log = logs.iter().max_by_key(|path| fs::metadata(path).unwrap().len()).unwrap();
+    let whole = fs::read(log).unwrap();
+    assert!(whole.len() > 9_000, "the log has the writes");
+    // A write that a crash has torn.
+    fs::write(log, &whole[..whole.len() - 100]).unwrap();
+    let torn = RocksBase::open(dir.path()).unwrap();
+    assert_eq!(torn.commit_id().unwrap(), CommitId(18));
+    drop(torn);
+    // What it has read it has written elsewhere: damage that.
+    let tables = files(dir.path(), ".sst");
+    let table = tables.first().expect("the log was made a table");
+    let mut bytes = fs::read(table).unwrap();
+    bytes[2_000] ^= 1;
+    fs::write(table, bytes).unwrap();
+    let found = RocksBase::open(dir.path()).and_then(|base| base.verify());
+    assert_eq!(found.unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+#[test]
+fn values_are_checked_by_checksums_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = RocksBase::open(dir.path()).unwrap();
+    base.write(&batch(b"a", b"1"), CommitId(1)).unwrap();
+    // Whole as far as RocksDB knows.
+    base.database.put(b"b", b"not sealed").unwrap();
+    assert_eq!(base.read().unwrap().get(b"b").unwrap_err().kind(), ErrorKind::Corrupt);
+    let checked = base.check(&Cancel::new()).unwrap();
+    assert_eq!((checked.entry_problems.len(), checked.page_problems.len()), (1, 0));
+}

@@ -83,7 +83,7 @@ pub fn run<'a>(options: &'a Options, progress: &(dyn Fn(u64) + Sync)) -> Result<
     check_path(&path, options.no_load)?;
     match (options.engine, options.base) {
         (EngineName::Rowmill, base) => {
-            measure(&Rowmill::open(&path, is_synced, base.map(Base::name))?, options, &path, progress)
+            measure(&Rowmill::open(&path, is_synced, base.map(Base::kind))?, options, &path, progress)
         }
         (EngineName::Sqlite, None) => measure(&Sqlite::open(&path, is_synced), options, &path, progress),
         (EngineName::Sqlite, Some(_)) => {

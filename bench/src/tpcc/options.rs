@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use rowmill::BaseKind;
 
 /// What `rowmill-bench tpcc` is asked for.
 #[derive(Args, Clone, Debug)]
@@ -31,7 +32,7 @@ pub struct Options {
     /// What is measured.
     #[arg(long, value_enum, default_value_t = EngineName::Rowmill)]
     pub engine: EngineName,
-    /// What Rowmill keeps its rows in; without it, its default.
+    /// What Rowmill keeps its rows in, beside the log; without it, its default. RocksDB is in builds with the feature `rocksdb`.
     #[arg(long, value_enum)]
     pub base: Option<Base>,
     /// How often a transaction runs again because another committed first.
@@ -86,11 +87,19 @@ impl Durability {
 }
 
 impl Base {
-    /// As the setting names it.
+    /// As the option names it.
     pub fn name(self) -> &'static str {
         match self {
             Base::Lmdb => "lmdb",
             Base::Rocksdb => "rocksdb",
+        }
+    }
+
+    /// As Rowmill names it.
+    pub fn kind(self) -> BaseKind {
+        match self {
+            Base::Lmdb => BaseKind::Lmdb,
+            Base::Rocksdb => BaseKind::RocksDb,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rowmill::{Answer, Connection, Database, Options, Statement, TransactionState};
+use rowmill::{Answer, BaseKind, Connection, Database, Options, Statement, TransactionState};
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::batch_builder::BatchBuilder;
@@ -24,12 +24,18 @@ pub struct Rowmill {
 }
 
 impl Rowmill {
-    /// The database in a directory, which is made if absent; `base` is what it keeps its rows in, if not the default.
-    pub fn open(directory: &Path, is_synced: bool, base: Option<&str>) -> Result<Rowmill> {
-        let options = match base {
-            Some(base) => Options::new().set("base", base)?,
-            None => Options::new(),
-        };
+    /// The database in a directory, which is made if absent; `base` is what it keeps its rows in, if not the default. One that is
+    /// there with another base is refused.
+    pub fn open(directory: &Path, is_synced: bool, base: Option<BaseKind>) -> Result<Rowmill> {
+        if let (Some(asked), Some(found)) = (base, BaseKind::of(directory)?)
+            && asked != found
+        {
+            let what = format!("{} keeps its rows in {found}, and {asked} was asked for", directory.display());
+            return Err(
+                Error::new(ErrorKind::InvalidParameter, what).hint("leave --base out, or load into another directory")
+            );
+        }
+        let options = Options::new().base(base.unwrap_or_default());
         let durability = if is_synced { "full" } else { "relaxed" };
         let rowmill = Rowmill { database: Database::open_with(directory, options)?, durability };
         rowmill.set_durability(durability)?;

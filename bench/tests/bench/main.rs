@@ -7,4 +7,5 @@ mod hits_facts;
 mod table;
 mod tpcc;
 mod tpcc_analysts;
+mod tpcc_base;
 mod tpcc_killed;

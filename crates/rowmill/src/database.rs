@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rowmill_base::{ErrorKind, Result, Settings};
 use rowmill_sql::Session;
+use rowmill_txn::base::BaseKind;
 use rowmill_txn::{Engine, OpenOptions};
 
 use crate::Connection;
@@ -18,6 +19,7 @@ const CLOSING_PATIENCE: Duration = Duration::from_secs(1);
 pub struct Options {
     settings: Settings,
     read_only: bool,
+    base: BaseKind,
 }
 
 impl Options {
@@ -30,6 +32,14 @@ impl Options {
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
+        self
+    }
+
+    /// What keeps the ordered base of a directory that is made. One that is there is opened with what it has. RocksDB is there
+    /// in builds with the feature `rocksdb`; others refuse it ([`Unsupported`](crate::ErrorKind::Unsupported)).
+    #[must_use]
+    pub fn base(mut self, base: BaseKind) -> Self {
+        self.base = base;
         self
     }
 
@@ -73,13 +83,10 @@ impl Database {
 
     /// Opens the directory at `path` as `options` say.
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Database> {
-        let Options { settings, read_only } = options;
+        let Options { settings, read_only, base } = options;
         let until = Instant::now() + CLOSING_PATIENCE;
         loop {
-            match Engine::open(
-                path.as_ref(),
-                OpenOptions { read_only, settings: settings.clone(), ..OpenOptions::default() },
-            ) {
+            match Engine::open(path.as_ref(), OpenOptions { read_only, settings: settings.clone(), base }) {
                 Ok(engine) => return Ok(Database { engine }),
                 // A reader takes no lock, so this process has the directory open itself: perhaps the last worker of a
                 // statement that failed is about to let go of a database that was dropped.

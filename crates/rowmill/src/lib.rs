@@ -47,6 +47,7 @@ pub use arrow;
 /// For hosts whose allocator counts: `EXPLAIN ANALYZE` shows what they tell here.
 pub use rowmill_base::allocations;
 pub use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, Settings};
+pub use rowmill_txn::base::BaseKind;
 /// Values as SQL text, for whoever prints results.
 pub mod text {
     pub use rowmill_sql::text_format::{TextColumn, format_value, write_json_string};

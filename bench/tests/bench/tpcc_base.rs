@@ -1,0 +1,38 @@
+//! What `--base` chooses.
+
+use rowmill::BaseKind;
+use rowmill_base::ErrorKind;
+use rowmill_bench::tpcc::rowmill_client::Rowmill;
+
+#[test]
+fn a_database_keeps_the_base_that_it_was_made_with() {
+    let folder = tempfile::tempdir().unwrap();
+    for base in [Some(BaseKind::Lmdb), Some(BaseKind::Lmdb), None] {
+        drop(Rowmill::open(folder.path(), false, base).unwrap());
+        assert_eq!(BaseKind::of(folder.path()).unwrap(), Some(BaseKind::Lmdb));
+    }
+    let error = Rowmill::open(folder.path(), false, Some(BaseKind::RocksDb)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidParameter);
+    assert!(error.to_string().contains("--base"), "{error}");
+}
+
+#[cfg(not(feature = "rocksdb"))]
+#[test]
+fn a_build_without_rocksdb_says_how_to_make_one_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rowmill");
+    let error = Rowmill::open(&path, false, Some(BaseKind::RocksDb)).unwrap_err();
+    assert_eq!(error.sqlstate(), "0A000");
+    assert!(error.to_string().contains("--features rocksdb"), "{error}");
+    assert!(!path.exists(), "nothing was made");
+}
+
+#[cfg(feature = "rocksdb")]
+#[test]
+fn a_database_over_rocksdb_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for base in [Some(BaseKind::RocksDb), Some(BaseKind::RocksDb), None] {
+        drop(Rowmill::open(folder.path(), false, base).unwrap());
+        assert_eq!(BaseKind::of(folder.path()).unwrap(), Some(BaseKind::RocksDb));
+    }
+}

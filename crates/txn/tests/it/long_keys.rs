@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use rowmill_base::{Cancel, ColumnId, ErrorKind, IndexId, Isolation, SqlType, TableId};
 use rowmill_storage::keyed::{KeyRange, ValueRef};
+use rowmill_txn::base::{LmdbBase, OrderedBase, WriteBatch};
 use rowmill_txn::keyed::{RowBatch, TableCodec};
-use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Snapshot, Transaction};
+use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, OpenOptions, Snapshot, Transaction};
 
 use crate::history::{World, live, of_seeds};
 use crate::support::{Dice, open, settings};
@@ -546,4 +547,60 @@ fn what_is_too_long_for_the_primary_key_is_refused_with_what_helps() {
     let error = codec.encode_key(Some(index), &[ValueRef::Text(&long)], &mut key).expect_err("too long");
     assert_eq!(error.kind(), ErrorKind::KeyTooLong);
     codec.encode_key(Some(index), &[ValueRef::Text(&long), ValueRef::Int(1)], &mut key).expect("of all it is");
+}
+
+#[test]
+fn a_directory_of_version_3_is_read_and_its_indexes_take_what_they_took_until_they_are_made_anew() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = open(folder.path(), 50);
+    let (table, index) = numbered(&engine, true);
+    let mut transaction = engine.begin().expect("a transaction");
+    for number in 0..100 {
+        put(&mut transaction, table, number, &format!("text {number}")).expect("put");
+    }
+    transaction.commit().expect("committed");
+    drop(engine);
+
+    // What version 3 would have written: another head, and of an index whether it is unique.
+    let head = |base: &LmdbBase| base.read().expect("a read").get(b"m").expect("read").expect("the head");
+    let base = LmdbBase::open(folder.path(), false).expect("the base opens");
+    let (of_this, mut key) = (head(&base), b"T".to_vec());
+    key.extend_from_slice(&table.0.to_be_bytes());
+    let mut def = base.read().expect("a read").get(&key).expect("read").expect("the table");
+    let flags = def.windows(5).rposition(|word| word == b"texts").expect("the index") + 5;
+    assert_eq!(std::mem::replace(&mut def[flags], 1), 3);
+    let mut batch = WriteBatch::new();
+    batch.put(b"m".to_vec(), [&3_u32.to_le_bytes()[..], &of_this[4..]].concat());
+    batch.put(key, def);
+    base.write(&batch, base.commit_id().expect("a commit")).expect("written");
+    drop(base);
+
+    let options = |read_only| OpenOptions { read_only, settings: settings(50), ..OpenOptions::default() };
+    let long = "p".repeat(3_000);
+    for read_only in [true, false] {
+        let engine = Engine::open(folder.path(), options(read_only)).expect("opened");
+        let snapshot = engine.snapshot().expect("a snapshot");
+        let codec = snapshot.keyed_codec(table).expect("a codec");
+        let mut cursor = snapshot.keyed_cursor(&codec, Some(index), KeyRange::default(), false).expect("a cursor");
+        let mut rows = RowBatch::default();
+        snapshot.next_rows(&codec, &mut cursor, 1_000, &mut rows).expect("read");
+        assert_eq!(rows.len(), 100);
+        if read_only {
+            continue;
+        }
+        let mut transaction = engine.begin().expect("a transaction");
+        let error = put(&mut transaction, table, 100, &long).expect_err("too long for it");
+        assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::KeyTooLong, "54000"));
+        assert!(error.to_string().contains("anew"), "{error}");
+        transaction.drop_index(table, index).expect("dropped");
+        let parts = vec![KeyColumn { column: ColumnId(1), descending: false }];
+        let spec = IndexSpec { name: "texts".into(), parts, unique: true };
+        transaction.create_index(table, spec).expect("made anew");
+        put(&mut transaction, table, 100, &long).expect("it is shortened");
+        transaction.commit().expect("committed");
+        let checked = engine.check(&Cancel::new()).expect("a check");
+        assert!(checked.iter().all(|found| found.problem.is_none()), "{checked:?}");
+    }
+    let base = LmdbBase::open(folder.path(), false).expect("the base opens");
+    assert_eq!(head(&base)[..4], of_this[..4], "a version that knows no short keys must not write here");
 }

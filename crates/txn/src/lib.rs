@@ -30,6 +30,7 @@ mod keyed_writes;
 pub mod log;
 mod manifest;
 mod merge;
+mod parents;
 mod recovery;
 mod references;
 mod replay;

@@ -14,8 +14,9 @@ use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, TableId};
 use rowmill_storage::keyed::{KeyRange, ValueRef};
 use rowmill_storage::{ForeignKeyDef, KeyedDef, ReferentialAction};
 
-use crate::keyed::{IndexOrder, RowBatch, RowReader, TableCodec, WriteBuffers, say_value};
+use crate::keyed::{RowBatch, RowReader, TableCodec, WriteBuffers, say_value};
 use crate::keyed_rows::next_rows;
+use crate::parents::{Sought, find_parent, find_unique, foreign_keys};
 use crate::transaction::Transaction;
 
 /// Rows that follow their parents are read so many at a time.
@@ -139,58 +140,23 @@ impl Transaction {
         values: &[ValueRef<'_>],
         buffers: &mut WriteBuffers,
     ) -> Result<bool> {
-        let value = |place: usize| {
-            let column = codec.def().column_by_id(key.columns[place]);
-            values[column.expect("a table has the columns of its foreign keys")]
-        };
-        if (0..key.columns.len()).any(|place| value(place).is_null()) {
-            return Ok(true);
-        }
         let parents = self.keyed_codec(key.parent)?;
-        match self.find_unique(&parents, &key.parent_columns, value, buffers)? {
-            Sought::Key => self.validate_presence(&buffers.entry),
+        let sought = find_parent(&self.unnoted_reader(), codec, values, key, &parents, buffers)?;
+        match sought {
+            None => {}
+            Some(Sought::Key) => self.validate_presence(&buffers.entry),
             // It does not tell the values, but is written whenever they are.
-            Sought::ShortEntry => self.validate_read(&buffers.entry),
-            Sought::Nothing => {
+            Some(Sought::ShortEntry) => self.validate_read(&buffers.entry),
+            Some(Sought::Nothing) => {
                 // That there is none is told to whoever asked.
                 if let Some(reads) = self.noted_reads() {
                     reads.note_range(buffers.range.clone(), self.base.keyed.commit());
                 }
                 return Ok(false);
             }
-            Sought::Impossible => return Ok(false),
+            Some(Sought::Impossible) => return Ok(false),
         }
         Ok(true)
-    }
-
-    /// Looks for the row that has these values in columns that no two rows have alike.
-    fn find_unique<'v>(
-        &self,
-        codec: &TableCodec,
-        columns: &[ColumnId],
-        value: impl Fn(usize) -> ValueRef<'v>,
-        buffers: &mut WriteBuffers,
-    ) -> Result<Sought> {
-        let gone = || Error::internal(format!("table {} has no key that is referred to", codec.def().name));
-        let path = codec.key_path(columns, true).ok_or_else(gone)?;
-        let WriteBuffers { entry, found, range, index_scan, .. } = buffers;
-        if !codec.path_range(&path, columns, value, range)? {
-            return Ok(Sought::Impossible);
-        }
-        let reader = self.unnoted_reader();
-        entry.clear();
-        let Some(index) = path.index else {
-            entry.extend_from_slice(&range.start);
-            return Ok(if reader.get(entry, found)? { Sought::Key } else { Sought::Nothing });
-        };
-        index_scan.start(codec, index, range, false, 1, IndexOrder::Kept)?;
-        if index_scan.next(codec, &reader)?.is_none() {
-            range.clone_from(index_scan.kept());
-            return Ok(Sought::Nothing);
-        }
-        let (first, is_short) = index_scan.entry(codec)?;
-        entry.extend_from_slice(first);
-        Ok(if is_short { Sought::ShortEntry } else { Sought::Key })
     }
 
     /// Looks for the parents of a row once more.
@@ -295,7 +261,8 @@ impl Transaction {
             if has.as_ref() == Some(&had) || had.iter().any(ValueRef::is_null) {
                 continue;
             }
-            let found = self.find_unique(&parents, &key.parent_columns, |place| had[place], &mut buffers)?;
+            let reader = self.unnoted_reader();
+            let found = find_unique(&reader, &parents, &key.parent_columns, |place| had[place], &mut buffers)?;
             if matches!(found, Sought::Key | Sought::ShortEntry) {
                 continue;
             }
@@ -333,18 +300,6 @@ impl Transaction {
     }
 }
 
-/// What there is of values that one row may have.
-enum Sought {
-    /// A row, whose key, or whose entry in an index, is in [`WriteBuffers::entry`].
-    Key,
-    /// The same, with an entry that was shortened.
-    ShortEntry,
-    /// No row in [`WriteBuffers::range`], which was read.
-    Nothing,
-    /// None, as there can be none.
-    Impossible,
-}
-
 /// A row and its key as they are stored.
 type Stored = (Vec<u8>, Vec<u8>);
 
@@ -364,10 +319,6 @@ impl Left<'_> {
     fn action(&self) -> ReferentialAction {
         if self.new.is_some() { self.key.on_update } else { self.key.on_delete }
     }
-}
-
-fn foreign_keys(codec: &TableCodec) -> &[ForeignKeyDef] {
-    codec.def().keyed.as_ref().map_or(&[], |keyed| &keyed.foreign_keys)
 }
 
 /// The foreign keys that refer to a table: by number in the definition of whoever has them.

@@ -1,10 +1,12 @@
-//! Keyed tables: each key and row is one of its table, each row has its entry in each index and each entry its row.
+//! Keyed tables: each key and row is one of its table, each row has its entry in each index and each entry its row, and each row
+//! that refers to another has that.
 
 use rowmill_base::{Cancel, Error, Result};
 use rowmill_storage::keyed::KeyRange;
 
 use super::{Check, Finding};
-use crate::keyed::{RangeScan, RowBatch, TableCodec, index_head};
+use crate::keyed::{RangeScan, RowBatch, TableCodec, WriteBuffers, index_head};
+use crate::parents::{Sought, find_parent, foreign_keys};
 use crate::snapshot::Snapshot;
 
 /// Keys that are looked at at a time.
@@ -55,17 +57,33 @@ impl Check<'_> {
         for def in state.catalog.all_tables().filter(|def| def.keyed.is_some()) {
             let schema = state.catalog.schema_by_id(def.schema).map_or("", |schema| &schema.name[..]);
             let mut finding = Finding::new(format!("table {schema}.{}, keys", def.name));
-            let checked = TableCodec::new(def).and_then(|codec| self.keyed_table(&codec, state, &mut finding));
+            let codec = |id| {
+                let def =
+                    state.catalog.table_by_id(id).ok_or_else(|| Error::corrupt("a table is referred to and not there"));
+                TableCodec::new(def?)
+            };
+            let checked = codec(def.id).and_then(|own| {
+                let parents = foreign_keys(&own).iter().map(|key| codec(key.parent)).collect::<Result<Vec<_>>>()?;
+                self.keyed_table(&own, &parents, state, &mut finding)
+            });
             finding.take(checked)?;
             self.finish(finding);
         }
         Ok(())
     }
 
-    fn keyed_table(&self, codec: &TableCodec, state: &Snapshot, finding: &mut Finding) -> Result<()> {
+    /// `parents` are those of its foreign keys.
+    fn keyed_table(
+        &self,
+        codec: &TableCodec,
+        parents: &[TableCodec],
+        state: &Snapshot,
+        finding: &mut Finding,
+    ) -> Result<()> {
         let reader = state.reader();
         let (mut batch, mut scratch, mut found) = (RowBatch::default(), Vec::new(), Vec::new());
         let (mut key, mut expected, mut value) = (Vec::new(), Vec::new(), Vec::new());
+        let mut buffers = WriteBuffers::default();
         let mut rows = scan_of(codec.keys(None)?.0);
         loop {
             self.cancel.check()?;
@@ -75,8 +93,15 @@ impl Check<'_> {
             }
             for (key, row) in batch.keys().iter().zip(batch.rows().iter()) {
                 finding.bytes += (key.len() + row.len()) as u64;
-                if finding.take(codec.values(key, row, &mut scratch).map(drop))?.is_none() {
-                    continue;
+                let Some(values) = finding.take(codec.values(key, row, &mut scratch))? else { continue };
+                for (foreign_key, parents) in foreign_keys(codec).iter().zip(parents) {
+                    let sought = find_parent(&reader, codec, &values, foreign_key, parents, &mut buffers);
+                    if matches!(finding.take(sought)?, Some(Some(Sought::Nothing | Sought::Impossible))) {
+                        let (said, parent) = (codec.say(key), &parents.def().name);
+                        let name = &foreign_key.name;
+                        finding
+                            .problem(format!("the row {said} refers by foreign key {name} to none of table {parent}"));
+                    }
                 }
                 let read = codec.row(key, row)?;
                 for index in codec.indexes() {

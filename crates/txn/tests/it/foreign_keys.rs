@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use rowmill_base::{Cancel, ColumnId, ErrorKind, Isolation, SqlType, TableId};
+use rowmill_io::MemoryDisk;
 use rowmill_storage::keyed::ValueRef;
+use rowmill_txn::base::{MemoryBase, OrderedBase, WriteBatch};
 use rowmill_txn::{
     ColumnSpec, Engine, ForeignKeyDef, IndexSpec, KeyColumn, MAIN_SCHEMA, ReferentialAction, Transaction,
 };
@@ -411,4 +413,25 @@ fn a_key_that_takes_no_long_values_has_no_such_parent_and_no_such_child() {
     transaction.settle_references().expect("nobody can refer to it");
     assert!(transaction.delete_by_key(others, &[ValueRef::Text("y")]).expect("deleted"));
     assert_eq!(transaction.settle_references().expect_err("referred to").sqlstate(), "23503");
+}
+
+#[test]
+fn a_row_whose_parent_is_not_there_is_found_by_the_check() {
+    let base = Arc::new(MemoryBase::new());
+    let engine = Engine::over(Arc::new(MemoryDisk::new()), Arc::clone(&base) as _, settings(50)).expect("opened");
+    let family = Family::new(engine, ReferentialAction::Restrict);
+    let mut transaction = family.begin(Isolation::Snapshot);
+    put(&mut transaction, family.children, 2);
+    let parent = transaction.get(family.parents, &[ValueRef::Int(2)]).expect("read").expect("it is there");
+    transaction.commit().expect("committed");
+    family.engine.checkpoint().expect("a checkpoint");
+    let check = || problems(&family.engine.check(&Cancel::new()).expect("a check"));
+    assert_eq!(check(), Vec::<String>::new());
+    let mut damage = WriteBatch::new();
+    damage.delete(parent.key);
+    let now = base.read().expect("a read").commit_id().expect("its commit");
+    base.write(&damage, now).expect("written");
+    let found = check();
+    let is_found = |found: &String| found.contains("children") && found.contains("refers by foreign key of to none of");
+    assert!(found.iter().any(is_found), "{found:?}");
 }

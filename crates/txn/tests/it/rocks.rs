@@ -98,7 +98,7 @@ fn a_vacuum_gives_back_what_was_deleted() {
     let table = create_keyed(&mut transaction, "K").expect("a keyed table");
     transaction.commit().expect("committed");
     let text = "x".repeat(1_000);
-    let mut change = |delete: bool| {
+    let change = |delete: bool| {
         let mut transaction = engine.begin().expect("a transaction");
         for number in 0..4_000 {
             let key = ValueRef::Int(number);

@@ -18,6 +18,7 @@ mod row_mask;
 pub mod run_codec;
 mod schema;
 mod source;
+mod statistics;
 pub mod strings;
 
 pub use block::{Block, FreedExtents, ROW_NUMBERS, ROW_NUMBERS_NAME, RowNumbers, StoredChunk};
@@ -33,3 +34,7 @@ pub use schema::{
     Referrer, SequenceDef, TableDef,
 };
 pub use source::{KeyBounds, KeyedRows, KeyedSource, TableSource};
+pub use statistics::{
+    BUCKETS_MAX, ColumnStatistics, FREQUENT_MAX, SAMPLE_ROWS, StatisticsCollector, TableStatistics,
+    VALUE_KEY_BYTES_MAX, ValueKeys, cardinality, place_between,
+};

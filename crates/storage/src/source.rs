@@ -11,6 +11,7 @@ use crate::block::Block;
 use crate::keyed::{ByteRows, ValueRef};
 use crate::open_run::OpenRun;
 use crate::schema::TableDef;
+use crate::statistics::TableStatistics;
 
 /// The rows of a table in one snapshot.
 pub trait TableSource: Send + Sync + Debug {
@@ -28,6 +29,11 @@ pub trait TableSource: Send + Sync + Debug {
         None
     }
 
+    /// What ANALYZE has found out about the values of a keyed table.
+    fn statistics(&self) -> Option<&TableStatistics> {
+        self.keyed()?.statistics()
+    }
+
     /// Rows that are not deleted; of a keyed table about so many.
     fn row_count(&self) -> u64 {
         if let Some(keyed) = self.keyed() {
@@ -43,6 +49,11 @@ pub trait TableSource: Send + Sync + Debug {
 pub trait KeyedSource: Send + Sync + Debug {
     /// How many there are, about.
     fn rows_about(&self) -> u64;
+
+    /// What was found out about their values, if anything was.
+    fn statistics(&self) -> Option<&TableStatistics> {
+        None
+    }
 
     /// Begins to read the rows within `bounds`, in the order of their keys; by an index, rows whose values are long and begin
     /// alike as they are found.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rowmill_base::{Error, ErrorKind, Result, SchemaId, TableId, ViewId};
-use rowmill_storage::TableDef;
+use rowmill_storage::{TableDef, TableStatistics};
 
 use crate::keyed::TableCodec;
 
@@ -53,6 +53,8 @@ pub struct Catalog {
     tables: BTreeMap<TableId, Arc<TableDef>>,
     /// Of keyed tables, made when they are asked for and shared by all catalogs that have the definition.
     codecs: BTreeMap<TableId, Arc<OnceLock<Arc<TableCodec>>>>,
+    /// Of keyed tables that were looked through. Beside the definitions: a new one of these is none of those.
+    statistics: BTreeMap<TableId, Arc<TableStatistics>>,
     views: BTreeMap<ViewId, Arc<ViewDef>>,
     schema_names: BTreeMap<String, SchemaId>,
     names: BTreeMap<(SchemaId, String), Named>,
@@ -136,6 +138,15 @@ impl Catalog {
         Ok(Arc::clone(known.get_or_init(|| codec)))
     }
 
+    /// What is known of the values of a keyed table, if it was looked through.
+    pub fn statistics(&self, id: TableId) -> Option<&Arc<TableStatistics>> {
+        self.statistics.get(&id)
+    }
+
+    pub(crate) fn all_statistics(&self) -> impl Iterator<Item = (TableId, &Arc<TableStatistics>)> {
+        self.statistics.iter().map(|(id, statistics)| (*id, statistics))
+    }
+
     /// The view with `id`.
     pub fn view_by_id(&self, id: ViewId) -> Option<&Arc<ViewDef>> {
         self.views.get(&id)
@@ -170,23 +181,46 @@ impl Catalog {
         }
     }
 
-    /// Adds a table or gives the one with its id a new definition.
+    /// Adds a table or gives the one with its id a new definition. Statistics stay, unless they are of rows that it has no more.
     pub(crate) fn put_table(&mut self, def: Arc<TableDef>) -> Result<()> {
-        self.remove_table(def.id);
+        self.withdraw_table(def.id);
         self.claim_name(def.schema, &def.name, Named::Table(def.id))?;
         if def.keyed.is_some() {
             self.codecs.insert(def.id, Arc::default());
+        }
+        if self.statistics.get(&def.id).is_some_and(|statistics| !are_of(statistics, &def)) {
+            self.statistics.remove(&def.id);
         }
         self.tables.insert(def.id, def);
         Ok(())
     }
 
     pub(crate) fn remove_table(&mut self, id: TableId) {
+        self.withdraw_table(id);
+        self.statistics.remove(&id);
+    }
+
+    /// Removes the definition of a table that gets another one: what is known of its rows stays for that.
+    pub(crate) fn withdraw_table(&mut self, id: TableId) {
         if let Some(def) = self.tables.remove(&id) {
             self.names.remove(&(def.schema, def.name.to_lowercase()));
             self.codecs.remove(&id);
             self.version = next_version();
         }
+    }
+
+    /// Has these statistics, or none, be those of a table. Those of a table that is not there, or of rows that it has no more, are
+    /// none.
+    pub(crate) fn set_statistics(&mut self, id: TableId, statistics: Option<&Arc<TableStatistics>>) {
+        let table = self.tables.get(&id);
+        let fitting = statistics.filter(|statistics| table.is_some_and(|def| are_of(statistics, def)));
+        match (self.statistics.get(&id), fitting) {
+            (None, None) => return,
+            (Some(old), Some(new)) if Arc::ptr_eq(old, new) => return,
+            (_, Some(new)) => self.statistics.insert(id, Arc::clone(new)),
+            (_, None) => self.statistics.remove(&id),
+        };
+        self.version = next_version();
     }
 
     /// Adds a view or gives the one with its id a new definition.
@@ -217,6 +251,11 @@ impl Catalog {
         self.version = next_version();
         Ok(())
     }
+}
+
+/// Whether statistics are of the rows that a table has, and not of those that it had before it was emptied.
+fn are_of(statistics: &TableStatistics, def: &TableDef) -> bool {
+    def.keyed.as_ref().is_some_and(|keyed| keyed.index == statistics.index)
 }
 
 /// A number for a catalog that differs from every other of this process, those of open transactions included.

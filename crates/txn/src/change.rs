@@ -18,8 +18,9 @@ use crate::column_files::ColumnFiles;
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
 use crate::keyed::write_set::WriteSet;
 use crate::keyed::{HEAD_BYTES, index_head, index_of};
-use crate::manifest::{self, BlockEntry, Meta, SCHEMA, TABLE, VIEW};
+use crate::manifest::{self, BlockEntry, Meta, SCHEMA, STATISTICS, TABLE, VIEW};
 use crate::snapshot::{Snapshot, TableSnapshot, Tables};
+use crate::statistics_codec;
 use crate::transaction::join_tail;
 
 /// The difference between two committed states that follow each other.
@@ -378,9 +379,9 @@ const TABLE_BYTES_MIN: usize = 4 + 1 + 8 + 1 + 4 + 4;
 /// A definition's kind, id and whether it has a value.
 const DEFINITION_BYTES_MIN: usize = 1 + 4 + 1;
 
-/// A schema, table or view that was made, changed or removed.
+/// A schema, table or view, or what is known of a table's rows, that was made, changed or removed.
 pub(crate) struct Definition {
-    /// [`SCHEMA`], [`TABLE`] or [`VIEW`].
+    /// [`SCHEMA`], [`TABLE`], [`VIEW`] or [`STATISTICS`].
     pub(crate) kind: u8,
     pub(crate) id: u32,
     /// Its value in the base, unless it is gone.
@@ -397,6 +398,9 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     for view in before.all_views().filter(|view| after.view_by_id(view.id).is_none()) {
         put(VIEW, view.id.0, None);
     }
+    for (table, _) in before.all_statistics().filter(|(table, _)| after.statistics(*table).is_none()) {
+        put(STATISTICS, table.0, None);
+    }
     for table in before.all_tables().filter(|table| after.table_by_id(table.id).is_none()) {
         put(TABLE, table.id.0, None);
     }
@@ -411,6 +415,11 @@ pub(crate) fn definitions(before: &Arc<Catalog>, after: &Arc<Catalog>) -> Result
     for table in after.all_tables() {
         if !before.table_by_id(table.id).is_some_and(|old| Arc::ptr_eq(old, table)) {
             put(TABLE, table.id.0, Some(manifest::encode_table(table)?));
+        }
+    }
+    for (table, statistics) in after.all_statistics() {
+        if !before.statistics(table).is_some_and(|old| Arc::ptr_eq(old, statistics)) {
+            put(STATISTICS, table.0, Some(statistics_codec::encode(statistics)));
         }
     }
     for view in after.all_views() {
@@ -434,7 +443,9 @@ fn decode_catalog(input: &mut Reader<'_>, before: &Arc<Catalog>) -> Result<Arc<C
         // Names that are given up can be taken by others of the same commit. A schema keeps what is in it.
         match kind {
             VIEW => catalog.remove_view(ViewId(id)),
-            TABLE => catalog.remove_table(TableId(id)),
+            TABLE if value.is_none() => catalog.remove_table(TableId(id)),
+            TABLE => catalog.withdraw_table(TableId(id)),
+            STATISTICS => catalog.set_statistics(TableId(id), None),
             SCHEMA if value.is_none() => catalog.remove_schema(SchemaId(id)),
             SCHEMA => {}
             _ => return Err(input.damaged("a definition of no known kind")),
@@ -445,6 +456,10 @@ fn decode_catalog(input: &mut Reader<'_>, before: &Arc<Catalog>) -> Result<Arc<C
         let put = match kind {
             VIEW => catalog.put_view(Arc::new(manifest::decode_view(ViewId(id), value)?)),
             TABLE => catalog.put_table(Arc::new(manifest::decode_table(TableId(id), value)?)),
+            STATISTICS => {
+                statistics_codec::put(&mut catalog, TableId(id), value)?;
+                Ok(())
+            }
             _ => catalog.put_schema(Arc::new(manifest::decode_schema(SchemaId(id), value)?)),
         };
         put.map_err(|error| input.damaged(error.message()))?;

@@ -193,6 +193,12 @@ pub(crate) fn merge_catalogs(
     for view in changed.all_views().filter(|view| base.view_by_id(view.id) != Some(view)) {
         merged.put_view(Arc::clone(view)).map_err(taken)?;
     }
+    // They are of no consequence, so that the last ones win, and of a table that was emptied or dropped meanwhile they are none.
+    for table in current.all_tables().chain(changed.all_tables()).map(|table| table.id) {
+        let (before, after) = (base.statistics(table), changed.statistics(table));
+        let is_same = before.map(Arc::as_ptr) == after.map(Arc::as_ptr);
+        merged.set_statistics(table, if is_same { current.statistics(table) } else { after });
+    }
     for schema in base.schemas().filter(|schema| changed.schema_by_id(schema.id).is_none()) {
         if merged.tables(schema.id).next().is_some() || merged.views(schema.id).next().is_some() {
             return Err(conflict(format!("the schema \"{}\" is no longer empty", schema.name)));

@@ -5,6 +5,7 @@
 //! `merge.rs` tidy up behind it in commits of their own; `checkpoint.rs` brings the ordered base up to the log, and
 //! `recovery.rs` reads it all back.
 
+mod analyze;
 mod backup;
 pub mod base;
 mod bell;
@@ -37,6 +38,7 @@ mod replay;
 mod seal;
 mod sequences;
 mod snapshot;
+mod statistics_codec;
 mod status;
 mod transaction;
 mod vacuum;

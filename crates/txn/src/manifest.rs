@@ -32,6 +32,8 @@ pub(crate) const LOG_POSITION_KEY: &[u8] = b"l";
 pub(crate) const SCHEMA: u8 = b'S';
 pub(crate) const TABLE: u8 = b'T';
 pub(crate) const VIEW: u8 = b'V';
+/// What is known of a keyed table's values.
+pub(crate) const STATISTICS: u8 = b'A';
 /// A table's next row number.
 pub(crate) const NEXT_ROW: u8 = b'N';
 pub(crate) const BLOCK: u8 = b'B';

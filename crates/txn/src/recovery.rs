@@ -29,11 +29,12 @@ use crate::keyed::generation::Generation;
 use crate::keyed::store::KeyedStore;
 use crate::log::{Log, LogOptions, Position, Replayed};
 use crate::manifest::{
-    self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, TABLE, VIEW, id_key,
-    parse_row_key,
+    self, BLOCK, BlockEntry, DELETES, LOG_POSITION_KEY, META_KEY, Meta, NEXT_ROW, RUN, SCHEMA, STATISTICS, TABLE, VIEW,
+    id_key, parse_row_key,
 };
 use crate::replay::Replay;
 use crate::snapshot::{Snapshot, TableSnapshot};
+use crate::statistics_codec;
 
 /// The commit that makes a directory a database.
 const FIRST_COMMIT: CommitId = CommitId(NO_COMMIT.0 + 1);
@@ -166,6 +167,10 @@ fn load_catalog(reader: &dyn BaseRead) -> Result<Catalog> {
     })?;
     reader.scan(&[TABLE], &mut |key, value| {
         catalog.put_table(Arc::new(manifest::decode_table(TableId(id_of(key)?), value)?))?;
+        Ok(true)
+    })?;
+    reader.scan(&[STATISTICS], &mut |key, value| {
+        statistics_codec::put(&mut catalog, TableId(id_of(key)?), value)?;
         Ok(true)
     })?;
     reader.scan(&[VIEW], &mut |key, value| {

@@ -152,7 +152,8 @@ impl Snapshot {
             return Some(Arc::clone(table));
         }
         let is_keyed = table.def.keyed.is_some();
-        let keyed = is_keyed.then(|| KeyedTable::new(self.keyed_view(), self.keyed_codec(id)));
+        let statistics = || self.catalog.statistics(id).cloned();
+        let keyed = is_keyed.then(|| KeyedTable::new(self.keyed_view(), self.keyed_codec(id), statistics()));
         Some(Arc::new(TableSnapshot { _pin: self.pin.clone(), keyed, ..(**table).clone() }))
     }
 }

@@ -178,7 +178,8 @@ impl Transaction {
         }
     }
 
-    /// The flag that ends long calls of this transaction: sealing a block, making an index of a keyed table, emptying one.
+    /// The flag that ends long calls of this transaction: sealing a block, making an index of a keyed table, emptying
+    /// or analyzing one.
     pub fn set_cancel(&mut self, cancel: Cancel) {
         self.cancel = cancel;
     }
@@ -415,7 +416,7 @@ impl Transaction {
         self.catalog_mut()?.put_table(Arc::new(def))
     }
 
-    fn catalog_mut(&mut self) -> Result<&mut Catalog> {
+    pub(crate) fn catalog_mut(&mut self) -> Result<&mut Catalog> {
         self.start_change()?;
         Ok(Arc::make_mut(&mut self.changes.catalog))
     }

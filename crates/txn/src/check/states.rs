@@ -10,8 +10,9 @@ use rowmill_base::{Error, Result};
 use rowmill_storage::{Block, OpenRun, concat_values};
 
 use crate::catalog::Catalog;
-use crate::manifest::{self, BlockEntry, SCHEMA, TABLE, VIEW, id_key};
+use crate::manifest::{self, BlockEntry, SCHEMA, STATISTICS, TABLE, VIEW, id_key};
 use crate::snapshot::{Snapshot, TableSnapshot};
+use crate::statistics_codec;
 
 /// In what `found` is not `known`.
 pub(super) fn differences(found: &Snapshot, known: &Snapshot) -> Result<Vec<String>> {
@@ -42,6 +43,7 @@ fn kind_name(kind: u8) -> &'static str {
     match kind {
         SCHEMA => "schema",
         TABLE => "table",
+        STATISTICS => "the statistics of table",
         _ => "view",
     }
 }
@@ -54,6 +56,9 @@ fn definitions(catalog: &Catalog) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
     }
     for table in catalog.all_tables() {
         all.insert(id_key(TABLE, table.id.0), manifest::encode_table(table)?);
+    }
+    for (table, statistics) in catalog.all_statistics() {
+        all.insert(id_key(STATISTICS, table.0), statistics_codec::encode(statistics));
     }
     for view in catalog.all_views() {
         all.insert(id_key(VIEW, view.id.0), manifest::encode_view(view));

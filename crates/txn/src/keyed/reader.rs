@@ -100,6 +100,11 @@ impl KeyedView {
         KeyedView { state: Arc::clone(state), own: own.cloned(), reads: reads.cloned(), base }
     }
 
+    /// The same, of whose reads nothing is noted: for guesses, on which no answer depends.
+    pub(super) fn unnoted(&self) -> KeyedView {
+        KeyedView::new(&self.state, self.own.as_ref(), None)
+    }
+
     pub(super) fn state(&self) -> &KeyedState {
         &self.state
     }

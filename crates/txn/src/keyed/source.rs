@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use rowmill_base::Result;
 use rowmill_storage::keyed::{ByteRows, KeyRange};
-use rowmill_storage::{KeyBounds, KeyedRows, KeyedSource};
+use rowmill_storage::{KeyBounds, KeyedRows, KeyedSource, TableStatistics, place_between};
 
 use super::cursor::{KeyedCursor, RowBatch};
 use super::index_scan::IndexOrder;
@@ -15,8 +15,8 @@ use crate::keyed_rows::{cursor, next_rows};
 
 /// Rows that are counted where a plan depends on how many there are: they take some milliseconds, once in a while.
 const ROWS_COUNTED_MAX: u64 = 100_000;
-/// How many times as many there are, as far as plans go, if there are more.
-const BEYOND: u64 = 10;
+/// How many times as many there are at most, as far as plans go, if there are more: one key far from all others says little.
+const BEYOND_MAX: f64 = 1_000.0;
 /// Rows that are read at a time.
 const ROWS_AT_ONCE: usize = 1024;
 
@@ -25,25 +25,46 @@ const ROWS_AT_ONCE: usize = 1024;
 pub(crate) struct KeyedTable {
     view: KeyedView,
     codec: Result<Arc<TableCodec>>,
+    statistics: Option<Arc<TableStatistics>>,
 }
 
 impl KeyedTable {
     /// Without a codec its rows cannot be read, which is said when they are.
-    pub(crate) fn new(view: KeyedView, codec: Result<Arc<TableCodec>>) -> KeyedTable {
-        KeyedTable { view, codec }
+    pub(crate) fn new(
+        view: KeyedView,
+        codec: Result<Arc<TableCodec>>,
+        statistics: Option<Arc<TableStatistics>>,
+    ) -> KeyedTable {
+        KeyedTable { view, codec, statistics }
     }
 
     /// How many rows there are, if they are not more than so many: a guess otherwise, or where they cannot be read.
     fn count(&self, rows_max: u64) -> u64 {
         let Ok(mut rows) = self.read(&KeyBounds::ALL) else { return 0 };
         let (mut keys, mut values, mut count) = (ByteRows::new(), ByteRows::new(), 0);
+        let mut first = Vec::new();
         while count < rows_max {
             match rows.next(ROWS_AT_ONCE, &mut keys, &mut values) {
                 Ok(()) if !keys.is_empty() => count += keys.len() as u64,
                 _ => return count,
             }
+            if first.is_empty() {
+                first.extend_from_slice(keys.get(0));
+            }
         }
-        rows_max * BEYOND
+        let last_counted = keys.get(keys.len() - 1);
+        let counted_share = self.last_key().map_or(1.0, |last| place_between(&first, last_counted, &last));
+        (count as f64 * (1.0 / counted_share).clamp(1.0, BEYOND_MAX)) as u64 + 1
+    }
+
+    /// The greatest key of a row. Where the last one of those that were counted lies between the first and this says how large a part
+    /// was counted, if keys are spread evenly.
+    fn last_key(&self) -> Option<Vec<u8>> {
+        let codec = self.codec().ok()?;
+        let mut end = cursor(codec, None, KeyRange::default(), true, IndexOrder::Values).ok()?;
+        let mut rows = RowBatch::default();
+        next_rows(codec, &self.view.reader(), &mut end, 1, &mut rows).ok()?;
+        rows.keys().iter().next().map(<[u8]>::to_vec)
     }
 
     fn codec(&self) -> Result<&TableCodec> {
@@ -53,8 +74,17 @@ impl KeyedTable {
 
 impl KeyedSource for KeyedTable {
     fn rows_about(&self) -> u64 {
-        let count = || self.count(ROWS_COUNTED_MAX);
-        self.codec().map_or(0, |codec| self.view.state().store().row_counts().get(codec.row_index(), count))
+        let count = || KeyedTable { view: self.view.unnoted(), ..self.clone() }.count(ROWS_COUNTED_MAX);
+        let counted =
+            self.codec().map_or(0, |codec| self.view.state().store().row_counts().get(codec.row_index(), count));
+        match &self.statistics {
+            Some(statistics) if counted > ROWS_COUNTED_MAX => statistics.rows.max(ROWS_COUNTED_MAX),
+            _ => counted,
+        }
+    }
+
+    fn statistics(&self) -> Option<&TableStatistics> {
+        self.statistics.as_deref()
     }
 
     fn read(&self, bounds: &KeyBounds<'_>) -> Result<Box<dyn KeyedRows>> {

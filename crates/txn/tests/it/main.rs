@@ -33,6 +33,7 @@ mod refusals;
 #[cfg(feature = "rocksdb")]
 mod rocks;
 mod space;
+mod statistics;
 mod support;
 mod vacuum;
 mod workload;

@@ -66,7 +66,7 @@ impl fmt::Debug for KeyedScan {
 impl KeyedScan {
     pub(crate) fn new(source: Arc<dyn TableSource>, request: ScanRequest) -> Result<Arc<KeyedScan>> {
         let table = Arc::clone(source.table());
-        let chosen = ChosenKey::of(&table, &request.predicates)?;
+        let chosen = ChosenKey::of(&table, source.statistics(), &request.predicates)?;
         let rows = keyed(&*source).read(&chosen.bounds())?;
         let mut read = Vec::new();
         for column in &request.columns {

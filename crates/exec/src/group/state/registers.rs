@@ -7,15 +7,15 @@
 //!
 //! A log has a row for each register of a group that is not empty, so that a group takes as many bytes as it needs.
 //!
-//! Flajolet, Fusy, Gandouet, Meunier: HyperLogLog (2007). The estimate is that of Ertl: New cardinality estimation
-//! algorithms for HyperLogLog sketches (2017), which has no range that needs a correction. Apache's datasketches keep
-//! their registers to themselves, each group's on the heap, which is why these are our own.
+//! Flajolet, Fusy, Gandouet, Meunier: HyperLogLog (2007). The estimate is the one of statistics ([`cardinality`]). Apache's
+//! datasketches keep their registers to themselves, each group's on the heap, which is why these are our own.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array};
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
+use rowmill_storage::cardinality;
 
 use crate::group::bits::{Bits, bits_of};
 use crate::group::index::Index;
@@ -98,54 +98,9 @@ pub(super) fn estimates(rows: &[u64], starts: &[usize]) -> ArrayRef {
         for row in rows[ends[0] * STRIDE..ends[1] * STRIDE].chunks_exact(STRIDE) {
             counts[(row[1] % (1 << RANK_BITS)) as usize] += 1;
         }
-        estimate(&counts).round() as u64
+        cardinality(&counts).round() as u64
     };
     Arc::new(UInt64Array::from_iter_values(starts.windows(2).map(of)))
-}
-
-/// How many values there are likely to be, by the number of registers of each rank: Ertl's algorithm 6.
-fn estimate(counts: &[usize; RANK_MAX + 1]) -> f64 {
-    let registers = f64::from(1 << SLOT_BITS);
-    let mut sum = registers * tau(1.0 - counts[RANK_MAX] as f64 / registers);
-    for count in counts[1..RANK_MAX].iter().rev() {
-        sum = 0.5 * (sum + *count as f64);
-    }
-    sum += registers * sigma(counts[0] as f64 / registers);
-    registers * registers / (2.0 * std::f64::consts::LN_2 * sum)
-}
-
-/// x + Σ x^(2^k) 2^(k-1), for the registers that are empty; infinite if all are.
-fn sigma(mut x: f64) -> f64 {
-    if x == 1.0 {
-        return f64::INFINITY;
-    }
-    let (mut factor, mut sum) = (1.0, x);
-    loop {
-        x *= x;
-        let before = sum;
-        sum += x * factor;
-        factor += factor;
-        if sum == before {
-            return sum;
-        }
-    }
-}
-
-/// (1 - x - Σ (1 - x^(2^-k))² 2^-k) / 3, for the registers that are full.
-fn tau(mut x: f64) -> f64 {
-    if x == 0.0 || x == 1.0 {
-        return 0.0;
-    }
-    let (mut factor, mut sum) = (1.0, 1.0 - x);
-    loop {
-        x = x.sqrt();
-        let before = sum;
-        factor *= 0.5;
-        sum -= (1.0 - x).powi(2) * factor;
-        if sum == before {
-            return sum / 3.0;
-        }
-    }
 }
 
 #[cfg(test)]

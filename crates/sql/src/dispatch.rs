@@ -7,7 +7,7 @@ use crate::outcome::Outcome;
 use crate::parse::Body;
 use crate::session::Work;
 use crate::statement::{
-    alter_table, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, merge, schema,
+    alter_table, analyze, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, merge, schema,
     sequence, show, transaction, truncate, update, view,
 };
 use crate::{explain, settings};
@@ -63,7 +63,7 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         | Sql::ShowColumns { .. }
         | Sql::ShowCreate { .. } => show::run(work, sql),
         Sql::Vacuum(vacuum) => maintenance::vacuum(work, vacuum),
-        Sql::Analyze(analyze) => Err(maintenance::analyze(analyze)),
+        Sql::Analyze(statement) => analyze::run(work, statement),
         other => Err(unsupported(&first_words(&other.to_string()))),
     }
 }

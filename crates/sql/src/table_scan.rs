@@ -5,6 +5,7 @@
 //! from zone maps without being run. All partitions pull from one shared cursor, so none is left with the slow part.
 
 mod estimate;
+mod known_values;
 mod zones;
 
 use std::fmt;
@@ -38,6 +39,7 @@ use crate::leaf::{Passes, leaf_methods};
 use crate::names::planned_field;
 use crate::predicate::translate;
 pub(crate) use estimate::selectivity;
+pub(crate) use known_values::distinct_values;
 pub(crate) use zones::column_statistics;
 
 /// A stored table of one snapshot.

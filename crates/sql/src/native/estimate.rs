@@ -1,11 +1,11 @@
-//! How many rows an operator gives, guessed from zone maps, value lists and the shape of the plan.
+//! How many rows an operator gives, guessed from zone maps, value lists, what ANALYZE has found out and the shape of the plan.
 
 use std::sync::Arc;
 
 use rowmill_plan::{Join, JoinKind, Node};
 use rowmill_storage::{KeyedDef, TableSource};
 
-use crate::table_scan::{column_statistics, selectivity};
+use crate::table_scan::{column_statistics, distinct_values, selectivity};
 
 /// Of the rows that a condition is asked for when nothing is known about it.
 const FILTER: f64 = 0.2;
@@ -90,11 +90,16 @@ pub(super) fn distinct_count(node: &Node, column: usize, tables: &[Arc<dyn Table
     distinct.clamp(1.0, rows)
 }
 
-/// The same of a keyed table, of whose values nothing is noted. All columns of a key have as many values together as there are
-/// rows, and each is taken to have its share; any other column is taken for one that refers to a smaller table.
+/// The same of a keyed table. Of one that ANALYZE has not looked through, all columns of a key are taken to have as many values
+/// together as there are rows, and each its share of those, and any other column is taken for one that refers to a smaller table.
 fn distinct_of_keyed(table: &dyn TableSource, column: usize, rows: f64) -> f64 {
     let parts = unique_columns(table).filter(|key| key.contains(&column)).map(|key| key.len()).min();
-    parts.map_or_else(|| rows.sqrt(), |parts| rows.powf(1.0 / parts as f64))
+    match (parts, distinct_values(table, column, rows)) {
+        (Some(1), _) => rows,
+        (_, Some(distinct)) => distinct,
+        (Some(parts), None) => rows.powf(1.0 / parts as f64),
+        (None, None) => rows.sqrt(),
+    }
 }
 
 /// A guess at the distinct values of an expression that is no column of `node`.

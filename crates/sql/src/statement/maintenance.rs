@@ -1,10 +1,10 @@
-//! `VACUUM`, `BACKUP DATABASE` and `RESTORE DATABASE`, while others go on; and what other databases need and this one does by itself.
+//! `VACUUM`, `BACKUP DATABASE` and `RESTORE DATABASE`, while others go on.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array};
-use datafusion::sql::sqlparser::ast::{Analyze, VacuumStatement};
+use datafusion::sql::sqlparser::ast::VacuumStatement;
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::clause::{refuse, unsupported};
@@ -56,13 +56,4 @@ fn numbers<const N: usize>(columns: [(&'static str, u64); N]) -> Result<Outcome>
         (name, values)
     };
     nullable_batch(columns.map(column)).map(|batch| Outcome::Rows(RowStream::ready(batch)))
-}
-
-/// `ANALYZE`: statistics are part of every block.
-pub(crate) fn analyze(_: &Analyze) -> Error {
-    Error::new(
-        ErrorKind::Unsupported,
-        "ANALYZE is not supported: statistics are kept with every block as it is written",
-    )
-    .hint("leave it out")
 }

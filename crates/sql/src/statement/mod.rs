@@ -1,6 +1,7 @@
 //! The statements, one family per file. Each takes its syntax tree apart completely: what it does not execute it refuses.
 
 pub(crate) mod alter_table;
+pub(crate) mod analyze;
 mod cell;
 pub(crate) mod check;
 mod check_clause;

@@ -1,9 +1,10 @@
-//! How many rows a predicate lets through, guessed from zone maps for the order of joins.
+//! How many rows a predicate lets through, guessed from zone maps and from what ANALYZE has found out, for the order of joins.
 
 use datafusion::common::{ColumnStatistics, ScalarValue};
 use rowmill_plan::{CompareOp, Predicate};
 use rowmill_storage::TableSource;
 
+use super::known_values::{self, Ranges};
 use super::zones::column_statistics;
 
 /// Of an equality with a value when nothing is known about the column.
@@ -15,12 +16,32 @@ const LIKE: f64 = 0.15;
 /// No guess goes below this: joins suffer more from a guess that is too low.
 const LEAST: f64 = 1e-6;
 
-/// The share of rows that pass all of `predicates`, as if they were independent.
+/// The share of rows that pass all of `predicates`.
 pub(crate) fn selectivity(source: &dyn TableSource, predicates: &[Predicate]) -> f64 {
-    predicates.iter().map(|predicate| share(source, predicate)).product::<f64>().clamp(LEAST, 1.0)
+    share_of_all(source, predicates).clamp(LEAST, 1.0)
+}
+
+/// The share of rows that pass all of `predicates`, as if those were independent that are no bounds of one column.
+fn share_of_all(source: &dyn TableSource, predicates: &[Predicate]) -> f64 {
+    let (mut ranges, mut others) = (Ranges::default(), 1.0);
+    gather(source, predicates, &mut ranges, &mut others);
+    others * ranges.share(source).unwrap_or(RANGE)
+}
+
+fn gather<'p>(source: &dyn TableSource, predicates: &'p [Predicate], ranges: &mut Ranges<'p>, others: &mut f64) {
+    for predicate in predicates {
+        match predicate {
+            Predicate::And(parts) => gather(source, parts, ranges, others),
+            bound if ranges.take(source, bound) => {}
+            other => *others *= share(source, other),
+        }
+    }
 }
 
 fn share(source: &dyn TableSource, predicate: &Predicate) -> f64 {
+    if let Some(share) = known_values::share(source, predicate) {
+        return share;
+    }
     match predicate {
         Predicate::Compare { column, op, value } => {
             let statistics = column_statistics(source, *column);
@@ -38,7 +59,7 @@ fn share(source: &dyn TableSource, predicate: &Predicate) -> f64 {
             negate_if(*negated, nulls as f64 / (source.row_count() as f64).max(1.0))
         }
         Predicate::Like { negated, .. } => negate_if(*negated, LIKE),
-        Predicate::And(parts) => parts.iter().map(|part| share(source, part)).product(),
+        Predicate::And(parts) => share_of_all(source, parts),
         Predicate::Or(parts) => 1.0 - parts.iter().map(|part| 1.0 - share(source, part)).product::<f64>(),
         Predicate::Not(inner) => 1.0 - share(source, inner),
     }

@@ -17,6 +17,7 @@ mod change;
 mod read;
 mod rows;
 mod scalar;
+mod spread;
 
 use std::sync::Arc;
 

@@ -1,7 +1,11 @@
 //! Which key of a table the rows are read by that conditions leave over.
 //!
-//! The key is taken whose first columns are equal to most; a point, which is at most one row, is better than all else, and of
-//! keys that serve alike the primary key. Conditions that the key answers are not asked again.
+//! A point, which is at most one row, is better than all else. Of a large table that ANALYZE has looked through the key is taken that
+//! leaves the fewest rows, as far as that is known without the values: for most of the table it is the primary key, which then
+//! narrows nothing. Otherwise it is the key whose first columns are equal to most, and of keys that serve alike the primary key.
+//! Conditions that the key answers are not asked again.
+
+use std::cmp::Reverse;
 
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use rowmill_base::IndexId;
@@ -11,7 +15,13 @@ use rowmill_storage::{KeyColumn, TableDef};
 
 use super::rows::BaseColumns;
 use super::scalar::{scalar, without_widening};
+use super::spread::Spread;
 use crate::predicate::compare_op;
+
+/// What a row costs that an index leads to, as rows that follow each other in the order of the primary key.
+const LOOKED_UP: f64 = 8.0;
+/// The share of rows within a range whose bounds are not known.
+const RANGE: f64 = 0.3;
 
 /// A condition that compares a column of a table with a value that is known when the table is read.
 struct Comparison {
@@ -35,6 +45,8 @@ pub(super) struct Choice {
     /// At most one row.
     pub(super) is_point: bool,
     is_range: bool,
+    /// What it costs to read the rows, as far as is known; 0 of all choices if nothing is.
+    cost: u64,
 }
 
 impl Choice {
@@ -43,8 +55,15 @@ impl Choice {
         self.is_range || !self.access.equal.is_empty()
     }
 
-    fn rank(&self) -> (bool, usize, bool, bool) {
-        (self.is_point, self.access.equal.len(), self.is_range, self.access.index.is_none())
+    fn rank(&self) -> (bool, Reverse<u64>, usize, bool, bool) {
+        (self.is_point, Reverse(self.cost), self.access.equal.len(), self.is_range, self.access.index.is_none())
+    }
+
+    fn cost_by(&self, spread: &Spread) -> u64 {
+        let of_equal = self.fixed.iter().map(|column| spread.of_value(*column));
+        let share = of_equal.product::<f64>() * if self.is_range { RANGE } else { 1.0 };
+        let rows = (spread.rows * share).max(1.0);
+        (rows * if self.access.index.is_some() { LOOKED_UP } else { 1.0 }) as u64
     }
 }
 
@@ -62,7 +81,10 @@ pub(super) fn choices(number: usize, conditions: &[Expr], columns: &BaseColumns)
         .chain(indexes)
         .map(|(index, parts, unique)| choice(def, index, parts, unique, &comparisons))
         .collect();
-    choices.sort_by_key(|choice| std::cmp::Reverse(choice.rank()));
+    if let Some(spread) = &columns.spreads[number] {
+        choices.iter_mut().for_each(|choice| choice.cost = choice.cost_by(spread));
+    }
+    choices.sort_by_key(|choice| Reverse(choice.rank()));
     choices
 }
 
@@ -81,6 +103,7 @@ fn choice(
         fixed: Vec::new(),
         is_point: false,
         is_range: false,
+        cost: 0,
     };
     let places: Vec<usize> = parts.iter().map_while(|part| def.column_by_id(part.column)).collect();
     let mut next = 0;

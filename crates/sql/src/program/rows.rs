@@ -16,6 +16,7 @@ use rowmill_plan::program::{LookupKind, Scalar};
 use rowmill_storage::TableDef;
 
 use super::scalar::base_column;
+use super::spread::Spread;
 use crate::names::lower;
 use crate::substitution::substitute;
 use crate::table_scan::SnapshotTable;
@@ -24,6 +25,8 @@ use crate::table_scan::SnapshotTable;
 #[derive(Clone, Debug)]
 pub(super) struct BaseColumns {
     pub(super) tables: Vec<Arc<TableDef>>,
+    /// What is known of their values.
+    pub(super) spreads: Vec<Option<Arc<Spread>>>,
     /// Types of aggregates, which are called by their numbers.
     aggregates: Vec<SqlType>,
     schema: DFSchema,
@@ -31,10 +34,12 @@ pub(super) struct BaseColumns {
 
 impl BaseColumns {
     pub(super) fn none() -> BaseColumns {
-        BaseColumns { tables: Vec::new(), aggregates: Vec::new(), schema: DFSchema::empty() }
+        BaseColumns { tables: Vec::new(), spreads: Vec::new(), aggregates: Vec::new(), schema: DFSchema::empty() }
     }
 
-    pub(super) fn new(tables: Vec<Arc<TableDef>>) -> Option<BaseColumns> {
+    fn new(joined: &[JoinedTable]) -> Option<BaseColumns> {
+        let tables: Vec<Arc<TableDef>> = joined.iter().map(|table| Arc::clone(&table.def)).collect();
+        let spreads = joined.iter().map(|table| table.spread.clone()).collect();
         let mut schema = DFSchema::empty();
         for (number, table) in tables.iter().enumerate() {
             let name = TableReference::bare(format!("#{number}"));
@@ -43,14 +48,14 @@ impl BaseColumns {
             let fields = Schema::new(fields.collect::<Vec<_>>());
             schema.merge(&DFSchema::try_from_qualified_schema(name, &fields).ok()?);
         }
-        Some(BaseColumns { tables, aggregates: Vec::new(), schema })
+        Some(BaseColumns { tables, spreads, aggregates: Vec::new(), schema })
     }
 
     pub(super) fn of_aggregates(kinds: Vec<SqlType>) -> Option<BaseColumns> {
         let field = |(number, kind): (usize, &SqlType)| Field::new(number.to_string(), kind.arrow(), true);
         let fields: Vec<Field> = kinds.iter().enumerate().map(field).collect();
         let schema = DFSchema::try_from_qualified_schema(TableReference::bare("#0"), &Schema::new(fields)).ok()?;
-        Some(BaseColumns { tables: Vec::new(), aggregates: kinds, schema })
+        Some(BaseColumns { tables: Vec::new(), spreads: Vec::new(), aggregates: kinds, schema })
     }
 
     pub(super) fn schema(&self) -> &DFSchema {
@@ -89,6 +94,8 @@ pub(super) struct Rows {
 #[derive(Clone, Debug)]
 pub(super) struct JoinedTable {
     pub(super) def: Arc<TableDef>,
+    /// What is known of its values.
+    spread: Option<Arc<Spread>>,
     pub(super) kind: LookupKind,
     /// Of an outer join, what makes a match.
     pub(super) on: Vec<Expr>,
@@ -152,7 +159,8 @@ impl Rows {
         }
         let schema = Arc::clone(&scan.projected_schema);
         let exprs = schema.columns().iter().map(|column| Expr::Column(base_column(number, &column.name))).collect();
-        let tables = vec![JoinedTable { def, kind: LookupKind::Inner, on: Vec::new() }];
+        let spread = Spread::of(&**table.source()).map(Arc::new);
+        let tables = vec![JoinedTable { def, spread, kind: LookupKind::Inner, on: Vec::new() }];
         let mut rows = Rows { tables, conditions: Vec::new(), exprs, schema };
         for filter in &scan.filters {
             let condition = rows.resolve(filter)?;
@@ -200,6 +208,6 @@ impl Rows {
 
     /// The columns of the tables.
     pub(super) fn columns(&self) -> Option<BaseColumns> {
-        BaseColumns::new(self.tables.iter().map(|table| Arc::clone(&table.def)).collect())
+        BaseColumns::new(&self.tables)
     }
 }

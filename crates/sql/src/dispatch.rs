@@ -7,8 +7,8 @@ use crate::outcome::Outcome;
 use crate::parse::Body;
 use crate::session::Work;
 use crate::statement::{
-    alter_table, analyze, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, merge, schema,
-    sequence, show, transaction, truncate, update, view,
+    alter_table, analyze, check, copy, create_table, delete, describe, drop, index, insert, lock, maintenance, merge,
+    schema, sequence, show, transaction, truncate, update, view,
 };
 use crate::{explain, settings};
 

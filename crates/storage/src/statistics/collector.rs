@@ -188,6 +188,6 @@ fn frequent_of(groups: &[&[&[u8]]], values: usize, distinct: u64, is_complete: b
 fn bounds_of(values: &[&[u8]]) -> Vec<Vec<u8>> {
     let Some(last) = values.len().checked_sub(1) else { return Vec::new() };
     let buckets = BUCKETS_MAX.min(last);
-    let at = |bound: usize| if buckets == 0 { 0 } else { bound * last / buckets };
+    let at = |bound: usize| (bound * last).checked_div(buckets).unwrap_or_default();
     (0..=buckets).map(|bound| values[at(bound)].to_vec()).collect()
 }

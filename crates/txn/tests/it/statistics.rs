@@ -61,7 +61,8 @@ fn known(engine: &Engine, table: TableId) -> Option<TableStatistics> {
 }
 
 fn read_only(path: &Path) -> Arc<Engine> {
-    Engine::open(path, OpenOptions { read_only: true, settings: settings(50) }).expect("it opens for reading")
+    Engine::open(path, OpenOptions { read_only: true, settings: settings(50), ..OpenOptions::default() })
+        .expect("it opens for reading")
 }
 
 fn assert_whole(engine: &Engine) {

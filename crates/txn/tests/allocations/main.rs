@@ -60,7 +60,9 @@ fn lines_of_orders(world: &World) -> u64 {
         assert!(reader.get(&start, &mut row).expect("read"));
     };
     (1..5).for_each(&mut read);
-    count(|| (1..10).cycle().take(LINES * 20).for_each(&mut read))
+    // The threads behind are counted too, and do something now and then: what reads ask for they ask for each time.
+    let times = (0..5).map(|_| count(|| (1..10).cycle().take(LINES * 20).for_each(&mut read)));
+    times.min().expect("several times")
 }
 
 fn count(work: impl FnOnce()) -> u64 {

@@ -35,6 +35,6 @@ pub use schema::{
 };
 pub use source::{KeyBounds, KeyedRows, KeyedSource, TableSource};
 pub use statistics::{
-    BUCKETS_MAX, ColumnStatistics, FREQUENT_MAX, SAMPLE_ROWS, StatisticsCollector, TableStatistics,
-    VALUE_KEY_BYTES_MAX, ValueKeys, cardinality, place_between,
+    BUCKETS_MAX, ColumnStatistics, EQUAL_SHARE, FREQUENT_MAX, LOOKED_UP_ROWS, RANGE_SHARE, SAMPLE_ROWS,
+    StatisticsCollector, TableStatistics, VALUE_KEY_BYTES_MAX, ValueKeys, cardinality, place_between,
 };

@@ -34,6 +34,16 @@ pub const FREQUENT_MAX: usize = 100;
 /// Parts of the histogram of the other values, at most.
 pub const BUCKETS_MAX: usize = 100;
 
+/// The share of rows that one value of a column has of which nothing is known.
+pub const EQUAL_SHARE: f64 = 0.05;
+
+/// The share of rows within a range of a column of which nothing is known, or by bounds that are not.
+pub const RANGE_SHARE: f64 = 0.3;
+
+/// What a row costs that an index leads to, as rows that follow each other in the order of the primary key: it is looked for from the
+/// root of the tree on, and lies elsewhere than the one before.
+pub const LOOKED_UP_ROWS: f64 = 8.0;
+
 /// What is known of a table's rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableStatistics {

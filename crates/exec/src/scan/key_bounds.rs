@@ -15,14 +15,7 @@ use arrow::array::ArrayRef;
 use rowmill_base::{IndexId, Result, SqlType};
 use rowmill_plan::{CompareOp, Predicate};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
-use rowmill_storage::{KeyBounds, KeyColumn, TableDef, TableStatistics};
-
-/// What a row costs that an index leads to, as rows that follow each other in the order of the primary key: it is looked for from the
-/// root of the tree on, and lies elsewhere than the one before.
-const LOOKED_UP: f64 = 8.0;
-/// The share of rows that a part leaves over of which nothing is known, as it was added later: for a value and for a range.
-const EQUAL: f64 = 0.05;
-const RANGE: f64 = 0.3;
+use rowmill_storage::{EQUAL_SHARE, KeyBounds, KeyColumn, LOOKED_UP_ROWS, RANGE_SHARE, TableDef, TableStatistics};
 
 /// A key with the values that its parts are compared to.
 #[derive(Debug, Default)]
@@ -92,18 +85,18 @@ impl ChosenKey {
         let one_row = 1.0 / statistics.rows.max(1) as f64;
         let column = |part: usize| table.column_by_id(parts[part].column).map(|at| &table.columns[at]);
         let of_equal = self.equal.iter().enumerate().map(|(part, value)| {
-            column(part).and_then(|column| statistics.share_equal(column, value.get(0))).unwrap_or(EQUAL)
+            column(part).and_then(|column| statistics.share_equal(column, value.get(0))).unwrap_or(EQUAL_SHARE)
         });
         let mut share: f64 = of_equal.product();
         if self.lower.is_some() || self.upper.is_some() {
             let (lower, upper) = (End::bound(self.lower.as_ref()), End::bound(self.upper.as_ref()));
             let within = |column| statistics.share_within(column, lower, upper);
-            share *= column(self.equal.len()).and_then(within).unwrap_or(RANGE);
+            share *= column(self.equal.len()).and_then(within).unwrap_or(RANGE_SHARE);
         }
         if is_unique && self.equal.len() == parts.len() {
             share = one_row;
         }
-        share.max(one_row) * if self.index.is_some() { LOOKED_UP } else { 1.0 }
+        share.max(one_row) * if self.index.is_some() { LOOKED_UP_ROWS } else { 1.0 }
     }
 
     fn with(

@@ -11,17 +11,12 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use rowmill_base::IndexId;
 use rowmill_plan::CompareOp;
 use rowmill_plan::program::{Access, Bound, Scalar};
-use rowmill_storage::{KeyColumn, TableDef};
+use rowmill_storage::{KeyColumn, LOOKED_UP_ROWS, RANGE_SHARE, TableDef};
 
 use super::rows::BaseColumns;
 use super::scalar::{scalar, without_widening};
 use super::spread::Spread;
 use crate::predicate::compare_op;
-
-/// What a row costs that an index leads to, as rows that follow each other in the order of the primary key.
-const LOOKED_UP: f64 = 8.0;
-/// The share of rows within a range whose bounds are not known.
-const RANGE: f64 = 0.3;
 
 /// A condition that compares a column of a table with a value that is known when the table is read.
 struct Comparison {
@@ -61,9 +56,9 @@ impl Choice {
 
     fn cost_by(&self, spread: &Spread) -> u64 {
         let of_equal = self.fixed.iter().map(|column| spread.of_value(*column));
-        let share = of_equal.product::<f64>() * if self.is_range { RANGE } else { 1.0 };
+        let share = of_equal.product::<f64>() * if self.is_range { RANGE_SHARE } else { 1.0 };
         let rows = (spread.rows * share).max(1.0);
-        (rows * if self.access.index.is_some() { LOOKED_UP } else { 1.0 }) as u64
+        (rows * if self.access.index.is_some() { LOOKED_UP_ROWS } else { 1.0 }) as u64
     }
 }
 

@@ -1,11 +1,9 @@
 //! How large a part of a table one value of a column leaves over, where the value is not known when a program is made.
 
-use rowmill_storage::TableSource;
+use rowmill_storage::{EQUAL_SHARE, TableSource};
 
 /// Of a table of fewer rows any key will do: what a program saves is more than what the better key does.
 const ROWS_MIN: u64 = 10_000;
-/// The share of rows of a column of which nothing is known.
-const EQUAL: f64 = 0.05;
 
 /// What ANALYZE has found out about the columns of a table.
 #[derive(Clone, Debug)]
@@ -28,6 +26,6 @@ impl Spread {
 
     /// The share of rows in which the column at `place` has one value.
     pub(super) fn of_value(&self, place: usize) -> f64 {
-        self.by_column.get(place).copied().flatten().unwrap_or(EQUAL)
+        self.by_column.get(place).copied().flatten().unwrap_or(EQUAL_SHARE)
     }
 }

@@ -2,15 +2,11 @@
 
 use datafusion::common::{ColumnStatistics, ScalarValue};
 use rowmill_plan::{CompareOp, Predicate};
-use rowmill_storage::TableSource;
+use rowmill_storage::{EQUAL_SHARE, RANGE_SHARE, TableSource};
 
 use super::known_values::{self, Ranges};
 use super::zones::column_statistics;
 
-/// Of an equality with a value when nothing is known about the column.
-const EQUAL: f64 = 0.05;
-/// Of a comparison that cannot be placed between minimum and maximum.
-const RANGE: f64 = 0.3;
 /// Of a pattern.
 const LIKE: f64 = 0.15;
 /// No guess goes below this: joins suffer more from a guess that is too low.
@@ -25,7 +21,7 @@ pub(crate) fn selectivity(source: &dyn TableSource, predicates: &[Predicate]) ->
 fn share_of_all(source: &dyn TableSource, predicates: &[Predicate]) -> f64 {
     let (mut ranges, mut others) = (Ranges::default(), 1.0);
     gather(source, predicates, &mut ranges, &mut others);
-    others * ranges.share(source).unwrap_or(RANGE)
+    others * ranges.share(source).unwrap_or(RANGE_SHARE)
 }
 
 fn gather<'p>(source: &dyn TableSource, predicates: &'p [Predicate], ranges: &mut Ranges<'p>, others: &mut f64) {
@@ -47,7 +43,7 @@ fn share(source: &dyn TableSource, predicate: &Predicate) -> f64 {
             let statistics = column_statistics(source, *column);
             match ScalarValue::try_from_array(value, 0) {
                 Ok(value) => comparison(&statistics, *op, &value),
-                Err(_) => RANGE,
+                Err(_) => RANGE_SHARE,
             }
         }
         Predicate::In { column, values, negated } => {
@@ -72,7 +68,7 @@ fn negate_if(negated: bool, share: f64) -> f64 {
 fn equality(statistics: &ColumnStatistics) -> f64 {
     match statistics.distinct_count.get_value() {
         Some(distinct) if *distinct > 0 => 1.0 / *distinct as f64,
-        _ => EQUAL,
+        _ => EQUAL_SHARE,
     }
 }
 
@@ -80,8 +76,10 @@ fn comparison(statistics: &ColumnStatistics, op: CompareOp, value: &ScalarValue)
     match op {
         CompareOp::Equal => equality(statistics),
         CompareOp::NotEqual => 1.0 - equality(statistics),
-        CompareOp::Less | CompareOp::LessOrEqual => below(statistics, value).unwrap_or(RANGE),
-        CompareOp::Greater | CompareOp::GreaterOrEqual => below(statistics, value).map_or(RANGE, |below| 1.0 - below),
+        CompareOp::Less | CompareOp::LessOrEqual => below(statistics, value).unwrap_or(RANGE_SHARE),
+        CompareOp::Greater | CompareOp::GreaterOrEqual => {
+            below(statistics, value).map_or(RANGE_SHARE, |below| 1.0 - below)
+        }
     }
 }
 
@@ -137,6 +135,9 @@ mod tests {
         assert_eq!(at(CompareOp::Greater, 25), 0.75);
         assert_eq!(at(CompareOp::Greater, 1_000), 0.0);
         assert_eq!(at(CompareOp::Equal, 1), 0.02);
-        assert_eq!(comparison(&ColumnStatistics::new_unknown(), CompareOp::Less, &ScalarValue::Int32(None)), RANGE);
+        assert_eq!(
+            comparison(&ColumnStatistics::new_unknown(), CompareOp::Less, &ScalarValue::Int32(None)),
+            RANGE_SHARE
+        );
     }
 }

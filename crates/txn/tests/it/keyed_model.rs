@@ -12,7 +12,7 @@ use rowmill_txn::keyed::{RowBatch, TableCodec};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, Snapshot, Transaction};
 
 use crate::history::{World, live, of_seeds};
-use crate::support::{Dice, open, settings};
+use crate::support::{Dice, open_at};
 
 /// The area, greater ones first, and a number.
 type Key = (Reverse<i32>, i64);
@@ -263,10 +263,7 @@ impl World for Rows {
 
 pub(crate) fn history(seed: u64, steps: usize, rows_per_block: usize, path: Option<&Path>) {
     let mut dice = Dice(seed);
-    let engine = match path {
-        Some(path) => open(path, rows_per_block),
-        None => Engine::memory(settings(rows_per_block)).expect("a database in memory"),
-    };
+    let engine = open_at(path, rows_per_block);
     let table = create(&engine);
     let mut world = Rows { engine, table, model: Model::new(), steps: 0 };
     live(&mut world, &mut dice, steps, rows_per_block, path);

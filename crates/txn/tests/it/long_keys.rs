@@ -14,7 +14,7 @@ use rowmill_txn::keyed::{RowBatch, TableCodec};
 use rowmill_txn::{ColumnSpec, Engine, IndexSpec, KeyColumn, MAIN_SCHEMA, OpenOptions, Snapshot, Transaction};
 
 use crate::history::{World, live, of_seeds};
-use crate::support::{Dice, open, settings};
+use crate::support::{Dice, open, open_at, settings};
 
 /// A name.
 type Key = String;
@@ -366,10 +366,7 @@ impl World for Addresses {
 
 pub(crate) fn history(seed: u64, steps: usize, rows_per_block: usize, path: Option<&Path>) {
     let mut dice = Dice(seed);
-    let engine = match path {
-        Some(path) => open(path, rows_per_block),
-        None => Engine::memory(settings(rows_per_block)).expect("a database in memory"),
-    };
+    let engine = open_at(path, rows_per_block);
     let table = create(&engine);
     let mut world = Addresses { engine, table, model: Model::new(), steps: 0, dice: Dice(seed) };
     live(&mut world, &mut dice, steps, rows_per_block, path);

@@ -8,7 +8,7 @@ use rowmill_base::TableId;
 use rowmill_txn::{Engine, Snapshot};
 
 use crate::history::{World, live, of_seeds};
-use crate::support::{Dice, TestRow, create, insert, open, read, settings, values};
+use crate::support::{Dice, TestRow, create, insert, open_at, read, values};
 
 struct Rows {
     engine: Arc<Engine>,
@@ -98,10 +98,7 @@ impl World for Rows {
 
 pub(crate) fn history(seed: u64, steps: usize, rows_per_block: usize, path: Option<&Path>) {
     let mut dice = Dice(seed);
-    let engine = match path {
-        Some(path) => open(path, rows_per_block),
-        None => Engine::memory(settings(rows_per_block)).expect("a database in memory"),
-    };
+    let engine = open_at(path, rows_per_block);
     let table = create(&engine, "T");
     let mut world = Rows { engine, table, model: Vec::new(), next: 0 };
     live(&mut world, &mut dice, steps, rows_per_block, path);

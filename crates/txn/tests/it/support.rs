@@ -28,6 +28,14 @@ pub(crate) fn open(path: &Path, rows_per_block: usize) -> Arc<Engine> {
         .expect("the directory opens")
 }
 
+/// A database in the directory `path`, or in memory.
+pub(crate) fn open_at(path: Option<&Path>, rows_per_block: usize) -> Arc<Engine> {
+    match path {
+        Some(path) => open(path, rows_per_block),
+        None => Engine::memory(settings(rows_per_block)).expect("a database in memory"),
+    }
+}
+
 pub(crate) fn specs() -> Vec<ColumnSpec> {
     let mut number = ColumnSpec::new("Number", SqlType::Int64);
     number.nullable = false;

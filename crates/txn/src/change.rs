@@ -300,10 +300,10 @@ impl Change {
     }
 }
 
-/// Rows and index entries by their indexes.
 /// Bytes of a key and its row in a record beyond their own, at most: two lengths, and whether there is a row.
 const KEY_FRAME_BYTES_MAX: usize = 9;
 
+/// Rows and index entries by their indexes.
 fn encode_keyed(changes: &WriteSet, out: &mut Writer) -> Result<()> {
     out.reserve(changes.content_bytes() as usize + changes.len() * KEY_FRAME_BYTES_MAX);
     let count_at = out.later();

@@ -310,7 +310,7 @@ impl Transaction {
         columns: impl FnOnce(&mut Vec<u8>) -> Result<()>,
         buffers: &mut WriteBuffers,
     ) -> Result<bool> {
-        let WriteBuffers { entry, range, scan, found, found_columns, columns: own, found_key, value, .. } = buffers;
+        let WriteBuffers { entry, range, scan, columns: own, found_by_entry: found, .. } = buffers;
         let reader = self.unnoted_reader();
         scan.start(&range.start, &range.end, false, 1);
         if !index.is_short(entry) {
@@ -322,15 +322,10 @@ impl Transaction {
             if other == entry {
                 continue;
             }
-            codec.row_key(index.def.id, other, found_key)?;
-            if !reader.get(found_key, found)? {
-                let (table, name, said) = (&codec.def().name, &index.def.name, codec.say(other));
-                let what = format!("table {table}: the index {name} has {said}, and there is no such row");
-                return Err(Error::corrupt(what));
-            }
+            found.get(codec, index.def.id, other, &reader)?;
+            found.make_columns(codec, index)?;
             // Other values may have the same hash.
-            index.columns_of_row(&codec.row(found_key, found)?, found_columns, value)?;
-            if found_columns == own {
+            if found.columns == *own {
                 return Ok(true);
             }
         }

@@ -50,7 +50,7 @@ use super::lmdb_file::{Map, attach, error_of, is_full, open_env};
 use super::lmdb_numbers::numbers;
 use super::lmdb_pages::{check_pages, free_space};
 use super::lmdb_readers::ReaderTable;
-use super::lmdb_run::{RUN_KEYS_MIN, run_keys, take_out};
+use super::lmdb_run::{RUN_KEYS_MIN, find_run, take_out};
 use super::sealed_value::{seal, unseal};
 use super::{
     BaseChecked, BaseCopy, BaseRead, BaseSpace, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch,
@@ -272,9 +272,12 @@ impl OpenBase {
         let written = self.env.write_txn().map_err(Failure::from).and_then(|transaction| {
             // Without a place for a reader it is written all the same.
             let before = self.env.read_txn().ok();
-            let mut write = LmdbWrite { transaction, before, base: self, stored: Vec::new() };
+            let mut write = LmdbWrite { transaction, base: self, stored: Vec::new() };
             check_batch(batch, at, write.last_commit()?)?;
-            write.apply_all(batch)?;
+            match before {
+                Some(before) => write.apply_in_runs(batch, before)?,
+                None => batch.operations().try_for_each(|operation| write.apply(operation))?,
+            }
             write.note_commit(at)?;
             Ok(write.transaction.commit()?)
         });
@@ -452,8 +455,6 @@ impl From<Error> for Failure {
 
 struct LmdbWrite<'a> {
     transaction: RwTxn<'a>,
-    /// Reads the state that the transaction began with.
-    before: Option<RoTxn<'a, WithoutTls>>,
     base: &'a OpenBase,
     /// The value of the last put, sealed; kept for its memory.
     stored: Vec<u8>,
@@ -465,25 +466,19 @@ impl LmdbWrite<'_> {
         Ok(CommitId(number(LAST_COMMIT_KEY, stored, &self.base.file)?.map_or(0, u64::from_le_bytes)))
     }
 
-    fn apply_all(&mut self, batch: &WriteBatch) -> Result<(), Failure> {
-        let Some(before) = self.before.take() else {
-            return batch.operations().try_for_each(|operation| self.apply(operation));
-        };
+    /// Applies a batch, its runs as such; `before` reads the state that the transaction began with.
+    fn apply_in_runs(&mut self, batch: &WriteBatch, before: RoTxn<'_, WithoutTls>) -> Result<(), Failure> {
         let map = &self.base.map;
         let mut operations = batch.operations().peekable();
         // Where no run begins, so many operations are passed before the next look.
         let mut passed = 1;
-        while let Some(
-            Operation::Put { key, .. } | Operation::Delete { key } | Operation::DeletePrefix { prefix: key },
-        ) = operations.peek().copied()
-        {
-            let keys = run_keys(map, &self.transaction, operations.clone())?;
-            if keys < RUN_KEYS_MIN {
+        while operations.peek().is_some() {
+            let Some((first, keys)) = find_run(map, &self.transaction, operations.clone())? else {
                 operations.by_ref().take(passed).try_for_each(|operation| self.apply(operation))?;
                 passed = (passed * 2).min(RUN_KEYS_MIN);
                 continue;
-            }
-            let behind = take_out(map, &before, &mut self.transaction, key)?;
+            };
+            let behind = take_out(map, &before, &mut self.transaction, first)?;
             operations.by_ref().take(keys).try_for_each(|operation| self.apply(operation))?;
             behind.put_back(map, &mut self.transaction)?;
             passed = 1;

@@ -17,37 +17,31 @@ use heed::{RoTxn, RwTxn, WithoutTls};
 use super::Operation;
 use super::lmdb_file::Map;
 
-/// Fewer keys are not worth taking others out: as many as stand on a page, of which half are passed on the average.
+/// Fewer keys are not worth it that others are taken out for them.
 pub(super) const RUN_KEYS_MIN: usize = 16;
 
 /// A longer value lies on pages of its own, and its entry is left where it is.
 const VALUE_BYTES_MAX: usize = 2_000;
 
-/// How many of the operations put new keys in ascending order between two neighbours; 0 where none is behind.
-pub(super) fn run_keys<'b>(
+/// The first key of a run that the operations begin with, and how many keys it has. `None` also where no other key is behind it, and so
+/// none on its page.
+pub(super) fn find_run<'b>(
     map: &Map,
     transaction: &RoTxn<'_>,
-    operations: impl Iterator<Item = Operation<'b>>,
-) -> heed::Result<usize> {
-    let mut behind: Option<&[u8]> = None;
-    let mut last: Option<&[u8]> = None;
-    let mut keys = 0;
-    for operation in operations {
-        let Operation::Put { key, .. } = operation else { break };
-        if last.is_none() {
-            match map.get_greater_than_or_equal_to(transaction, key)? {
-                Some((found, _)) => behind = Some(found),
-                // Behind all others: nothing is on its page.
-                None => return Ok(0),
-            }
-        }
-        if last.is_some_and(|last| key <= last) || behind.is_some_and(|behind| key >= behind) {
-            break;
-        }
-        last = Some(key);
-        keys += 1;
+    mut operations: impl Iterator<Item = Operation<'b>>,
+) -> heed::Result<Option<(&'b [u8], usize)>> {
+    let Some(Operation::Put { key: first, .. }) = operations.next() else { return Ok(None) };
+    let Some((behind, _)) = map.get_greater_than_or_equal_to(transaction, first)? else { return Ok(None) };
+    if behind == first {
+        return Ok(None);
     }
-    Ok(keys)
+    let mut last = first;
+    let others = operations.take_while(|operation| match operation {
+        Operation::Put { key, .. } => *key > std::mem::replace(&mut last, *key) && *key < behind,
+        Operation::Delete { .. } | Operation::DeletePrefix { .. } => false,
+    });
+    let keys = 1 + others.count();
+    Ok((keys >= RUN_KEYS_MIN).then_some((first, keys)))
 }
 
 /// Entries that were taken out, with their values as they are stored.

@@ -63,11 +63,11 @@ pub struct IndexScan {
 
 /// The row that an entry names.
 #[derive(Debug, Default)]
-pub(super) struct FoundRow {
+pub(crate) struct FoundRow {
     pub(super) key: Vec<u8>,
     pub(super) row: Vec<u8>,
     /// What its entry would begin with if it was whole.
-    pub(super) columns: Vec<u8>,
+    pub(crate) columns: Vec<u8>,
     value: Vec<u8>,
 }
 
@@ -203,8 +203,8 @@ impl IndexScan {
 }
 
 impl FoundRow {
-    /// Finds the row that `entry` names.
-    pub(super) fn get(&mut self, codec: &TableCodec, index: IndexId, entry: &[u8], reader: &Reader<'_>) -> Result<()> {
+    /// Finds the row that `entry` names. `Corrupt` if there is no such row.
+    pub(crate) fn get(&mut self, codec: &TableCodec, index: IndexId, entry: &[u8], reader: &Reader<'_>) -> Result<()> {
         codec.row_key(index, entry, &mut self.key)?;
         match reader.get(&self.key, &mut self.row)? {
             true => Ok(()),
@@ -213,7 +213,7 @@ impl FoundRow {
     }
 
     /// Makes the whole columns of the row.
-    pub(super) fn make_columns(&mut self, codec: &TableCodec, index: &IndexCodec) -> Result<()> {
+    pub(crate) fn make_columns(&mut self, codec: &TableCodec, index: &IndexCodec) -> Result<()> {
         index.columns_of_row(&codec.row(&self.key, &self.row)?, &mut self.columns, &mut self.value)
     }
 

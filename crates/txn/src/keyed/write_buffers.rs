@@ -2,7 +2,7 @@
 
 use rowmill_storage::keyed::KeyRange;
 
-use super::index_scan::IndexScan;
+use super::index_scan::{FoundRow, IndexScan};
 use super::range_scan::RangeScan;
 
 /// Kept from one write to the next, and from one transaction to the next.
@@ -12,12 +12,11 @@ pub(crate) struct WriteBuffers {
     pub(crate) row: Vec<u8>,
     pub(crate) entry: Vec<u8>,
     pub(crate) old_entry: Vec<u8>,
-    /// A row that is there already, and its key.
+    /// A row that is there already.
     pub(crate) found: Vec<u8>,
-    pub(crate) found_key: Vec<u8>,
-    /// Whole columns of an entry that is shortened, and those of a row that is there already.
+    /// Whole columns of an entry that is shortened, and a row that has the same one.
     pub(crate) columns: Vec<u8>,
-    pub(crate) found_columns: Vec<u8>,
+    pub(crate) found_by_entry: FoundRow,
     /// A value whose bytes are not in its row.
     pub(crate) value: Vec<u8>,
     /// Keys that only one row may have.

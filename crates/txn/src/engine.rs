@@ -393,11 +393,16 @@ impl Core {
     /// Has the work done that a commit leaves behind, whose record ends at `end`.
     pub(crate) fn tidy(&self, end: Position) {
         self.merger.ring();
-        let keyed_bytes = self.latest().keyed.store().bytes();
-        let is_much = keyed_bytes > self.broker.limit_bytes() / KEYED_SHARE;
-        if is_much || self.stored.is_due(end, self.settings.read().number("checkpoint_log_bytes")) {
+        if self.is_checkpoint_due(end) {
             self.checkpointer.ring();
         }
+    }
+
+    /// Whether the log, which ends at `end`, or memory asks for a checkpoint, or space that only one gives back.
+    pub(crate) fn is_checkpoint_due(&self, end: Position) -> bool {
+        let keyed_bytes = self.latest().keyed.store().bytes();
+        let is_much = keyed_bytes > self.broker.limit_bytes() / KEYED_SHARE;
+        is_much || self.stored.is_due(end, self.settings.read().number("checkpoint_log_bytes"))
     }
 
     pub(crate) fn journal(&self) -> &Journal {
@@ -552,3 +557,28 @@ impl Ids {
 
 /// A commit that nothing precedes.
 pub(crate) const NO_COMMIT: CommitId = CommitId(0);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_that_is_rung_for_is_made_if_it_is_due() {
+        let settings = Settings::default();
+        let engine = Engine::over(Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), settings).expect("opened");
+        let engine = Arc::new(engine);
+        let mut change = engine.begin().expect("begun");
+        change.create_schema("a").expect("new");
+        change.commit().expect("committed");
+        let before = engine.stored().times().count;
+        // As commits do until the one before is done.
+        engine.checkpointer.ring();
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(engine.stored().times().count, before);
+        engine.stored().note_space();
+        engine.checkpointer.ring();
+        while engine.stored().times().count == before {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

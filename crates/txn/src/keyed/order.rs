@@ -146,6 +146,15 @@ impl Leaf {
     }
 }
 
+/// The leaf that a key belongs to. Keys that come in order belong to the last one, and are not searched for.
+fn leaf_of<'l>(leaves: &'l mut BTreeMap<Box<[u8]>, Box<Leaf>>, key: &[u8]) -> &'l mut Leaf {
+    if leaves.last_key_value().is_some_and(|(bound, _)| **bound <= *key) {
+        return leaves.last_entry().expect("it was looked at").into_mut();
+    }
+    let up_to = (Bound::Unbounded, Bound::Included(key));
+    leaves.range_mut::<[u8], _>(up_to).next_back().expect("the first leaf is always there").1
+}
+
 impl Order {
     pub(super) fn new() -> Self {
         Order { leaves: BTreeMap::from([(Box::default(), Box::new(Leaf::new()))]), key_bytes: 0 }
@@ -173,8 +182,7 @@ impl Order {
 
     /// Adds the entry of `key`, which is not there yet.
     pub(super) fn insert(&mut self, key: &[u8], entry: Place, keys: &Arena) {
-        let up_to = (Bound::Unbounded, Bound::Included(key));
-        let leaf = self.leaves.range_mut::<[u8], _>(up_to).next_back().expect("the first leaf is always there").1;
+        let leaf = leaf_of(&mut self.leaves, key);
         let prefix_bytes = leaf.prefix.capacity();
         let at = leaf.lower_bound(key, keys);
         if leaf.len < LEAF_ENTRIES {

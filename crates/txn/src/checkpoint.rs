@@ -255,8 +255,8 @@ fn index_ids(state: &Snapshot) -> impl Iterator<Item = IndexId> + '_ {
     state.catalog.all_tables().filter_map(|table| table.keyed.as_ref()).flat_map(|keyed| keyed.index_ids())
 }
 
-/// Keys that are copied under one lock of the versions; commits go on in between.
-const KEYS_AT_ONCE: usize = 512;
+/// Keys that are copied under one lock of the versions, in ten microseconds or so; commits go on in between.
+const KEYS_AT_ONCE: usize = 64;
 
 struct Difference {
     batch: WriteBatch,
@@ -279,9 +279,11 @@ impl Difference {
         }
         let mut changes = VersionBatch::default();
         for index in index_ids(after) {
-            let mut cursor = VersionCursor::changes(KeyRange::of_prefix(&index_head(index)), from, to);
+            let range = KeyRange::of_prefix(&index_head(index));
+            let versions = after.keyed.store().versions().of_range(&range);
+            let mut cursor = VersionCursor::changes(range, from, to);
             loop {
-                cursor.next_batch(after.keyed.store().versions(), KEYS_AT_ONCE, &mut changes);
+                cursor.next_batch(versions, KEYS_AT_ONCE, &mut changes);
                 if changes.is_empty() {
                     break;
                 }

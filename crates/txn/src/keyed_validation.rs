@@ -38,7 +38,7 @@ impl Transaction {
                 continue;
             }
             let lost = || conflict(format!("{} of table {} was written meanwhile", codec.say(key), codec.def().name));
-            if versions.latest_commit(key).is_some_and(|commit| commit > snapshot) {
+            if versions.of_key(key).latest_commit(key).is_some_and(|commit| commit > snapshot) {
                 return Err(lost());
             }
             // An entry that was written and given up again has told all the same that the value was free.

@@ -22,6 +22,7 @@ pub(super) struct Indexed {
 /// See the module. It does not know keys: who asks tells whether a place is of the key that is looked for.
 #[derive(Debug)]
 pub(super) struct KeyIndex {
+    /// None before the first key.
     tables: Vec<HashTable<Slot>>,
     /// Bytes that all tables have allocated: every commit asks.
     slot_bytes: usize,
@@ -46,14 +47,14 @@ pub(super) fn spread(tag: u32) -> u64 {
 
 impl KeyIndex {
     pub(super) fn new() -> Self {
-        KeyIndex { tables: (0..TABLES).map(|_| HashTable::new()).collect(), slot_bytes: 0 }
+        KeyIndex { tables: Vec::new(), slot_bytes: 0 }
     }
 
     /// The key's entry and newest version.
     #[inline]
     pub(super) fn find(&self, hash: u64, is_key: impl Fn(Place) -> bool) -> Option<Indexed> {
         let tag = hash as u32;
-        let table = &self.tables[(hash >> 56) as usize];
+        let table = self.tables.get((hash >> 56) as usize)?;
         let slot = table.find(spread(tag), |slot| slot.tag == tag && is_key(slot.indexed.entry))?;
         Some(slot.indexed)
     }
@@ -61,6 +62,9 @@ impl KeyIndex {
     /// Adds a key that is not there.
     pub(super) fn insert(&mut self, hash: u64, indexed: Indexed) {
         let tag = hash as u32;
+        if self.tables.is_empty() {
+            self.tables.resize_with(TABLES, HashTable::new);
+        }
         let table = &mut self.tables[(hash >> 56) as usize];
         let before = table.allocation_size();
         table.insert_unique(spread(tag), Slot { tag, indexed }, |slot| spread(slot.tag));
@@ -88,7 +92,7 @@ impl KeyIndex {
 
     /// Bytes taken from the allocator.
     pub(super) fn allocated_bytes(&self) -> usize {
-        TABLES * size_of::<HashTable<Slot>>() + self.slot_bytes
+        self.tables.len() * size_of::<HashTable<Slot>>() + self.slot_bytes
     }
 }
 

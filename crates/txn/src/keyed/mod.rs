@@ -28,6 +28,7 @@ mod version_chains;
 mod version_cursor;
 mod version_table;
 mod versions;
+mod versions_by_index;
 mod write_buffers;
 pub(crate) mod write_set;
 

@@ -126,7 +126,8 @@ impl RangeScan {
         let key = first.and_then(|feed| self.feeds[feed].key()).unwrap_or(&self.whole.end);
         let range = KeyRange { start: self.whole.start.clone(), end: key.to_vec() };
         let (store, commit) = (reader.state().store(), reader.state().commit());
-        store.dead().note(range, &self.dead.from, commit, store.versions());
+        let versions = store.versions().of_key(&range.start);
+        store.dead().note(range, &self.dead.from, commit, versions);
     }
 
     /// Notes that the range was read up to the next key of a feed, or to its end.
@@ -169,7 +170,7 @@ impl RangeScan {
         if let Some(keys_max) = self.feeds[VERSIONS].start_batch() {
             let feed = &mut self.feeds[VERSIONS];
             let state = reader.state();
-            let versions = state.store().versions();
+            let versions = state.store().versions().of_range(&feed.range);
             self.version_cursor.next_batch_at(versions, state.commit(), keys_max, &mut feed.batch);
             feed.is_done = feed.batch.is_empty();
         }

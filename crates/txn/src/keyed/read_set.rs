@@ -11,7 +11,7 @@ use rowmill_base::{CommitId, Reservation, TableId};
 use rowmill_storage::keyed::{ByteRows, KeyRange};
 
 use super::table_codec::HEAD_BYTES;
-use super::versions::Versions;
+use super::versions_by_index::VersionsByIndex;
 
 /// Bytes of keys and ranges that are kept as they are.
 const BYTES_MAX: usize = 1 << 20;
@@ -149,11 +149,11 @@ impl ReadSet {
     }
 
     /// A key that was read and was written behind its snapshot, if there is one.
-    pub(crate) fn find_written(&self, versions: &Versions, latest: CommitId) -> Option<Vec<u8>> {
+    pub(crate) fn find_written(&self, versions: &VersionsByIndex, latest: CommitId) -> Option<Vec<u8>> {
         let reads = self.reads.lock();
         let is_written = |key: &[u8], read: &KeyRead| match read.is_presence {
-            true => versions.is_deleted_after(key, read.snapshot),
-            false => versions.latest_commit(key).is_some_and(|commit| commit > read.snapshot),
+            true => versions.of_key(key).is_deleted_after(key, read.snapshot),
+            false => versions.of_key(key).latest_commit(key).is_some_and(|commit| commit > read.snapshot),
         };
         let mut keys = reads.keys.iter().zip(&reads.found).filter(|(_, read)| read.snapshot != latest);
         let key = keys.find(|(key, read)| is_written(key, read)).map(|(key, _)| key.to_vec());
@@ -233,8 +233,8 @@ mod tests {
     }
 
     /// The versions of commits that wrote one key each.
-    fn written(keys: &[(u32, u64)]) -> Versions {
-        let versions = Versions::new();
+    fn written(keys: &[(u32, u64)]) -> VersionsByIndex {
+        let versions = VersionsByIndex::new();
         for (n, commit) in keys {
             versions.apply(CommitId(*commit), [(&key(*n)[..], None)], CommitId(0));
         }

@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
 
     /// Sets `row` to the row of `key`, and says whether there is one. Without one `row` is empty.
     pub fn get(&self, key: &[u8], row: &mut Vec<u8>) -> Result<bool> {
-        let versions = self.state.store().versions();
+        let versions = self.state.store().versions().of_key(key);
         let hash = versions.hash(key);
         row.clear();
         if let Some(reads) = self.reads {

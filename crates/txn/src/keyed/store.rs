@@ -22,14 +22,14 @@ use rowmill_base::{Broker, CommitId, Reservation};
 use super::dead_ranges::DeadRanges;
 use super::generation::Generation;
 use super::row_counts::RowCounts;
-use super::versions::Versions;
+use super::versions_by_index::VersionsByIndex;
 use super::write_buffers::WriteBuffers;
 use super::write_set::WriteSet;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct KeyedStore {
-    versions: Versions,
+    versions: VersionsByIndex,
     dead: DeadRanges,
     row_counts: RowCounts,
     /// What the base has.
@@ -54,7 +54,7 @@ impl KeyedStore {
     /// Without versions, over the base's state `current`.
     pub(crate) fn new(current: Generation, memory: &Broker) -> Arc<KeyedStore> {
         let store = KeyedStore {
-            versions: Versions::new(),
+            versions: VersionsByIndex::new(),
             dead: DeadRanges::default(),
             row_counts: RowCounts::default(),
             current: RwLock::new(Arc::new(Generation::unread(current.commit()))),
@@ -66,7 +66,7 @@ impl KeyedStore {
         Arc::new(store)
     }
 
-    pub(crate) fn versions(&self) -> &Versions {
+    pub(crate) fn versions(&self) -> &VersionsByIndex {
         &self.versions
     }
 

@@ -1,8 +1,8 @@
 //! The ordered multi-version table: what commits have written to keyed tables and indexes since the ordered base was.
 //!
 //! A key has a chain of versions, newest first, each a row or a deletion with its commit. A snapshot sees the newest one
-//! that is not newer than itself; of a key without one it asks the base. Keys of all tables and indexes are in one table:
-//! they begin with the id of their index.
+//! that is not newer than itself; of a key without one it asks the base. Of an open database each index has one to itself
+//! ([`VersionsByIndex`](super::versions_by_index::VersionsByIndex)).
 //!
 //! ```text
 //! key -> KeyIndex (256 hash tables) ---+-----------------------+
@@ -27,6 +27,7 @@ use rapidhash::v3::RapidSecrets;
 use rowmill_base::CommitId;
 use rowmill_storage::keyed::KeyRange;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::entry;
 use super::key_index::hash;
@@ -63,6 +64,8 @@ pub struct Got {
 #[derive(Debug)]
 pub struct Versions {
     table: RwLock<VersionTable>,
+    /// Bytes that it has taken from the allocator: every commit asks.
+    bytes: AtomicUsize,
     /// Of the hashes of keys, which who writes keys must not know.
     secrets: RapidSecrets,
 }
@@ -76,16 +79,17 @@ impl Default for Versions {
 impl Versions {
     /// Without any version.
     pub fn new() -> Self {
-        Versions { table: RwLock::new(VersionTable::after(CommitId(0))), secrets: RapidSecrets::random() }
+        Versions::with_secrets(RapidSecrets::random())
+    }
+
+    /// The same, where keys have the hashes that they have elsewhere.
+    pub(super) fn with_secrets(secrets: RapidSecrets) -> Self {
+        let table = VersionTable::after(CommitId(0));
+        Versions { bytes: AtomicUsize::new(table.allocated_bytes()), table: RwLock::new(table), secrets }
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, VersionTable> {
         self.table.read()
-    }
-
-    /// Those of the hashes of keys.
-    pub(super) fn secrets(&self) -> RapidSecrets {
-        self.secrets
     }
 
     /// The hash of a key here.
@@ -184,7 +188,12 @@ impl Versions {
                     break;
                 }
             }
+            self.count(&table);
         }
+    }
+
+    fn count(&self, table: &VersionTable) {
+        self.bytes.store(table.allocated_bytes(), Ordering::Relaxed);
     }
 
     /// Forgets versions up to the commit `in_base`, all of which the base has, and versions that no snapshot from `oldest`
@@ -194,6 +203,7 @@ impl Versions {
         if table.newest <= in_base {
             let empty = VersionTable::after(table.newest);
             let forgotten = std::mem::replace(&mut *table, empty);
+            self.count(&table);
             drop(table);
             // Nobody waits for the memory to be freed.
             drop(forgotten);
@@ -203,16 +213,17 @@ impl Versions {
         let mut bound: Option<Box<[u8]>> = None;
         loop {
             let mut table = self.table.write();
-            match table.forget_leaf(bound.as_deref(), in_base, oldest, &self.secrets) {
-                Some(next) => bound = Some(next),
-                None => return,
+            bound = table.forget_leaf(bound.as_deref(), in_base, oldest, &self.secrets);
+            self.count(&table);
+            if bound.is_none() {
+                return;
             }
         }
     }
 
     /// Bytes of memory that it has taken from the allocator.
     pub fn allocated_bytes(&self) -> usize {
-        self.table.read().allocated_bytes()
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 

@@ -180,6 +180,13 @@ impl Order {
         self.leaves.values().flat_map(|leaf| leaf.entries()).copied()
     }
 
+    /// The entry of `key`, if it is there.
+    pub(super) fn find(&self, key: &[u8], keys: &Arena) -> Option<Place> {
+        let up_to = (Bound::Unbounded, Bound::Included(key));
+        let leaf = self.leaves.range::<[u8], _>(up_to).next_back().expect("the first leaf is always there").1;
+        leaf.entries().get(leaf.lower_bound(key, keys)).copied().filter(|entry| key_of(keys, *entry) == key)
+    }
+
     /// Adds the entry of `key`, which is not there yet.
     pub(super) fn insert(&mut self, key: &[u8], entry: Place, keys: &Arena) {
         let leaf = leaf_of(&mut self.leaves, key);

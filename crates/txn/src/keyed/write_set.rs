@@ -1,7 +1,7 @@
 //! What a transaction has written to keyed tables: found by key, in order, and undone to any earlier length.
 //!
 //! ```text
-//! key -> hash table --+
+//! key -> hash table --+       (once keys have come out of order)
 //!                     v
 //! Order ----------> entry: snapshot, key --> row, or that it is deleted, or nothing
 //!                     ^                       ^
@@ -11,6 +11,9 @@
 //! Keys and rows are records in arenas, as those of commits are ([`Versions`](super::Versions)), so that a set of any size
 //! is cheap to add to, and one that is emptied for the next transaction keeps its memory. A key that is undone keeps its
 //! entry, which then has nothing.
+//!
+//! Keys that come in order, as of many rows in one transaction, are behind the greatest each: that they are new needs no look at
+//! a hash table, and so there is none until a key comes out of order.
 //!
 //! An entry remembers the snapshot over which its key was written first: whatever was committed to the key behind that is a
 //! conflict, though later statements may have seen later snapshots.
@@ -26,7 +29,7 @@ use rowmill_storage::keyed::KeyRange;
 use super::TableCodec;
 use super::arena::{Arena, Place};
 use super::entry;
-use super::key_index::{hash, spread};
+use super::key_index::{hash as hash_of, spread};
 use super::order::Order;
 use super::version_cursor::VersionBatch;
 
@@ -46,8 +49,13 @@ pub(crate) struct WriteSet {
     secrets: RapidSecrets,
     keys: Arena,
     rows: Arena,
-    index: HashTable<Slot>,
     order: Order,
+    /// The entry of the greatest key.
+    greatest: Place,
+    /// How many entries there are.
+    entries: usize,
+    /// All entries, or none as long as keys have come in order.
+    index: HashTable<Slot>,
     undo: Vec<Undo>,
     /// Keys that have something.
     len: usize,
@@ -78,8 +86,10 @@ impl WriteSet {
             secrets,
             keys: Arena::new(),
             rows: Arena::new(),
-            index: HashTable::new(),
             order: Order::new(),
+            greatest: Place::NONE,
+            entries: 0,
+            index: HashTable::new(),
             undo: Vec::new(),
             len: 0,
             bytes: 0,
@@ -89,7 +99,7 @@ impl WriteSet {
 
     /// Forgets everything but the memory.
     pub(crate) fn reset(&mut self) {
-        if self.index.len() > KEYS_KEPT_MAX || self.undo.len() > KEYS_KEPT_MAX {
+        if self.entries > KEYS_KEPT_MAX || self.undo.len() > KEYS_KEPT_MAX {
             *self = WriteSet::new(self.secrets);
             return;
         }
@@ -99,7 +109,8 @@ impl WriteSet {
         self.order.clear();
         self.undo.clear();
         self.codecs.clear();
-        (self.len, self.bytes) = (0, 0);
+        self.greatest = Place::NONE;
+        (self.entries, self.len, self.bytes) = (0, 0, 0);
     }
 
     /// Whether nothing is written.
@@ -119,7 +130,7 @@ impl WriteSet {
 
     /// Bytes of keys and rows alone, those that others have replaced among them.
     pub(crate) fn content_bytes(&self) -> u64 {
-        self.bytes - ENTRY_BYTES * (self.index.len() + self.undo.len()) as u64
+        self.bytes - ENTRY_BYTES * (self.entries + self.undo.len()) as u64
     }
 
     /// Notes that keys to come are made by `codec`.
@@ -146,10 +157,46 @@ impl WriteSet {
     }
 
     fn entry_of(&self, hash: u64, key: &[u8]) -> Option<Place> {
+        if self.is_in_order() {
+            return if self.is_behind_all(key) { None } else { self.order.find(key, &self.keys) };
+        }
         let tag = hash as u32;
         let slot =
             self.index.find(spread(tag), |slot| slot.tag == tag && entry::key_of(&self.keys, slot.entry) == key)?;
         Some(slot.entry)
+    }
+
+    /// Whether each key has come behind all before it.
+    fn is_in_order(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    fn is_behind_all(&self, key: &[u8]) -> bool {
+        self.greatest == Place::NONE || key > entry::key_of(&self.keys, self.greatest)
+    }
+
+    /// Adds the entry of a key that has none.
+    fn add_entry(&mut self, hash: u64, key: &[u8], snapshot: CommitId) -> Place {
+        let is_behind_all = self.is_behind_all(key);
+        let entry = entry::push_entry(&mut self.keys, key, snapshot, Place::NONE);
+        if self.is_in_order() && !is_behind_all {
+            let slot = |entry| Slot { tag: hash_of(entry::key_of(&self.keys, entry), &self.secrets) as u32, entry };
+            self.index.reserve(self.entries + 1, |slot| spread(slot.tag));
+            for slot in self.order.entries().map(slot) {
+                self.index.insert_unique(spread(slot.tag), slot, |slot| spread(slot.tag));
+            }
+        }
+        self.order.insert(key, entry, &self.keys);
+        if !self.is_in_order() {
+            let tag = hash as u32;
+            self.index.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
+        }
+        if is_behind_all {
+            self.greatest = entry;
+        }
+        self.entries += 1;
+        self.bytes += ENTRY_BYTES + key.len() as u64;
+        entry
     }
 
     fn written(&self, entry: Place) -> Option<Written<'_>> {
@@ -163,15 +210,8 @@ impl WriteSet {
 
     /// Writes `row` to `key`, or that it is deleted, over what the snapshot of commit `snapshot` has.
     pub(crate) fn put(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId) {
-        let hash = hash(key, &self.secrets);
-        let entry = self.entry_of(hash, key).unwrap_or_else(|| {
-            let entry = entry::push_entry(&mut self.keys, key, snapshot, Place::NONE);
-            let tag = hash as u32;
-            self.index.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
-            self.order.insert(key, entry, &self.keys);
-            self.bytes += ENTRY_BYTES + key.len() as u64;
-            entry
-        });
+        let hash = hash_of(key, &self.secrets);
+        let entry = self.entry_of(hash, key).unwrap_or_else(|| self.add_entry(hash, key, snapshot));
         let version = entry::push_version(&mut self.rows, row, snapshot, Place::NONE);
         let head = entry::head(&self.keys, entry);
         // Whoever wrote it first has seen the oldest snapshot.

@@ -132,8 +132,39 @@ fn random_writes_agree_with_a_map() {
         }
         assert_eq!(content(&set), twin);
         for (key, row) in &twin {
-            assert_eq!(set.find(hash(key, &set.secrets), key), Some(row.as_deref()));
+            assert_eq!(set.find(hash_of(key, &set.secrets), key), Some(row.as_deref()));
         }
-        assert_eq!(set.find(hash(b"none", &set.secrets), b"none"), None);
+        assert_eq!(set.find(hash_of(b"none", &set.secrets), b"none"), None);
     }
+}
+
+#[test]
+fn keys_in_order_are_found_before_and_after_one_that_is_not() {
+    let mut set = set();
+    let key = |n: u32| format!("key {n:05}").into_bytes();
+    let find =
+        |set: &WriteSet, key: &[u8]| set.find(hash_of(key, &set.secrets), key).map(|row| row.map(<[u8]>::to_vec));
+    for n in (2..2_000).step_by(2) {
+        set.put(&key(n), Some(&key(n)), CommitId(1));
+        // The greatest again, and one in the midst of them.
+        set.put(&key(n), Some(b"again"), CommitId(1));
+        assert_eq!(find(&set, &key(n)), Some(Some(b"again".to_vec())));
+        assert_eq!(find(&set, &key(n / 4 * 2 + 1)), None);
+    }
+    assert!(set.is_in_order());
+    set.put(&key(100), None, CommitId(1));
+    assert!(set.is_in_order());
+    assert_eq!((find(&set, &key(100)), set.len()), (Some(None), 999));
+    let mark = set.mark();
+    for n in (1..2_000).rev().step_by(2) {
+        set.put(&key(n), Some(b"between"), CommitId(1));
+    }
+    assert!(!set.is_in_order());
+    let found = |set: &WriteSet| (0..2_002).filter(|n| find(set, &key(*n)).is_some()).count();
+    assert_eq!((found(&set), set.len(), set.iter().count()), (1_999, 1_999, 1_999));
+    set.undo_to(mark);
+    assert_eq!((found(&set), set.len()), (999, 999));
+    set.reset();
+    assert!(set.is_in_order());
+    assert_eq!(find(&set, &key(2)), None);
 }

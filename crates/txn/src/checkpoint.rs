@@ -98,11 +98,13 @@ const SETTLE: Duration = Duration::from_millis(200);
 pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()> {
     let engine = Arc::clone(engine);
     let work = move |_: &Cancel| {
+        let mut stored = engine.stored().hold();
         // Commits have rung for the one before until it was done.
         if engine.is_checkpoint_due(engine.latest().log_end) {
             // One that fails is made again behind the next commit, and the log has everything meanwhile.
-            let _ = checkpoint(&engine);
+            let _ = checkpoint_of(&engine, &mut stored);
         }
+        drop(stored);
         engine.reap();
     };
     checkpointer.start("rowmill-checkpoint", SETTLE, work)

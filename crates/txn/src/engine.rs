@@ -566,7 +566,6 @@ mod tests {
     fn a_checkpoint_that_is_rung_for_is_made_if_it_is_due() {
         let settings = Settings::default();
         let engine = Engine::over(Arc::new(MemoryDisk::new()), Arc::new(MemoryBase::new()), settings).expect("opened");
-        let engine = Arc::new(engine);
         let mut change = engine.begin().expect("begun");
         change.create_schema("a").expect("new");
         change.commit().expect("committed");

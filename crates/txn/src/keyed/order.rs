@@ -146,7 +146,7 @@ impl Leaf {
     }
 }
 
-/// The leaf that a key belongs to. Keys that come in order belong to the last one, and are not searched for.
+/// The same leaf as [`Order::leaf`], to be changed. Keys that come in order belong to the last one, and are not searched for.
 fn leaf_of<'l>(leaves: &'l mut BTreeMap<Box<[u8]>, Box<Leaf>>, key: &[u8]) -> &'l mut Leaf {
     if leaves.last_key_value().is_some_and(|(bound, _)| **bound <= *key) {
         return leaves.last_entry().expect("it was looked at").into_mut();
@@ -180,10 +180,15 @@ impl Order {
         self.leaves.values().flat_map(|leaf| leaf.entries()).copied()
     }
 
+    /// The leaf that `key` belongs to.
+    fn leaf(&self, key: &[u8]) -> &Leaf {
+        let up_to = (Bound::Unbounded, Bound::Included(key));
+        self.leaves.range::<[u8], _>(up_to).next_back().expect("the first leaf is always there").1
+    }
+
     /// The entry of `key`, if it is there.
     pub(super) fn find(&self, key: &[u8], keys: &Arena) -> Option<Place> {
-        let up_to = (Bound::Unbounded, Bound::Included(key));
-        let leaf = self.leaves.range::<[u8], _>(up_to).next_back().expect("the first leaf is always there").1;
+        let leaf = self.leaf(key);
         leaf.entries().get(leaf.lower_bound(key, keys)).copied().filter(|entry| key_of(keys, *entry) == key)
     }
 
@@ -220,8 +225,7 @@ impl Order {
         mut each: impl FnMut(&[Place]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let start = &range.start[..];
-        let first = self.leaves.range::<[u8], _>((Bound::Unbounded, Bound::Included(start))).next_back();
-        let leaf = first.expect("the first leaf is always there").1;
+        let leaf = self.leaf(start);
         let from = leaf.lower_bound(start, keys);
         let mut next = None;
         let (mut leaf, mut from) = (leaf, from);

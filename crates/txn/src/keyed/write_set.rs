@@ -29,7 +29,7 @@ use rowmill_storage::keyed::KeyRange;
 use super::TableCodec;
 use super::arena::{Arena, Place};
 use super::entry;
-use super::key_index::{hash as hash_of, spread};
+use super::key_index::{hash, spread};
 use super::order::Order;
 use super::version_cursor::VersionBatch;
 
@@ -153,14 +153,14 @@ impl WriteSet {
     /// What is written to `key`, if anything, whose hash is known.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Written<'_>> {
-        self.entry_of(hash, key).and_then(|entry| self.written(entry))
+        self.entry_of(|_| hash, key).and_then(|entry| self.written(entry))
     }
 
-    fn entry_of(&self, hash: u64, key: &[u8]) -> Option<Place> {
+    fn entry_of(&self, hash: impl FnOnce(&RapidSecrets) -> u64, key: &[u8]) -> Option<Place> {
         if self.is_in_order() {
             return if self.is_behind_all(key) { None } else { self.order.find(key, &self.keys) };
         }
-        let tag = hash as u32;
+        let tag = hash(&self.secrets) as u32;
         let slot =
             self.index.find(spread(tag), |slot| slot.tag == tag && entry::key_of(&self.keys, slot.entry) == key)?;
         Some(slot.entry)
@@ -176,20 +176,15 @@ impl WriteSet {
     }
 
     /// Adds the entry of a key that has none.
-    fn add_entry(&mut self, hash: u64, key: &[u8], snapshot: CommitId) -> Place {
+    fn add_entry(&mut self, key: &[u8], snapshot: CommitId) -> Place {
         let is_behind_all = self.is_behind_all(key);
         let entry = entry::push_entry(&mut self.keys, key, snapshot, Place::NONE);
-        if self.is_in_order() && !is_behind_all {
-            let slot = |entry| Slot { tag: hash_of(entry::key_of(&self.keys, entry), &self.secrets) as u32, entry };
-            self.index.reserve(self.entries + 1, |slot| spread(slot.tag));
-            for slot in self.order.entries().map(slot) {
-                self.index.insert_unique(spread(slot.tag), slot, |slot| spread(slot.tag));
-            }
-        }
         self.order.insert(key, entry, &self.keys);
         if !self.is_in_order() {
-            let tag = hash as u32;
-            self.index.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
+            self.add_slot(entry);
+        } else if !is_behind_all {
+            let entries: Vec<_> = self.order.entries().collect();
+            entries.into_iter().for_each(|entry| self.add_slot(entry));
         }
         if is_behind_all {
             self.greatest = entry;
@@ -197,6 +192,12 @@ impl WriteSet {
         self.entries += 1;
         self.bytes += ENTRY_BYTES + key.len() as u64;
         entry
+    }
+
+    /// Has an entry found by the hash of its key.
+    fn add_slot(&mut self, entry: Place) {
+        let tag = hash(entry::key_of(&self.keys, entry), &self.secrets) as u32;
+        self.index.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
     }
 
     fn written(&self, entry: Place) -> Option<Written<'_>> {
@@ -210,8 +211,8 @@ impl WriteSet {
 
     /// Writes `row` to `key`, or that it is deleted, over what the snapshot of commit `snapshot` has.
     pub(crate) fn put(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId) {
-        let hash = hash_of(key, &self.secrets);
-        let entry = self.entry_of(hash, key).unwrap_or_else(|| self.add_entry(hash, key, snapshot));
+        let known = self.entry_of(|secrets| hash(key, secrets), key);
+        let entry = known.unwrap_or_else(|| self.add_entry(key, snapshot));
         let version = entry::push_version(&mut self.rows, row, snapshot, Place::NONE);
         let head = entry::head(&self.keys, entry);
         // Whoever wrote it first has seen the oldest snapshot.

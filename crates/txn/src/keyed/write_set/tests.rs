@@ -132,9 +132,9 @@ fn random_writes_agree_with_a_map() {
         }
         assert_eq!(content(&set), twin);
         for (key, row) in &twin {
-            assert_eq!(set.find(hash_of(key, &set.secrets), key), Some(row.as_deref()));
+            assert_eq!(set.find(hash(key, &set.secrets), key), Some(row.as_deref()));
         }
-        assert_eq!(set.find(hash_of(b"none", &set.secrets), b"none"), None);
+        assert_eq!(set.find(hash(b"none", &set.secrets), b"none"), None);
     }
 }
 
@@ -142,8 +142,7 @@ fn random_writes_agree_with_a_map() {
 fn keys_in_order_are_found_before_and_after_one_that_is_not() {
     let mut set = set();
     let key = |n: u32| format!("key {n:05}").into_bytes();
-    let find =
-        |set: &WriteSet, key: &[u8]| set.find(hash_of(key, &set.secrets), key).map(|row| row.map(<[u8]>::to_vec));
+    let find = |set: &WriteSet, key: &[u8]| set.find(hash(key, &set.secrets), key).map(|row| row.map(<[u8]>::to_vec));
     for n in (2..2_000).step_by(2) {
         set.put(&key(n), Some(&key(n)), CommitId(1));
         // The greatest again, and one in the midst of them.
@@ -152,6 +151,16 @@ fn keys_in_order_are_found_before_and_after_one_that_is_not() {
         assert_eq!(find(&set, &key(n / 4 * 2 + 1)), None);
     }
     assert!(set.is_in_order());
+    // The greatest is taken back, and comes again, in a copy too.
+    let mark = set.mark();
+    set.put(&key(1_999), Some(b"greatest"), CommitId(1));
+    set.undo_to(mark);
+    assert_eq!(find(&set, &key(1_999)), None);
+    let mut copy = set.clone();
+    copy.put(&key(1_999), None, CommitId(1));
+    copy.put(&key(2_000), None, CommitId(1));
+    assert!(copy.is_in_order());
+    assert_eq!((find(&copy, &key(1_999)), copy.len(), set.len()), (Some(None), 1_001, 999));
     set.put(&key(100), None, CommitId(1));
     assert!(set.is_in_order());
     assert_eq!((find(&set, &key(100)), set.len()), (Some(None), 999));

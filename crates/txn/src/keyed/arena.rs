@@ -7,6 +7,8 @@
 
 /// Bytes of a chunk. A longer record has one of its own, under consecutive numbers.
 const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes of an arena's first chunk: most indexes have few recent rows, and each has arenas of its own.
+const FIRST_CHUNK_BYTES: usize = 4 << 10;
 /// Records begin at multiples of so many bytes.
 const UNIT_BYTES: usize = 8;
 const UNITS_PER_CHUNK: usize = CHUNK_BYTES / UNIT_BYTES;
@@ -58,6 +60,11 @@ fn whole_units(bytes: usize) -> usize {
 impl Arena {
     pub(super) fn new() -> Self {
         Arena { chunks: vec![Chunk::default()], free: Vec::new(), current: 0, allocated_bytes: 0 }
+    }
+
+    /// Whether nothing was added since it was made or cleared.
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.len() == 1
     }
 
     /// Bytes taken from the allocator.
@@ -151,7 +158,8 @@ impl Arena {
             // By itself, so that what is left of the current chunk is not lost.
             return self.add_chunk(bytes);
         }
-        self.current = self.add_chunk(CHUNK_BYTES);
+        let is_first = self.chunks.len() == 1 && bytes <= FIRST_CHUNK_BYTES;
+        self.current = self.add_chunk(if is_first { FIRST_CHUNK_BYTES } else { CHUNK_BYTES });
         self.current
     }
 
@@ -166,7 +174,7 @@ impl Arena {
             }
             None => {
                 let number = self.chunks.len();
-                assert!(number + numbers <= CHUNKS_MAX, "recent versions of keyed tables are 32 GiB at most");
+                assert!(number + numbers <= CHUNKS_MAX, "the recent rows of an index are 32 GiB at most");
                 self.chunks.push(chunk);
                 self.chunks.resize_with(number + numbers, Chunk::default);
                 number

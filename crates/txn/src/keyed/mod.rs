@@ -1,7 +1,7 @@
 //! Keyed tables: rows under keys, in the ordered base and, what was written since, in memory.
 //!
 //! A [`TableCodec`] makes keys and rows of values, a [`WriteSet`](write_set::WriteSet) has what a transaction has written,
-//! [`Versions`] what commits have, a [`Generation`](generation::Generation) what the base has; a [`Reader`] and a [`RangeScan`]
+//! [`VersionsByIndex`](versions_by_index::VersionsByIndex) what commits have, a [`Generation`](generation::Generation) what the base has; a [`Reader`] and a [`RangeScan`]
 //! read all three as one, an [`IndexScan`] also the rows of entries that do not say enough.
 
 mod alike;

@@ -60,8 +60,8 @@ const VERSIONS: usize = 1;
 const BASE: usize = 2;
 
 impl RangeScan {
-    /// Goes to the first of the keys from `start` on that are below `end` (empty: that are there), or to the last, to be read
-    /// downwards. `first` is how many entries will be asked for, as far as is known; more cost another batch.
+    /// Goes to the first of the keys from `start` on that are below `end`, or to the last, to be read downwards; all of them are of
+    /// one index. `first` is how many entries will be asked for, as far as is known; more cost another batch.
     pub fn start(&mut self, start: &[u8], end: &[u8], backward: bool, first: usize) {
         (self.backward, self.noted) = (backward, None);
         self.whole.start.clear();
@@ -126,7 +126,7 @@ impl RangeScan {
         let key = first.and_then(|feed| self.feeds[feed].key()).unwrap_or(&self.whole.end);
         let range = KeyRange { start: self.whole.start.clone(), end: key.to_vec() };
         let (store, commit) = (reader.state().store(), reader.state().commit());
-        let versions = store.versions().of_key(&range.start);
+        let versions = store.versions().of_range(&self.whole);
         store.dead().note(range, &self.dead.from, commit, versions);
     }
 

@@ -29,6 +29,10 @@ impl VersionChains {
         VersionChains { keys: Arena::new(), rows: Arena::new(), index: KeyIndex::new() }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
     pub(super) fn allocated_bytes(&self) -> usize {
         self.keys.allocated_bytes() + self.rows.allocated_bytes() + self.index.allocated_bytes()
     }

@@ -28,6 +28,11 @@ impl VersionTable {
         VersionTable { chains: VersionChains::new(), order: Order::new(), newest }
     }
 
+    /// Whether nothing is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.chains.is_empty()
+    }
+
     pub(super) fn allocated_bytes(&self) -> usize {
         self.chains.allocated_bytes() + self.order.allocated_bytes()
     }

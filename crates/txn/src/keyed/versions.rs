@@ -1,8 +1,8 @@
 //! The ordered multi-version table: what commits have written to keyed tables and indexes since the ordered base was.
 //!
 //! A key has a chain of versions, newest first, each a row or a deletion with its commit. A snapshot sees the newest one
-//! that is not newer than itself; of a key without one it asks the base. Of an open database each index has one to itself
-//! ([`VersionsByIndex`](super::versions_by_index::VersionsByIndex)).
+//! that is not newer than itself; of a key without one it asks the base. An open database has many of them, told apart by the
+//! index of a key ([`VersionsByIndex`](super::versions_by_index::VersionsByIndex)).
 //!
 //! ```text
 //! key -> KeyIndex (256 hash tables) ---+-----------------------+
@@ -200,6 +200,9 @@ impl Versions {
     /// on sees; gives the memory back.
     pub fn forget(&self, in_base: CommitId, oldest: CommitId) {
         let mut table = self.table.write();
+        if table.is_empty() {
+            return;
+        }
         if table.newest <= in_base {
             let empty = VersionTable::after(table.newest);
             let forgotten = std::mem::replace(&mut *table, empty);

@@ -79,6 +79,12 @@ struct Undo {
     snapshot: CommitId,
 }
 
+/// Has an entry found by the hash of its key.
+fn add_slot(index: &mut HashTable<Slot>, entry: Place, keys: &Arena, secrets: &RapidSecrets) {
+    let tag = hash(entry::key_of(keys, entry), secrets) as u32;
+    index.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
+}
+
 impl WriteSet {
     /// One that is read with versions of these secrets.
     pub(crate) fn new(secrets: RapidSecrets) -> WriteSet {
@@ -181,10 +187,10 @@ impl WriteSet {
         let entry = entry::push_entry(&mut self.keys, key, snapshot, Place::NONE);
         self.order.insert(key, entry, &self.keys);
         if !self.is_in_order() {
-            self.add_slot(entry);
+            add_slot(&mut self.index, entry, &self.keys, &self.secrets);
         } else if !is_behind_all {
-            let entries: Vec<_> = self.order.entries().collect();
-            entries.into_iter().for_each(|entry| self.add_slot(entry));
+            let entries = self.order.entries();
+            entries.for_each(|entry| add_slot(&mut self.index, entry, &self.keys, &self.secrets));
         }
         if is_behind_all {
             self.greatest = entry;
@@ -192,12 +198,6 @@ impl WriteSet {
         self.entries += 1;
         self.bytes += ENTRY_BYTES + key.len() as u64;
         entry
-    }
-
-    /// Has an entry found by the hash of its key.
-    fn add_slot(&mut self, entry: Place) {
-        let tag = hash(entry::key_of(&self.keys, entry), &self.secrets) as u32;
-        self.index.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
     }
 
     fn written(&self, entry: Place) -> Option<Written<'_>> {

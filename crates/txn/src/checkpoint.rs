@@ -98,13 +98,8 @@ const SETTLE: Duration = Duration::from_millis(200);
 pub(crate) fn start(checkpointer: &Background, engine: &Arc<Core>) -> Result<()> {
     let engine = Arc::clone(engine);
     let work = move |_: &Cancel| {
-        let mut stored = engine.stored().hold();
-        // Commits have rung for the one before until it was done.
-        if engine.is_checkpoint_due(engine.latest().log_end) {
-            // One that fails is made again behind the next commit, and the log has everything meanwhile.
-            let _ = checkpoint_of(&engine, &mut stored);
-        }
-        drop(stored);
+        // One that fails is made again behind the next commit, and the log has everything meanwhile.
+        let _ = checkpoint_if_due(&engine);
         engine.reap();
     };
     checkpointer.start("rowmill-checkpoint", SETTLE, work)
@@ -118,7 +113,16 @@ pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
     checkpoint_of(engine, &mut engine.stored().hold())
 }
 
-/// The same, unless another checkpoint or a check is under way. The one that is due is made behind that then, and `false` says so.
+/// As [`checkpoint`], if one is due still: commits ring for the one before until it is done.
+fn checkpoint_if_due(engine: &Core) -> Result<()> {
+    let mut stored = engine.stored().hold();
+    match engine.is_checkpoint_due(engine.latest().log_end) {
+        true => checkpoint_of(engine, &mut stored),
+        false => Ok(()),
+    }
+}
+
+/// As [`checkpoint`], unless another or a check is under way. The one that is due is made behind that then, and `false` says so.
 pub(crate) fn checkpoint_unless_busy(engine: &Core) -> Result<bool> {
     match engine.stored().state.try_lock() {
         Some(mut stored) => checkpoint_of(engine, &mut stored).map(|()| true),

@@ -16,8 +16,10 @@ use crate::catalog::Catalog;
 use crate::codec::{Reader, Writer};
 use crate::column_files::ColumnFiles;
 use crate::deletes::{self, DeletesByHolder, Holder, RowFinder};
+use crate::keyed::index_writes::{Content, IndexWrites};
 use crate::keyed::write_set::WriteSet;
-use crate::keyed::{HEAD_BYTES, index_head, index_of};
+use crate::keyed::{HEAD_BYTES, index_head};
+use crate::log::Payload;
 use crate::manifest::{self, BlockEntry, Meta, SCHEMA, STATISTICS, TABLE, VIEW};
 use crate::snapshot::{Snapshot, TableSnapshot, Tables};
 use crate::statistics_codec;
@@ -198,7 +200,7 @@ const TRUNCATED: u8 = 1;
 
 impl Change {
     /// The log's record of commit `at`, which follows `before`, behind what is in `buffer`.
-    pub(crate) fn encode(&self, before: &Snapshot, at: CommitId, meta: Meta, buffer: Vec<u8>) -> Result<Vec<u8>> {
+    pub(crate) fn encode(&self, before: &Snapshot, at: CommitId, meta: Meta, buffer: Vec<u8>) -> Result<Record<'_>> {
         let mut out = Writer::behind(buffer);
         out.u64(at.0).bytes_of(|out| meta.write(out));
         let definitions = definitions(&before.catalog, &self.catalog)?;
@@ -214,10 +216,11 @@ impl Change {
             out.u32(id.0);
             table.encode(before.tables.get(id).map(|table| &**table), &mut out)?;
         }
-        if let Some(keyed) = &self.keyed {
-            encode_keyed(keyed, &mut out)?;
+        let mut keyed = self.keyed.as_deref().map(|keyed| (keyed, keyed_bytes(keyed)));
+        if let Some((few, _)) = keyed.take_if(|(_, bytes)| *bytes <= SLICE_BYTES) {
+            encode_keyed(few, &mut out, |_| Ok(()))?;
         }
-        Ok(out.finish())
+        Ok(Record { bytes: out.finish(), keyed })
     }
 
     /// The commit of a record.
@@ -300,34 +303,72 @@ impl Change {
     }
 }
 
-/// Bytes of a key and its row in a record beyond their own, at most: two lengths, and whether there is a row.
-const KEY_FRAME_BYTES_MAX: usize = 9;
+/// Keyed rows of more bytes are not gathered in memory: they go to the log in slices of about as many.
+const SLICE_BYTES: usize = 32 << 10;
 
-/// Rows and index entries by their indexes.
-fn encode_keyed(changes: &WriteSet, out: &mut Writer) -> Result<()> {
-    out.reserve(changes.content_bytes() as usize + changes.len() * KEY_FRAME_BYTES_MAX);
-    let count_at = out.later();
-    let mut indexes = 0;
-    // The index of the last key, where the number of its keys is set, and that.
-    let mut last: Option<(IndexId, usize, u32)> = None;
-    for (key, row) in changes.iter() {
-        let index = index_of(key)?;
-        let (keys_at, keys) = match last {
-            Some((known, keys_at, keys)) if known == index => (keys_at, keys),
-            _ => {
-                indexes += 1;
-                out.u32(index.0);
-                (out.later(), 0)
-            }
-        };
-        out.bytes(&key[HEAD_BYTES..]);
-        out.option(row, |out, row| {
-            out.bytes(row);
-        });
-        out.set_later(keys_at, keys + 1);
-        last = Some((index, keys_at, keys + 1));
+/// A record of the log.
+#[derive(Debug)]
+pub(crate) struct Record<'c> {
+    bytes: Vec<u8>,
+    /// Behind those, and how many bytes it makes.
+    keyed: Option<(&'c WriteSet, usize)>,
+}
+
+impl Payload for Record<'_> {
+    fn bytes(&self) -> usize {
+        self.bytes.len() + self.keyed.map_or(0, |(_, bytes)| bytes)
     }
-    out.set_later(count_at, indexes);
+
+    fn write(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        each(&self.bytes)?;
+        let Some((keyed, _)) = self.keyed else { return Ok(()) };
+        let mut out = Writer::behind(Vec::with_capacity(2 * SLICE_BYTES));
+        encode_keyed(keyed, &mut out, |out| {
+            if out.as_bytes().len() >= SLICE_BYTES {
+                each(out.as_bytes())?;
+                out.clear();
+            }
+            Ok(())
+        })?;
+        each(out.as_bytes())
+    }
+}
+
+impl From<Record<'_>> for Vec<u8> {
+    /// Its memory.
+    fn from(record: Record<'_>) -> Vec<u8> {
+        record.bytes
+    }
+}
+
+/// What is written by index.
+fn written(changes: &WriteSet) -> impl Iterator<Item = &IndexWrites> {
+    changes.indexes().filter(|writes| !writes.is_empty())
+}
+
+/// The bytes that [`encode_keyed`] makes.
+fn keyed_bytes(changes: &WriteSet) -> usize {
+    let of_index = |writes: &IndexWrites| {
+        let Content { keys, key_bytes, rows, row_bytes } = writes.content();
+        // An id and a number; of each key a length, and whether there is a row; of each row a length.
+        8 + keys * 5 + key_bytes - keys * HEAD_BYTES + rows * 4 + row_bytes
+    };
+    4 + written(changes).map(of_index).sum::<usize>()
+}
+
+/// Rows and index entries by their indexes; behind each `pause` may take what there is.
+fn encode_keyed(changes: &WriteSet, out: &mut Writer, mut pause: impl FnMut(&mut Writer) -> Result<()>) -> Result<()> {
+    out.u32(written(changes).count() as u32);
+    for writes in written(changes) {
+        out.u32(writes.index().0).u32(writes.content().keys as u32);
+        for (key, row) in writes.iter() {
+            out.bytes(&key[HEAD_BYTES..]);
+            out.option(row, |out, row| {
+                out.bytes(row);
+            });
+            pause(out)?;
+        }
+    }
     Ok(())
 }
 
@@ -657,8 +698,14 @@ mod tests {
         let mut changes = WriteSet::new(RapidSecrets::random());
         expected.iter().rev().for_each(|(key, row)| changes.put(key, row.as_deref(), CommitId(1)));
         let mut out = Writer::new();
-        encode_keyed(&changes, &mut out).expect("written");
+        let mut slices = 0;
+        let pause = |_: &mut Writer| {
+            slices += 1;
+            Ok(())
+        };
+        encode_keyed(&changes, &mut out, pause).expect("written");
         let bytes = out.finish();
+        assert_eq!((slices, bytes.len()), (expected.len(), keyed_bytes(&changes)));
         assert_eq!(decode(&bytes).expect("read"), expected);
         assert!((0..bytes.len()).all(|cut| decode(&bytes[..cut]).is_err()));
         let mut problems = BTreeSet::new();

@@ -18,9 +18,13 @@ impl Writer {
         Writer(bytes)
     }
 
-    /// Makes room for so many bytes more.
-    pub(crate) fn reserve(&mut self, bytes: usize) {
-        self.0.reserve(bytes);
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Begins again in the same memory.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 
     pub(crate) fn u8(&mut self, value: u8) -> &mut Self {

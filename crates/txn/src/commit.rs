@@ -20,7 +20,7 @@ use crate::snapshot::{Snapshot, TableSnapshot};
 use crate::transaction::{TableChanges, Transaction};
 
 /// Validates the transaction against what was committed since it began, and commits it.
-pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
+pub(crate) fn commit(transaction: &mut Transaction) -> Result<CommitId> {
     let committed = try_commit(transaction);
     if committed.as_ref().is_err_and(|error| error.kind() == ErrorKind::SerializationFailure) {
         // What the transaction has lost to may wait for the disk still. Who runs it again is to see that, or would lose again.
@@ -29,8 +29,8 @@ pub(crate) fn commit(transaction: &Transaction) -> Result<CommitId> {
     committed
 }
 
-fn try_commit(transaction: &Transaction) -> Result<CommitId> {
-    let engine = &transaction.engine;
+fn try_commit(transaction: &mut Transaction) -> Result<CommitId> {
+    let engine = &Arc::clone(&transaction.engine);
     sync_blocks(engine, transaction.changes.tables.values().flat_map(|table| &table.blocks))?;
 
     let committing = engine.lock_commit();
@@ -44,8 +44,16 @@ fn try_commit(transaction: &Transaction) -> Result<CommitId> {
         tables.insert(*id, change_of(def, now.map(|now| &**now), base.map(|base| &**base), changes)?);
     }
     transaction.validate_keyed(&current, &catalog)?;
-    let keyed = transaction.keyed.clone().filter(|keyed| !keyed.is_empty());
-    let published = publish_as(engine, &current, &Change { catalog, tables, keyed }, transaction.durability())?;
+    // A view that nobody else has is nobody's.
+    transaction.forget_view();
+    let keyed = transaction.keyed.take_if(|keyed| !keyed.is_empty());
+    let mut change = Change { catalog, tables, keyed };
+    let published = publish_as(engine, &current, &mut change, transaction.durability());
+    if change.keyed.is_some() {
+        // Whether it is committed or not, its memory is used again.
+        transaction.keyed = change.keyed;
+    }
+    let published = published?;
     drop(committing);
     engine.journal().wait_for(&published)?;
     let commit = published.commit;
@@ -89,15 +97,15 @@ pub(crate) fn sync_blocks<'a>(engine: &Core, blocks: impl Iterator<Item = &'a Ar
 
 /// Makes `change` to `current`, the latest state: the next is the latest then, and whoever waits for the log up to the
 /// position that is given has it shown. The caller holds the commit lock and has synced every new block.
-pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, change: &Change) -> Result<Published> {
-    publish_as(engine, current, change, None)
+pub(crate) fn publish(engine: &Core, current: &Arc<Snapshot>, mut change: Change) -> Result<Published> {
+    publish_as(engine, current, &mut change, None)
 }
 
-/// The same, as durable as `durability` says, if it does.
+/// The same, as durable as `durability` says, if it does. Of what it has written to keyed tables may be taken what is large.
 fn publish_as(
     engine: &Core,
     current: &Arc<Snapshot>,
-    change: &Change,
+    change: &mut Change,
     durability: Option<Durability>,
 ) -> Result<Published> {
     let applied = change.apply(current, engine.broker())?;
@@ -119,7 +127,7 @@ fn publish_as(
     }
     let (commit, end) = (next.commit, next.log_end);
     let store = current.keyed.store();
-    if let Some(keyed) = &change.keyed {
+    if let Some(keyed) = &mut change.keyed {
         store.apply(commit, keyed);
     }
     let published = {

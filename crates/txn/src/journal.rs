@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use rowmill_base::{CommitId, Durability, Error, Result};
 
 use crate::bell::Background;
-use crate::log::{Log, Position};
+use crate::log::{Log, Payload, Position};
 use crate::snapshot::Snapshot;
 
 /// The log of one open database and the states that its commits lead to.
@@ -189,9 +189,19 @@ impl Journal {
         self.log().filter(|_| *self.durability.read() != Durability::Off)
     }
 
-    /// Puts a record behind the last one and says where it ends; `record` puts its bytes into the empty buffer that it gets. The
-    /// caller holds the commit lock.
-    pub(crate) fn append(&self, record: impl FnOnce(Vec<u8>) -> Result<Vec<u8>>) -> Result<Position> {
+    /// Notes that a record of about so many bytes is likely to come.
+    pub(crate) fn expect(&self, record_bytes: u64) {
+        if let Some(log) = self.is_logged() {
+            log.expect(record_bytes);
+        }
+    }
+
+    /// Puts a record behind the last one and says where it ends; `record` makes it with the empty buffer that it gets, and that is
+    /// asked for again. The caller holds the commit lock.
+    pub(crate) fn append<R: Payload + Into<Vec<u8>>>(
+        &self,
+        record: impl FnOnce(Vec<u8>) -> Result<R>,
+    ) -> Result<Position> {
         let Some(log) = self.is_logged() else {
             // Nothing is written, but it may be known already that nothing can be.
             self.check()?;
@@ -199,8 +209,9 @@ impl Journal {
         };
         let mut buffer = std::mem::take(&mut *self.record.lock());
         buffer.clear();
-        let bytes = record(buffer)?;
-        let appended = log.append(&bytes);
+        let record = record(buffer)?;
+        let appended = log.append_slices(&record);
+        let bytes: Vec<u8> = record.into();
         if bytes.capacity() <= RECORD_BYTES_KEPT_MAX {
             *self.record.lock() = bytes;
         }

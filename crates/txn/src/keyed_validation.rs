@@ -9,7 +9,7 @@ use rowmill_storage::keyed::KeyRange;
 use crate::catalog::Catalog;
 use crate::commit::conflict;
 use crate::keyed::write_set::WriteSet;
-use crate::keyed::{TableCodec, index_head, index_of};
+use crate::keyed::{TableCodec, index_head};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -26,28 +26,29 @@ impl Transaction {
     pub(crate) fn validate_writes(&self, written: &WriteSet, current: &Snapshot, catalog: &Catalog) -> Result<()> {
         let (latest, versions) = (current.keyed.commit(), current.keyed.store().versions());
         let mut range = KeyRange::default();
-        let mut of_index: Option<(IndexId, &Arc<TableCodec>)> = None;
-        for (key, row, snapshot) in written.entries() {
-            let id = index_of(key)?;
-            let codec = match of_index {
-                Some((known, codec)) if known == id => codec,
-                _ => self.codec_at_commit(written, id, current, catalog)?,
-            };
-            of_index = Some((id, codec));
-            if latest == snapshot {
+        for writes in written.indexes().filter(|writes| !writes.is_empty()) {
+            let id = writes.index();
+            let codec = self.codec_at_commit(written, id, current, catalog)?;
+            if latest == writes.oldest() {
+                // Nobody else has written meanwhile.
                 continue;
             }
-            let lost = || conflict(format!("{} of table {} was written meanwhile", codec.say(key), codec.def().name));
-            if versions.of_key(key).latest_commit(key).is_some_and(|commit| commit > snapshot) {
-                return Err(lost());
-            }
-            // An entry that was written and given up again has told all the same that the value was free.
-            if (row.is_some() || self.isolation() == Isolation::Serializable)
-                && let Ok(index) = codec.index(id)
-                && codec.unique_range(index, key, &mut range)?
-                && versions.changed_in(&range, snapshot).is_some()
-            {
-                return Err(lost());
+            for (key, row, snapshot) in writes.entries().filter(|(_, _, snapshot)| *snapshot < latest) {
+                let lost = || {
+                    let (said, table) = (codec.say(key), &codec.def().name);
+                    conflict(format!("{said} of table {table} was written meanwhile"))
+                };
+                if versions.of_key(key).latest_commit(key).is_some_and(|commit| commit > snapshot) {
+                    return Err(lost());
+                }
+                // An entry that was written and given up again has told all the same that the value was free.
+                if (row.is_some() || self.isolation() == Isolation::Serializable)
+                    && let Ok(index) = codec.index(id)
+                    && codec.unique_range(index, key, &mut range)?
+                    && versions.changed_in(&range, snapshot).is_some()
+                {
+                    return Err(lost());
+                }
             }
         }
         Ok(())

@@ -11,9 +11,29 @@ use rowmill_storage::keyed::{KeyRange, ValueRef};
 
 use crate::commit::conflict;
 use crate::keyed::write_set::{WriteSet, Written};
-use crate::keyed::{IndexCodec, KeyedRow, TableCodec, WriteBuffers, column_values, index_of};
+use crate::keyed::{
+    Gap, HEAD_BYTES, IndexCodec, KeyedRow, RangeScan, Reader, TableCodec, WriteBuffers, column_values, index_of,
+};
 use crate::references::differ;
 use crate::transaction::Transaction;
+
+/// A point to go back to of what a transaction has written to keyed tables: all that a statement changes that changes nothing
+/// else. Taking it costs nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyedMark {
+    written: usize,
+    unsettled: usize,
+}
+
+/// What a transaction sees of a key that is to be inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// A row.
+    There,
+    Absent,
+    /// Nothing, and it is behind all that the transaction has written.
+    Behind,
+}
 
 /// Memory is asked for in pieces of so many bytes.
 const GRANT_BYTES: u64 = 16 << 10;
@@ -153,11 +173,15 @@ impl Transaction {
         if !seen.is_some_and(|seen| Arc::ptr_eq(seen, codec.def())) {
             return Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", codec.def().name)));
         }
-        self.write_set().note_codec(codec);
+        let is_known = self.keyed.as_ref().is_some_and(|written| written.is_noted(codec));
+        if !is_known {
+            self.write_set().note_codec(codec);
+        }
         Ok(())
     }
 
     /// The write set, of which nobody else sees what comes now.
+    #[inline]
     fn write_set(&mut self) -> &mut WriteSet {
         if self.keyed.is_none() {
             let (keyed, buffers) = self.base.keyed.store().take_write_set();
@@ -173,22 +197,38 @@ impl Transaction {
 
     /// Does all of it or nothing, and counts the memory that it takes.
     fn whole(&mut self, change: impl FnOnce(&mut Self, &mut WriteBuffers) -> Result<()>) -> Result<()> {
-        let (mark, unsettled) = (self.write_set().mark(), self.unsettled.len());
+        let KeyedMark { written, unsettled } = self.keyed_mark();
         let mut buffers = self.write_buffers.take().unwrap_or_default();
         let changed = change(self, &mut buffers).and_then(|()| self.grow_keyed_memory());
         self.write_buffers = Some(buffers);
         if changed.is_err() {
-            self.undo_writes(mark);
+            self.undo_writes(written);
             self.unsettled.truncate(unsettled);
         }
         changed
+    }
+
+    /// What is written by now.
+    #[inline]
+    pub fn keyed_mark(&self) -> KeyedMark {
+        KeyedMark { written: self.keyed.as_ref().map_or(0, |written| written.mark()), unsettled: self.unsettled.len() }
+    }
+
+    /// Takes back what was written since a mark.
+    pub fn undo_keyed_to(&mut self, mark: KeyedMark) {
+        self.unsettled.truncate(mark.unsettled);
+        if self.keyed.as_ref().is_some_and(|written| written.mark() > mark.written) {
+            self.undo_writes(mark.written);
+            self.keyed_memory.recount(self.keyed_bytes());
+        }
+        self.forget_view();
     }
 
     /// Takes back what was written since `mark`.
     ///
     /// That it could be written has told that nobody else had such a row. The commit validates that of what is written; of what is
     /// not any more it is a read like others.
-    pub(crate) fn undo_writes(&mut self, mark: usize) {
+    fn undo_writes(&mut self, mark: usize) {
         if let (Some(reads), Some(written)) = (self.noted_reads(), &self.keyed) {
             let (snapshot, mut range) = (self.base.keyed.commit(), KeyRange::default());
             for key in written.keys_since(mark) {
@@ -207,16 +247,24 @@ impl Transaction {
     }
 
     fn grow_keyed_memory(&mut self) -> Result<()> {
-        let bytes = self.write_set().bytes() + self.unsettled.bytes();
+        let bytes = self.keyed_bytes() + self.unsettled.bytes();
         match bytes.saturating_sub(self.keyed_memory.bytes()) {
             0 => Ok(()),
-            more => self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES)),
+            more => {
+                self.engine.journal().expect(self.keyed.as_ref().map_or(0, |written| written.content_bytes()));
+                self.keyed_memory.grow(more.next_multiple_of(GRANT_BYTES))
+            }
         }
+    }
+
+    fn keyed_bytes(&self) -> u64 {
+        self.keyed.as_ref().map_or(0, |written| written.bytes())
     }
 
     fn put_new(&mut self, codec: &TableCodec, values: &[ValueRef<'_>], buffers: &mut WriteBuffers) -> Result<()> {
         codec.encode_row(values, &mut buffers.key, &mut buffers.row)?;
-        if self.unnoted_reader().get(&buffers.key, &mut buffers.found)? {
+        let look = self.look_up(buffers)?;
+        if look == Look::There {
             if let Some(reads) = self.noted_reads() {
                 reads.note_key(&buffers.key, self.base.keyed.commit());
             }
@@ -225,12 +273,45 @@ impl Transaction {
             return Err(Error::new(ErrorKind::UniqueViolation, what));
         }
         // Before the entries: where one is refused, this has been told to be free.
-        self.put(&buffers.key, Some(&buffers.row));
+        match look {
+            Look::Behind => {
+                let snapshot = self.base.keyed.commit();
+                self.write_set().push(&buffers.key, Some(&buffers.row), snapshot);
+            }
+            _ => self.put(&buffers.key, Some(&buffers.row)),
+        }
         for index in codec.indexes() {
             codec.encode_entry(index, |column| values[column], &buffers.key, &mut buffers.entry)?;
             self.put_entry(codec, index, |columns| index.encode_columns(|column| values[column], columns), buffers)?;
         }
         self.check_parents(codec, None, values, buffers)
+    }
+
+    /// Whether the transaction sees a row with the key of `buffers`.
+    fn look_up(&mut self, buffers: &mut WriteBuffers) -> Result<Look> {
+        let WriteBuffers { key, found, .. } = buffers;
+        let snapshot = self.base.keyed.commit();
+        let gap = self.keyed.as_ref().and_then(|written| written.gap(key));
+        if gap.is_some_and(|gap| gap.has(key, snapshot)) {
+            return Ok(Look::Behind);
+        }
+        if gap.is_some() && self.write_set().gap_mut(key).is_some_and(Gap::miss) {
+            let mut scan = RangeScan::default();
+            let end = KeyRange::of_prefix(&key[..HEAD_BYTES]).end;
+            scan.start(key, &end, false, 1);
+            let next = scan.next(&Reader::over(&self.base.keyed, None, &self.base_reader))?;
+            let next = next.map_or(&end[..], |(next, _)| next);
+            if next == key {
+                return Ok(Look::There);
+            }
+            // The key itself is written next: from there on nothing is in the gap.
+            if let Some(gap) = self.write_set().gap_mut(key) {
+                gap.set(snapshot, key, next);
+            }
+            return Ok(Look::Behind);
+        }
+        let is_there = self.unnoted_reader().get(key, found)?;
+        Ok(if is_there { Look::There } else { Look::Absent })
     }
 
     /// Puts the row of `buffers` in the place of one of the same key.

@@ -50,6 +50,7 @@ pub use checkpoint::CheckpointTimes;
 pub use engine::{Core, Engine, OpenOptions};
 pub use held_back::{HeldBack, SnapshotInfo};
 pub use keyed_tables::IndexSpec;
+pub use keyed_writes::KeyedMark;
 pub use rowmill_storage::{
     Block, BlockSource, CheckDef, ColumnDef, ColumnSpec, ForeignKeyDef, IdentityDef, IndexDef, KeyColumn, KeyedDef,
     OpenRun, ReferentialAction, Referrer, SequenceDef, TableDef, TableSource,

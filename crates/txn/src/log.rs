@@ -47,6 +47,25 @@ const PUBLISHED_PAUSE: Duration = Duration::from_millis(1);
 /// memory for a copy of them would.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
+/// What a record has: slices that are made one behind the other, so that a long one need not be in memory.
+pub trait Payload {
+    /// Bytes of all slices.
+    fn bytes(&self) -> usize;
+
+    /// Gives `each` the slices, until it fails.
+    fn write(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
+}
+
+impl<B: AsRef<[u8]> + ?Sized> Payload for B {
+    fn bytes(&self) -> usize {
+        self.as_ref().len()
+    }
+
+    fn write(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        each(self.as_ref())
+    }
+}
+
 /// A place in the stream, in bytes from its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position(pub u64);
@@ -251,9 +270,15 @@ impl Log {
     /// Whatever happens while another segment is made, `DiskFull` above all, leaves the log as it was. After a write that failed
     /// nothing is written any more (`Io`), since it is not known what the file holds.
     pub fn append(&self, payload: &[u8]) -> Result<Position> {
-        if payload.len() > PAYLOAD_BYTES_MAX {
+        self.append_slices(payload)
+    }
+
+    /// The same, of a payload that is made while it is written.
+    pub fn append_slices(&self, payload: &(impl Payload + ?Sized)) -> Result<Position> {
+        let payload_bytes = payload.bytes();
+        if payload_bytes > PAYLOAD_BYTES_MAX {
             let message =
-                format!("a commit of {} bytes is longer than the log takes ({PAYLOAD_BYTES_MAX})", payload.len());
+                format!("a commit of {payload_bytes} bytes is longer than the log takes ({PAYLOAD_BYTES_MAX})");
             return Err(Error::new(ErrorKind::InvalidParameter, message).hint("split the transaction"));
         }
         let mut writing = self.writing.lock();
@@ -264,28 +289,45 @@ impl Log {
             self.prepare(&mut writing)?;
         }
         let position = writing.end;
-        let end = Position(position.0 + record::record_bytes(payload.len()) as u64);
+        let end = Position(position.0 + record::record_bytes(payload_bytes) as u64);
         let last = self.segment_bytes.place(Position(end.0 - 1)).0;
         while let Some(behind) = writing.segments.back().map(|segment| segment.number + 1).filter(|next| *next <= last)
         {
             let segment = self.spares.take(behind)?;
             writing.segments.push_back(segment);
         }
-        let synced = Position(self.synced.load(Ordering::Acquire));
-        let written = if payload.len() <= COPIED_BYTES_MAX {
+        let mut frame = Frame::new(payload_bytes, position, Position(self.synced.load(Ordering::Acquire)));
+        let written = if payload_bytes <= COPIED_BYTES_MAX {
             let mut bytes = std::mem::take(&mut writing.record);
-            record::write(payload, position, synced, &mut bytes);
-            let written = self.write(&writing.segments, position, &bytes);
+            bytes.clear();
+            bytes.extend_from_slice(&frame.head);
+            let gathered = payload.write(&mut |slice| {
+                frame.pass(slice);
+                bytes.extend_from_slice(slice);
+                Ok(())
+            });
+            let written = gathered.and_then(|()| {
+                bytes.extend_from_slice(frame.end().bytes());
+                self.write(&writing.segments, position, &bytes)
+            });
             writing.record = bytes;
             written
         } else {
-            let frame = Frame::of(payload, position, synced);
             let mut at = position;
-            [&frame.head[..], payload, frame.end()].into_iter().try_for_each(|part| {
+            let mut write = |part: &[u8]| {
                 let written = self.write(&writing.segments, at, part);
                 at.0 += part.len() as u64;
                 written
-            })
+            };
+            let head = frame.head;
+            write(&head)
+                .and_then(|()| {
+                    payload.write(&mut |slice| {
+                        frame.pass(slice);
+                        write(slice)
+                    })
+                })
+                .and_then(|()| write(frame.end().bytes()))
         };
         match written {
             Ok(()) => {
@@ -434,6 +476,13 @@ impl Log {
     /// Up to where the stream is on disk.
     pub fn synced(&self) -> Position {
         Position(self.synced.load(Ordering::Acquire))
+    }
+
+    /// Notes that a record of so many bytes is likely to come: segments for it are made meanwhile.
+    pub fn expect(&self, record_bytes: u64) {
+        if record_bytes > self.segment_bytes.0 {
+            self.spares.expect(record_bytes);
+        }
     }
 
     /// Removes the files that are kept to be used again.

@@ -128,7 +128,7 @@ fn merge_once(engine: &Core, table: &Arc<TableSnapshot>, group: &[Arc<Block>], s
     let merged = Arc::new(merged.with_deleted(&deleted));
     assert!(merged.live_rows() > 0, "a block without live rows is dropped by the commit that empties it");
     let change = TableChange { blocks: vec![merged], next_row: now.next_row, ..TableChange::default() };
-    let published = publish(engine, &current, &Change::of_table(&current, def.id, change))?;
+    let published = publish(engine, &current, Change::of_table(&current, def.id, change))?;
     drop(committing);
     engine.journal().wait_for(&published)?;
     engine.reap();

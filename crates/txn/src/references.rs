@@ -77,6 +77,9 @@ impl Transaction {
     ///
     /// `ForeignKeyViolation` if a row has no parent, or is the child of one that is gone.
     pub fn settle_references(&mut self) -> Result<()> {
+        if self.unsettled.rows.is_empty() {
+            return Ok(());
+        }
         // What follows a row may be followed in turn.
         let mut at = 0;
         while at < self.unsettled.rows.len() {

@@ -64,9 +64,9 @@ impl<'a> Replay<'a> {
 
     fn change(&mut self, record: &[u8]) -> Result<()> {
         self.settle()?;
-        let (change, meta) = Change::decode(record, &self.state, self.files, self.freed)?;
+        let (mut change, meta) = Change::decode(record, &self.state, self.files, self.freed)?;
         let mut next = change.apply(&self.state, self.files.memory())?.snapshot;
-        if let Some(keyed) = &change.keyed {
+        if let Some(keyed) = &mut change.keyed {
             let store = self.state.keyed.store();
             store.apply(next.commit, keyed);
             next.keyed = store.unread_state(next.commit);

@@ -86,7 +86,7 @@ fn seal_once(engine: &Core, table: &Arc<TableSnapshot>, block_rows: usize) -> Re
         next_row: now.next_row,
         ..TableChange::default()
     };
-    let published = publish(engine, &current, &Change::of_table(&current, table.def.id, change))?;
+    let published = publish(engine, &current, Change::of_table(&current, table.def.id, change))?;
     drop(committing);
     engine.journal().wait_for(&published)?;
     engine.reap();

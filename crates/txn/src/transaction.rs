@@ -25,6 +25,7 @@ use crate::isolation::Reads;
 use crate::keyed::WriteBuffers;
 use crate::keyed::seat::BaseReader;
 use crate::keyed::write_set::WriteSet;
+use crate::keyed_writes::KeyedMark;
 use crate::references::Unsettled;
 use crate::snapshot::{Snapshot, TableSnapshot};
 
@@ -150,9 +151,7 @@ pub struct Savepoint {
     changes: Changes,
     /// What the changes are made to.
     base: Arc<Snapshot>,
-    /// Of the keyed rows.
-    mark: usize,
-    unsettled: usize,
+    keyed: KeyedMark,
 }
 
 impl Transaction {
@@ -197,6 +196,7 @@ impl Transaction {
     }
 
     /// The definitions as the next statement sees them, the transaction's own changes among them.
+    #[inline]
     pub fn catalog(&self) -> &Catalog {
         &self.changes.catalog
     }
@@ -607,22 +607,16 @@ impl Transaction {
 
     /// The state of now, to go back to when a statement fails.
     pub fn savepoint(&self) -> Savepoint {
-        let mark = self.keyed.as_ref().map_or(0, |keyed| keyed.mark());
-        Savepoint { changes: self.changes.clone(), base: Arc::clone(&self.base), mark, unsettled: self.unsettled.len() }
+        Savepoint { changes: self.changes.clone(), base: Arc::clone(&self.base), keyed: self.keyed_mark() }
     }
 
     /// Forgets everything since the savepoint.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) {
         self.changes = savepoint.changes.clone();
-        self.unsettled.truncate(savepoint.unsettled);
         if !Arc::ptr_eq(&self.base, &savepoint.base) {
             self.stand_on(Arc::clone(&savepoint.base));
         }
-        if self.keyed.as_ref().is_some_and(|keyed| keyed.mark() > savepoint.mark) {
-            self.undo_writes(savepoint.mark);
-            self.keyed_memory.recount(self.keyed.as_ref().map_or(0, |keyed| keyed.bytes()));
-        }
-        self.view = None;
+        self.undo_keyed_to(savepoint.keyed);
         self.recount();
     }
 
@@ -636,7 +630,7 @@ impl Transaction {
             return Ok(self.base.commit);
         }
         self.finish_inserts()?;
-        crate::commit::commit(&self)
+        crate::commit::commit(&mut self)
     }
 
     /// Has the commit wait for the disk, or not, whatever the database has its commits do; of a database without a log nothing

@@ -5,6 +5,8 @@
 //! moved by whoever comes by ([`Arena::is_sparse`]); there are no free lists, and no memory is held for sizes that do
 //! not come again.
 
+use rowmill_base::CommitId;
+
 /// Bytes of a chunk. A longer record has one of its own, under consecutive numbers.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes of an arena's first chunk: most indexes have few recent rows, and each has arenas of its own.
@@ -14,6 +16,8 @@ const UNIT_BYTES: usize = 8;
 const UNITS_PER_CHUNK: usize = CHUNK_BYTES / UNIT_BYTES;
 /// The most chunks that places can tell apart: 32 GiB.
 const CHUNKS_MAX: usize = (u32::MAX as usize + 1) / UNITS_PER_CHUNK;
+
+const FULL: &str = "the recent rows of an index are 32 GiB at most";
 
 /// Where a record begins: its chunk's number and its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +44,8 @@ struct Chunk {
     used: usize,
     /// Numbers that it takes.
     numbers: usize,
+    /// Whatever its records say, none of them is of an earlier commit: those that were taken as they are.
+    least: CommitId,
 }
 
 /// See the module.
@@ -62,8 +68,8 @@ impl Arena {
         Arena { chunks: vec![Chunk::default()], free: Vec::new(), current: 0, allocated_bytes: 0 }
     }
 
-    /// Whether nothing was added since it was made or cleared.
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether it never had a record.
+    pub(super) fn is_unused(&self) -> bool {
         self.chunks.len() == 1
     }
 
@@ -88,7 +94,8 @@ impl Arena {
     }
 
     /// Adds the record of `head` and `body`.
-    pub(super) fn push(&mut self, head: &[u8], body: &[u8]) -> Place {
+    #[inline]
+    pub(super) fn push<const N: usize>(&mut self, head: &[u8; N], body: &[u8]) -> Place {
         let record_bytes = whole_units(head.len() + body.len());
         let number = self.chunk_with_room(record_bytes);
         let chunk = &mut self.chunks[number];
@@ -100,13 +107,15 @@ impl Arena {
         Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
     }
 
-    /// What begins at `place`; the record is as long as its own head says, what follows are others.
+    /// What begins at `place`: the record is as long as its own head says, what follows are others. With the least commit that it
+    /// is of.
     #[inline]
-    pub(super) fn bytes_at(&self, place: Place) -> &[u8] {
-        &self.chunks[place.chunk()].bytes[place.at()..]
+    pub(super) fn at(&self, place: Place) -> (&[u8], CommitId) {
+        let chunk = &self.chunks[place.chunk()];
+        (&chunk.bytes[place.at()..], chunk.least)
     }
 
-    /// As [`Arena::bytes_at`], to be changed.
+    /// The bytes of [`Arena::at`], to be changed.
     #[inline]
     pub(super) fn bytes_at_mut(&mut self, place: Place) -> &mut [u8] {
         &mut self.chunks[place.chunk()].bytes[place.at()..]
@@ -149,6 +158,26 @@ impl Arena {
         Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
     }
 
+    /// Where records begin that are appended: what to add to their places.
+    pub(super) fn end(&self) -> u32 {
+        ((self.chunks.len() - 1) * UNITS_PER_CHUNK) as u32
+    }
+
+    /// Adds all records of `other`, whose places count from [`Arena::end`] on, and all of which are of `commit` from now on.
+    pub(super) fn append(&mut self, mut other: Arena, commit: CommitId) {
+        let before = self.chunks.len() - 1;
+        assert!(before + other.chunks.len() <= CHUNKS_MAX, "{FULL}");
+        let mut appended = 0;
+        for chunk in &mut other.chunks {
+            chunk.least = commit;
+            appended += chunk.bytes.capacity();
+        }
+        // Nothing is added to the chunks: it would be of the commit too.
+        self.chunks.extend(other.chunks.drain(1..));
+        self.free.extend(other.free.iter().map(|number| number + before));
+        self.allocated_bytes += appended;
+    }
+
     fn chunk_with_room(&mut self, bytes: usize) -> usize {
         let current = &self.chunks[self.current];
         if current.bytes.capacity() - current.bytes.len() >= bytes {
@@ -165,7 +194,7 @@ impl Arena {
 
     fn add_chunk(&mut self, bytes: usize) -> usize {
         let numbers = bytes.div_ceil(CHUNK_BYTES);
-        let chunk = Chunk { bytes: Vec::with_capacity(bytes), used: 0, numbers };
+        let chunk = Chunk { bytes: Vec::with_capacity(bytes), used: 0, numbers, least: CommitId(0) };
         self.allocated_bytes += chunk.bytes.capacity();
         match self.free.pop_if(|_| numbers == 1) {
             Some(number) => {
@@ -174,7 +203,7 @@ impl Arena {
             }
             None => {
                 let number = self.chunks.len();
-                assert!(number + numbers <= CHUNKS_MAX, "the recent rows of an index are 32 GiB at most");
+                assert!(number + numbers <= CHUNKS_MAX, "{FULL}");
                 self.chunks.push(chunk);
                 self.chunks.resize_with(number + numbers, Chunk::default);
                 number
@@ -194,8 +223,8 @@ mod tests {
         let full = arena.allocated_bytes();
         assert!(full >= 5000 * 104);
         for (i, place) in (0_u32..).zip(&records) {
-            assert_eq!(arena.bytes_at(*place)[..4], i.to_le_bytes());
-            assert_eq!(arena.bytes_at(*place)[4..104], [7; 100]);
+            assert_eq!(arena.at(*place).0[..4], i.to_le_bytes());
+            assert_eq!(arena.at(*place).0[4..104], [7; 100]);
         }
         for place in &records {
             arena.free(*place, 104);
@@ -220,11 +249,11 @@ mod tests {
         let place = arena.push(b"head", b"body");
         let mut copy = arena.clone();
         let behind = copy.push(b"more", b"");
-        assert_eq!((&copy.bytes_at(place)[..8], &copy.bytes_at(behind)[..4]), (&b"headbody"[..], &b"more"[..]));
+        assert_eq!((&copy.at(place).0[..8], &copy.at(behind).0[..4]), (&b"headbody"[..], &b"more"[..]));
         arena.clear();
         arena.push(b"other", b"");
         assert_eq!(arena.allocated_bytes, CHUNK_BYTES);
-        assert_eq!(copy.bytes_at(place)[..8], *b"headbody");
+        assert_eq!(copy.at(place).0[..8], *b"headbody");
     }
 
     #[test]
@@ -235,12 +264,12 @@ mod tests {
         let place = arena.push(b"head", &long);
         let other = arena.push(b"other", b"");
         assert_eq!(other.chunk(), small.chunk());
-        assert_eq!(arena.bytes_at(place)[..4 + long.len()], [&b"head"[..], &long].concat());
+        assert_eq!(arena.at(place).0[..4 + long.len()], [&b"head"[..], &long].concat());
         assert!(!arena.is_sparse(place));
         arena.free(place, 4 + long.len());
         assert_eq!(arena.free.len(), 3);
         assert!(arena.allocated_bytes() < 2 * CHUNK_BYTES);
-        assert_eq!(arena.bytes_at(other)[..5], *b"other");
+        assert_eq!(arena.at(other).0[..5], *b"other");
     }
 
     #[test]
@@ -254,7 +283,7 @@ mod tests {
             .map(|i| if arena.is_sparse(records[*i]) { arena.move_record(records[*i], 64) } else { records[*i] })
             .collect();
         for (i, place) in kept.iter().zip(moved) {
-            assert_eq!(arena.bytes_at(place)[..4], (*i as u32).to_le_bytes());
+            assert_eq!(arena.at(place).0[..4], (*i as u32).to_le_bytes());
         }
         assert!(arena.allocated_bytes() < 3 * CHUNK_BYTES, "{}", arena.allocated_bytes());
     }

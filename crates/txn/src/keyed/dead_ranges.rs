@@ -61,6 +61,8 @@ impl DeadRanges {
     /// was known to be dead.
     pub(super) fn note(&self, range: KeyRange, looked_from: &[u8], commit: CommitId, versions: &Versions) {
         let mut ranges = self.ranges.write();
+        // Before the look at the versions: of a commit that it does not see the keys are revived behind it.
+        self.is_used.store(true, Ordering::Release);
         let is_known = looked_from <= &range.start[..]
             || find(&ranges, &range.start).is_some_and(|at| ranges[at].range.end == looked_from);
         let looked = KeyRange { start: looked_from.to_vec(), end: range.end.clone() };
@@ -85,7 +87,6 @@ impl DeadRanges {
         }
         let at = ranges.partition_point(|other| other.range.start < start);
         ranges.insert(at, DeadRange { range: KeyRange { start, end: range.end }, since });
-        self.is_used.store(true, Ordering::Release);
     }
 
     /// Takes out the ranges of keys that were written.
@@ -104,6 +105,13 @@ impl DeadRanges {
             at += 1;
             !revived.contains(&(at - 1))
         });
+    }
+
+    /// Takes out the ranges that have keys of `written`, of which many were written.
+    pub(super) fn revive_within(&self, written: &KeyRange) {
+        if self.is_used.load(Ordering::Acquire) {
+            self.ranges.write().retain(|dead| dead.range.end <= written.start || dead.range.start >= written.end);
+        }
     }
 }
 
@@ -137,6 +145,11 @@ mod tests {
         dead.revive([&b"q"[..], b"a"].into_iter());
         assert_eq!(end(&dead, "p", 9).as_deref(), Some("q"));
         dead.revive([&b"p"[..]].into_iter());
+        assert_eq!(end(&dead, "c", 9), None);
+        dead.note(range("b", "m"), b"b", CommitId(9), &versions);
+        dead.revive_within(&range("m", "z"));
+        assert_eq!(end(&dead, "c", 9).as_deref(), Some("m"));
+        dead.revive_within(&range("l", "z"));
         assert_eq!(end(&dead, "c", 9), None);
     }
 

@@ -5,7 +5,8 @@
 //! version  | commit: u64                       | place of the older: u32 | bytes of the row, or DELETED: u32 | row |
 //! ```
 //!
-//! Numbers are in the order of the processor: records never leave its memory.
+//! What was taken as it is from a transaction has the commit of its chunk, if that is later ([`Arena::at`]). Numbers are in the
+//! order of the processor: records never leave its memory.
 
 use rowmill_base::CommitId;
 
@@ -33,12 +34,13 @@ impl Head {
         bytes
     }
 
+    /// Of what is at a place of an arena.
     #[inline]
-    fn from_bytes(record: &[u8]) -> Head {
+    fn of((record, least): (&[u8], CommitId)) -> Head {
         let head: &[u8; HEAD_BYTES] = record.first_chunk().expect("a record has a head");
         let half = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         Head {
-            commit: CommitId(u64::from_ne_bytes(*head.first_chunk().expect("16 bytes"))),
+            commit: CommitId(u64::from_ne_bytes(*head.first_chunk().expect("16 bytes"))).max(least),
             next: Place(half(8)),
             len: half(12),
         }
@@ -62,14 +64,14 @@ impl Head {
 /// The head at `place`.
 #[inline]
 pub(super) fn head(arena: &Arena, place: Place) -> Head {
-    Head::from_bytes(arena.bytes_at(place))
+    Head::of(arena.at(place))
 }
 
 /// The head at `place`, and the key or row behind it.
 #[inline]
 pub(super) fn record(arena: &Arena, place: Place) -> (Head, &[u8]) {
-    let bytes = arena.bytes_at(place);
-    let head = Head::from_bytes(bytes);
+    let found = arena.at(place);
+    let (head, bytes) = (Head::of(found), found.0);
     (head, &bytes[HEAD_BYTES..HEAD_BYTES + head.body_bytes()])
 }
 
@@ -99,8 +101,20 @@ pub(super) fn set_next(arena: &mut Arena, place: Place, next: Place) {
     arena.bytes_at_mut(place)[8..12].copy_from_slice(&next.0.to_ne_bytes());
 }
 
+/// Moves a record, and says where to.
+pub(super) fn move_record(arena: &mut Arena, place: Place) -> Place {
+    let head = head(arena, place);
+    let moved = arena.move_record(place, head.record_bytes());
+    set_commit(arena, moved, head.commit);
+    moved
+}
+
+fn set_commit(arena: &mut Arena, place: Place, commit: CommitId) {
+    arena.bytes_at_mut(place)[..8].copy_from_slice(&commit.0.to_ne_bytes());
+}
+
 /// Gives an entry a newer version.
 pub(super) fn set_newest(keys: &mut Arena, entry: Place, commit: CommitId, newest: Place) {
-    keys.bytes_at_mut(entry)[..8].copy_from_slice(&commit.0.to_ne_bytes());
+    set_commit(keys, entry, commit);
     set_next(keys, entry, newest);
 }

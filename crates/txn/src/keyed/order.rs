@@ -26,17 +26,32 @@ pub(super) struct Leaf {
     len: usize,
     /// Where the last key was put.
     last_insert: usize,
+    /// Whether whoever finds entries by hash too has put these there: not those of [`Order::append`], until they are asked for
+    /// ([`Order::leaf_to_hash`]).
+    is_hashed: bool,
     heads: [u64; LEAF_ENTRIES],
     entries: [Place; LEAF_ENTRIES],
+}
+
+type Leaves = BTreeMap<Box<[u8]>, Box<Leaf>>;
+
+/// What putting an entry into a leaf has come to.
+struct Put {
+    /// Bytes that its prefix takes more.
+    grown: usize,
+    /// What was cut off, and its bound.
+    right: Option<(Box<[u8]>, Box<Leaf>)>,
 }
 
 /// See the module. Leaves stand under a lower bound of their keys, which those of the leaf before are below; the first one
 /// under nothing, and is always there.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
-    leaves: BTreeMap<Box<[u8]>, Box<Leaf>>,
+    leaves: Leaves,
     /// Bytes of bounds and prefixes.
     key_bytes: usize,
+    /// Leaves that are not hashed.
+    unhashed: usize,
 }
 
 /// The first eight bytes of `key`, with zeros behind a shorter one, as a number in the order of bytes.
@@ -62,6 +77,7 @@ impl Leaf {
             prefix: Vec::new(),
             len: 0,
             last_insert: 0,
+            is_hashed: true,
             heads: [0; LEAF_ENTRIES],
             entries: [Place::NONE; LEAF_ENTRIES],
         }
@@ -109,8 +125,10 @@ impl Leaf {
 
     /// Puts the entry of `key` at `at`. There has to be room.
     fn insert(&mut self, at: usize, key: &[u8], entry: Place, keys: &Arena) {
-        self.entries.copy_within(at..self.len, at + 1);
-        self.heads.copy_within(at..self.len, at + 1);
+        if at < self.len {
+            self.entries.copy_within(at..self.len, at + 1);
+            self.heads.copy_within(at..self.len, at + 1);
+        }
         self.entries[at] = entry;
         self.len += 1;
         self.last_insert = at;
@@ -121,9 +139,31 @@ impl Leaf {
         }
     }
 
+    /// As [`Leaf::insert`], and cuts the leaf in two where there is no room.
+    fn put(&mut self, at: usize, key: &[u8], entry: Place, keys: &Arena) -> Put {
+        let prefix_bytes = self.prefix.capacity();
+        if self.len < LEAF_ENTRIES {
+            self.insert(at, key, entry, keys);
+            return Put { grown: self.prefix.capacity() - prefix_bytes, right: None };
+        }
+        let in_order = at == self.len || at == self.last_insert + 1;
+        let cut = if in_order { at } else { LEAF_ENTRIES / 2 };
+        let mut right = self.split_off(cut, keys);
+        if at < cut || at == cut && right.len > 0 {
+            self.insert(at, key, entry, keys);
+        } else {
+            right.insert(at - cut, key, entry, keys);
+        }
+        let bound = bound_between(key_of(keys, self.entries[self.len - 1]), key_of(keys, right.entries[0]));
+        Put { grown: self.prefix.capacity() - prefix_bytes, right: Some((bound, right)) }
+    }
+
     /// Takes the entries from `at` on.
     fn split_off(&mut self, at: usize, keys: &Arena) -> Box<Leaf> {
-        let mut right = Box::new(Leaf::new());
+        let mut right = Box::new(Leaf { is_hashed: self.is_hashed, ..Leaf::new() });
+        if at == self.len {
+            return right;
+        }
         right.len = self.len - at;
         right.entries[..right.len].copy_from_slice(&self.entries[at..self.len]);
         right.set_prefix(keys);
@@ -147,17 +187,26 @@ impl Leaf {
 }
 
 /// The same leaf as [`Order::leaf`], to be changed. Keys that come in order belong to the last one, and are not searched for.
-fn leaf_of<'l>(leaves: &'l mut BTreeMap<Box<[u8]>, Box<Leaf>>, key: &[u8]) -> &'l mut Leaf {
+fn leaf_of<'l>(leaves: &'l mut Leaves, key: &[u8]) -> &'l mut Leaf {
     if leaves.last_key_value().is_some_and(|(bound, _)| **bound <= *key) {
-        return leaves.last_entry().expect("it was looked at").into_mut();
+        return last_leaf(leaves);
     }
     let up_to = (Bound::Unbounded, Bound::Included(key));
     leaves.range_mut::<[u8], _>(up_to).next_back().expect("the first leaf is always there").1
 }
 
+fn last_leaf(leaves: &mut Leaves) -> &mut Leaf {
+    leaves.last_entry().expect("the first leaf is always there").into_mut()
+}
+
+/// The shortest bound that `first` is not below and `last`, the key before it, is.
+fn bound_between(last: &[u8], first: &[u8]) -> Box<[u8]> {
+    first[..common_bytes(last, first) + 1].into()
+}
+
 impl Order {
     pub(super) fn new() -> Self {
-        Order { leaves: BTreeMap::from([(Box::default(), Box::new(Leaf::new()))]), key_bytes: 0 }
+        Order { leaves: BTreeMap::from([(Box::default(), Box::new(Leaf::new()))]), key_bytes: 0, unhashed: 0 }
     }
 
     /// Bytes taken from the allocator; the nodes of the map are two thirds full.
@@ -195,26 +244,110 @@ impl Order {
     /// Adds the entry of `key`, which is not there yet.
     pub(super) fn insert(&mut self, key: &[u8], entry: Place, keys: &Arena) {
         let leaf = leaf_of(&mut self.leaves, key);
-        let prefix_bytes = leaf.prefix.capacity();
         let at = leaf.lower_bound(key, keys);
-        if leaf.len < LEAF_ENTRIES {
-            leaf.insert(at, key, entry, keys);
-            self.key_bytes += leaf.prefix.capacity() - prefix_bytes;
+        let put = leaf.put(at, key, entry, keys);
+        self.note(put);
+    }
+
+    /// The same, of a key behind all others.
+    pub(super) fn push(&mut self, key: &[u8], entry: Place, keys: &Arena) {
+        let leaf = last_leaf(&mut self.leaves);
+        let put = leaf.put(leaf.len, key, entry, keys);
+        self.note(put);
+    }
+
+    fn note(&mut self, put: Put) {
+        self.key_bytes += put.grown;
+        if let Some((bound, right)) = put.right {
+            self.add_leaf(bound, right);
+        }
+    }
+
+    fn add_leaf(&mut self, bound: Box<[u8]>, leaf: Box<Leaf>) {
+        self.key_bytes += leaf.prefix.capacity() + bound.len();
+        self.unhashed += usize::from(!leaf.is_hashed);
+        self.leaves.insert(bound, leaf);
+    }
+
+    fn remove_leaf(&mut self, bound: &[u8]) -> Box<Leaf> {
+        let leaf = self.leaves.remove(bound).expect("a bound of a leaf");
+        self.key_bytes -= leaf.prefix.capacity() + bound.len();
+        self.unhashed -= usize::from(!leaf.is_hashed);
+        leaf
+    }
+
+    /// Whether there is a key of a range.
+    pub(super) fn has_any(&self, range: &KeyRange, keys: &Arena) -> bool {
+        self.ascend(range, keys, |_| ControlFlow::Break(())).is_break()
+    }
+
+    /// Has entries lie `units` behind where they were, counted around the end of numbers.
+    pub(super) fn shift(&mut self, units: u32) {
+        for leaf in self.leaves.values_mut() {
+            leaf.entries[..leaf.len].iter_mut().for_each(|entry| entry.0 = entry.0.wrapping_add(units));
+        }
+    }
+
+    /// Adds the leaves of `other` as they are. It has entries, their keys are in `keys` too, and no key is between those.
+    pub(super) fn append(&mut self, other: Order, keys: &Arena) {
+        let (Some(first), Some(last)) = (other.leaves.values().next(), other.leaves.values().next_back()) else {
             return;
+        };
+        let (first, last) = (key_of(keys, first.entries()[0]), key_of(keys, last.entries()[last.len - 1]));
+        let up_to = (Bound::Unbounded, Bound::Included(first));
+        let before = self.leaves.range_mut::<[u8], _>(up_to).next_back();
+        let (bound, before) =
+            before.map(|(bound, leaf)| (bound.clone(), leaf)).expect("the first leaf is always there");
+        let (at, prefix_bytes) = (before.lower_bound(first, keys), before.prefix.capacity());
+        // What is behind `other` is to have a bound that is.
+        let mut behind = (at < before.len).then(|| before.split_off(at, keys));
+        self.key_bytes += before.prefix.capacity() - prefix_bytes;
+        let bound = match at.checked_sub(1) {
+            Some(at) => bound_between(key_of(keys, before.entries[at]), first),
+            None => {
+                self.remove_leaf(&bound);
+                bound
+            }
+        };
+        let within = (Bound::Excluded(first), Bound::Included(last));
+        while let Some((bound, _)) = self.leaves.range::<[u8], _>(within).next() {
+            let leaf = self.remove_leaf(&bound.clone());
+            behind = behind.or((leaf.len > 0).then_some(leaf));
         }
-        let in_order = at == leaf.len || at == leaf.last_insert + 1;
-        let cut = if in_order { at } else { LEAF_ENTRIES / 2 };
-        let mut right = leaf.split_off(cut, keys);
-        if at < cut || at == cut && right.len > 0 {
-            leaf.insert(at, key, entry, keys);
-        } else {
-            right.insert(at - cut, key, entry, keys);
+        if let Some(behind) = behind {
+            self.add_leaf(bound_between(last, key_of(keys, behind.entries[0])), behind);
         }
-        let last = key_of(keys, leaf.entries[leaf.len - 1]);
-        let first = key_of(keys, right.entries[0]);
-        let bound: Box<[u8]> = first[..common_bytes(last, first) + 1].into();
-        self.key_bytes += leaf.prefix.capacity() - prefix_bytes + right.prefix.capacity() + bound.len();
-        self.leaves.insert(bound, right);
+        let mut bound = Some(bound);
+        for (own, mut leaf) in other.leaves {
+            leaf.is_hashed = false;
+            self.add_leaf(bound.take().unwrap_or(own), leaf);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_unhashed(&self) -> bool {
+        let unhashed = self.leaves.values().filter(|leaf| !leaf.is_hashed).count();
+        assert_eq!(unhashed, self.unhashed);
+        unhashed > 0
+    }
+
+    /// As [`Order::find`], of an entry that is not hashed.
+    pub(super) fn find_unhashed(&self, key: &[u8], keys: &Arena) -> Option<Place> {
+        if self.unhashed == 0 || self.leaf(key).is_hashed { None } else { self.find(key, keys) }
+    }
+
+    /// The entries to be hashed before that of `key` is added or changed.
+    pub(super) fn leaf_to_hash(&mut self, key: &[u8]) -> &[Place] {
+        if self.unhashed == 0 {
+            return &[];
+        }
+        let leaf = leaf_of(&mut self.leaves, key);
+        if leaf.is_hashed {
+            return &[];
+        }
+        leaf.is_hashed = true;
+        self.unhashed -= 1;
+        leaf.entries()
     }
 
     /// Gives `each` the entries of `range`, ascending, in slices.
@@ -267,15 +400,20 @@ impl Order {
     }
 
     /// Replaces each entry of the leaf behind `bound`, of the first one if there is no bound, by what `keep` makes of it
-    /// (the same entry elsewhere, or nothing), and gives that leaf's bound.
+    /// (the same entry elsewhere, or nothing) and of whether it is hashed, and gives that leaf's bound.
     pub(super) fn retain_leaf(
         &mut self,
         bound: Option<&[u8]>,
-        keep: impl FnMut(Place) -> Option<Place>,
+        mut keep: impl FnMut(Place, bool) -> Option<Place>,
     ) -> Option<Box<[u8]>> {
         let from = bound.map_or(Bound::Unbounded, Bound::Excluded);
         let (bound, leaf) = self.leaves.range_mut::<[u8], _>((from, Bound::Unbounded)).next()?;
-        leaf.retain(keep);
+        let is_hashed = leaf.is_hashed;
+        leaf.retain(|entry| keep(entry, is_hashed));
+        if leaf.len == 0 && !is_hashed {
+            leaf.is_hashed = true;
+            self.unhashed -= 1;
+        }
         Some(bound.clone())
     }
 
@@ -284,16 +422,19 @@ impl Order {
         let mut up_to = self.leaves.range_mut::<[u8], _>((Bound::Unbounded, Bound::Included(bound)));
         let (Some((_, leaf)), Some((_, before))) = (up_to.next_back(), up_to.next_back()) else { return };
         let len = before.len + leaf.len;
-        if len > LEAF_ENTRIES / 2 {
+        let is_hashed = if before.len == 0 { leaf.is_hashed } else { before.is_hashed };
+        if len > LEAF_ENTRIES / 2 || leaf.len > 0 && leaf.is_hashed != is_hashed {
             return;
         }
-        let prefix_bytes = before.prefix.capacity() + leaf.prefix.capacity();
+        // Empty ones are hashed.
+        self.unhashed += usize::from(before.is_hashed && !is_hashed);
+        before.is_hashed = is_hashed;
+        let prefix_bytes = before.prefix.capacity();
         before.entries[before.len..len].copy_from_slice(leaf.entries());
         before.len = len;
         before.last_insert = usize::MAX - 1;
         before.set_prefix(keys);
-        self.key_bytes += before.prefix.capacity();
-        self.key_bytes -= prefix_bytes + bound.len();
-        self.leaves.remove(bound);
+        self.key_bytes += before.prefix.capacity() - prefix_bytes;
+        self.remove_leaf(bound);
     }
 }

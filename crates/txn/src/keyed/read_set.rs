@@ -236,7 +236,7 @@ mod tests {
     fn written(keys: &[(u32, u64)]) -> VersionsByIndex {
         let versions = VersionsByIndex::new();
         for (n, commit) in keys {
-            versions.apply(CommitId(*commit), [(&key(*n)[..], None)], CommitId(0));
+            versions.of_key(&key(*n)).apply(CommitId(*commit), [(&key(*n)[..], None)], CommitId(0));
         }
         versions
     }

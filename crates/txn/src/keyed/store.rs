@@ -113,11 +113,19 @@ impl KeyedStore {
         Arc::new(KeyedState { store: Arc::clone(self), commit, generation, is_counted: false })
     }
 
-    /// Adds what a commit has written, before a snapshot of it is handed out.
-    pub(crate) fn apply(&self, commit: CommitId, changes: &WriteSet) {
+    /// Adds what a commit has written, before a snapshot of it is handed out. What nobody else has may be taken out of
+    /// `changes`.
+    pub(crate) fn apply(&self, commit: CommitId, changes: &mut Arc<WriteSet>) {
         let oldest = self.in_use.lock().commits.keys().next().copied().unwrap_or(commit);
-        self.versions.apply(commit, changes.iter(), oldest);
+        let mut taken = Vec::new();
+        match Arc::get_mut(changes) {
+            Some(own) => {
+                own.take_indexes(|writes| taken.extend(self.versions.take(commit, writes, oldest)));
+            }
+            None => changes.indexes().for_each(|writes| self.versions.apply(commit, writes, oldest)),
+        }
         self.dead.revive(changes.iter().filter_map(|(key, row)| row.map(|_| key)));
+        taken.iter().for_each(|range| self.dead.revive_within(range));
         self.recount();
     }
 

@@ -8,6 +8,7 @@ use rowmill_base::CommitId;
 use super::arena::{Arena, Place};
 use super::entry;
 use super::key_index::{Indexed, KeyIndex, hash};
+use super::run::Ends;
 
 /// How many versions of a key a writer passes to find those that nobody reads. Readers are a few commits behind, so that
 /// the chains of keys which every commit writes stay about as short as that, and while an old snapshot is held no writer
@@ -29,8 +30,8 @@ impl VersionChains {
         VersionChains { keys: Arena::new(), rows: Arena::new(), index: KeyIndex::new() }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+    pub(super) fn is_unused(&self) -> bool {
+        self.keys.is_unused()
     }
 
     pub(super) fn allocated_bytes(&self) -> usize {
@@ -41,6 +42,23 @@ impl VersionChains {
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Indexed> {
         self.index.find(hash, |entry| entry::key_of(&self.keys, entry) == key)
+    }
+
+    /// Where the records of a run will lie.
+    pub(super) fn ends(&self) -> Ends {
+        Ends { keys: self.keys.end(), rows: self.rows.end() }
+    }
+
+    /// Adds the entries and versions of a run, which are not found by their keys.
+    pub(super) fn append(&mut self, keys: Arena, rows: Arena, commit: CommitId) {
+        self.keys.append(keys, commit);
+        self.rows.append(rows, commit);
+    }
+
+    /// Has an entry found by its key.
+    pub(super) fn add_hash(&mut self, entry: Place, secrets: &RapidSecrets) {
+        let (head, key) = entry::record(&self.keys, entry);
+        self.index.insert(hash(key, secrets), Indexed { entry, newest: head.next });
     }
 
     /// The first version of a chain that a snapshot sees: its row, `None` if it is deleted.
@@ -128,18 +146,20 @@ impl VersionChains {
         }
     }
 
-    /// Forgets versions of an entry that the base has or no snapshot from `oldest` on sees. Where the entry is afterwards, if
-    /// anywhere.
+    /// Forgets versions of an entry that the base has or no snapshot from `oldest` on sees; `hashed_by` if it is found by its
+    /// key. Where the entry is afterwards, if anywhere.
     pub(super) fn forget_in_entry(
         &mut self,
         entry: Place,
         in_base: CommitId,
         oldest: CommitId,
-        secrets: &RapidSecrets,
+        hashed_by: Option<&RapidSecrets>,
     ) -> Option<Place> {
         let (head, key) = entry::record(&self.keys, entry);
         if head.commit <= in_base {
-            self.index.remove(hash(key, secrets), entry);
+            if let Some(secrets) = hashed_by {
+                self.index.remove(hash(key, secrets), entry);
+            }
             self.keys.free(entry, head.record_bytes());
             self.free_chain(head.next);
             return None;
@@ -150,9 +170,11 @@ impl VersionChains {
         if newest == head.next && !is_sparse {
             return Some(entry);
         }
-        let hash = hash(entry::key_of(&self.keys, entry), secrets);
-        let moved = if is_sparse { self.keys.move_record(entry, head.record_bytes()) } else { entry };
-        self.index.replace(hash, entry, Indexed { entry: moved, newest });
+        let moved = if is_sparse { entry::move_record(&mut self.keys, entry) } else { entry };
+        if let Some(secrets) = hashed_by {
+            let hash = hash(entry::key_of(&self.keys, moved), secrets);
+            self.index.replace(hash, entry, Indexed { entry: moved, newest });
+        }
         Some(moved)
     }
 
@@ -162,8 +184,7 @@ impl VersionChains {
         let mut version = entry::head(&self.keys, entry).next;
         while version != Place::NONE {
             if self.rows.is_sparse(version) {
-                let bytes = entry::head(&self.rows, version).record_bytes();
-                version = self.rows.move_record(version, bytes);
+                version = entry::move_record(&mut self.rows, version);
                 match newer {
                     None => entry::set_next(&mut self.keys, entry, version),
                     Some(newer) => entry::set_next(&mut self.rows, newer, version),

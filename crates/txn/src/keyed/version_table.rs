@@ -7,7 +7,10 @@ use rowmill_base::CommitId;
 use rowmill_storage::keyed::KeyRange;
 
 use super::arena::Place;
+use super::entry;
+use super::key_index::Indexed;
 use super::order::Order;
+use super::run::{Ends, Run};
 use super::version_chains::VersionChains;
 
 /// Entries of a range that are loaded side by side.
@@ -28,13 +31,44 @@ impl VersionTable {
         VersionTable { chains: VersionChains::new(), order: Order::new(), newest }
     }
 
-    /// Whether nothing is in it.
-    pub(super) fn is_empty(&self) -> bool {
-        self.chains.is_empty()
+    /// Whether it never had a key.
+    pub(super) fn is_unused(&self) -> bool {
+        self.chains.is_unused()
     }
 
     pub(super) fn allocated_bytes(&self) -> usize {
         self.chains.allocated_bytes() + self.order.allocated_bytes()
+    }
+
+    /// The entry of `key` and its newest version.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Indexed> {
+        self.chains.find(hash, key).or_else(|| {
+            let entry = self.order.find_unhashed(key, &self.chains.keys)?;
+            Some(Indexed { entry, newest: entry::head(&self.chains.keys, entry).next })
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_unhashed(&self) -> bool {
+        self.order.has_unhashed()
+    }
+
+    /// Where the records of a run will lie.
+    pub(super) fn ends(&self) -> Ends {
+        self.chains.ends()
+    }
+
+    /// Whether there is no key of a range.
+    pub(super) fn is_free(&self, range: &KeyRange) -> bool {
+        !self.order.has_any(range, &self.chains.keys)
+    }
+
+    /// Adds a run that is settled behind [`VersionTable::ends`]; no key is between its keys.
+    pub(super) fn append(&mut self, run: Run, commit: CommitId) {
+        let Run { keys, rows, order, .. } = run;
+        self.chains.append(keys, rows, commit);
+        self.order.append(order, &self.chains.keys);
     }
 
     /// Makes `row` the newest version of `key`.
@@ -46,6 +80,8 @@ impl VersionTable {
         oldest: CommitId,
         secrets: &RapidSecrets,
     ) {
+        let chains = &mut self.chains;
+        self.order.leaf_to_hash(key).iter().for_each(|entry| chains.add_hash(*entry, secrets));
         if let Some(entry) = self.chains.put(key, row, commit, oldest, secrets) {
             self.order.insert(key, entry, &self.chains.keys);
         }
@@ -60,7 +96,9 @@ impl VersionTable {
         secrets: &RapidSecrets,
     ) -> Option<Box<[u8]>> {
         let chains = &mut self.chains;
-        let bound = self.order.retain_leaf(bound, |entry| chains.forget_in_entry(entry, in_base, oldest, secrets))?;
+        let bound = self.order.retain_leaf(bound, |entry, is_hashed| {
+            chains.forget_in_entry(entry, in_base, oldest, is_hashed.then_some(secrets))
+        })?;
         self.order.merge_leaf(&bound, &self.chains.keys);
         Some(bound)
     }

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! Entries and versions are records in two [`Arena`](super::arena)s, and point to each other by place. A point read goes
-//! through the hash tables, whose slots have the places of both; the order is for ranges. All of it is under one lock
+//! through the hash tables, whose slots have the places of both; the order is for ranges. What a large commit has written may
+//! be taken as it is ([`Run`]): its keys are found in the order then, until one beside them is changed. All of it is under one lock
 //! that nobody holds for long: readers copy what they ask for, a batch of a range at a time; a commit and the forgetting
 //! behind a checkpoint let go of it again and again, which nobody notices since the snapshots that see the commit do not
 //! exist yet, and what is forgotten nobody reads.
@@ -31,6 +32,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::entry;
 use super::key_index::hash;
+use super::run::{Ends, Run};
 use super::version_table::VersionTable;
 
 /// Changes that are applied under one lock: ten microseconds or so.
@@ -107,7 +109,7 @@ impl Versions {
     pub(super) fn get_hashed(&self, hash: u64, key: &[u8], at: CommitId, row: &mut Vec<u8>) -> Got {
         row.clear();
         let table = self.table.read();
-        let Some(indexed) = table.chains.find(hash, key) else { return Got { found: Found::Unknown, latest: None } };
+        let Some(indexed) = table.find(hash, key) else { return Got { found: Found::Unknown, latest: None } };
         let found = match table.chains.visible(indexed.newest, at) {
             Some(Some(visible)) => {
                 row.extend_from_slice(visible);
@@ -123,14 +125,14 @@ impl Versions {
     pub fn latest_commit(&self, key: &[u8]) -> Option<CommitId> {
         let hash = hash(key, &self.secrets);
         let table = self.table.read();
-        table.chains.find(hash, key).map(|indexed| entry::head(&table.chains.keys, indexed.entry).commit)
+        table.find(hash, key).map(|indexed| entry::head(&table.chains.keys, indexed.entry).commit)
     }
 
     /// Whether a commit behind `after` has deleted `key`, and none has written it since.
     pub fn is_deleted_after(&self, key: &[u8], after: CommitId) -> bool {
         let hash = hash(key, &self.secrets);
         let table = self.table.read();
-        let newest = table.chains.find(hash, key).map(|indexed| indexed.newest);
+        let newest = table.find(hash, key).map(|indexed| indexed.newest);
         let newest = newest.and_then(|newest| table.chains.visible_version(newest, CommitId(u64::MAX)));
         newest.is_some_and(|(commit, row)| row.is_none() && commit > after)
     }
@@ -192,6 +194,30 @@ impl Versions {
         }
     }
 
+    /// Whether what a commit has written can become part of the table as it is: no key is in the range of its keys, and there are
+    /// places for its records, which end at `ends`.
+    pub(super) fn takes(&self, range: &KeyRange, ends: Ends) -> bool {
+        let table = self.table.read();
+        table.ends().has_room_for(ends) && table.is_free(range)
+    }
+
+    /// Adds the versions of a commit, which are taken as they are. Whoever applies has asked [`Versions::takes`].
+    pub(super) fn append(&self, commit: CommitId, mut run: Run) {
+        loop {
+            // Nobody waits for a run to be settled. Meanwhile all that there was may be forgotten.
+            let ends = self.table.read().ends();
+            run.settle(ends);
+            let mut table = self.table.write();
+            if table.ends() == ends {
+                assert!(table.newest <= commit, "commits are applied in order");
+                table.newest = commit;
+                table.append(run, commit);
+                self.count(&table);
+                return;
+            }
+        }
+    }
+
     fn count(&self, table: &VersionTable) {
         self.bytes.store(table.allocated_bytes(), Ordering::Relaxed);
     }
@@ -200,7 +226,7 @@ impl Versions {
     /// on sees; gives the memory back.
     pub fn forget(&self, in_base: CommitId, oldest: CommitId) {
         let mut table = self.table.write();
-        if table.is_empty() {
+        if table.is_unused() {
             return;
         }
         if table.newest <= in_base {

@@ -1,43 +1,34 @@
-//! What a transaction has written to keyed tables: found by key, in order, and undone to any earlier length.
+//! What a transaction has written to keyed tables, by index, undone to any earlier length.
 //!
 //! ```text
-//! key -> hash table --+       (once keys have come out of order)
-//!                     v
-//! Order ----------> entry: snapshot, key --> row, or that it is deleted, or nothing
-//!                     ^                       ^
-//! undo log -----------+--- what was before ---+
+//! index -> IndexWrites: key --> row, or that it is deleted, or nothing
+//!               ^                    ^
+//! undo log -----+-- what was before -+
 //! ```
 //!
-//! Keys and rows are records in arenas, as those of commits are ([`Versions`](super::Versions)), so that a set of any size
-//! is cheap to add to, and one that is emptied for the next transaction keeps its memory. A key that is undone keeps its
-//! entry, which then has nothing.
-//!
-//! Keys that come in order, as of many rows in one transaction, are behind the greatest each: that they are new needs no look at
-//! a hash table, and so there is none until a key comes out of order.
-//!
-//! An entry remembers the snapshot over which its key was written first: whatever was committed to the key behind that is a
-//! conflict, though later statements may have seen later snapshots.
+//! One that is emptied for the next transaction keeps its memory.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use hashbrown::HashTable;
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::{CommitId, IndexId};
 use rowmill_storage::keyed::KeyRange;
 
-use super::TableCodec;
-use super::arena::{Arena, Place};
-use super::entry;
-use super::key_index::{hash, spread};
-use super::order::Order;
+use super::arena::Place;
+use super::gap::Gap;
+use super::index_writes::{IndexWrites, Put};
+use super::table_codec::TableCodec;
 use super::version_cursor::VersionBatch;
+use super::{HEAD_BYTES, index_head, index_of};
 
-/// Bytes of memory beyond those of a key and its row, about.
-const ENTRY_BYTES: u64 = 96;
+/// Bytes of memory beyond those of a key, and beyond those of its row, about.
+const RECORD_BYTES: u64 = 48;
 
 /// Of a set of more keys the memory is given back when it is emptied.
 const KEYS_KEPT_MAX: usize = 1 << 12;
+
+/// Of more indexes than these too.
+const INDEXES_KEPT_MAX: usize = 16;
 
 /// What is written to a key: its new row, or `None` where it is deleted.
 pub(crate) type Written<'a> = Option<&'a [u8]>;
@@ -47,42 +38,24 @@ pub(crate) type Written<'a> = Option<&'a [u8]>;
 pub(crate) struct WriteSet {
     /// Of the hashes of keys: those of the versions that it is read with, so that a key is hashed once for both.
     secrets: RapidSecrets,
-    keys: Arena,
-    rows: Arena,
-    order: Order,
-    /// The entry of the greatest key.
-    greatest: Place,
-    /// How many entries there are.
-    entries: usize,
-    /// All entries, or none as long as keys have come in order.
-    index: HashTable<Slot>,
+    /// Those in use, in the order of their first writes, and behind them empty ones.
+    by_index: Vec<IndexWrites>,
+    /// Of each that is in use what its keys begin with.
+    heads: Vec<[u8; HEAD_BYTES]>,
+    /// Those in use, in the order of their heads.
+    in_order: Vec<usize>,
     undo: Vec<Undo>,
-    /// Keys that have something.
-    len: usize,
     bytes: u64,
     /// Of the tables that are written to, in the order of the first writes.
     codecs: Vec<Arc<TableCodec>>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// The lower half of the key's hash.
-    tag: u32,
-    entry: Place,
-}
-
 /// An entry and what it had before.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
+    index: u32,
     entry: Place,
     before: Place,
-    snapshot: CommitId,
-}
-
-/// Has an entry found by the hash of its key.
-fn add_slot(index: &mut HashTable<Slot>, entry: Place, keys: &Arena, secrets: &RapidSecrets) {
-    let tag = hash(entry::key_of(keys, entry), secrets) as u32;
-    index.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
 }
 
 impl WriteSet {
@@ -90,14 +63,10 @@ impl WriteSet {
     pub(crate) fn new(secrets: RapidSecrets) -> WriteSet {
         WriteSet {
             secrets,
-            keys: Arena::new(),
-            rows: Arena::new(),
-            order: Order::new(),
-            greatest: Place::NONE,
-            entries: 0,
-            index: HashTable::new(),
+            by_index: Vec::new(),
+            heads: Vec::new(),
+            in_order: Vec::new(),
             undo: Vec::new(),
-            len: 0,
             bytes: 0,
             codecs: Vec::new(),
         }
@@ -105,23 +74,22 @@ impl WriteSet {
 
     /// Forgets everything but the memory.
     pub(crate) fn reset(&mut self) {
-        if self.entries > KEYS_KEPT_MAX || self.undo.len() > KEYS_KEPT_MAX {
+        if self.entry_count() > KEYS_KEPT_MAX || self.undo.len() > KEYS_KEPT_MAX {
             *self = WriteSet::new(self.secrets);
             return;
         }
-        self.keys.clear();
-        self.rows.clear();
-        self.index.clear();
-        self.order.clear();
+        self.by_index.truncate(INDEXES_KEPT_MAX);
+        self.by_index.iter_mut().take(self.heads.len()).for_each(IndexWrites::clear);
+        self.heads.clear();
+        self.in_order.clear();
         self.undo.clear();
         self.codecs.clear();
-        self.greatest = Place::NONE;
-        (self.entries, self.len, self.bytes) = (0, 0, 0);
+        self.bytes = 0;
     }
 
     /// Whether nothing is written.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.indexes().all(IndexWrites::is_empty)
     }
 
     /// Bytes of memory, about.
@@ -129,14 +97,14 @@ impl WriteSet {
         self.bytes
     }
 
-    /// How many keys are written.
-    pub(crate) fn len(&self) -> usize {
-        self.len
+    /// How many there are, those among them that have nothing any more.
+    fn entry_count(&self) -> usize {
+        self.indexes().map(IndexWrites::entry_count).sum()
     }
 
     /// Bytes of keys and rows alone, those that others have replaced among them.
     pub(crate) fn content_bytes(&self) -> u64 {
-        self.bytes - ENTRY_BYTES * (self.entries + self.undo.len()) as u64
+        self.bytes - RECORD_BYTES * (self.entry_count() + self.undo.len()) as u64
     }
 
     /// Notes that keys to come are made by `codec`.
@@ -144,6 +112,11 @@ impl WriteSet {
         if !self.codecs.iter().rev().any(|known| Arc::ptr_eq(known, codec)) {
             self.codecs.push(Arc::clone(codec));
         }
+    }
+
+    /// Whether `codec` was noted last.
+    pub(crate) fn is_noted(&self, codec: &Arc<TableCodec>) -> bool {
+        self.codecs.last().is_some_and(|last| Arc::ptr_eq(last, codec))
     }
 
     /// Those that were noted.
@@ -156,95 +129,88 @@ impl WriteSet {
         self.codecs.iter().rev().find(|codec| codec.has_index(index))
     }
 
+    /// What is written by index, in the order of keys.
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = &IndexWrites> {
+        self.in_order.iter().map(|at| &self.by_index[*at])
+    }
+
+    /// The same, for what takes it.
+    pub(super) fn take_indexes(&mut self, mut each: impl FnMut(&mut IndexWrites)) {
+        self.in_order.iter().for_each(|at| each(&mut self.by_index[*at]));
+    }
+
+    fn position(&self, key: &[u8]) -> Option<usize> {
+        let head = key.first_chunk::<HEAD_BYTES>()?;
+        self.heads.iter().position(|known| known == head)
+    }
+
     /// What is written to `key`, if anything, whose hash is known.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Written<'_>> {
-        self.entry_of(|_| hash, key).and_then(|entry| self.written(entry))
+        self.by_index[self.position(key)?].find(|| hash, key)
     }
 
-    fn entry_of(&self, hash: impl FnOnce(&RapidSecrets) -> u64, key: &[u8]) -> Option<Place> {
-        if self.is_in_order() {
-            return if self.is_behind_all(key) { None } else { self.order.find(key, &self.keys) };
+    /// The gap behind all that is written to the index of `key`, if that is there.
+    pub(crate) fn gap(&self, key: &[u8]) -> Option<&Gap> {
+        self.by_index[self.position(key)?].gap(key)
+    }
+
+    pub(crate) fn gap_mut(&mut self, key: &[u8]) -> Option<&mut Gap> {
+        let at = self.position(key)?;
+        self.by_index[at].gap_mut(key)
+    }
+
+    /// Where what is written to the index of `key` is.
+    #[inline]
+    fn position_to_write(&mut self, key: &[u8]) -> usize {
+        match self.position(key) {
+            Some(at) => at,
+            None => self.start_index(index_of(key).expect("a key begins with its index")),
         }
-        let tag = hash(&self.secrets) as u32;
-        let slot =
-            self.index.find(spread(tag), |slot| slot.tag == tag && entry::key_of(&self.keys, slot.entry) == key)?;
-        Some(slot.entry)
     }
 
-    /// Whether each key has come behind all before it.
-    fn is_in_order(&self) -> bool {
-        self.index.is_empty()
-    }
-
-    fn is_behind_all(&self, key: &[u8]) -> bool {
-        self.greatest == Place::NONE || key > entry::key_of(&self.keys, self.greatest)
-    }
-
-    /// Adds the entry of a key that has none.
-    fn add_entry(&mut self, key: &[u8], snapshot: CommitId) -> Place {
-        let is_behind_all = self.is_behind_all(key);
-        let entry = entry::push_entry(&mut self.keys, key, snapshot, Place::NONE);
-        self.order.insert(key, entry, &self.keys);
-        if !self.is_in_order() {
-            add_slot(&mut self.index, entry, &self.keys, &self.secrets);
-        } else if !is_behind_all {
-            let entries = self.order.entries();
-            entries.for_each(|entry| add_slot(&mut self.index, entry, &self.keys, &self.secrets));
+    fn start_index(&mut self, index: IndexId) -> usize {
+        let (at, head) = (self.heads.len(), index_head(index));
+        match self.by_index.get_mut(at) {
+            Some(empty) => empty.start(index),
+            None => self.by_index.push(IndexWrites::new(index)),
         }
-        if is_behind_all {
-            self.greatest = entry;
-        }
-        self.entries += 1;
-        self.bytes += ENTRY_BYTES + key.len() as u64;
-        entry
-    }
-
-    fn written(&self, entry: Place) -> Option<Written<'_>> {
-        let newest = entry::head(&self.keys, entry).next;
-        if newest == Place::NONE {
-            return None;
-        }
-        let (head, row) = entry::record(&self.rows, newest);
-        Some((!head.is_deleted()).then_some(row))
+        self.heads.push(head);
+        self.in_order.insert(self.in_order.partition_point(|other| self.heads[*other] < head), at);
+        at
     }
 
     /// Writes `row` to `key`, or that it is deleted, over what the snapshot of commit `snapshot` has.
     pub(crate) fn put(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId) {
-        let known = self.entry_of(|secrets| hash(key, secrets), key);
-        let entry = known.unwrap_or_else(|| self.add_entry(key, snapshot));
-        let version = entry::push_version(&mut self.rows, row, snapshot, Place::NONE);
-        let head = entry::head(&self.keys, entry);
-        // Whoever wrote it first has seen the oldest snapshot.
-        let first = if head.next == Place::NONE { snapshot } else { head.commit };
-        self.bytes += ENTRY_BYTES + row.map_or(0, |row| row.len() as u64);
-        self.set(entry, version, first);
+        let at = self.position_to_write(key);
+        let put = self.by_index[at].put(key, row, snapshot, &self.secrets);
+        self.note(at, put, key, row);
     }
 
-    /// Forgets what was written to keys that begin with `prefix`.
-    pub(crate) fn clear(&mut self, prefix: &[u8]) {
-        let mut entries = Vec::new();
-        let _ = self.order.ascend(&KeyRange::of_prefix(prefix), &self.keys, |found| {
-            entries.extend_from_slice(found);
-            ControlFlow::Continue(())
-        });
-        for entry in entries {
-            self.bytes += ENTRY_BYTES;
-            self.set(entry, Place::NONE, CommitId(0));
+    /// The same, of a key behind all that is written to its index, as [`WriteSet::gap`] has found.
+    pub(crate) fn push(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId) {
+        let at = self.position_to_write(key);
+        let put = self.by_index[at].push(key, row, snapshot, &self.secrets);
+        self.note(at, put, key, row);
+    }
+
+    fn note(&mut self, at: usize, Put { entry, before, is_new }: Put, key: &[u8], row: Written<'_>) {
+        self.bytes += RECORD_BYTES + row.map_or(0, |row| row.len() as u64);
+        if is_new {
+            self.bytes += RECORD_BYTES + key.len() as u64;
         }
+        self.undo.push(Undo { index: at as u32, entry, before });
     }
 
-    /// Has an entry have what is at `place`, and notes what it had.
-    fn set(&mut self, entry: Place, place: Place, snapshot: CommitId) {
-        let head = entry::head(&self.keys, entry);
-        self.undo.push(Undo { entry, before: head.next, snapshot: head.commit });
-        entry::set_newest(&mut self.keys, entry, snapshot, place);
-        self.count(head.next, place);
-    }
-
-    fn count(&mut self, before: Place, after: Place) {
-        self.len += usize::from(after != Place::NONE);
-        self.len -= usize::from(before != Place::NONE);
+    /// Forgets what was written to keys that begin with `prefix`, which says of which index they are.
+    pub(crate) fn clear(&mut self, prefix: &[u8]) {
+        let Some(at) = self.position(prefix) else { return };
+        let writes = &mut self.by_index[at];
+        for entry in writes.entries_of(prefix) {
+            let before = writes.forget(entry);
+            self.bytes += RECORD_BYTES;
+            self.undo.push(Undo { index: at as u32, entry, before });
+        }
     }
 
     /// A point to go back to.
@@ -254,50 +220,27 @@ impl WriteSet {
 
     /// The keys that were written since `mark`, some perhaps more than once.
     pub(crate) fn keys_since(&self, mark: usize) -> impl Iterator<Item = &[u8]> {
-        self.undo[mark..].iter().map(|undo| entry::key_of(&self.keys, undo.entry))
+        self.undo[mark..].iter().map(|undo| self.by_index[undo.index as usize].key_of(undo.entry))
     }
 
     /// Takes back what was written since `mark`.
     pub(crate) fn undo_to(&mut self, mark: usize) {
         while self.undo.len() > mark {
-            let Undo { entry, before, snapshot } = self.undo.pop().expect("it is longer than the mark");
-            let undone = entry::head(&self.keys, entry).next;
-            self.bytes -= ENTRY_BYTES;
-            if undone != Place::NONE {
-                let head = entry::head(&self.rows, undone);
-                self.bytes -= entry::record(&self.rows, undone).1.len() as u64;
-                self.rows.free(undone, head.record_bytes());
-            }
-            entry::set_newest(&mut self.keys, entry, snapshot, before);
-            self.count(undone, before);
+            let Undo { index, entry, before } = self.undo.pop().expect("it is longer than the mark");
+            self.bytes -= RECORD_BYTES + self.by_index[index as usize].undo(entry, before);
         }
     }
 
     /// The keys in order, with what is written to them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Written<'_>)> {
-        self.entries().map(|(key, written, _)| (key, written))
+        self.indexes().flat_map(IndexWrites::iter)
     }
 
-    /// As [`WriteSet::iter`], each with the snapshot over which it was written first.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], Written<'_>, CommitId)> {
-        self.order.entries().filter_map(|place| {
-            let (head, key) = entry::record(&self.keys, place);
-            self.written(place).map(|written| (key, written, head.commit))
-        })
-    }
-
-    /// Adds the first keys of `range` to `batch`, or the last ones from its end, until it has `keys_max`.
+    /// Adds the first keys of `range`, all of one index, to `batch`, or the last ones from its end, until it has `keys_max`.
     pub(super) fn fill(&self, range: &KeyRange, backward: bool, keys_max: usize, batch: &mut VersionBatch) {
-        let mut push = |entry: &Place| {
-            if let Some(written) = self.written(*entry) {
-                batch.push(entry::key_of(&self.keys, *entry), written);
-            }
-            if batch.len() < keys_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        };
-        let _ = match backward {
-            false => self.order.ascend(range, &self.keys, |entries| entries.iter().try_for_each(&mut push)),
-            true => self.order.descend(range, &self.keys, |entries| entries.iter().rev().try_for_each(&mut push)),
-        };
+        if let Some(at) = self.position(&range.start) {
+            self.by_index[at].fill(range, backward, keys_max, batch);
+        }
     }
 }
 

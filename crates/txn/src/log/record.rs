@@ -65,44 +65,56 @@ pub(super) fn record_bytes(payload_bytes: usize) -> usize {
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) head: [u8; HEAD_BYTES],
-    /// Of which the first are not used.
-    end: [u8; ALIGNMENT as usize - 1 + END_BYTES],
-    end_bytes: usize,
+    /// Of all that was passed.
+    crc: crc32fast::Hasher,
+    /// Bytes of the payload that were not.
+    left: usize,
+    zeros: usize,
+}
+
+/// What stands behind a payload.
+pub(super) struct End {
+    bytes: [u8; ALIGNMENT as usize - 1 + END_BYTES],
+    len: usize,
 }
 
 impl Frame {
-    /// Of the record of `payload`.
-    pub(super) fn of(payload: &[u8], position: Position, synced: Position) -> Frame {
-        let payload_bytes = u32::try_from(payload.len()).expect("the caller has looked at the length");
+    /// Of a record whose payload has so many bytes.
+    pub(super) fn new(payload_bytes: usize, position: Position, synced: Position) -> Frame {
+        let len = u32::try_from(payload_bytes).expect("the caller has looked at the length");
         let mut head = [0; HEAD_BYTES];
         head[..4].copy_from_slice(&MARK);
-        head[4..8].copy_from_slice(&payload_bytes.to_le_bytes());
+        head[4..8].copy_from_slice(&len.to_le_bytes());
         head[8..16].copy_from_slice(&position.0.to_le_bytes());
         head[16..].copy_from_slice(&synced.0.to_le_bytes());
-        let mut end = [0; ALIGNMENT as usize - 1 + END_BYTES];
-        let end_bytes = record_bytes(payload.len()) - HEAD_BYTES - payload.len();
-        let (zeros, numbers) = end.split_at_mut(ALIGNMENT as usize - 1);
         let mut crc = crc32fast::Hasher::new();
         crc.update(&head);
-        crc.update(payload);
-        crc.update(&zeros[..end_bytes - END_BYTES]);
-        numbers[..4].copy_from_slice(&crc.finalize().to_le_bytes());
-        numbers[4..].copy_from_slice(&END_MARK);
-        Frame { head, end, end_bytes }
+        let zeros = record_bytes(payload_bytes) - HEAD_BYTES - payload_bytes - END_BYTES;
+        Frame { head, crc, left: payload_bytes, zeros }
     }
 
-    pub(super) fn end(&self) -> &[u8] {
-        &self.end[self.end.len() - self.end_bytes..]
+    /// Passes the next slice of the payload.
+    pub(super) fn pass(&mut self, slice: &[u8]) {
+        self.crc.update(slice);
+        self.left = self.left.checked_sub(slice.len()).expect("a payload has as many bytes as it says");
+    }
+
+    /// The end, behind all of the payload.
+    pub(super) fn end(mut self) -> End {
+        assert_eq!(self.left, 0, "a payload has as many bytes as it says");
+        let mut bytes = [0; ALIGNMENT as usize - 1 + END_BYTES];
+        self.crc.update(&bytes[..self.zeros]);
+        let numbers = &mut bytes[self.zeros..][..END_BYTES];
+        numbers[..4].copy_from_slice(&self.crc.finalize().to_le_bytes());
+        numbers[4..].copy_from_slice(&END_MARK);
+        End { bytes, len: self.zeros + END_BYTES }
     }
 }
 
-/// Puts the record of `payload` into `out`, whose bytes are used again.
-pub(super) fn write(payload: &[u8], position: Position, synced: Position, out: &mut Vec<u8>) {
-    let frame = Frame::of(payload, position, synced);
-    out.clear();
-    out.extend_from_slice(&frame.head);
-    out.extend_from_slice(payload);
-    out.extend_from_slice(frame.end());
+impl End {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 /// The payload of a record all of whose bytes are given, if they are those that were written.
@@ -121,7 +133,13 @@ mod tests {
         for payload_bytes in [0, 1, 7, 8, 100] {
             let content: Vec<u8> = (0..payload_bytes).map(|byte| byte as u8 ^ 0x5A).collect();
             let (position, mut record) = (Position(4_096), Vec::new());
-            write(&content, position, Position(4_000), &mut record);
+            let mut frame = Frame::new(payload_bytes, position, Position(4_000));
+            record.extend_from_slice(&frame.head);
+            for slice in content.chunks(7) {
+                frame.pass(slice);
+                record.extend_from_slice(slice);
+            }
+            record.extend_from_slice(frame.end().bytes());
             assert_eq!(record.len(), record_bytes(payload_bytes));
             assert_eq!(record.len() as u64 % ALIGNMENT, 0);
             let head = Head::read(&record, position).expect("a head");

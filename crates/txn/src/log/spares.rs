@@ -1,6 +1,7 @@
 //! Segments that are made before they are needed, on a thread of their own: filling and syncing a file takes as long as thousands of
-//! commits.
+//! commits. There is one ahead, and more while a transaction grows whose record will be long.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -9,6 +10,9 @@ use rowmill_base::{Error, Result};
 use rowmill_io::Disk;
 
 use super::segment::{FOLDER, Segment, SegmentBytes, path};
+
+/// Segments that are made ahead at most.
+const AHEAD_MAX: u64 = 32;
 
 /// Makes segments ahead.
 #[derive(Debug)]
@@ -31,13 +35,18 @@ struct State {
     free: Vec<u32>,
     /// The number of the next file that is made.
     next_slot: u32,
-    /// The segment to make next.
-    wanted: Option<u64>,
+    /// The first segment that was not taken, once one was; `None` while one is made for whoever needs it.
+    next: Option<u64>,
+    /// How many of the segments from there on are to be ready.
+    ahead: usize,
+    /// The thread has failed, and goes on when something is asked for again.
+    is_stuck: bool,
     /// One is being made.
     is_busy: bool,
     /// One was made: the free files are older than it.
     is_used: bool,
-    ready: Option<Segment>,
+    /// From `next` on, without gaps.
+    ready: VecDeque<Segment>,
     is_over: bool,
 }
 
@@ -49,8 +58,17 @@ impl Spares {
         free: Vec<u32>,
         next_slot: u32,
     ) -> Result<Spares> {
-        let state =
-            State { free, next_slot, wanted: None, is_busy: false, is_used: false, ready: None, is_over: false };
+        let state = State {
+            free,
+            next_slot,
+            next: None,
+            ahead: 1,
+            is_stuck: false,
+            is_busy: false,
+            is_used: false,
+            ready: VecDeque::new(),
+            is_over: false,
+        };
         let shared = Arc::new(Shared {
             disk: Arc::clone(disk),
             segment_bytes,
@@ -69,27 +87,45 @@ impl Spares {
     /// Segment `number`. Has the one behind it made meanwhile.
     pub(super) fn take(&self, number: u64) -> Result<Segment> {
         let mut state = self.shared.state.lock();
-        while state.is_busy {
+        // What is being made goes behind those that are ready.
+        while state.is_busy && state.ready.is_empty() {
             self.shared.changed.wait(&mut state);
         }
         // The thread need not begin with what is made here.
-        state.wanted = None;
-        let ready = state.ready.take_if(|segment| segment.number == number);
-        let segment = match ready {
+        state.next = None;
+        let segment = match state.ready.pop_front() {
             Some(segment) => segment,
             None => self.shared.make(&mut state, number)?,
         };
+        assert_eq!(segment.number, number, "segments are taken one behind the other");
         state.is_used = true;
-        state.wanted = Some(number + 1);
+        state.ahead = (state.ahead - 1).max(1);
+        (state.next, state.is_stuck) = (Some(number + 1), false);
         self.shared.changed.notify_all();
         Ok(segment)
+    }
+
+    /// Has as many segments made ahead as a record of so many bytes takes.
+    pub(super) fn expect(&self, record_bytes: u64) {
+        let segments = (record_bytes / self.shared.segment_bytes.0 + 1).min(AHEAD_MAX) as usize;
+        let mut state = self.shared.state.lock();
+        if segments > state.ahead {
+            (state.ahead, state.is_stuck) = (segments, false);
+            self.shared.changed.notify_all();
+        }
     }
 
     /// Removes the files that hold nothing that is needed. They are made again when they are.
     pub(super) fn trim(&self) -> Result<()> {
         let mut state = self.shared.state.lock();
+        // What was expected may have been rolled back.
+        state.ahead = 1;
         while state.is_busy {
             self.shared.changed.wait(&mut state);
+        }
+        while state.ready.len() > 1 {
+            let unneeded = state.ready.pop_back().map(|segment| segment.slot);
+            state.free.extend(unneeded);
         }
         // Before a segment is made the free ones are those of the log before, which are looked at by whoever opens it.
         if !state.is_used || state.free.is_empty() {
@@ -123,8 +159,8 @@ impl Drop for Spares {
         let mut state = self.shared.state.lock();
         if state.is_used {
             // While commits go on they are used again. What stays all the same is in nobody's way.
-            let ready = state.ready.take().map(|segment| segment.slot);
-            let unneeded = state.free.drain(..).chain(ready);
+            let State { free, ready, .. } = &mut *state;
+            let unneeded = free.drain(..).chain(ready.drain(..).map(|segment| segment.slot));
             unneeded.for_each(|slot| drop(self.shared.disk.remove(&path(slot))));
         }
     }
@@ -134,14 +170,17 @@ impl Shared {
     fn make_ahead(&self) {
         let mut state = self.state.lock();
         while !state.is_over {
-            let wanted = if state.is_busy { None } else { state.wanted.take() };
-            let Some(number) = wanted else {
+            let is_due = !state.is_busy && !state.is_stuck && state.ready.len() < state.ahead;
+            let Some(next) = state.next.filter(|_| is_due) else {
                 self.changed.wait(&mut state);
                 continue;
             };
-            // Whoever needs the segment tries again, and says what is wrong.
-            let made = self.make(&mut state, number).ok();
-            state.ready = made;
+            let number = next + state.ready.len() as u64;
+            match self.make(&mut state, number) {
+                Ok(segment) => state.ready.push_back(segment),
+                // Whoever needs the segment tries again, and says what is wrong.
+                Err(_) => (state.is_stuck, state.ahead) = (true, state.ready.len().max(1)),
+            }
         }
     }
 

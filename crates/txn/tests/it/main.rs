@@ -18,6 +18,7 @@ mod isolation;
 mod keyed;
 mod keyed_model;
 mod killed;
+mod large_commits;
 mod ledger;
 mod log_speed;
 mod long_check;

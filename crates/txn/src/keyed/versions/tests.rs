@@ -7,7 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
+use rowmill_base::IndexId;
+
 use super::*;
+use crate::keyed::index_writes::IndexWrites;
 use crate::keyed::{VersionBatch, VersionCursor};
 
 type Row = Option<Vec<u8>>;
@@ -62,15 +65,25 @@ fn scan(versions: &Versions, range: &KeyRange, at: u64, backward: bool, keys_max
     }
 }
 
-fn apply(versions: &Versions, commit: u64, changes: &BTreeMap<Vec<u8>, Row>, oldest: u64) {
+/// Adds changes, as a run where asked for and possible.
+fn apply(versions: &Versions, commit: u64, changes: &BTreeMap<Vec<u8>, Row>, oldest: u64, as_run: bool) {
+    let mut writes = IndexWrites::new(IndexId(1));
+    let (even, odd): (Vec<_>, Vec<_>) = changes.iter().enumerate().partition(|(at, _)| at % 2 == 0);
+    for (_, (key, row)) in even.into_iter().chain(odd) {
+        writes.put(key, row.as_deref(), CommitId(commit - 1), &versions.secrets);
+    }
+    if as_run && writes.range().is_some_and(|range| versions.takes(&range, writes.ends())) {
+        versions.append(CommitId(commit), writes.take_run());
+        return;
+    }
     let changes = changes.iter().map(|(key, row)| (&key[..], row.as_deref()));
     versions.apply(CommitId(commit), changes, CommitId(oldest));
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// The changes, and how far the oldest snapshot moves towards the newest, of 255.
-    Apply(BTreeMap<Vec<u8>, Row>, u8),
+    /// The changes, how far the oldest snapshot moves towards the newest, of 255, and whether they may be a run.
+    Apply(BTreeMap<Vec<u8>, Row>, u8, bool),
     /// How far the base and the oldest snapshot move.
     Forget(u8, u8),
     /// A range, a snapshot, the direction and the size of a batch.
@@ -96,8 +109,10 @@ fn step() -> impl Strategy<Value = Step> {
         (0..len).map(|i| ((u32::from(start) * 1000 + i).to_be_bytes().to_vec(), row.clone())).collect()
     });
     prop_oneof![
-        4 => (changes(), any::<u8>()).prop_map(|(changes, far)| Step::Apply(changes, far)),
-        1 => (sequential, any::<u8>()).prop_map(|(changes, far)| Step::Apply(changes, far)),
+        4 => (changes(), any::<u8>(), any::<bool>())
+            .prop_map(|(changes, far, as_run)| Step::Apply(changes, far, as_run)),
+        2 => (sequential, any::<u8>(), any::<bool>())
+            .prop_map(|(changes, far, as_run)| Step::Apply(changes, far, as_run)),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(base, far)| Step::Forget(base, far)),
         2 => ([key(), key()], any::<u8>(), any::<bool>(), 1..50_usize)
             .prop_map(|(range, at, backward, keys)| Step::Scan(range, at, backward, keys)),
@@ -113,10 +128,10 @@ fn between(from: u64, to: u64, far: u8) -> u64 {
 
 fn run(versions: &Versions, twin: &mut Twin, step: &Step) {
     match step {
-        Step::Apply(changes, far) => {
+        Step::Apply(changes, far, as_run) => {
             twin.oldest = between(twin.oldest, twin.newest, *far);
             twin.newest += 1;
-            apply(versions, twin.newest, changes, twin.oldest);
+            apply(versions, twin.newest, changes, twin.oldest, *as_run);
             let commit = twin.newest;
             twin.versions.extend(changes.iter().map(|(key, row)| ((key.clone(), commit), row.clone())));
         }
@@ -204,6 +219,44 @@ fn many_keys_in_any_order() {
         assert_eq!(found(false).count(), 50);
         let left = versions.allocated_bytes();
         assert!(left * 5 < full, "{left} of {full} bytes");
+    }
+}
+
+/// Runs that are appended in order, backwards and between each other, and changed, and forgotten.
+#[test]
+fn many_runs_in_any_order() {
+    let orders: [fn(u32) -> u32; 3] = [|i| i, |i| 99 - i, |i| i * 37 % 100];
+    for order in orders {
+        let versions = Versions::new();
+        let key = |i: u32| [&[0, 0, 0, 9], &(i / 100).to_be_bytes()[..], &(i % 100).to_be_bytes()].concat();
+        for i in 0..100 {
+            let keys = order(i) * 500..order(i) * 500 + 500;
+            let changes = keys.map(|i| (key(i), Some(i.to_be_bytes().to_vec()))).collect();
+            apply(&versions, u64::from(i) + 1, &changes, 0, true);
+        }
+        let mut row = Vec::new();
+        for i in 0..50_000 {
+            assert_eq!(versions.get(&key(i), CommitId(200), &mut row).found, Found::Row);
+            assert_eq!(row, i.to_be_bytes());
+            assert_eq!(versions.get(&key(i), CommitId(0), &mut row).found, Found::Unknown);
+        }
+        assert!(versions.read().has_unhashed());
+        let all = KeyRange::default();
+        let found = |at| scan(&versions, &all, at, true, 1000).into_iter().rev().map(|(key, _)| key);
+        assert!(found(100).eq((0..50_000).map(key)));
+        assert_eq!(found(40).count(), 20_000);
+        // Each leaf gets a version, and so is hashed.
+        for i in (0..50_000).step_by(50) {
+            versions.apply(CommitId(101), [(&key(i)[..], None)], CommitId(0));
+        }
+        assert!(!versions.read().has_unhashed());
+        assert!(found(101).eq((0..50_000).map(key)));
+        assert_eq!(versions.get(&key(50), CommitId(101), &mut row).found, Found::Deleted);
+        assert_eq!(versions.get(&key(51), CommitId(101), &mut row).found, Found::Row);
+        let full = versions.allocated_bytes();
+        versions.forget(CommitId(98), CommitId(101));
+        assert_eq!(found(101).count(), 1_000 + 2 * 490);
+        assert!(versions.allocated_bytes() * 4 < full);
     }
 }
 

@@ -6,6 +6,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
+use crate::keyed::index_writes::Content;
+use crate::keyed::key_index::hash;
 
 type Twin = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
@@ -13,12 +15,21 @@ fn set() -> WriteSet {
     WriteSet::new(RapidSecrets::random())
 }
 
-fn put(set: &mut WriteSet, key: &str, row: Option<&str>) {
-    set.put(key.as_bytes(), row.map(str::as_bytes), CommitId(1));
+/// A key of the index that its first letter says.
+fn key(text: &str) -> Vec<u8> {
+    [&index_head(IndexId(text.as_bytes()[0].into())), text.as_bytes()].concat()
+}
+
+fn put(set: &mut WriteSet, text: &str, row: Option<&str>) {
+    set.put(&key(text), row.map(str::as_bytes), CommitId(1));
 }
 
 fn content(set: &WriteSet) -> Twin {
     set.iter().map(|(key, row)| (key.to_vec(), row.map(<[u8]>::to_vec))).collect()
+}
+
+fn len(set: &WriteSet) -> usize {
+    set.indexes().map(|writes| writes.content().keys).sum()
 }
 
 /// The keys of a range, a few at a time.
@@ -47,8 +58,8 @@ fn what_was_written_since_a_mark_is_taken_back() {
     put(&mut set, "a2", Some("z"));
     let (second, between) = (set.mark(), content(&set));
     let bytes = set.bytes();
-    set.clear(b"a");
-    assert_eq!(content(&set).into_keys().collect::<Vec<_>>(), [b"b"]);
+    set.clear(&key("a"));
+    assert_eq!(content(&set).into_keys().collect::<Vec<_>>(), [key("b")]);
     set.undo_to(second);
     assert_eq!((content(&set), set.bytes()), (between, bytes));
     set.undo_to(first);
@@ -62,18 +73,20 @@ fn what_was_written_since_a_mark_is_taken_back() {
 #[test]
 fn a_key_remembers_the_first_snapshot_over_which_it_is_written() {
     let mut set = set();
-    let first = |set: &WriteSet| set.entries().map(|(_, _, snapshot)| snapshot.0).collect::<Vec<_>>();
-    set.put(b"a", Some(b""), CommitId(4));
+    let first = |set: &WriteSet| {
+        set.indexes().flat_map(IndexWrites::entries).map(|(_, _, snapshot)| snapshot.0).collect::<Vec<_>>()
+    };
+    set.put(&key("a"), Some(b""), CommitId(4));
     let mark = set.mark();
-    set.put(b"a", Some(b"later"), CommitId(7));
+    set.put(&key("a"), Some(b"later"), CommitId(7));
     assert_eq!(first(&set), [4]);
-    set.clear(b"a");
-    set.put(b"a", None, CommitId(9));
+    set.clear(&key("a"));
+    set.put(&key("a"), None, CommitId(9));
     assert_eq!(first(&set), [9]);
     set.undo_to(mark);
     assert_eq!(first(&set), [4]);
     set.undo_to(0);
-    set.put(b"a", None, CommitId(8));
+    set.put(&key("a"), None, CommitId(8));
     assert_eq!(first(&set), [8]);
 }
 
@@ -87,7 +100,7 @@ fn random_writes_agree_with_a_map() {
         (0..300).for_each(|i| put(&mut set, &format!("{i}"), Some("row")));
         set.reset();
         for _ in 0..2_000 {
-            let key = format!("{}-{}", random.random_range(0..4), random.random_range(0..200)).into_bytes();
+            let key = key(&format!("{}-{}", random.random_range(0..4), random.random_range(0..200)));
             match random.random_range(0..100) {
                 0..60 => {
                     let row = vec![random.random::<u8>(); random.random_range(0..50)];
@@ -106,8 +119,10 @@ fn random_writes_agree_with_a_map() {
                     }
                 }
                 95 => {
-                    set.clear(&key[..2]);
-                    twin.retain(|other, _| !other.starts_with(&key[..2]));
+                    // All of the index, or some.
+                    let prefix = &key[..HEAD_BYTES + random.random_range(0..4)];
+                    set.clear(prefix);
+                    twin.retain(|other, _| !other.starts_with(prefix));
                 }
                 96 => {
                     // As a view of a transaction that goes on writing.
@@ -117,7 +132,11 @@ fn random_writes_agree_with_a_map() {
                     twin.insert(key, None);
                 }
                 _ => {
-                    let other = format!("{}-{}", random.random_range(0..5), random.random_range(0..200)).into_bytes();
+                    let mut other =
+                        [&key[..HEAD_BYTES + 2], format!("{}", random.random_range(0..200)).as_bytes()].concat();
+                    if random.random() {
+                        other = KeyRange::of_prefix(&key[..HEAD_BYTES]).end;
+                    }
                     let (start, end) = (key.clone().min(other.clone()), key.max(other));
                     let (backward, keys_max) = (random.random(), random.random_range(1..40));
                     let mut wanted: Vec<_> =
@@ -131,17 +150,25 @@ fn random_writes_agree_with_a_map() {
             assert_eq!(set.is_empty(), twin.is_empty());
         }
         assert_eq!(content(&set), twin);
+        for writes in set.indexes() {
+            let mut counted = Content::default();
+            writes.iter().for_each(|(key, row)| counted.add(key, row));
+            assert_eq!(writes.content(), counted);
+        }
         for (key, row) in &twin {
             assert_eq!(set.find(hash(key, &set.secrets), key), Some(row.as_deref()));
         }
-        assert_eq!(set.find(hash(b"none", &set.secrets), b"none"), None);
+        for none in ["none", "0-none", "9-none"] {
+            assert_eq!(set.find(hash(&key(none), &set.secrets), &key(none)), None);
+        }
     }
 }
 
 #[test]
 fn keys_in_order_are_found_before_and_after_one_that_is_not() {
     let mut set = set();
-    let key = |n: u32| format!("key {n:05}").into_bytes();
+    let key = |n: u32| key(&format!("key {n:05}"));
+    let is_in_order = |set: &WriteSet| set.indexes().all(IndexWrites::is_in_order);
     let find = |set: &WriteSet, key: &[u8]| set.find(hash(key, &set.secrets), key).map(|row| row.map(<[u8]>::to_vec));
     for n in (2..2_000).step_by(2) {
         set.put(&key(n), Some(&key(n)), CommitId(1));
@@ -150,7 +177,7 @@ fn keys_in_order_are_found_before_and_after_one_that_is_not() {
         assert_eq!(find(&set, &key(n)), Some(Some(b"again".to_vec())));
         assert_eq!(find(&set, &key(n / 4 * 2 + 1)), None);
     }
-    assert!(set.is_in_order());
+    assert!(is_in_order(&set));
     // The greatest is taken back, and comes again, in a copy too.
     let mark = set.mark();
     set.put(&key(1_999), Some(b"greatest"), CommitId(1));
@@ -159,21 +186,21 @@ fn keys_in_order_are_found_before_and_after_one_that_is_not() {
     let mut copy = set.clone();
     copy.put(&key(1_999), None, CommitId(1));
     copy.put(&key(2_000), None, CommitId(1));
-    assert!(copy.is_in_order());
-    assert_eq!((find(&copy, &key(1_999)), copy.len(), set.len()), (Some(None), 1_001, 999));
+    assert!(is_in_order(&copy));
+    assert_eq!((find(&copy, &key(1_999)), len(&copy), len(&set)), (Some(None), 1_001, 999));
     set.put(&key(100), None, CommitId(1));
-    assert!(set.is_in_order());
-    assert_eq!((find(&set, &key(100)), set.len()), (Some(None), 999));
+    assert!(is_in_order(&set));
+    assert_eq!((find(&set, &key(100)), len(&set)), (Some(None), 999));
     let mark = set.mark();
     for n in (1..2_000).rev().step_by(2) {
         set.put(&key(n), Some(b"between"), CommitId(1));
     }
-    assert!(!set.is_in_order());
+    assert!(!is_in_order(&set));
     let found = |set: &WriteSet| (0..2_002).filter(|n| find(set, &key(*n)).is_some()).count();
-    assert_eq!((found(&set), set.len(), set.iter().count()), (1_999, 1_999, 1_999));
+    assert_eq!((found(&set), len(&set), set.iter().count()), (1_999, 1_999, 1_999));
     set.undo_to(mark);
-    assert_eq!((found(&set), set.len()), (999, 999));
+    assert_eq!((found(&set), len(&set)), (999, 999));
     set.reset();
-    assert!(set.is_in_order());
+    assert!(is_in_order(&set));
     assert_eq!(find(&set, &key(2)), None);
 }

@@ -1,0 +1,55 @@
+//! Keys that come one behind the other lie in a gap of the snapshot that they are written over: once it is known where that
+//! ends, none of them is looked up.
+
+use rowmill_base::CommitId;
+
+/// So many keys have to come in order before the first look at where the gap ends. It costs as much as a few look-ups.
+const KEYS_BEFORE_LOOK: u32 = 16;
+
+/// See the module. Of each index the last one is known, which is asked for keys behind all that the transaction has written.
+#[derive(Clone, Debug)]
+pub(crate) struct Gap {
+    snapshot: CommitId,
+    /// The key that was looked for.
+    start: Vec<u8>,
+    /// The snapshot's first key behind that, or the end of the index.
+    end: Vec<u8>,
+    /// Keys that were not in it since the last look.
+    missed: u32,
+    /// As many are worth the next look: more each time, since the last one was of so little use.
+    worth_a_look: u32,
+}
+
+impl Gap {
+    /// One of which nothing is known.
+    pub(super) fn unknown() -> Gap {
+        Gap { snapshot: CommitId(0), start: Vec::new(), end: Vec::new(), missed: 0, worth_a_look: KEYS_BEFORE_LOOK }
+    }
+
+    /// Nothing is known any more.
+    pub(super) fn forget(&mut self) {
+        self.end.clear();
+        (self.missed, self.worth_a_look) = (0, KEYS_BEFORE_LOOK);
+    }
+
+    /// Whether the snapshot is known not to have `key`.
+    pub(crate) fn has(&self, key: &[u8], snapshot: CommitId) -> bool {
+        key < &self.end[..] && key >= &self.start[..] && self.snapshot == snapshot
+    }
+
+    /// Notes that a key was not in it, and says whether to look where it ends.
+    pub(crate) fn miss(&mut self) -> bool {
+        self.missed += 1;
+        self.missed >= self.worth_a_look
+    }
+
+    /// Notes that a snapshot has no key from `start` on before `end`.
+    pub(crate) fn set(&mut self, snapshot: CommitId, start: &[u8], end: &[u8]) {
+        self.start.clear();
+        self.start.extend_from_slice(start);
+        self.end.clear();
+        self.end.extend_from_slice(end);
+        (self.snapshot, self.missed) = (snapshot, 0);
+        self.worth_a_look = self.worth_a_look.saturating_mul(2);
+    }
+}

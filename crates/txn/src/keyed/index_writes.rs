@@ -1,0 +1,363 @@
+//! What a transaction has written to one index: found by key, in order, and undone.
+//!
+//! ```text
+//! key -> hash table --+       (once keys have come out of order)
+//!                     v
+//! Order ----------> entry: snapshot, key --> row, or that it is deleted, or nothing
+//! ```
+//!
+//! Keys and rows are records in arenas, as those of commits are ([`Versions`](super::Versions)), so that a set of any size
+//! is cheap to add to, one that is emptied for the next transaction keeps its memory, and one that is large becomes a part of
+//! those as it is ([`Run`]). A key that is undone keeps its entry, which then has nothing.
+//!
+//! Keys that come in order, as of many rows in one transaction, are behind the greatest each: that they are new needs no look at
+//! a hash table, and so there is none until a key comes out of order.
+//!
+//! An entry remembers the snapshot over which its key was written first, and each of its versions the one that it had with
+//! that: whatever was committed to the key behind that is a conflict, though later statements may have seen later snapshots.
+
+use std::ops::ControlFlow;
+
+use hashbrown::HashTable;
+use rapidhash::v3::RapidSecrets;
+use rowmill_base::{CommitId, IndexId};
+use rowmill_storage::keyed::KeyRange;
+
+use super::arena::{Arena, Place};
+use super::entry;
+use super::gap::Gap;
+use super::key_index::{hash, spread};
+use super::order::Order;
+use super::run::{Ends, Run};
+use super::version_cursor::VersionBatch;
+use super::write_set::Written;
+
+/// Of fewer entries the memory is not worth to be kept by the versions: chunks that are hardly used.
+const RUN_ENTRIES_MIN: usize = 1 << 10;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexWrites {
+    index: IndexId,
+    keys: Arena,
+    rows: Arena,
+    order: Order,
+    /// The entry of the greatest key.
+    greatest: Place,
+    /// How many entries there are.
+    entries: usize,
+    content: Content,
+    /// All entries, or none as long as keys have come in order.
+    hashed: HashTable<Slot>,
+    /// Whether something was written again, or taken back.
+    is_rewritten: bool,
+    /// The oldest snapshot over which anything was written.
+    oldest: CommitId,
+    /// Behind the greatest key.
+    gap: Gap,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// The lower half of the key's hash.
+    tag: u32,
+    entry: Place,
+}
+
+/// Keys that have something, and their rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// How many keys.
+    pub(crate) keys: usize,
+    /// Bytes of them.
+    pub(crate) key_bytes: usize,
+    /// How many of them are not deleted.
+    pub(crate) rows: usize,
+    /// Bytes of those.
+    pub(crate) row_bytes: usize,
+}
+
+impl Content {
+    pub(super) fn add(&mut self, key: &[u8], row: Written<'_>) {
+        self.keys += 1;
+        self.key_bytes += key.len();
+        self.rows += usize::from(row.is_some());
+        self.row_bytes += row.map_or(0, <[u8]>::len);
+    }
+
+    fn remove(&mut self, key: &[u8], row: Written<'_>) {
+        self.keys -= 1;
+        self.key_bytes -= key.len();
+        self.rows -= usize::from(row.is_some());
+        self.row_bytes -= row.map_or(0, <[u8]>::len);
+    }
+}
+
+/// An entry that was written, and what it had before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Put {
+    pub(super) entry: Place,
+    pub(super) before: Place,
+    /// Whether the key is new.
+    pub(super) is_new: bool,
+}
+
+/// What a version writes.
+fn row_of(rows: &Arena, version: Place) -> Written<'_> {
+    let (head, row) = entry::record(rows, version);
+    (!head.is_deleted()).then_some(row)
+}
+
+/// Has an entry found by the hash of its key.
+fn add_slot(hashed: &mut HashTable<Slot>, entry: Place, keys: &Arena, secrets: &RapidSecrets) {
+    let tag = hash(entry::key_of(keys, entry), secrets) as u32;
+    hashed.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
+}
+
+impl IndexWrites {
+    /// Nothing.
+    pub(super) fn new(index: IndexId) -> IndexWrites {
+        IndexWrites {
+            index,
+            keys: Arena::new(),
+            rows: Arena::new(),
+            order: Order::new(),
+            greatest: Place::NONE,
+            entries: 0,
+            content: Content::default(),
+            hashed: HashTable::new(),
+            is_rewritten: false,
+            oldest: CommitId(u64::MAX),
+            gap: Gap::unknown(),
+        }
+    }
+
+    /// Is of another index from now on. There is nothing in it.
+    pub(super) fn start(&mut self, index: IndexId) {
+        assert_eq!(self.entries, 0, "it was cleared");
+        self.index = index;
+    }
+
+    /// Forgets everything but the memory.
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+        self.rows.clear();
+        self.order.clear();
+        self.greatest = Place::NONE;
+        (self.entries, self.content) = (0, Content::default());
+        self.hashed.clear();
+        self.is_rewritten = false;
+        self.oldest = CommitId(u64::MAX);
+        self.gap.forget();
+    }
+
+    /// The index that all keys are of.
+    pub(crate) fn index(&self) -> IndexId {
+        self.index
+    }
+
+    /// How much is written.
+    pub(crate) fn content(&self) -> Content {
+        self.content
+    }
+
+    /// Whether nothing is written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.content.keys == 0
+    }
+
+    /// The oldest snapshot over which anything was written.
+    pub(crate) fn oldest(&self) -> CommitId {
+        self.oldest
+    }
+
+    /// How many keys there are, those among them that have nothing any more.
+    pub(super) fn entry_count(&self) -> usize {
+        self.entries
+    }
+
+    /// What is written to `key`, if anything; `hash_of` is asked where it is of use.
+    #[inline]
+    pub(super) fn find(&self, hash_of: impl FnOnce() -> u64, key: &[u8]) -> Option<Written<'_>> {
+        self.entry_of(hash_of, key).and_then(|entry| self.written(entry))
+    }
+
+    fn entry_of(&self, hash_of: impl FnOnce() -> u64, key: &[u8]) -> Option<Place> {
+        if self.is_in_order() {
+            return if self.is_behind_all(key) { None } else { self.order.find(key, &self.keys) };
+        }
+        let tag = hash_of() as u32;
+        let slot =
+            self.hashed.find(spread(tag), |slot| slot.tag == tag && entry::key_of(&self.keys, slot.entry) == key)?;
+        Some(slot.entry)
+    }
+
+    /// Whether each key has come behind all before it.
+    pub(super) fn is_in_order(&self) -> bool {
+        self.hashed.is_empty()
+    }
+
+    /// The gap behind all that is written, if `key` is there.
+    pub(super) fn gap(&self, key: &[u8]) -> Option<&Gap> {
+        self.is_behind_all(key).then_some(&self.gap)
+    }
+
+    pub(super) fn gap_mut(&mut self, key: &[u8]) -> Option<&mut Gap> {
+        if self.is_behind_all(key) { Some(&mut self.gap) } else { None }
+    }
+
+    /// Whether `key` is greater than all that are written.
+    fn is_behind_all(&self, key: &[u8]) -> bool {
+        self.greatest == Place::NONE || key > entry::key_of(&self.keys, self.greatest)
+    }
+
+    fn written(&self, entry: Place) -> Option<Written<'_>> {
+        let newest = entry::head(&self.keys, entry).next;
+        (newest != Place::NONE).then(|| row_of(&self.rows, newest))
+    }
+
+    /// Writes `row` to `key`, or that it is deleted, over what the snapshot of commit `snapshot` has.
+    pub(super) fn put(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId, secrets: &RapidSecrets) -> Put {
+        if self.is_behind_all(key) {
+            return self.push(key, row, snapshot, secrets);
+        }
+        self.oldest = self.oldest.min(snapshot);
+        let known = self.entry_of(|| hash(key, secrets), key);
+        let (entry, is_new) = match known {
+            Some(entry) => (entry, false),
+            None => (self.add_between(key, snapshot, secrets), true),
+        };
+        let head = entry::head(&self.keys, entry);
+        // Whoever wrote it first has seen the oldest snapshot.
+        let first = if head.next == Place::NONE { snapshot } else { head.commit };
+        let version = entry::push_version(&mut self.rows, row, first, Place::NONE);
+        self.is_rewritten |= !is_new;
+        self.set(entry, first, version);
+        Put { entry, before: head.next, is_new }
+    }
+
+    /// The same, of a key behind all that are written.
+    pub(super) fn push(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId, secrets: &RapidSecrets) -> Put {
+        self.oldest = self.oldest.min(snapshot);
+        let version = entry::push_version(&mut self.rows, row, snapshot, Place::NONE);
+        let entry = entry::push_entry(&mut self.keys, key, snapshot, version);
+        self.order.push(key, entry, &self.keys);
+        if !self.is_in_order() {
+            add_slot(&mut self.hashed, entry, &self.keys, secrets);
+        }
+        self.greatest = entry;
+        self.entries += 1;
+        self.content.add(key, row);
+        Put { entry, before: Place::NONE, is_new: true }
+    }
+
+    /// Adds the entry of a key that has none and is not behind all others.
+    fn add_between(&mut self, key: &[u8], snapshot: CommitId, secrets: &RapidSecrets) -> Place {
+        let entry = entry::push_entry(&mut self.keys, key, snapshot, Place::NONE);
+        self.order.insert(key, entry, &self.keys);
+        if self.is_in_order() {
+            self.order.entries().for_each(|entry| add_slot(&mut self.hashed, entry, &self.keys, secrets));
+        } else {
+            add_slot(&mut self.hashed, entry, &self.keys, secrets);
+        }
+        self.entries += 1;
+        entry
+    }
+
+    fn set(&mut self, entry: Place, first: CommitId, version: Place) {
+        let (head, key) = entry::record(&self.keys, entry);
+        if head.next != Place::NONE {
+            self.content.remove(key, row_of(&self.rows, head.next));
+        }
+        if version != Place::NONE {
+            self.content.add(key, row_of(&self.rows, version));
+        }
+        entry::set_newest(&mut self.keys, entry, first, version);
+    }
+
+    /// Has an entry have nothing, and gives what it had.
+    pub(super) fn forget(&mut self, entry: Place) -> Place {
+        self.is_rewritten = true;
+        let head = entry::head(&self.keys, entry);
+        self.set(entry, head.commit, Place::NONE);
+        head.next
+    }
+
+    /// Has an entry have what it had before. Gives the bytes of what it had until now.
+    pub(super) fn undo(&mut self, entry: Place, before: Place) -> u64 {
+        self.is_rewritten = true;
+        let undone = entry::head(&self.keys, entry).next;
+        let first = if before == Place::NONE { CommitId(0) } else { entry::head(&self.rows, before).commit };
+        self.set(entry, first, before);
+        if undone == Place::NONE {
+            return 0;
+        }
+        let (head, row) = entry::record(&self.rows, undone);
+        let bytes = row.len() as u64;
+        self.rows.free(undone, head.record_bytes());
+        bytes
+    }
+
+    pub(super) fn key_of(&self, entry: Place) -> &[u8] {
+        entry::key_of(&self.keys, entry)
+    }
+
+    /// The entries of keys that begin with `prefix`.
+    pub(super) fn entries_of(&self, prefix: &[u8]) -> Vec<Place> {
+        let mut entries = Vec::new();
+        let _ = self.order.ascend(&KeyRange::of_prefix(prefix), &self.keys, |found| {
+            entries.extend_from_slice(found);
+            ControlFlow::Continue(())
+        });
+        entries
+    }
+
+    /// The keys in order, with what is written to them and the snapshot over which they were written first.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], Written<'_>, CommitId)> {
+        self.order.entries().filter_map(|place| {
+            let (head, key) = entry::record(&self.keys, place);
+            self.written(place).map(|written| (key, written, head.commit))
+        })
+    }
+
+    /// The keys in order, with what is written to them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], Written<'_>)> {
+        self.entries().map(|(key, written, _)| (key, written))
+    }
+
+    /// Adds the first keys of `range` to `batch`, or the last ones from its end, until it has `keys_max`.
+    pub(super) fn fill(&self, range: &KeyRange, backward: bool, keys_max: usize, batch: &mut VersionBatch) {
+        let mut push = |entry: &Place| {
+            if let Some(written) = self.written(*entry) {
+                batch.push(entry::key_of(&self.keys, *entry), written);
+            }
+            if batch.len() < keys_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let _ = match backward {
+            false => self.order.ascend(range, &self.keys, |entries| entries.iter().try_for_each(&mut push)),
+            true => self.order.descend(range, &self.keys, |entries| entries.iter().rev().try_for_each(&mut push)),
+        };
+    }
+
+    /// Whether it is large, and each of its keys has what was written to it first: then it may be taken as a [`Run`].
+    pub(super) fn is_run(&self) -> bool {
+        !self.is_rewritten && self.entries >= RUN_ENTRIES_MIN
+    }
+
+    /// From the first key to the last, if there are any.
+    pub(super) fn range(&self) -> Option<KeyRange> {
+        let (first, last) = (self.order.entries().next()?, self.key_of(self.greatest));
+        Some(KeyRange { start: self.key_of(first).to_vec(), end: [last, &[0]].concat() })
+    }
+
+    /// Where its records end.
+    pub(super) fn ends(&self) -> Ends {
+        Ends { keys: self.keys.end(), rows: self.rows.end() }
+    }
+
+    /// Takes all that is written.
+    pub(super) fn take_run(&mut self) -> Run {
+        let IndexWrites { keys, rows, order, .. } = std::mem::replace(self, IndexWrites::new(self.index));
+        Run::new(keys, rows, order)
+    }
+}

@@ -309,13 +309,13 @@ pub(crate) fn all_or_none(
     transaction: &mut Transaction,
     change: impl FnOnce(&mut Transaction) -> Result<u64>,
 ) -> Result<u64> {
-    let before = transaction.savepoint();
+    let before = transaction.keyed_mark();
     let changed = change(transaction).and_then(|changed| {
         transaction.settle_references()?;
         Ok(changed)
     });
     if changed.is_err() {
-        transaction.rollback_to(&before);
+        transaction.undo_keyed_to(before);
     }
     changed
 }

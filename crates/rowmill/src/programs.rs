@@ -7,6 +7,7 @@
 //! A text with literals in it is the statement without them and their values, so that texts which differ in those alone are run again too.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -21,7 +22,8 @@ use crate::Param;
 /// Statements that are kept at most. When there are more all are forgotten.
 const STATEMENTS_MAX: usize = 1024;
 
-/// So many values of parameters lie on the stack.
+/// So many values of parameters lie on the stack: of most statements, and of all but those with very many.
+const FEW_PARAMETERS: usize = 8;
 const PARAMETERS_ON_STACK: usize = 24;
 
 /// Programs of one statement at most. With parameters of yet other types it runs as other statements do.
@@ -30,12 +32,33 @@ const PROGRAMS_MAX: usize = 8;
 /// Compiled statements, and the memory that they run in.
 #[derive(Default)]
 pub(crate) struct Programs {
-    /// By the hashes of their texts.
-    statements: HashMap<u64, Known>,
+    statements: Statements,
     /// Statements whose literals were taken out, by their texts; none where that cannot be parsed.
     lifted: HashMap<String, Option<Statement>>,
     scratch: Scratch,
     rows: ResultRows,
+}
+
+/// What is known of statements, by the hashes of their texts.
+#[derive(Default)]
+struct Statements(HashMap<u64, Known, BuildHasherDefault<IsHashed>>);
+
+/// The hash of what is a hash.
+#[derive(Default)]
+struct IsHashed(u64);
+
+impl Hasher for IsHashed {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a hash is one number")
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// What is known of one statement.
@@ -52,7 +75,7 @@ struct Known {
 /// A program for parameters of some types, or that there is none.
 struct Made {
     kinds: Box<[ParameterKind]>,
-    program: Option<Arc<Program>>,
+    program: Option<Program>,
 }
 
 impl Made {
@@ -97,22 +120,21 @@ impl Programs {
         }
         // One look at what is committed, for the program and for what it reads.
         let snapshot = session.begin_reading()?;
-        let Some(program) = self.program(session, snapshot.as_ref(), statement, parameters, eagerly)? else {
+        let Programs { statements, scratch, rows, .. } = self;
+        let Some(program) = statements.program(session, snapshot.as_ref(), statement, parameters, eagerly)? else {
             return Ok(None);
         };
-        let Programs { scratch, rows, .. } = self;
         if let Some(cancel) = session.begin_program() {
             scratch.set_cancel(cancel);
         }
         let mut run =
             |parameters: &[ValueRef<'_>]| run(session, snapshot.as_ref(), &program.compiled, parameters, scratch, rows);
-        let ran = match parameters.len() {
-            few @ 0..=PARAMETERS_ON_STACK => {
-                let mut values = [ValueRef::Null; PARAMETERS_ON_STACK];
-                values.iter_mut().zip(parameters).for_each(|(value, parameter)| *value = parameter.to_ref());
-                run(&values[..few])
-            }
-            _ => run(&parameters.iter().map(|parameter| parameter.to_ref()).collect::<Vec<_>>()),
+        let ran = if parameters.len() <= FEW_PARAMETERS {
+            run(on_stack(parameters, &mut [ValueRef::Null; FEW_PARAMETERS]))
+        } else if parameters.len() <= PARAMETERS_ON_STACK {
+            run(on_stack(parameters, &mut [ValueRef::Null; PARAMETERS_ON_STACK]))
+        } else {
+            run(&parameters.iter().map(|parameter| parameter.to_ref()).collect::<Vec<_>>())
         };
         let changed = match ran {
             // More rows than a program holds. It has done nothing.
@@ -163,7 +185,10 @@ impl Programs {
             Done::Changed { tag, rows } => Outcome::Changed { tag, rows: *rows },
         })
     }
+}
 
+impl Statements {
+    /// The program of a statement with such parameters, which is made if there is none.
     fn program(
         &mut self,
         session: &mut Session,
@@ -171,17 +196,17 @@ impl Programs {
         statement: &Statement,
         parameters: &[Param<'_>],
         eagerly: bool,
-    ) -> Result<Option<Arc<Program>>> {
+    ) -> Result<Option<&Program>> {
         let settings = session.settings_version();
         let catalog = match snapshot {
             Some(snapshot) => snapshot.catalog().version(),
             None => open_transaction(session).catalog().version(),
         };
         let made_for = MadeFor { catalog, settings };
-        if self.statements.len() >= STATEMENTS_MAX && !self.statements.contains_key(&statement.text_hash()) {
-            self.statements.clear();
+        if self.0.len() >= STATEMENTS_MAX && !self.0.contains_key(&statement.text_hash()) {
+            self.0.clear();
         }
-        let known = self.statements.entry(statement.text_hash()).or_default();
+        let known = self.0.entry(statement.text_hash()).or_default();
         if *known.text != *statement.text() {
             *known = Known { text: statement.text().into(), ..Known::default() };
         }
@@ -189,8 +214,8 @@ impl Programs {
             known.programs.clear();
             known.made_for = made_for;
         }
-        if let Some(made) = known.programs.iter().find(|made| made.fits(parameters)) {
-            return Ok(made.program.clone());
+        if let Some(at) = known.programs.iter().position(|made| made.fits(parameters)) {
+            return Ok(known.programs[at].program.as_ref());
         }
         known.runs += 1;
         if (known.runs == 1 && !eagerly && !statement.is_for_program()) || known.programs.len() >= PROGRAMS_MAX {
@@ -198,14 +223,21 @@ impl Programs {
         }
         let kinds: Box<[ParameterKind]> = parameters.iter().map(Param::kind).collect();
         let program = match compile(session, snapshot, statement, &kinds) {
-            Ok(program) => program.map(Arc::new),
+            Ok(program) => program,
             Err(error) if statement.is_for_program() => return Err(error),
             // What is wrong with the statement is said when it is run in the other way.
             Err(_) => None,
         };
-        known.programs.push(Made { kinds, program: program.clone() });
-        Ok(program)
+        known.programs.push(Made { kinds, program });
+        Ok(known.programs.last().and_then(|made| made.program.as_ref()))
     }
+}
+
+/// The values of parameters, in the first of `values`.
+fn on_stack<'v, 'p>(parameters: &[Param<'p>], values: &'v mut [ValueRef<'p>]) -> &'v [ValueRef<'p>] {
+    let values = &mut values[..parameters.len()];
+    values.iter_mut().zip(parameters).for_each(|(value, parameter)| *value = parameter.to_ref());
+    values
 }
 
 /// Where a statement sees no snapshot of its own a transaction is open.

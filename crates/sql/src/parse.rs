@@ -71,6 +71,7 @@ pub(crate) enum Body {
 
 impl Statement {
     /// The text of the statement, without the semicolon.
+    #[inline]
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -81,16 +82,19 @@ impl Statement {
     }
 
     /// The same for the same text, in one process.
+    #[inline]
     pub fn text_hash(&self) -> u64 {
         self.text_hash
     }
 
     /// How many parameters (`$1` or `?`) it takes.
+    #[inline]
     pub fn parameter_count(&self) -> usize {
         self.parameters
     }
 
     /// Whether it is of a kind that is run again and again, and may be a program: a query, or a change of rows.
+    #[inline]
     pub fn is_repeated(&self) -> bool {
         match &*self.body {
             Body::Sql(sql) => {

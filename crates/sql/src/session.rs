@@ -155,17 +155,20 @@ impl Session {
     }
 
     /// A statement begins that may be a program: what it sees outside of a transaction. `None` if one is open.
+    #[inline]
     pub fn begin_reading(&mut self) -> Result<Option<Arc<Snapshot>>> {
         self.begin_in_transaction()?;
         self.transaction.is_none().then(|| self.engine.snapshot()).transpose()
     }
 
     /// The transaction that is open.
+    #[inline]
     pub fn transaction(&mut self) -> Option<&mut Transaction> {
         self.transaction.as_mut().map(|open| &mut open.transaction)
     }
 
     /// The same, to be written to. `ReadOnly` if it began so.
+    #[inline]
     pub fn transaction_to_write(&mut self) -> Result<Option<&mut Transaction>> {
         match &mut self.transaction {
             Some(open) if open.read_only => Err(Error::new(ErrorKind::ReadOnly, "the transaction is READ ONLY")
@@ -192,6 +195,7 @@ impl Session {
     }
 
     /// A number that differs before and after a setting of this connection was changed.
+    #[inline]
     pub fn settings_version(&self) -> u64 {
         self.settings_version
     }

@@ -50,6 +50,7 @@ impl Form {
     }
 
     /// The bytes of a value, unless they depend on the value.
+    #[inline]
     pub(super) fn width(self) -> Option<usize> {
         match self {
             Form::Bool => Some(1),
@@ -77,6 +78,7 @@ impl Form {
     }
 
     /// Checks a value that fits by its variant: integers and decimals have to be in range.
+    #[inline]
     pub(super) fn check(self, value: ValueRef<'_>) -> Result<()> {
         let fits = match (self, value) {
             (_, ValueRef::Null) => true,

@@ -215,6 +215,7 @@ impl RowLayout {
     }
 }
 
+#[inline]
 fn string(value: ValueRef<'_>) -> &[u8] {
     match value {
         ValueRef::Text(value) => value.as_bytes(),

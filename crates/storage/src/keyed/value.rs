@@ -32,6 +32,7 @@ pub enum ValueRef<'a> {
 
 impl ValueRef<'_> {
     /// Whether it is NULL.
+    #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, ValueRef::Null)
     }

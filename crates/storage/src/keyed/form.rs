@@ -80,6 +80,15 @@ impl Form {
     /// Checks a value that fits by its variant: integers and decimals have to be in range.
     #[inline]
     pub(super) fn check(self, value: ValueRef<'_>) -> Result<()> {
+        match (self, value) {
+            (_, ValueRef::Null) | (Form::Int { width: 8 }, ValueRef::Int(_)) | (Form::Text, ValueRef::Text(_)) => {
+                Ok(())
+            }
+            _ => self.check_range(value),
+        }
+    }
+
+    fn check_range(self, value: ValueRef<'_>) -> Result<()> {
         let fits = match (self, value) {
             (_, ValueRef::Null) => true,
             (Form::Int { width }, ValueRef::Int(value)) => {

@@ -102,7 +102,9 @@ impl Arena {
         let at = chunk.bytes.len();
         chunk.bytes.extend_from_slice(head);
         chunk.bytes.extend_from_slice(body);
-        chunk.bytes.resize(at + record_bytes, 0);
+        // Up to a whole unit, by one store of more than that.
+        chunk.bytes.extend_from_slice(&[0; UNIT_BYTES]);
+        chunk.bytes.truncate(at + record_bytes);
         chunk.used += record_bytes;
         Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
     }
@@ -178,7 +180,9 @@ impl Arena {
         self.allocated_bytes += appended;
     }
 
+    /// One with room for a record of `bytes`, and a unit behind it.
     fn chunk_with_room(&mut self, bytes: usize) -> usize {
+        let bytes = bytes + UNIT_BYTES;
         let current = &self.chunks[self.current];
         if current.bytes.capacity() - current.bytes.len() >= bytes {
             return self.current;

@@ -103,6 +103,11 @@ impl Leaf {
         first + self.entries[first..first + equal].partition_point(|entry| key_of(keys, *entry) < key)
     }
 
+    /// The entry of `key`, if it is there.
+    fn find(&self, key: &[u8], keys: &Arena) -> Option<Place> {
+        self.entries().get(self.lower_bound(key, keys)).copied().filter(|entry| key_of(keys, *entry) == key)
+    }
+
     /// Sets what the keys begin with and all numbers.
     fn set_heads(&mut self, prefix_bytes: usize, keys: &Arena) {
         let first = key_of(keys, self.entries[0]);
@@ -237,8 +242,7 @@ impl Order {
 
     /// The entry of `key`, if it is there.
     pub(super) fn find(&self, key: &[u8], keys: &Arena) -> Option<Place> {
-        let leaf = self.leaf(key);
-        leaf.entries().get(leaf.lower_bound(key, keys)).copied().filter(|entry| key_of(keys, *entry) == key)
+        self.leaf(key).find(key, keys)
     }
 
     /// Adds the entry of `key`, which is not there yet.
@@ -333,7 +337,13 @@ impl Order {
 
     /// As [`Order::find`], of an entry that is not hashed.
     pub(super) fn find_unhashed(&self, key: &[u8], keys: &Arena) -> Option<Place> {
-        if self.unhashed == 0 || self.leaf(key).is_hashed { None } else { self.find(key, keys) }
+        if self.unhashed == 0 {
+            return None;
+        }
+        // Those that come behind what was taken are there.
+        let last = self.leaves.last_key_value().filter(|(bound, _)| ***bound <= *key);
+        let leaf = last.map_or_else(|| self.leaf(key), |(_, leaf)| leaf);
+        if leaf.is_hashed { None } else { leaf.find(key, keys) }
     }
 
     /// The entries to be hashed before that of `key` is added or changed.

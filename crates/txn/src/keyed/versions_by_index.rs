@@ -78,7 +78,8 @@ impl VersionsByIndex {
     /// The same, and takes what is large as it is. Gives the range of keys that were taken.
     pub(super) fn take(&self, commit: CommitId, changes: &mut IndexWrites, oldest: CommitId) -> Option<KeyRange> {
         let versions = self.of_index(changes.index());
-        if let Some(range) = changes.range().filter(|_| changes.is_run())
+        if changes.is_run()
+            && let Some(range) = changes.range()
             && versions.takes(&range, changes.ends())
         {
             versions.append(commit, changes.take_run());

@@ -64,7 +64,7 @@ impl Hasher for IsHashed {
 /// What is known of one statement.
 #[derive(Default)]
 struct Known {
-    text: Box<str>,
+    text: Arc<str>,
     /// Times that it was run before it was compiled.
     runs: u32,
     /// For which the programs were made.
@@ -207,8 +207,9 @@ impl Statements {
             self.0.clear();
         }
         let known = self.0.entry(statement.text_hash()).or_default();
-        if *known.text != *statement.text() {
-            *known = Known { text: statement.text().into(), ..Known::default() };
+        let text = statement.shared_text();
+        if !Arc::ptr_eq(&known.text, text) && known.text != *text {
+            *known = Known { text: Arc::clone(text), ..Known::default() };
         }
         if known.made_for != made_for {
             known.programs.clear();

@@ -41,7 +41,7 @@ pub struct Statement {
     walk_bytes: usize,
     /// The same with what it leads to, if something is planned.
     room_bytes: usize,
-    text: String,
+    text: Arc<str>,
     text_hash: u64,
     range: Range<usize>,
     spellings: Spellings,
@@ -73,6 +73,12 @@ impl Statement {
     /// The text of the statement, without the semicolon.
     #[inline]
     pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The same, to be kept.
+    #[inline]
+    pub fn shared_text(&self) -> &Arc<str> {
         &self.text
     }
 
@@ -237,7 +243,7 @@ impl<'t> Section<'t> {
             }
             Body::Checkpoint | Body::CheckDatabase | Body::Backup { .. } | Body::Restore { .. } => {}
         }
-        let text = sql[self.range.clone()].to_string();
+        let text: Arc<str> = sql[self.range.clone()].into();
         Ok(Statement {
             body: Arc::new(body),
             walk_bytes: walk_bytes(levels),

@@ -304,7 +304,7 @@ impl Change {
 }
 
 /// Keyed rows of more bytes are not gathered in memory: they go to the log in slices of about as many.
-const SLICE_BYTES: usize = 32 << 10;
+const SLICE_BYTES: usize = 128 << 10;
 
 /// A record of the log.
 #[derive(Debug)]
@@ -322,7 +322,7 @@ impl Payload for Record<'_> {
     fn write(&self, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         each(&self.bytes)?;
         let Some((keyed, _)) = self.keyed else { return Ok(()) };
-        let mut out = Writer::behind(Vec::with_capacity(2 * SLICE_BYTES));
+        let mut out = Writer::behind(Vec::with_capacity(SLICE_BYTES + SLICE_BYTES / 2));
         encode_keyed(keyed, &mut out, |out| {
             if out.as_bytes().len() >= SLICE_BYTES {
                 each(out.as_bytes())?;

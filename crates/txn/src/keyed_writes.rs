@@ -291,11 +291,10 @@ impl Transaction {
     fn look_up(&mut self, buffers: &mut WriteBuffers) -> Result<Look> {
         let WriteBuffers { key, found, .. } = buffers;
         let snapshot = self.base.keyed.commit();
-        let gap = self.keyed.as_ref().and_then(|written| written.gap(key));
-        if gap.is_some_and(|gap| gap.has(key, snapshot)) {
+        if self.keyed.as_ref().is_some_and(|written| written.is_in_gap(key, snapshot)) {
             return Ok(Look::Behind);
         }
-        if gap.is_some() && self.write_set().gap_mut(key).is_some_and(Gap::miss) {
+        if self.write_set().gap(key).is_some_and(Gap::miss) {
             let mut scan = RangeScan::default();
             let end = KeyRange::of_prefix(&key[..HEAD_BYTES]).end;
             scan.start(key, &end, false, 1);
@@ -305,7 +304,7 @@ impl Transaction {
                 return Ok(Look::There);
             }
             // The key itself is written next: from there on nothing is in the gap.
-            if let Some(gap) = self.write_set().gap_mut(key) {
+            if let Some(gap) = self.write_set().gap(key) {
                 gap.set(snapshot, key, next);
             }
             return Ok(Look::Behind);

@@ -6,13 +6,13 @@ use rowmill_base::CommitId;
 /// So many keys have to come in order before the first look at where the gap ends. It costs as much as a few look-ups.
 const KEYS_BEFORE_LOOK: u32 = 16;
 
-/// See the module. Of each index the last one is known, which is asked for keys behind all that the transaction has written.
+/// See the module. It is behind all that the transaction has written to the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
     snapshot: CommitId,
-    /// The key that was looked for.
+    /// The greatest key that is written, where a gap is known.
     start: Vec<u8>,
-    /// The snapshot's first key behind that, or the end of the index.
+    /// The snapshot's first key behind that, or the end of the index; empty where nothing is known.
     end: Vec<u8>,
     /// Keys that were not in it since the last look.
     missed: u32,
@@ -32,23 +32,30 @@ impl Gap {
         (self.missed, self.worth_a_look) = (0, KEYS_BEFORE_LOOK);
     }
 
-    /// Whether the snapshot is known not to have `key`.
+    /// Whether `key` is behind all that is written, and the snapshot is known not to have it.
     pub(crate) fn has(&self, key: &[u8], snapshot: CommitId) -> bool {
-        key < &self.end[..] && key >= &self.start[..] && self.snapshot == snapshot
+        key < &self.end[..] && key > &self.start[..] && self.snapshot == snapshot
     }
 
-    /// Notes that a key was not in it, and says whether to look where it ends.
+    /// Notes that a key behind all others is written.
+    pub(super) fn pass(&mut self, key: &[u8]) {
+        if !self.end.is_empty() {
+            self.start.clear();
+            self.start.extend_from_slice(key);
+        }
+    }
+
+    /// Notes that a key behind all others was not in it, and says whether to look where it ends.
     pub(crate) fn miss(&mut self) -> bool {
         self.missed += 1;
         self.missed >= self.worth_a_look
     }
 
-    /// Notes that a snapshot has no key from `start` on before `end`.
-    pub(crate) fn set(&mut self, snapshot: CommitId, start: &[u8], end: &[u8]) {
-        self.start.clear();
-        self.start.extend_from_slice(start);
+    /// Notes that a snapshot has no key from `key` on, which is behind all that is written, before `end`.
+    pub(crate) fn set(&mut self, snapshot: CommitId, key: &[u8], end: &[u8]) {
         self.end.clear();
         self.end.extend_from_slice(end);
+        self.pass(key);
         (self.snapshot, self.missed) = (snapshot, 0);
         self.worth_a_look = self.worth_a_look.saturating_mul(2);
     }

@@ -197,12 +197,13 @@ impl IndexWrites {
         self.hashed.is_empty()
     }
 
-    /// The gap behind all that is written, if `key` is there.
-    pub(super) fn gap(&self, key: &[u8]) -> Option<&Gap> {
-        self.is_behind_all(key).then_some(&self.gap)
+    /// Whether `key` is behind all that is written, and known not to be in a snapshot.
+    pub(super) fn is_in_gap(&self, key: &[u8], snapshot: CommitId) -> bool {
+        self.gap.has(key, snapshot)
     }
 
-    pub(super) fn gap_mut(&mut self, key: &[u8]) -> Option<&mut Gap> {
+    /// The gap behind all that is written, if `key` is there.
+    pub(super) fn gap(&mut self, key: &[u8]) -> Option<&mut Gap> {
         if self.is_behind_all(key) { Some(&mut self.gap) } else { None }
     }
 
@@ -246,6 +247,7 @@ impl IndexWrites {
             add_slot(&mut self.hashed, entry, &self.keys, secrets);
         }
         self.greatest = entry;
+        self.gap.pass(key);
         self.entries += 1;
         self.content.add(key, row);
         Put { entry, before: Place::NONE, is_new: true }

@@ -150,14 +150,15 @@ impl WriteSet {
         self.by_index[self.position(key)?].find(|| hash, key)
     }
 
-    /// The gap behind all that is written to the index of `key`, if that is there.
-    pub(crate) fn gap(&self, key: &[u8]) -> Option<&Gap> {
-        self.by_index[self.position(key)?].gap(key)
+    /// Whether `key` is behind all that is written to its index, and known not to be in a snapshot.
+    pub(crate) fn is_in_gap(&self, key: &[u8], snapshot: CommitId) -> bool {
+        self.position(key).is_some_and(|at| self.by_index[at].is_in_gap(key, snapshot))
     }
 
-    pub(crate) fn gap_mut(&mut self, key: &[u8]) -> Option<&mut Gap> {
+    /// The gap behind all that is written to the index of `key`, if that is there.
+    pub(crate) fn gap(&mut self, key: &[u8]) -> Option<&mut Gap> {
         let at = self.position(key)?;
-        self.by_index[at].gap_mut(key)
+        self.by_index[at].gap(key)
     }
 
     /// Where what is written to the index of `key` is.
@@ -187,7 +188,7 @@ impl WriteSet {
         self.note(at, put, key, row);
     }
 
-    /// The same, of a key behind all that is written to its index, as [`WriteSet::gap`] has found.
+    /// The same, of a key behind all that is written to its index, as [`WriteSet::is_in_gap`] has found.
     pub(crate) fn push(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId) {
         let at = self.position_to_write(key);
         let put = self.by_index[at].push(key, row, snapshot, &self.secrets);

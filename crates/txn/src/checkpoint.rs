@@ -116,10 +116,9 @@ pub(crate) fn checkpoint(engine: &Core) -> Result<()> {
 /// As [`checkpoint`], if one is due still: commits ring for the one before until it is done.
 fn checkpoint_if_due(engine: &Core) -> Result<()> {
     let mut stored = engine.stored().hold();
-    match engine.is_checkpoint_due(engine.latest().log_end) {
-        true => checkpoint_of(engine, &mut stored),
-        false => Ok(()),
-    }
+    // Not held meanwhile: what the latest snapshot needs would not be forgotten.
+    let end = engine.latest().log_end;
+    if engine.is_checkpoint_due(end) { checkpoint_of(engine, &mut stored) } else { Ok(()) }
 }
 
 /// As [`checkpoint`], unless another or a check is under way. The one that is due is made behind that then, and `false` says so.

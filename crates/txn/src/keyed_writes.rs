@@ -231,7 +231,7 @@ impl Transaction {
     fn undo_writes(&mut self, mark: usize) {
         if let (Some(reads), Some(written)) = (self.noted_reads(), &self.keyed) {
             let (snapshot, mut range) = (self.base.keyed.commit(), KeyRange::default());
-            for key in written.keys_since(mark) {
+            written.keys_since(mark, |key| {
                 reads.note_key(key, snapshot);
                 let id = index_of(key).ok();
                 let codec = id.and_then(|id| Some((id, written.codec_of(id)?)));
@@ -241,7 +241,7 @@ impl Transaction {
                 {
                     reads.note_range(range.clone(), snapshot);
                 }
-            }
+            });
         }
         self.write_set().undo_to(mark);
     }

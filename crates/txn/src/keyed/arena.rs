@@ -27,6 +27,11 @@ impl Place {
     /// Where no record is: chunk 0 has none.
     pub(super) const NONE: Place = Place(0);
 
+    /// Where the next record begins that lies in the same chunk.
+    pub(super) fn behind(self, record_bytes: usize) -> Place {
+        Place(self.0 + (whole_units(record_bytes) / UNIT_BYTES) as u32)
+    }
+
     fn chunk(self) -> usize {
         self.0 as usize / UNITS_PER_CHUNK
     }
@@ -158,6 +163,12 @@ impl Arena {
         to.used += whole_units(bytes);
         self.free(place, bytes);
         Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
+    }
+
+    /// Whether there are places for as many records as end at `end` behind these, and again as many: numbers of chunks that have
+    /// ended are taken again one by one, and not for what is appended.
+    pub(super) fn has_room_for(&self, end: u32) -> bool {
+        u64::from(self.end()) + u64::from(end) <= u64::from(u32::MAX / 2)
     }
 
     /// Where records begin that are appended: what to add to their places.

@@ -81,6 +81,16 @@ pub(super) fn key_of(keys: &Arena, place: Place) -> &[u8] {
     record(keys, place).1
 }
 
+/// Bytes of the record of an entry.
+pub(super) fn entry_bytes(key: &[u8]) -> usize {
+    HEAD_BYTES + key.len()
+}
+
+/// Bytes of the record of a version.
+pub(super) fn version_bytes(row: Option<&[u8]>) -> usize {
+    HEAD_BYTES + row.map_or(0, <[u8]>::len)
+}
+
 /// Adds an entry.
 pub(super) fn push_entry(keys: &mut Arena, key: &[u8], commit: CommitId, newest: Place) -> Place {
     let len = u32::try_from(key.len()).expect("keys are shorter than 4 GiB");

@@ -6,7 +6,7 @@
 //! Order ----------> entry: snapshot, key --> row, or that it is deleted, or nothing
 //! ```
 //!
-//! Keys and rows are records in arenas, as those of commits are ([`Versions`](super::Versions)), so that a set of any size
+//! Keys and rows are records in an arena, as those of commits are ([`Versions`](super::Versions)), so that a set of any size
 //! is cheap to add to, one that is emptied for the next transaction keeps its memory, and one that is large becomes a part of
 //! those as it is ([`Run`]). A key that is undone keeps its entry, which then has nothing.
 //!
@@ -28,7 +28,7 @@ use super::entry;
 use super::gap::Gap;
 use super::key_index::{hash, spread};
 use super::order::Order;
-use super::run::{Ends, Run};
+use super::run::Run;
 use super::version_cursor::VersionBatch;
 use super::write_set::Written;
 
@@ -39,8 +39,7 @@ const RUN_ENTRIES_MIN: usize = 1 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct IndexWrites {
     index: IndexId,
-    keys: Arena,
-    rows: Arena,
+    records: Arena,
     order: Order,
     /// The entry of the greatest key.
     greatest: Place,
@@ -93,24 +92,34 @@ impl Content {
     }
 }
 
-/// An entry that was written, and what it had before.
+/// An entry that was written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Put {
     pub(super) entry: Place,
-    pub(super) before: Place,
     /// Whether the key is new.
     pub(super) is_new: bool,
+    pub(super) before: Before,
+}
+
+/// What an entry had before it was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Before {
+    /// This version, or nothing.
+    Version(Place),
+    /// Nothing: the entry is new, and lies right behind its version. [`IndexWrites::pushed`] finds those that were pushed one
+    /// behind the other.
+    Pushed { version: Place, end: Place },
 }
 
 /// What a version writes.
-fn row_of(rows: &Arena, version: Place) -> Written<'_> {
-    let (head, row) = entry::record(rows, version);
+fn row_of(records: &Arena, version: Place) -> Written<'_> {
+    let (head, row) = entry::record(records, version);
     (!head.is_deleted()).then_some(row)
 }
 
 /// Has an entry found by the hash of its key.
-fn add_slot(hashed: &mut HashTable<Slot>, entry: Place, keys: &Arena, secrets: &RapidSecrets) {
-    let tag = hash(entry::key_of(keys, entry), secrets) as u32;
+fn add_slot(hashed: &mut HashTable<Slot>, entry: Place, records: &Arena, secrets: &RapidSecrets) {
+    let tag = hash(entry::key_of(records, entry), secrets) as u32;
     hashed.insert_unique(spread(tag), Slot { tag, entry }, |slot| spread(slot.tag));
 }
 
@@ -119,8 +128,7 @@ impl IndexWrites {
     pub(super) fn new(index: IndexId) -> IndexWrites {
         IndexWrites {
             index,
-            keys: Arena::new(),
-            rows: Arena::new(),
+            records: Arena::new(),
             order: Order::new(),
             greatest: Place::NONE,
             entries: 0,
@@ -140,8 +148,7 @@ impl IndexWrites {
 
     /// Forgets everything but the memory.
     pub(super) fn clear(&mut self) {
-        self.keys.clear();
-        self.rows.clear();
+        self.records.clear();
         self.order.clear();
         self.greatest = Place::NONE;
         (self.entries, self.content) = (0, Content::default());
@@ -184,11 +191,11 @@ impl IndexWrites {
 
     fn entry_of(&self, hash_of: impl FnOnce() -> u64, key: &[u8]) -> Option<Place> {
         if self.is_in_order() {
-            return if self.is_behind_all(key) { None } else { self.order.find(key, &self.keys) };
+            return if self.is_behind_all(key) { None } else { self.order.find(key, &self.records) };
         }
         let tag = hash_of() as u32;
         let slot =
-            self.hashed.find(spread(tag), |slot| slot.tag == tag && entry::key_of(&self.keys, slot.entry) == key)?;
+            self.hashed.find(spread(tag), |slot| slot.tag == tag && entry::key_of(&self.records, slot.entry) == key)?;
         Some(slot.entry)
     }
 
@@ -209,12 +216,12 @@ impl IndexWrites {
 
     /// Whether `key` is greater than all that are written.
     fn is_behind_all(&self, key: &[u8]) -> bool {
-        self.greatest == Place::NONE || key > entry::key_of(&self.keys, self.greatest)
+        self.greatest == Place::NONE || key > entry::key_of(&self.records, self.greatest)
     }
 
     fn written(&self, entry: Place) -> Option<Written<'_>> {
-        let newest = entry::head(&self.keys, entry).next;
-        (newest != Place::NONE).then(|| row_of(&self.rows, newest))
+        let newest = entry::head(&self.records, entry).next;
+        (newest != Place::NONE).then(|| row_of(&self.records, newest))
     }
 
     /// Writes `row` to `key`, or that it is deleted, over what the snapshot of commit `snapshot` has.
@@ -228,59 +235,63 @@ impl IndexWrites {
             Some(entry) => (entry, false),
             None => (self.add_between(key, snapshot, secrets), true),
         };
-        let head = entry::head(&self.keys, entry);
+        let head = entry::head(&self.records, entry);
         // Whoever wrote it first has seen the oldest snapshot.
         let first = if head.next == Place::NONE { snapshot } else { head.commit };
-        let version = entry::push_version(&mut self.rows, row, first, Place::NONE);
+        let version = entry::push_version(&mut self.records, row, first, Place::NONE);
         self.is_rewritten |= !is_new;
         self.set(entry, first, version);
-        Put { entry, before: head.next, is_new }
+        Put { entry, is_new, before: Before::Version(head.next) }
     }
 
     /// The same, of a key behind all that are written.
     pub(super) fn push(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId, secrets: &RapidSecrets) -> Put {
         self.oldest = self.oldest.min(snapshot);
-        let version = entry::push_version(&mut self.rows, row, snapshot, Place::NONE);
-        let entry = entry::push_entry(&mut self.keys, key, snapshot, version);
-        self.order.push(key, entry, &self.keys);
+        let version = entry::push_version(&mut self.records, row, snapshot, Place::NONE);
+        let entry = entry::push_entry(&mut self.records, key, snapshot, version);
+        self.order.push(key, entry, &self.records);
         if !self.is_in_order() {
-            add_slot(&mut self.hashed, entry, &self.keys, secrets);
+            add_slot(&mut self.hashed, entry, &self.records, secrets);
         }
         self.greatest = entry;
         self.gap.pass(key);
         self.entries += 1;
         self.content.add(key, row);
-        Put { entry, before: Place::NONE, is_new: true }
+        let before = match version.behind(entry::version_bytes(row)) {
+            behind if behind == entry => Before::Pushed { version, end: entry.behind(entry::entry_bytes(key)) },
+            _ => Before::Version(Place::NONE),
+        };
+        Put { entry, is_new: true, before }
     }
 
     /// Adds the entry of a key that has none and is not behind all others.
     fn add_between(&mut self, key: &[u8], snapshot: CommitId, secrets: &RapidSecrets) -> Place {
-        let entry = entry::push_entry(&mut self.keys, key, snapshot, Place::NONE);
-        self.order.insert(key, entry, &self.keys);
+        let entry = entry::push_entry(&mut self.records, key, snapshot, Place::NONE);
+        self.order.insert(key, entry, &self.records);
         if self.is_in_order() {
-            self.order.entries().for_each(|entry| add_slot(&mut self.hashed, entry, &self.keys, secrets));
+            self.order.entries().for_each(|entry| add_slot(&mut self.hashed, entry, &self.records, secrets));
         } else {
-            add_slot(&mut self.hashed, entry, &self.keys, secrets);
+            add_slot(&mut self.hashed, entry, &self.records, secrets);
         }
         self.entries += 1;
         entry
     }
 
     fn set(&mut self, entry: Place, first: CommitId, version: Place) {
-        let (head, key) = entry::record(&self.keys, entry);
+        let (head, key) = entry::record(&self.records, entry);
         if head.next != Place::NONE {
-            self.content.remove(key, row_of(&self.rows, head.next));
+            self.content.remove(key, row_of(&self.records, head.next));
         }
         if version != Place::NONE {
-            self.content.add(key, row_of(&self.rows, version));
+            self.content.add(key, row_of(&self.records, version));
         }
-        entry::set_newest(&mut self.keys, entry, first, version);
+        entry::set_newest(&mut self.records, entry, first, version);
     }
 
     /// Has an entry have nothing, and gives what it had.
     pub(super) fn forget(&mut self, entry: Place) -> Place {
         self.is_rewritten = true;
-        let head = entry::head(&self.keys, entry);
+        let head = entry::head(&self.records, entry);
         self.set(entry, head.commit, Place::NONE);
         head.next
     }
@@ -288,26 +299,32 @@ impl IndexWrites {
     /// Has an entry have what it had before. Gives the bytes of what it had until now.
     pub(super) fn undo(&mut self, entry: Place, before: Place) -> u64 {
         self.is_rewritten = true;
-        let undone = entry::head(&self.keys, entry).next;
-        let first = if before == Place::NONE { CommitId(0) } else { entry::head(&self.rows, before).commit };
+        let undone = entry::head(&self.records, entry).next;
+        let first = if before == Place::NONE { CommitId(0) } else { entry::head(&self.records, before).commit };
         self.set(entry, first, before);
         if undone == Place::NONE {
             return 0;
         }
-        let (head, row) = entry::record(&self.rows, undone);
+        let (head, row) = entry::record(&self.records, undone);
         let bytes = row.len() as u64;
-        self.rows.free(undone, head.record_bytes());
+        self.records.free(undone, head.record_bytes());
         bytes
     }
 
+    /// The entry that was pushed with `version`, and where the next version lies if there is one behind it.
+    pub(super) fn pushed(&self, version: Place) -> (Place, Place) {
+        let entry = version.behind(entry::head(&self.records, version).record_bytes());
+        (entry, entry.behind(entry::head(&self.records, entry).record_bytes()))
+    }
+
     pub(super) fn key_of(&self, entry: Place) -> &[u8] {
-        entry::key_of(&self.keys, entry)
+        entry::key_of(&self.records, entry)
     }
 
     /// The entries of keys that begin with `prefix`.
     pub(super) fn entries_of(&self, prefix: &[u8]) -> Vec<Place> {
         let mut entries = Vec::new();
-        let _ = self.order.ascend(&KeyRange::of_prefix(prefix), &self.keys, |found| {
+        let _ = self.order.ascend(&KeyRange::of_prefix(prefix), &self.records, |found| {
             entries.extend_from_slice(found);
             ControlFlow::Continue(())
         });
@@ -317,7 +334,7 @@ impl IndexWrites {
     /// The keys in order, with what is written to them and the snapshot over which they were written first.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], Written<'_>, CommitId)> {
         self.order.entries().filter_map(|place| {
-            let (head, key) = entry::record(&self.keys, place);
+            let (head, key) = entry::record(&self.records, place);
             self.written(place).map(|written| (key, written, head.commit))
         })
     }
@@ -331,13 +348,13 @@ impl IndexWrites {
     pub(super) fn fill(&self, range: &KeyRange, backward: bool, keys_max: usize, batch: &mut VersionBatch) {
         let mut push = |entry: &Place| {
             if let Some(written) = self.written(*entry) {
-                batch.push(entry::key_of(&self.keys, *entry), written);
+                batch.push(entry::key_of(&self.records, *entry), written);
             }
             if batch.len() < keys_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let _ = match backward {
-            false => self.order.ascend(range, &self.keys, |entries| entries.iter().try_for_each(&mut push)),
-            true => self.order.descend(range, &self.keys, |entries| entries.iter().rev().try_for_each(&mut push)),
+            false => self.order.ascend(range, &self.records, |entries| entries.iter().try_for_each(&mut push)),
+            true => self.order.descend(range, &self.records, |entries| entries.iter().rev().try_for_each(&mut push)),
         };
     }
 
@@ -353,13 +370,13 @@ impl IndexWrites {
     }
 
     /// Where its records end.
-    pub(super) fn ends(&self) -> Ends {
-        Ends { keys: self.keys.end(), rows: self.rows.end() }
+    pub(super) fn end(&self) -> u32 {
+        self.records.end()
     }
 
     /// Takes all that is written.
     pub(super) fn take_run(&mut self) -> Run {
-        let IndexWrites { keys, rows, order, .. } = std::mem::replace(self, IndexWrites::new(self.index));
-        Run::new(keys, rows, order)
+        let IndexWrites { records, order, .. } = std::mem::replace(self, IndexWrites::new(self.index));
+        Run::new(records, order)
     }
 }

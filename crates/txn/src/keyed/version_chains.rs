@@ -8,7 +8,6 @@ use rowmill_base::CommitId;
 use super::arena::{Arena, Place};
 use super::entry;
 use super::key_index::{Indexed, KeyIndex, hash};
-use super::run::Ends;
 
 /// How many versions of a key a writer passes to find those that nobody reads. Readers are a few commits behind, so that
 /// the chains of keys which every commit writes stay about as short as that, and while an old snapshot is held no writer
@@ -18,46 +17,33 @@ const LOOK_BACK: usize = 16;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct VersionChains {
-    /// Entries: one per key.
-    pub(super) keys: Arena,
-    /// Versions with their rows.
-    rows: Arena,
+    /// Entries, one per key, and versions with their rows.
+    pub(super) records: Arena,
     index: KeyIndex,
 }
 
 impl VersionChains {
     pub(super) fn new() -> Self {
-        VersionChains { keys: Arena::new(), rows: Arena::new(), index: KeyIndex::new() }
+        VersionChains { records: Arena::new(), index: KeyIndex::new() }
     }
 
     pub(super) fn is_unused(&self) -> bool {
-        self.keys.is_unused()
+        self.records.is_unused()
     }
 
     pub(super) fn allocated_bytes(&self) -> usize {
-        self.keys.allocated_bytes() + self.rows.allocated_bytes() + self.index.allocated_bytes()
+        self.records.allocated_bytes() + self.index.allocated_bytes()
     }
 
     /// The entry of `key` and its newest version.
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Indexed> {
-        self.index.find(hash, |entry| entry::key_of(&self.keys, entry) == key)
-    }
-
-    /// Where the records of a run will lie.
-    pub(super) fn ends(&self) -> Ends {
-        Ends { keys: self.keys.end(), rows: self.rows.end() }
-    }
-
-    /// Adds the entries and versions of a run, which are not found by their keys.
-    pub(super) fn append(&mut self, keys: Arena, rows: Arena, commit: CommitId) {
-        self.keys.append(keys, commit);
-        self.rows.append(rows, commit);
+        self.index.find(hash, |entry| entry::key_of(&self.records, entry) == key)
     }
 
     /// Has an entry found by its key.
     pub(super) fn add_hash(&mut self, entry: Place, secrets: &RapidSecrets) {
-        let (head, key) = entry::record(&self.keys, entry);
+        let (head, key) = entry::record(&self.records, entry);
         self.index.insert(hash(key, secrets), Indexed { entry, newest: head.next });
     }
 
@@ -72,7 +58,7 @@ impl VersionChains {
     pub(super) fn visible_version(&self, newest: Place, at: CommitId) -> Option<(CommitId, Option<&[u8]>)> {
         let mut place = newest;
         while place != Place::NONE {
-            let (head, row) = entry::record(&self.rows, place);
+            let (head, row) = entry::record(&self.records, place);
             if head.commit <= at {
                 return Some((head.commit, (!head.is_deleted()).then_some(row)));
             }
@@ -84,9 +70,9 @@ impl VersionChains {
     /// Has entries and their newest versions in the cache before they are read one after the other: loads that do not wait
     /// for each other take the time of one.
     pub(super) fn touch(&self, entries: &[Place]) {
-        let newest = |entry: &Place| entry::head(&self.keys, *entry).next;
+        let newest = |entry: &Place| entry::head(&self.records, *entry).next;
         entries.iter().map(newest).for_each(|version| {
-            black_box(entry::head(&self.rows, version).commit);
+            black_box(entry::head(&self.records, version).commit);
         });
     }
 
@@ -103,17 +89,17 @@ impl VersionChains {
         let hash = hash(key, secrets);
         match self.find(hash, key) {
             Some(Indexed { entry, newest }) => {
-                let last = entry::head(&self.keys, entry).commit;
+                let last = entry::head(&self.records, entry).commit;
                 assert!(last < commit, "a key is changed once a commit, and commits follow each other");
-                let version = entry::push_version(&mut self.rows, row, commit, newest);
-                entry::set_newest(&mut self.keys, entry, commit, version);
+                let version = entry::push_version(&mut self.records, row, commit, newest);
+                entry::set_newest(&mut self.records, entry, commit, version);
                 self.index.replace(hash, entry, Indexed { entry, newest: version });
                 self.forget_older(newest, CommitId(0), oldest, LOOK_BACK);
                 None
             }
             None => {
-                let version = entry::push_version(&mut self.rows, row, commit, Place::NONE);
-                let entry = entry::push_entry(&mut self.keys, key, commit, version);
+                let version = entry::push_version(&mut self.records, row, commit, Place::NONE);
+                let entry = entry::push_entry(&mut self.records, key, commit, version);
                 self.index.insert(hash, Indexed { entry, newest: version });
                 Some(entry)
             }
@@ -125,12 +111,12 @@ impl VersionChains {
     fn forget_older(&mut self, version: Place, in_base: CommitId, oldest: CommitId, steps: usize) {
         let mut version = version;
         for _ in 0..steps {
-            let head = entry::head(&self.rows, version);
+            let head = entry::head(&self.records, version);
             if head.next == Place::NONE {
                 return;
             }
-            if head.commit <= oldest || entry::head(&self.rows, head.next).commit <= in_base {
-                entry::set_next(&mut self.rows, version, Place::NONE);
+            if head.commit <= oldest || entry::head(&self.records, head.next).commit <= in_base {
+                entry::set_next(&mut self.records, version, Place::NONE);
                 self.free_chain(head.next);
                 return;
             }
@@ -140,8 +126,8 @@ impl VersionChains {
 
     fn free_chain(&mut self, mut version: Place) {
         while version != Place::NONE {
-            let head = entry::head(&self.rows, version);
-            self.rows.free(version, head.record_bytes());
+            let head = entry::head(&self.records, version);
+            self.records.free(version, head.record_bytes());
             version = head.next;
         }
     }
@@ -155,24 +141,24 @@ impl VersionChains {
         oldest: CommitId,
         hashed_by: Option<&RapidSecrets>,
     ) -> Option<Place> {
-        let (head, key) = entry::record(&self.keys, entry);
+        let (head, key) = entry::record(&self.records, entry);
         if head.commit <= in_base {
             if let Some(secrets) = hashed_by {
                 self.index.remove(hash(key, secrets), entry);
             }
-            self.keys.free(entry, head.record_bytes());
+            self.records.free(entry, head.record_bytes());
             self.free_chain(head.next);
             return None;
         }
         self.forget_older(head.next, in_base, oldest, usize::MAX);
         let newest = self.condense_versions(entry);
-        let is_sparse = self.keys.is_sparse(entry);
+        let is_sparse = self.records.is_sparse(entry);
         if newest == head.next && !is_sparse {
             return Some(entry);
         }
-        let moved = if is_sparse { entry::move_record(&mut self.keys, entry) } else { entry };
+        let moved = if is_sparse { entry::move_record(&mut self.records, entry) } else { entry };
         if let Some(secrets) = hashed_by {
-            let hash = hash(entry::key_of(&self.keys, moved), secrets);
+            let hash = hash(entry::key_of(&self.records, moved), secrets);
             self.index.replace(hash, entry, Indexed { entry: moved, newest });
         }
         Some(moved)
@@ -181,18 +167,18 @@ impl VersionChains {
     /// Moves versions out of chunks that are mostly unused. Gives the place of the newest.
     fn condense_versions(&mut self, entry: Place) -> Place {
         let mut newer = None;
-        let mut version = entry::head(&self.keys, entry).next;
+        let mut version = entry::head(&self.records, entry).next;
         while version != Place::NONE {
-            if self.rows.is_sparse(version) {
-                version = entry::move_record(&mut self.rows, version);
+            if self.records.is_sparse(version) {
+                version = entry::move_record(&mut self.records, version);
                 match newer {
-                    None => entry::set_next(&mut self.keys, entry, version),
-                    Some(newer) => entry::set_next(&mut self.rows, newer, version),
+                    None => entry::set_next(&mut self.records, entry, version),
+                    Some(newer) => entry::set_next(&mut self.records, newer, version),
                 }
             }
             newer = Some(version);
-            version = entry::head(&self.rows, version).next;
+            version = entry::head(&self.records, version).next;
         }
-        entry::head(&self.keys, entry).next
+        entry::head(&self.records, entry).next
     }
 }

@@ -112,7 +112,7 @@ impl VersionCursor {
         let mut looked_at = 0;
         let mut last = None;
         let walked = table.walk(&self.range, self.backward, |place| {
-            let (head, key) = entry::record(&table.chains.keys, place);
+            let (head, key) = entry::record(&table.chains.records, place);
             if head.commit > self.after
                 && let Some((commit, row)) = table.chains.visible_version(head.next, self.at)
                 && commit > self.after

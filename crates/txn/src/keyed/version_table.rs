@@ -10,7 +10,7 @@ use super::arena::Place;
 use super::entry;
 use super::key_index::Indexed;
 use super::order::Order;
-use super::run::{Ends, Run};
+use super::run::Run;
 use super::version_chains::VersionChains;
 
 /// Entries of a range that are loaded side by side.
@@ -44,8 +44,8 @@ impl VersionTable {
     #[inline]
     pub(super) fn find(&self, hash: u64, key: &[u8]) -> Option<Indexed> {
         self.chains.find(hash, key).or_else(|| {
-            let entry = self.order.find_unhashed(key, &self.chains.keys)?;
-            Some(Indexed { entry, newest: entry::head(&self.chains.keys, entry).next })
+            let entry = self.order.find_unhashed(key, &self.chains.records)?;
+            Some(Indexed { entry, newest: entry::head(&self.chains.records, entry).next })
         })
     }
 
@@ -55,20 +55,20 @@ impl VersionTable {
     }
 
     /// Where the records of a run will lie.
-    pub(super) fn ends(&self) -> Ends {
-        self.chains.ends()
+    pub(super) fn end(&self) -> u32 {
+        self.chains.records.end()
     }
 
-    /// Whether there is no key of a range.
-    pub(super) fn is_free(&self, range: &KeyRange) -> bool {
-        !self.order.has_any(range, &self.chains.keys)
+    /// Whether there is room for a run whose records end at `end`, and no key in its range.
+    pub(super) fn takes(&self, range: &KeyRange, end: u32) -> bool {
+        self.chains.records.has_room_for(end) && !self.order.has_any(range, &self.chains.records)
     }
 
-    /// Adds a run that is settled behind [`VersionTable::ends`]; no key is between its keys.
+    /// Adds a run that is settled behind [`VersionTable::end`]; no key is between its keys.
     pub(super) fn append(&mut self, run: Run, commit: CommitId) {
-        let Run { keys, rows, order, .. } = run;
-        self.chains.append(keys, rows, commit);
-        self.order.append(order, &self.chains.keys);
+        let Run { records, order, .. } = run;
+        self.chains.records.append(records, commit);
+        self.order.append(order, &self.chains.records);
     }
 
     /// Makes `row` the newest version of `key`.
@@ -83,7 +83,7 @@ impl VersionTable {
         let chains = &mut self.chains;
         self.order.leaf_to_hash(key).iter().for_each(|entry| chains.add_hash(*entry, secrets));
         if let Some(entry) = self.chains.put(key, row, commit, oldest, secrets) {
-            self.order.insert(key, entry, &self.chains.keys);
+            self.order.insert(key, entry, &self.chains.records);
         }
     }
 
@@ -99,7 +99,7 @@ impl VersionTable {
         let bound = self.order.retain_leaf(bound, |entry, is_hashed| {
             chains.forget_in_entry(entry, in_base, oldest, is_hashed.then_some(secrets))
         })?;
-        self.order.merge_leaf(&bound, &self.chains.keys);
+        self.order.merge_leaf(&bound, &self.chains.records);
         Some(bound)
     }
 
@@ -112,14 +112,14 @@ impl VersionTable {
     ) -> ControlFlow<()> {
         let chains = &self.chains;
         if backward {
-            self.order.descend(range, &chains.keys, |entries| {
+            self.order.descend(range, &chains.records, |entries| {
                 entries.rchunks(ENTRIES_AT_ONCE).try_for_each(|entries| {
                     chains.touch(entries);
                     entries.iter().rev().try_for_each(|entry| each(*entry))
                 })
             })
         } else {
-            self.order.ascend(range, &chains.keys, |entries| {
+            self.order.ascend(range, &chains.records, |entries| {
                 entries.chunks(ENTRIES_AT_ONCE).try_for_each(|entries| {
                     chains.touch(entries);
                     entries.iter().try_for_each(|entry| each(*entry))

@@ -10,8 +10,8 @@
 //! Order (leaves of 128) ---------> entry: commit, key --> version: commit, row --> older version --> ...
 //! ```
 //!
-//! Entries and versions are records in two [`Arena`](super::arena)s, and point to each other by place. A point read goes
-//! through the hash tables, whose slots have the places of both; the order is for ranges. What a large commit has written may
+//! Entries and versions are records in one [`Arena`](super::arena), where a key lies beside its first version, and point to
+//! each other by place. A point read goes through the hash tables, whose slots have the places of both; the order is for ranges. What a large commit has written may
 //! be taken as it is ([`Run`]): its keys are found in the order then, until one beside them is changed. All of it is under one lock
 //! that nobody holds for long: readers copy what they ask for, a batch of a range at a time; a commit and the forgetting
 //! behind a checkpoint let go of it again and again, which nobody notices since the snapshots that see the commit do not
@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::entry;
 use super::key_index::hash;
-use super::run::{Ends, Run};
+use super::run::Run;
 use super::version_table::VersionTable;
 
 /// Changes that are applied under one lock: ten microseconds or so.
@@ -118,14 +118,14 @@ impl Versions {
             Some(None) => Found::Deleted,
             None => Found::Unknown,
         };
-        Got { found, latest: Some(entry::head(&table.chains.keys, indexed.entry).commit) }
+        Got { found, latest: Some(entry::head(&table.chains.records, indexed.entry).commit) }
     }
 
     /// The commit of the newest version of `key`.
     pub fn latest_commit(&self, key: &[u8]) -> Option<CommitId> {
         let hash = hash(key, &self.secrets);
         let table = self.table.read();
-        table.find(hash, key).map(|indexed| entry::head(&table.chains.keys, indexed.entry).commit)
+        table.find(hash, key).map(|indexed| entry::head(&table.chains.records, indexed.entry).commit)
     }
 
     /// Whether a commit behind `after` has deleted `key`, and none has written it since.
@@ -147,7 +147,7 @@ impl Versions {
             }
             let (mut checked, mut changed, mut last) = (0, None, None);
             let walked = table.walk(&range, false, |place| {
-                let (head, key) = entry::record(&table.chains.keys, place);
+                let (head, key) = entry::record(&table.chains.records, place);
                 checked += 1;
                 last = Some(key);
                 if head.commit > after {
@@ -195,20 +195,19 @@ impl Versions {
     }
 
     /// Whether what a commit has written can become part of the table as it is: no key is in the range of its keys, and there are
-    /// places for its records, which end at `ends`.
-    pub(super) fn takes(&self, range: &KeyRange, ends: Ends) -> bool {
-        let table = self.table.read();
-        table.ends().has_room_for(ends) && table.is_free(range)
+    /// places for its records, which end at `end`.
+    pub(super) fn takes(&self, range: &KeyRange, end: u32) -> bool {
+        self.table.read().takes(range, end)
     }
 
     /// Adds the versions of a commit, which are taken as they are. Whoever applies has asked [`Versions::takes`].
     pub(super) fn append(&self, commit: CommitId, mut run: Run) {
         loop {
             // Nobody waits for a run to be settled. Meanwhile all that there was may be forgotten.
-            let ends = self.table.read().ends();
-            run.settle(ends);
+            let end = self.table.read().end();
+            run.settle(end);
             let mut table = self.table.write();
-            if table.ends() == ends {
+            if table.end() == end {
                 assert!(table.newest <= commit, "commits are applied in order");
                 table.newest = commit;
                 table.append(run, commit);

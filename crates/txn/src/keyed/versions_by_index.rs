@@ -80,7 +80,7 @@ impl VersionsByIndex {
         let versions = self.of_index(changes.index());
         if changes.is_run()
             && let Some(range) = changes.range()
-            && versions.takes(&range, changes.ends())
+            && versions.takes(&range, changes.end())
         {
             versions.append(commit, changes.take_run());
             return Some(range);

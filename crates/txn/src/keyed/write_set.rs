@@ -6,6 +6,8 @@
 //! undo log -----+-- what was before -+
 //! ```
 //!
+//! Keys that come one behind the other, as of many rows in one transaction, take one entry of the undo log together.
+//!
 //! One that is emptied for the next transaction keeps its memory.
 
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use rowmill_storage::keyed::KeyRange;
 
 use super::arena::Place;
 use super::gap::Gap;
-use super::index_writes::{IndexWrites, Put};
+use super::index_writes::{Before, IndexWrites, Put};
 use super::table_codec::TableCodec;
 use super::version_cursor::VersionBatch;
 use super::{HEAD_BYTES, index_head, index_of};
@@ -45,17 +47,37 @@ pub(crate) struct WriteSet {
     /// Those in use, in the order of their heads.
     in_order: Vec<usize>,
     undo: Vec<Undo>,
+    /// What [`WriteSet::undo_to`] counts: all that the undo log takes back.
+    changes: usize,
     bytes: u64,
     /// Of the tables that are written to, in the order of the first writes.
     codecs: Vec<Arc<TableCodec>>,
 }
 
-/// An entry and what it had before.
 #[derive(Clone, Copy, Debug)]
-struct Undo {
+enum Undo {
+    /// An entry, and the version that it had before.
+    Entry { index: u32, entry: Place, before: Place },
+    Pushed(Pushed),
+}
+
+/// New entries that lie, each behind its version, one behind the other.
+#[derive(Clone, Copy, Debug)]
+struct Pushed {
     index: u32,
-    entry: Place,
-    before: Place,
+    /// The version of the first.
+    first: Place,
+    /// Where the next would begin.
+    end: Place,
+    /// How many.
+    entries: u32,
+}
+
+impl Pushed {
+    /// How many are left where the last `undone` changes are taken back, these entries first.
+    fn kept(&self, undone: usize) -> u32 {
+        u32::try_from(undone).map_or(0, |undone| self.entries.saturating_sub(undone))
+    }
 }
 
 impl WriteSet {
@@ -67,6 +89,7 @@ impl WriteSet {
             heads: Vec::new(),
             in_order: Vec::new(),
             undo: Vec::new(),
+            changes: 0,
             bytes: 0,
             codecs: Vec::new(),
         }
@@ -74,7 +97,7 @@ impl WriteSet {
 
     /// Forgets everything but the memory.
     pub(crate) fn reset(&mut self) {
-        if self.entry_count() > KEYS_KEPT_MAX || self.undo.len() > KEYS_KEPT_MAX {
+        if self.entry_count() > KEYS_KEPT_MAX || self.changes > KEYS_KEPT_MAX {
             *self = WriteSet::new(self.secrets);
             return;
         }
@@ -84,7 +107,7 @@ impl WriteSet {
         self.in_order.clear();
         self.undo.clear();
         self.codecs.clear();
-        self.bytes = 0;
+        (self.changes, self.bytes) = (0, 0);
     }
 
     /// Whether nothing is written.
@@ -104,7 +127,7 @@ impl WriteSet {
 
     /// Bytes of keys and rows alone, those that others have replaced among them.
     pub(crate) fn content_bytes(&self) -> u64 {
-        self.bytes - RECORD_BYTES * (self.entry_count() + self.undo.len()) as u64
+        self.bytes - RECORD_BYTES * (self.entry_count() + self.changes) as u64
     }
 
     /// Notes that keys to come are made by `codec`.
@@ -195,12 +218,24 @@ impl WriteSet {
         self.note(at, put, key, row);
     }
 
-    fn note(&mut self, at: usize, Put { entry, before, is_new }: Put, key: &[u8], row: Written<'_>) {
+    #[inline]
+    fn note(&mut self, at: usize, Put { entry, is_new, before }: Put, key: &[u8], row: Written<'_>) {
         self.bytes += RECORD_BYTES + row.map_or(0, |row| row.len() as u64);
         if is_new {
             self.bytes += RECORD_BYTES + key.len() as u64;
         }
-        self.undo.push(Undo { index: at as u32, entry, before });
+        self.changes += 1;
+        let index = at as u32;
+        let undo = match (before, self.undo.last_mut()) {
+            (Before::Pushed { version, end }, Some(Undo::Pushed(last))) if last.index == index && last.end == version => {
+                last.end = end;
+                last.entries += 1;
+                return;
+            }
+            (Before::Pushed { version, end }, _) => Undo::Pushed(Pushed { index, first: version, end, entries: 1 }),
+            (Before::Version(before), _) => Undo::Entry { index, entry, before },
+        };
+        self.undo.push(undo);
     }
 
     /// Forgets what was written to keys that begin with `prefix`, which says of which index they are.
@@ -210,25 +245,68 @@ impl WriteSet {
         for entry in writes.entries_of(prefix) {
             let before = writes.forget(entry);
             self.bytes += RECORD_BYTES;
-            self.undo.push(Undo { index: at as u32, entry, before });
+            self.changes += 1;
+            self.undo.push(Undo::Entry { index: at as u32, entry, before });
         }
     }
 
     /// A point to go back to.
     pub(crate) fn mark(&self) -> usize {
-        self.undo.len()
+        self.changes
     }
 
     /// The keys that were written since `mark`, some perhaps more than once.
-    pub(crate) fn keys_since(&self, mark: usize) -> impl Iterator<Item = &[u8]> {
-        self.undo[mark..].iter().map(|undo| self.by_index[undo.index as usize].key_of(undo.entry))
+    pub(crate) fn keys_since(&self, mark: usize, mut each: impl FnMut(&[u8])) {
+        let mut left = self.changes - mark;
+        for undo in self.undo.iter().rev() {
+            match undo {
+                _ if left == 0 => return,
+                Undo::Entry { index, entry, .. } => {
+                    each(self.by_index[*index as usize].key_of(*entry));
+                    left -= 1;
+                }
+                Undo::Pushed(pushed) => {
+                    let (writes, kept) = (&self.by_index[pushed.index as usize], pushed.kept(left));
+                    let mut version = pushed.first;
+                    for at in 0..pushed.entries {
+                        let (entry, next) = writes.pushed(version);
+                        if at >= kept {
+                            each(writes.key_of(entry));
+                        }
+                        version = next;
+                    }
+                    left -= (pushed.entries - kept) as usize;
+                }
+            }
+        }
     }
 
     /// Takes back what was written since `mark`.
     pub(crate) fn undo_to(&mut self, mark: usize) {
-        while self.undo.len() > mark {
-            let Undo { index, entry, before } = self.undo.pop().expect("it is longer than the mark");
-            self.bytes -= RECORD_BYTES + self.by_index[index as usize].undo(entry, before);
+        while self.changes > mark {
+            match self.undo.pop().expect("there is one for all changes") {
+                Undo::Entry { index, entry, before } => {
+                    self.bytes -= RECORD_BYTES + self.by_index[index as usize].undo(entry, before);
+                    self.changes -= 1;
+                }
+                Undo::Pushed(pushed) => {
+                    let (writes, kept) = (&mut self.by_index[pushed.index as usize], pushed.kept(self.changes - mark));
+                    let (mut version, mut end) = (pushed.first, pushed.first);
+                    for at in 0..pushed.entries {
+                        let (entry, next) = writes.pushed(version);
+                        if at >= kept {
+                            self.bytes -= RECORD_BYTES + writes.undo(entry, Place::NONE);
+                        } else {
+                            end = next;
+                        }
+                        version = next;
+                    }
+                    self.changes -= (pushed.entries - kept) as usize;
+                    if kept > 0 {
+                        self.undo.push(Undo::Pushed(Pushed { end, entries: kept, ..pushed }));
+                    }
+                }
+            }
         }
     }
 

@@ -72,7 +72,7 @@ fn apply(versions: &Versions, commit: u64, changes: &BTreeMap<Vec<u8>, Row>, old
     for (_, (key, row)) in even.into_iter().chain(odd) {
         writes.put(key, row.as_deref(), CommitId(commit - 1), &versions.secrets);
     }
-    if as_run && writes.range().is_some_and(|range| versions.takes(&range, writes.ends())) {
+    if as_run && writes.range().is_some_and(|range| versions.takes(&range, writes.end())) {
         versions.append(CommitId(commit), writes.take_run());
         return;
     }

@@ -204,3 +204,44 @@ fn keys_in_order_are_found_before_and_after_one_that_is_not() {
     assert!(is_in_order(&set));
     assert_eq!(find(&set, &key(2)), None);
 }
+
+#[test]
+fn keys_in_order_are_taken_back_to_any_mark() {
+    for seed in 0..20 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (mut set, mut twin, mut written) = (set(), Twin::new(), Vec::new());
+        let mut marks = vec![(0, 0, Twin::new())];
+        for n in 0..3_000 {
+            // Mostly behind all others, of two indexes that take turns now and then.
+            let index = if n / 50 % 3 == 0 { random.random_range(0..2) } else { 0 };
+            let number = if random.random_range(0..40) == 0 { random.random_range(0..n + 1) } else { n };
+            let key = key(&format!("{index} {number:05}"));
+            let row_bytes = if random.random_range(0..100) == 0 { 40_000 } else { random.random_range(0..80) };
+            let row = (random.random_range(0..10) > 0).then(|| vec![n as u8; row_bytes]);
+            set.put(&key, row.as_deref(), CommitId(1));
+            written.push(key.clone());
+            twin.insert(key, row);
+            match random.random_range(0..60) {
+                0..12 => marks.push((set.mark(), written.len(), twin.clone())),
+                12..16 => {
+                    let at = marks.len() - random.random_range(1..=marks.len().min(4));
+                    let (mark, written_before, before) = marks[at].clone();
+                    marks.truncate(at + 1);
+                    let mut since = Vec::new();
+                    set.keys_since(mark, |key| since.push(key.to_vec()));
+                    let mut undone = written.split_off(written_before);
+                    (since.sort(), undone.sort());
+                    assert_eq!(since, undone);
+                    set.undo_to(mark);
+                    twin = before;
+                    assert_eq!((content(&set), set.mark()), (twin.clone(), mark));
+                }
+                _ => (),
+            }
+        }
+        assert_eq!(content(&set), twin);
+        set.undo_to(0);
+        assert!(set.is_empty());
+        assert_eq!((set.content_bytes() + RECORD_BYTES * set.entry_count() as u64, set.undo.len()), (set.bytes(), 0));
+    }
+}

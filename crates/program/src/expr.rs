@@ -60,8 +60,8 @@ pub(crate) struct Case {
 }
 
 impl Expr {
-    /// The value for a row.
-    #[inline]
+    /// The value for a row. What is there already is taken where it is asked for, without a call.
+    #[inline(always)]
     pub(crate) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
         match self {
             Expr::Column(place) => Ok(env.columns[*place]),
@@ -71,6 +71,7 @@ impl Expr {
         }
     }
 
+    #[inline(never)]
     fn compute<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
         match self {
             Expr::Column(_) | Expr::Parameter(_) | Expr::Literal(_) => self.value(env),

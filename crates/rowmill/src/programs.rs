@@ -81,7 +81,7 @@ struct Made {
 impl Made {
     fn fits(&self, parameters: &[Param<'_>]) -> bool {
         let mut pairs = self.kinds.iter().zip(parameters);
-        pairs.all(|(kind, value)| *value == Param::Null || *kind == value.kind())
+        pairs.all(|(kind, value)| matches!(value, Param::Null) || *kind == value.kind())
     }
 }
 

@@ -31,8 +31,8 @@ enum Look {
     /// A row.
     There,
     Absent,
-    /// Nothing, and it is behind all that the transaction has written.
-    Behind,
+    /// Nothing, and it is behind all that the transaction has written to the index, which is there in its write set.
+    Behind(usize),
 }
 
 /// Memory is asked for in pieces of so many bytes.
@@ -274,9 +274,9 @@ impl Transaction {
         }
         // Before the entries: where one is refused, this has been told to be free.
         match look {
-            Look::Behind => {
+            Look::Behind(index) => {
                 let snapshot = self.base.keyed.commit();
-                self.write_set().push(&buffers.key, Some(&buffers.row), snapshot);
+                self.write_set().push(index, &buffers.key, Some(&buffers.row), snapshot);
             }
             _ => self.put(&buffers.key, Some(&buffers.row)),
         }
@@ -291,8 +291,8 @@ impl Transaction {
     fn look_up(&mut self, buffers: &mut WriteBuffers) -> Result<Look> {
         let WriteBuffers { key, found, .. } = buffers;
         let snapshot = self.base.keyed.commit();
-        if self.keyed.as_ref().is_some_and(|written| written.is_in_gap(key, snapshot)) {
-            return Ok(Look::Behind);
+        if let Some(index) = self.keyed.as_ref().and_then(|written| written.find_in_gap(key, snapshot)) {
+            return Ok(Look::Behind(index));
         }
         if self.write_set().gap(key).is_some_and(Gap::miss) {
             let mut scan = RangeScan::default();
@@ -307,7 +307,7 @@ impl Transaction {
             if let Some(gap) = self.write_set().gap(key) {
                 gap.set(snapshot, key, next);
             }
-            return Ok(Look::Behind);
+            return Ok(Look::Behind(self.write_set().position_to_write(key)));
         }
         let is_there = self.unnoted_reader().get(key, found)?;
         Ok(if is_there { Look::There } else { Look::Absent })

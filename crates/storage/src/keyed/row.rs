@@ -114,26 +114,42 @@ impl RowLayout {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let start = out.len();
-        let mut string_bytes = 0;
-        for column in 0..self.last_string[columns].map_or(0, |last| usize::from(last) + 1) {
-            if self.columns[column].form.width().is_none() {
-                string_bytes += string(value(column)?).len();
+        // Almost all rows are narrow, and nobody knows before their strings are put.
+        if self.put(columns, &value, false, out)? {
+            return Ok(());
+        }
+        out.truncate(start);
+        match self.put(columns, &value, true, out)? {
+            true => Ok(()),
+            false => {
+                let what = format!("a row with more than {} bytes of texts and blobs, which is the limit", u32::MAX);
+                Err(Error::new(ErrorKind::ResultTooLarge, what))
             }
         }
-        if u32::try_from(string_bytes).is_err() {
-            let what = format!("a row with {string_bytes} bytes of texts and blobs; it may have {}", u32::MAX);
-            return Err(Error::new(ErrorKind::ResultTooLarge, what));
-        }
-        let wide = string_bytes > usize::from(u16::MAX);
-        let head = columns as u16 | if wide { WIDE } else { 0 };
-        let nulls_at = start + HEAD_BYTES;
+    }
+
+    /// Appends a narrow row, or a wide one; `false` if that has no numbers for where its strings end.
+    fn put<'v>(
+        &self,
+        columns: usize,
+        value: &impl Fn(usize) -> Result<ValueRef<'v>>,
+        wide: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let (end_bytes, end_max) = if wide { (4, u32::MAX as usize) } else { (2, usize::from(u16::MAX)) };
+        let nulls_at = out.len() + HEAD_BYTES;
         let mut slot = nulls_at + columns.div_ceil(8);
         let strings_at = slot + self.slot_bytes[columns][usize::from(wide)] as usize;
-        out.reserve(strings_at - start + string_bytes);
+        let head = columns as u16 | if wide { WIDE } else { 0 };
         out.extend_from_slice(&head.to_le_bytes());
         out.resize(strings_at, 0);
         for (i, column) in self.columns[..columns].iter().enumerate() {
             let value = value(i)?;
+            if let (Form::Int { width: 8 }, ValueRef::Int(value)) = (column.form, value) {
+                out[slot..slot + 8].copy_from_slice(&value.to_le_bytes());
+                slot += 8;
+                continue;
+            }
             column.form.check(value)?;
             if value.is_null() {
                 out[nulls_at + i / 8] |= 1 << (i % 8);
@@ -144,15 +160,18 @@ impl RowLayout {
                     slot += width;
                 }
                 None => {
-                    out.extend_from_slice(string(value));
-                    let end = (out.len() - strings_at) as u32;
-                    let width = if wide { 4 } else { 2 };
-                    out[slot..slot + width].copy_from_slice(&end.to_le_bytes()[..width]);
-                    slot += width;
+                    let string = string(value);
+                    let end = out.len() - strings_at + string.len();
+                    if end > end_max {
+                        return Ok(false);
+                    }
+                    out.extend_from_slice(string);
+                    out[slot..slot + end_bytes].copy_from_slice(&(end as u32).to_le_bytes()[..end_bytes]);
+                    slot += end_bytes;
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Appends the row of `view` with some columns replaced. Where the row gets columns that it did not have, those that

@@ -43,8 +43,11 @@ impl Place {
 
 #[derive(Clone, Debug, Default)]
 struct Chunk {
-    /// As far as it is written. Never longer than what was allocated at first.
-    bytes: Vec<u8>,
+    /// All that it may have, zeros at first: records are then put with one look at whether there is room, and the processor has
+    /// the memory at hand when they are.
+    bytes: Box<[u8]>,
+    /// As far as it is written.
+    len: usize,
     /// Bytes of records that are not freed.
     used: usize,
     /// Numbers that it takes.
@@ -62,6 +65,17 @@ pub(super) struct Arena {
     /// The chunk that is written to; 0 if there is none.
     current: usize,
     allocated_bytes: usize,
+}
+
+impl Chunk {
+    /// Where the next record begins, and its bytes.
+    #[inline]
+    fn extend(&mut self, record_bytes: usize) -> (usize, &mut [u8]) {
+        let at = self.len;
+        self.len += record_bytes;
+        self.used += record_bytes;
+        (at, &mut self.bytes[at..self.len])
+    }
 }
 
 fn whole_units(bytes: usize) -> usize {
@@ -87,9 +101,8 @@ impl Arena {
     /// Forgets all records, and keeps the chunk that was written to last.
     pub(super) fn clear(&mut self) {
         let mut kept = std::mem::take(&mut self.chunks[self.current]);
-        (kept.used, self.current) = (0, 0);
-        kept.bytes.clear();
-        self.allocated_bytes = kept.bytes.capacity();
+        (kept.used, kept.len, self.current) = (0, 0, 0);
+        self.allocated_bytes = kept.bytes.len();
         self.free.clear();
         self.chunks.truncate(1);
         if self.allocated_bytes > 0 {
@@ -103,14 +116,10 @@ impl Arena {
     pub(super) fn push<const N: usize>(&mut self, head: &[u8; N], body: &[u8]) -> Place {
         let record_bytes = whole_units(head.len() + body.len());
         let number = self.chunk_with_room(record_bytes);
-        let chunk = &mut self.chunks[number];
-        let at = chunk.bytes.len();
-        chunk.bytes.extend_from_slice(head);
-        chunk.bytes.extend_from_slice(body);
-        // Up to a whole unit, by one store of more than that.
-        chunk.bytes.extend_from_slice(&[0; UNIT_BYTES]);
-        chunk.bytes.truncate(at + record_bytes);
-        chunk.used += record_bytes;
+        let (at, record) = self.chunks[number].extend(record_bytes);
+        let (own_head, rest) = record.split_at_mut(head.len());
+        own_head.copy_from_slice(head);
+        rest[..body.len()].copy_from_slice(body);
         Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
     }
 
@@ -137,18 +146,18 @@ impl Arena {
             return;
         }
         if number == self.current {
-            chunk.bytes.clear();
+            chunk.len = 0;
             return;
         }
         let chunk = std::mem::take(chunk);
-        self.allocated_bytes -= chunk.bytes.capacity();
+        self.allocated_bytes -= chunk.bytes.len();
         self.free.extend((number..number + chunk.numbers).rev());
     }
 
     /// Whether the record holds a chunk in which less than half is used, and should be moved.
     pub(super) fn is_sparse(&self, place: Place) -> bool {
         let chunk = &self.chunks[place.chunk()];
-        place.chunk() != self.current && chunk.numbers == 1 && chunk.used * 2 < chunk.bytes.capacity()
+        place.chunk() != self.current && chunk.numbers == 1 && chunk.used * 2 < chunk.bytes.len()
     }
 
     /// Moves a record of `bytes`, and says where to.
@@ -158,9 +167,8 @@ impl Arena {
             .chunks
             .get_disjoint_mut([place.chunk(), number])
             .expect("a record is not moved within the chunk that is written to");
-        let at = to.bytes.len();
-        to.bytes.extend_from_slice(&from.bytes[place.at()..place.at() + whole_units(bytes)]);
-        to.used += whole_units(bytes);
+        let (at, record) = to.extend(whole_units(bytes));
+        record.copy_from_slice(&from.bytes[place.at()..][..record.len()]);
         self.free(place, bytes);
         Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
     }
@@ -183,7 +191,7 @@ impl Arena {
         let mut appended = 0;
         for chunk in &mut other.chunks {
             chunk.least = commit;
-            appended += chunk.bytes.capacity();
+            appended += chunk.bytes.len();
         }
         // Nothing is added to the chunks: it would be of the commit too.
         self.chunks.extend(other.chunks.drain(1..));
@@ -191,13 +199,18 @@ impl Arena {
         self.allocated_bytes += appended;
     }
 
-    /// One with room for a record of `bytes`, and a unit behind it.
+    /// One with room for a record of `bytes`.
+    #[inline]
     fn chunk_with_room(&mut self, bytes: usize) -> usize {
-        let bytes = bytes + UNIT_BYTES;
         let current = &self.chunks[self.current];
-        if current.bytes.capacity() - current.bytes.len() >= bytes {
-            return self.current;
+        match current.bytes.len() - current.len >= bytes {
+            true => self.current,
+            false => self.another_chunk(bytes),
         }
+    }
+
+    #[cold]
+    fn another_chunk(&mut self, bytes: usize) -> usize {
         if bytes > CHUNK_BYTES / 4 {
             // By itself, so that what is left of the current chunk is not lost.
             return self.add_chunk(bytes);
@@ -209,8 +222,8 @@ impl Arena {
 
     fn add_chunk(&mut self, bytes: usize) -> usize {
         let numbers = bytes.div_ceil(CHUNK_BYTES);
-        let chunk = Chunk { bytes: Vec::with_capacity(bytes), used: 0, numbers, least: CommitId(0) };
-        self.allocated_bytes += chunk.bytes.capacity();
+        let chunk = Chunk { bytes: vec![0; bytes].into(), len: 0, used: 0, numbers, least: CommitId(0) };
+        self.allocated_bytes += bytes;
         match self.free.pop_if(|_| numbers == 1) {
             Some(number) => {
                 self.chunks[number] = chunk;

@@ -10,10 +10,12 @@ const KEYS_BEFORE_LOOK: u32 = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
     snapshot: CommitId,
-    /// The greatest key that is written, where a gap is known.
+    /// The snapshot has no key from here on before the end.
     start: Vec<u8>,
     /// The snapshot's first key behind that, or the end of the index; empty where nothing is known.
     end: Vec<u8>,
+    /// Whether all that is behind what is written is behind the start.
+    is_begun: bool,
     /// Keys that were not in it since the last look.
     missed: u32,
     /// As many are worth the next look: more each time, since the last one was of so little use.
@@ -23,25 +25,33 @@ pub(crate) struct Gap {
 impl Gap {
     /// One of which nothing is known.
     pub(super) fn unknown() -> Gap {
-        Gap { snapshot: CommitId(0), start: Vec::new(), end: Vec::new(), missed: 0, worth_a_look: KEYS_BEFORE_LOOK }
+        Gap {
+            snapshot: CommitId(0),
+            start: Vec::new(),
+            end: Vec::new(),
+            is_begun: false,
+            missed: 0,
+            worth_a_look: KEYS_BEFORE_LOOK,
+        }
     }
 
     /// Nothing is known any more.
     pub(super) fn forget(&mut self) {
         self.end.clear();
-        (self.missed, self.worth_a_look) = (0, KEYS_BEFORE_LOOK);
+        (self.is_begun, self.missed, self.worth_a_look) = (false, 0, KEYS_BEFORE_LOOK);
     }
 
-    /// Whether `key` is behind all that is written, and the snapshot is known not to have it.
-    pub(crate) fn has(&self, key: &[u8], snapshot: CommitId) -> bool {
-        key < &self.end[..] && key > &self.start[..] && self.snapshot == snapshot
+    /// Whether a snapshot is known not to have `key`, if that is behind all that is written.
+    #[inline]
+    pub(super) fn has(&self, key: &[u8], snapshot: CommitId) -> bool {
+        self.is_begun && self.snapshot == snapshot && key < &self.end[..]
     }
 
     /// Notes that a key behind all others is written.
+    #[inline]
     pub(super) fn pass(&mut self, key: &[u8]) {
-        if !self.end.is_empty() {
-            self.start.clear();
-            self.start.extend_from_slice(key);
+        if !self.is_begun && !self.end.is_empty() {
+            self.is_begun = key >= &self.start[..];
         }
     }
 
@@ -53,10 +63,11 @@ impl Gap {
 
     /// Notes that a snapshot has no key from `key` on, which is behind all that is written, before `end`.
     pub(crate) fn set(&mut self, snapshot: CommitId, key: &[u8], end: &[u8]) {
+        self.start.clear();
+        self.start.extend_from_slice(key);
         self.end.clear();
         self.end.extend_from_slice(end);
-        self.pass(key);
-        (self.snapshot, self.missed) = (snapshot, 0);
+        (self.snapshot, self.is_begun, self.missed) = (snapshot, false, 0);
         self.worth_a_look = self.worth_a_look.saturating_mul(2);
     }
 }

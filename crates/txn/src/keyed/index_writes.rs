@@ -205,8 +205,9 @@ impl IndexWrites {
     }
 
     /// Whether `key` is behind all that is written, and known not to be in a snapshot.
+    #[inline]
     pub(super) fn is_in_gap(&self, key: &[u8], snapshot: CommitId) -> bool {
-        self.gap.has(key, snapshot)
+        self.gap.has(key, snapshot) && self.is_behind_all(key)
     }
 
     /// The gap behind all that is written, if `key` is there.
@@ -215,6 +216,7 @@ impl IndexWrites {
     }
 
     /// Whether `key` is greater than all that are written.
+    #[inline]
     fn is_behind_all(&self, key: &[u8]) -> bool {
         self.greatest == Place::NONE || key > entry::key_of(&self.records, self.greatest)
     }

@@ -144,6 +144,19 @@ impl Leaf {
         }
     }
 
+    /// Puts the entry of `key` behind all others, if there is room and nothing else to be changed.
+    #[inline]
+    fn push(&mut self, key: &[u8], entry: Place) -> bool {
+        let at = self.len;
+        if at == 0 || at == LEAF_ENTRIES {
+            return false;
+        }
+        let Some(rest) = key.strip_prefix(&self.prefix[..]) else { return false };
+        (self.heads[at], self.entries[at]) = (head_of(rest), entry);
+        (self.len, self.last_insert) = (at + 1, at);
+        true
+    }
+
     /// As [`Leaf::insert`], and cuts the leaf in two where there is no room.
     fn put(&mut self, at: usize, key: &[u8], entry: Place, keys: &Arena) -> Put {
         let prefix_bytes = self.prefix.capacity();
@@ -256,8 +269,10 @@ impl Order {
     /// The same, of a key behind all others.
     pub(super) fn push(&mut self, key: &[u8], entry: Place, keys: &Arena) {
         let leaf = last_leaf(&mut self.leaves);
-        let put = leaf.put(leaf.len, key, entry, keys);
-        self.note(put);
+        if !leaf.push(key, entry) {
+            let put = leaf.put(leaf.len, key, entry, keys);
+            self.note(put);
+        }
     }
 
     fn note(&mut self, put: Put) {

@@ -15,7 +15,7 @@ use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
 use rowmill_storage::keyed::{
     ByteRows, ColumnValues, KeyCodec, KeyPart, RowLayout, RowView, SHORT_PREFIX_BYTES, ValueRef,
 };
-use rowmill_storage::{KeyColumn, TableDef};
+use rowmill_storage::{ColumnDef, KeyColumn, TableDef};
 
 use super::cursor::RowBatch;
 use super::index_codec::IndexCodec;
@@ -56,8 +56,24 @@ pub struct TableCodec {
     /// What a row has that is older than the column.
     missing: Vec<Option<ColumnValues>>,
     indexes: Vec<IndexCodec>,
+    /// Of each column what its values have to be.
+    limits: Vec<Limit>,
     /// Columns that rows of any table refer to.
     referred: Vec<ColumnId>,
+}
+
+/// What the values of a column have to be beyond those of its type.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    nullable: bool,
+    chars_max: Option<u32>,
+}
+
+impl Limit {
+    fn of(column: &ColumnDef) -> Limit {
+        let chars_max = if let SqlType::Text { chars_max } = column.kind { chars_max } else { None };
+        Limit { nullable: column.nullable, chars_max }
+    }
 }
 
 /// Where a column of the table is.
@@ -91,7 +107,7 @@ impl TableCodec {
             Ok(IndexCodec::new(index.clone(), KeyCodec::new(&parts)?, columns))
         });
         let key_columns = keyed.key.iter().map(|part| position(part.column)).collect::<Result<Vec<_>>>()?;
-        let field = |(position, column): (usize, &rowmill_storage::ColumnDef)| {
+        let field = |(position, column): (usize, &ColumnDef)| {
             if let Some(part) = key_columns.iter().position(|key| *key == position) {
                 return Ok(Field::Key(part));
             }
@@ -112,6 +128,7 @@ impl TableCodec {
             stored: keyed.stored.iter().map(|(id, _)| def.column_by_id(*id)).collect(),
             missing: missing.collect::<Result<_>>()?,
             indexes: indexes.collect::<Result<_>>()?,
+            limits: def.columns.iter().map(Limit::of).collect(),
             referred: keyed.referrers.iter().flat_map(|referrer| referrer.columns.iter().copied()).collect(),
             key_columns,
         })
@@ -247,28 +264,42 @@ impl TableCodec {
         Ok(())
     }
 
+    #[inline]
     fn check(&self, values: &[ValueRef<'_>]) -> Result<()> {
-        let table = &self.def.name;
-        if values.len() != self.def.columns.len() {
-            let (columns, given) = (self.def.columns.len(), values.len());
+        if values.len() != self.limits.len() {
+            let (table, columns, given) = (&self.def.name, self.limits.len(), values.len());
             let what = format!("table {table} has {columns} columns, the row has {given}");
             return Err(Error::new(ErrorKind::CardinalityViolation, what));
         }
-        for (column, value) in self.def.columns.iter().zip(values) {
-            if value.is_null() && !column.nullable {
+        let exceeds = |(limit, value): (&Limit, &ValueRef<'_>)| match value {
+            ValueRef::Null => !limit.nullable,
+            // A character is a byte at least.
+            ValueRef::Text(text) => limit.chars_max.is_some_and(|most| text.len() > most as usize),
+            _ => false,
+        };
+        match self.limits.iter().zip(values).any(exceeds) {
+            true => self.check_values(values),
+            false => Ok(()),
+        }
+    }
+
+    /// The same, of values some of which may be refused.
+    #[cold]
+    fn check_values(&self, values: &[ValueRef<'_>]) -> Result<()> {
+        let table = &self.def.name;
+        for (column, (limit, value)) in self.def.columns.iter().zip(self.limits.iter().zip(values)) {
+            if value.is_null() && !limit.nullable {
                 let what = format!("NULL in column {} of table {table}, which is NOT NULL", column.name);
                 return Err(Error::new(ErrorKind::NotNullViolation, what));
             }
-            if let (SqlType::Text { chars_max: Some(most) }, ValueRef::Text(text)) = (&column.kind, value)
-                && text.len() > *most as usize
-                && text.chars().count() > *most as usize
-            {
-                let what = format!(
-                    "a text of {} characters for column {} of table {table}, which takes {most}",
-                    text.chars().count(),
-                    column.name
-                );
-                return Err(Error::new(ErrorKind::StringTooLong, what));
+            if let (Some(most), ValueRef::Text(text)) = (limit.chars_max, value) {
+                let chars = text.chars().count();
+                if chars > most as usize {
+                    let name = &column.name;
+                    let what =
+                        format!("a text of {chars} characters for column {name} of table {table}, which takes {most}");
+                    return Err(Error::new(ErrorKind::StringTooLong, what));
+                }
             }
         }
         Ok(())

@@ -173,9 +173,10 @@ impl WriteSet {
         self.by_index[self.position(key)?].find(|| hash, key)
     }
 
-    /// Whether `key` is behind all that is written to its index, and known not to be in a snapshot.
-    pub(crate) fn is_in_gap(&self, key: &[u8], snapshot: CommitId) -> bool {
-        self.position(key).is_some_and(|at| self.by_index[at].is_in_gap(key, snapshot))
+    /// Where what is written to the index of `key` is, if that is behind all of it and known not to be in a snapshot.
+    #[inline]
+    pub(crate) fn find_in_gap(&self, key: &[u8], snapshot: CommitId) -> Option<usize> {
+        self.position(key).filter(|at| self.by_index[*at].is_in_gap(key, snapshot))
     }
 
     /// The gap behind all that is written to the index of `key`, if that is there.
@@ -184,9 +185,9 @@ impl WriteSet {
         self.by_index[at].gap(key)
     }
 
-    /// Where what is written to the index of `key` is.
+    /// Where what is written to the index of `key` is to be.
     #[inline]
-    fn position_to_write(&mut self, key: &[u8]) -> usize {
+    pub(crate) fn position_to_write(&mut self, key: &[u8]) -> usize {
         match self.position(key) {
             Some(at) => at,
             None => self.start_index(index_of(key).expect("a key begins with its index")),
@@ -211,9 +212,9 @@ impl WriteSet {
         self.note(at, put, key, row);
     }
 
-    /// The same, of a key behind all that is written to its index, as [`WriteSet::is_in_gap`] has found.
-    pub(crate) fn push(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId) {
-        let at = self.position_to_write(key);
+    /// The same, of a key behind all that is written to its index, which is `at`.
+    #[inline]
+    pub(crate) fn push(&mut self, at: usize, key: &[u8], row: Written<'_>, snapshot: CommitId) {
         let put = self.by_index[at].push(key, row, snapshot, &self.secrets);
         self.note(at, put, key, row);
     }

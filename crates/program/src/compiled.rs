@@ -152,14 +152,13 @@ impl Compiled {
             let what = format!("the statement takes {wanted} parameters, {given} were given");
             return Err(Error::new(ErrorKind::CardinalityViolation, what));
         }
-        let mut pairs = parameters.iter().zip(&self.parameters).enumerate();
-        match pairs.find(|(_, (value, kind))| !is_of(**value, kind)) {
-            None => Ok(()),
-            Some((number, (value, kind))) => {
+        for (number, (value, kind)) in parameters.iter().zip(&self.parameters).enumerate() {
+            if !is_of(*value, kind) {
                 let what = format!("parameter ${} is {value:?}, and has to be of the type {kind}", number + 1);
-                Err(Error::new(ErrorKind::DatatypeMismatch, what))
+                return Err(Error::new(ErrorKind::DatatypeMismatch, what));
             }
         }
+        Ok(())
     }
 }
 

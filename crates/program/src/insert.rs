@@ -97,8 +97,11 @@ impl Insert {
                 scratch.taken.changed.clear();
                 all_or_none(transaction, |transaction| {
                     let mut put = Put { insert: self, codec, transaction, parameters, out };
-                    let changed = (0..self.rows.len()).map(|row| put.row(row, on_conflict.as_ref(), scratch));
-                    changed.sum()
+                    let mut changed = 0;
+                    for row in 0..self.rows.len() {
+                        changed += put.row(row, on_conflict.as_ref(), scratch)?;
+                    }
+                    Ok(changed)
                 })
             }
             Into::Columnar { table, kinds, schema } => {

@@ -126,7 +126,7 @@ impl Transaction {
         self.validate_definitions(&newest, &catalog)?;
         let written = self.keyed.as_ref();
         written.map_or(Ok(()), |written| {
-            written.codecs().iter().try_for_each(|codec| self.same_definition(codec.def(), &newest).map(drop))
+            written.codecs().try_for_each(|codec| self.same_definition(codec.def(), &newest).map(drop))
         })?;
         match written.map_or(Ok(()), |written| self.validate_writes(written, &newest, &catalog)) {
             Err(error) if error.kind() == ErrorKind::SerializationFailure => return Ok(()),

@@ -169,14 +169,15 @@ impl Transaction {
     /// A codec is of the definition that it was made of, and the transaction may see another one.
     fn start_keyed_change(&mut self, codec: &Arc<TableCodec>) -> Result<()> {
         self.start_change()?;
-        let seen = self.changes.catalog.table_by_id(codec.def().id);
-        if !seen.is_some_and(|seen| Arc::ptr_eq(seen, codec.def())) {
+        let catalog = &self.changes.catalog;
+        let version = catalog.version();
+        if self.keyed.as_ref().is_some_and(|written| written.is_noted(codec, version)) {
+            return Ok(());
+        }
+        if !catalog.table_by_id(codec.def().id).is_some_and(|seen| Arc::ptr_eq(seen, codec.def())) {
             return Err(conflict(format!("the definition of table \"{}\" was changed meanwhile", codec.def().name)));
         }
-        let is_known = self.keyed.as_ref().is_some_and(|written| written.is_noted(codec));
-        if !is_known {
-            self.write_set().note_codec(codec);
-        }
+        self.write_set().note_codec(codec, version);
         Ok(())
     }
 

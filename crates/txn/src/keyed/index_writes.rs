@@ -335,9 +335,13 @@ impl IndexWrites {
 
     /// The keys in order, with what is written to them and the snapshot over which they were written first.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u8], Written<'_>, CommitId)> {
-        self.order.entries().filter_map(|place| {
-            let (head, key) = entry::record(&self.records, place);
-            self.written(place).map(|written| (key, written, head.commit))
+        let found = self.order.slices().flat_map(|entries| {
+            entry::touch(&self.records, entries);
+            entries
+        });
+        found.filter_map(|place| {
+            let (head, key) = entry::record(&self.records, *place);
+            self.written(*place).map(|written| (key, written, head.commit))
         })
     }
 

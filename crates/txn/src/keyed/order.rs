@@ -16,6 +16,9 @@ use rowmill_storage::keyed::KeyRange;
 use super::arena::{Arena, Place};
 use super::entry::key_of;
 
+/// Entries that are loaded side by side.
+pub(super) const ENTRIES_AT_ONCE: usize = 16;
+
 /// Entries of a leaf: few leaves to search for, and inserting moves at most a kilobyte and a half.
 const LEAF_ENTRIES: usize = 128;
 
@@ -244,7 +247,12 @@ impl Order {
 
     /// All entries in order.
     pub(super) fn entries(&self) -> impl Iterator<Item = Place> + '_ {
-        self.leaves.values().flat_map(|leaf| leaf.entries()).copied()
+        self.slices().flatten().copied()
+    }
+
+    /// The same, a few at a time.
+    pub(super) fn slices(&self) -> impl Iterator<Item = &[Place]> {
+        self.leaves.values().flat_map(|leaf| leaf.entries().chunks(ENTRIES_AT_ONCE))
     }
 
     /// The leaf that `key` belongs to.

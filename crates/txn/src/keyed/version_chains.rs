@@ -1,7 +1,5 @@
 //! The keys with their chains of versions, found by key; their order is [`Order`](super::order::Order)'s matter.
 
-use std::hint::black_box;
-
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::CommitId;
 
@@ -65,15 +63,6 @@ impl VersionChains {
             place = head.next;
         }
         None
-    }
-
-    /// Has entries and their newest versions in the cache before they are read one after the other: loads that do not wait
-    /// for each other take the time of one.
-    pub(super) fn touch(&self, entries: &[Place]) {
-        let newest = |entry: &Place| entry::head(&self.records, *entry).next;
-        entries.iter().map(newest).for_each(|version| {
-            black_box(entry::head(&self.records, version).commit);
-        });
     }
 
     /// Makes `row` the newest version of `key`, and forgets versions that no snapshot from `oldest` on sees. Gives the key's

@@ -9,12 +9,9 @@ use rowmill_storage::keyed::KeyRange;
 use super::arena::Place;
 use super::entry;
 use super::key_index::Indexed;
-use super::order::Order;
+use super::order::{ENTRIES_AT_ONCE, Order};
 use super::run::Run;
 use super::version_chains::VersionChains;
-
-/// Entries of a range that are loaded side by side.
-const ENTRIES_AT_ONCE: usize = 16;
 
 /// See the module.
 #[derive(Debug)]
@@ -114,14 +111,14 @@ impl VersionTable {
         if backward {
             self.order.descend(range, &chains.records, |entries| {
                 entries.rchunks(ENTRIES_AT_ONCE).try_for_each(|entries| {
-                    chains.touch(entries);
+                    entry::touch(&chains.records, entries);
                     entries.iter().rev().try_for_each(|entry| each(*entry))
                 })
             })
         } else {
             self.order.ascend(range, &chains.records, |entries| {
                 entries.chunks(ENTRIES_AT_ONCE).try_for_each(|entries| {
-                    chains.touch(entries);
+                    entry::touch(&chains.records, entries);
                     entries.iter().try_for_each(|entry| each(*entry))
                 })
             })

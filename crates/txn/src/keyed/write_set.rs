@@ -50,8 +50,8 @@ pub(crate) struct WriteSet {
     /// What [`WriteSet::undo_to`] counts: all that the undo log takes back.
     changes: usize,
     bytes: u64,
-    /// Of the tables that are written to, in the order of the first writes.
-    codecs: Vec<Arc<TableCodec>>,
+    /// Of the tables that are written to, in the order of the first writes, with the versions of the catalogs that have them.
+    codecs: Vec<(Arc<TableCodec>, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -130,26 +130,28 @@ impl WriteSet {
         self.bytes - RECORD_BYTES * (self.entry_count() + self.changes) as u64
     }
 
-    /// Notes that keys to come are made by `codec`.
-    pub(crate) fn note_codec(&mut self, codec: &Arc<TableCodec>) {
-        if !self.codecs.iter().rev().any(|known| Arc::ptr_eq(known, codec)) {
-            self.codecs.push(Arc::clone(codec));
+    /// Notes that keys to come are made by `codec`, which is of the catalog of a version.
+    pub(crate) fn note_codec(&mut self, codec: &Arc<TableCodec>, version: u64) {
+        match self.codecs.iter_mut().find(|(known, _)| Arc::ptr_eq(known, codec)) {
+            Some((_, last)) => *last = version,
+            None => self.codecs.push((Arc::clone(codec), version)),
         }
     }
 
-    /// Whether `codec` was noted last.
-    pub(crate) fn is_noted(&self, codec: &Arc<TableCodec>) -> bool {
-        self.codecs.last().is_some_and(|last| Arc::ptr_eq(last, codec))
+    /// Whether `codec` was noted to be of the catalog of a version.
+    #[inline]
+    pub(crate) fn is_noted(&self, codec: &Arc<TableCodec>, version: u64) -> bool {
+        self.codecs.iter().rev().any(|(known, last)| Arc::ptr_eq(known, codec) && *last == version)
     }
 
     /// Those that were noted.
-    pub(crate) fn codecs(&self) -> &[Arc<TableCodec>] {
-        &self.codecs
+    pub(crate) fn codecs(&self) -> impl Iterator<Item = &Arc<TableCodec>> {
+        self.codecs.iter().map(|(codec, _)| codec)
     }
 
     /// The codec that has made the keys of an index last.
     pub(crate) fn codec_of(&self, index: IndexId) -> Option<&Arc<TableCodec>> {
-        self.codecs.iter().rev().find(|codec| codec.has_index(index))
+        self.codecs.iter().rev().map(|(codec, _)| codec).find(|codec| codec.has_index(index))
     }
 
     /// What is written by index, in the order of keys.

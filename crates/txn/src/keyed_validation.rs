@@ -33,6 +33,7 @@ impl Transaction {
                 // Nobody else has written meanwhile.
                 continue;
             }
+            let index = codec.find_index(id);
             for (key, row, snapshot) in writes.entries().filter(|(_, _, snapshot)| *snapshot < latest) {
                 let lost = || {
                     let (said, table) = (codec.say(key), &codec.def().name);
@@ -43,7 +44,7 @@ impl Transaction {
                 }
                 // An entry that was written and given up again has told all the same that the value was free.
                 if (row.is_some() || self.isolation() == Isolation::Serializable)
-                    && let Ok(index) = codec.index(id)
+                    && let Some(index) = index
                     && codec.unique_range(index, key, &mut range)?
                     && versions.changed_in(&range, snapshot).is_some()
                 {

@@ -237,7 +237,7 @@ impl Transaction {
                 let id = index_of(key).ok();
                 let codec = id.and_then(|id| Some((id, written.codec_of(id)?)));
                 if let Some((id, codec)) = codec
-                    && let Ok(index) = codec.index(id)
+                    && let Some(index) = codec.find_index(id)
                     && codec.unique_range(index, key, &mut range).is_ok_and(|is_unique| is_unique)
                 {
                     reads.note_range(range.clone(), snapshot);
@@ -301,14 +301,14 @@ impl Transaction {
             scan.start(key, &end, false, 1);
             let next = scan.next(&Reader::over(&self.base.keyed, None, &self.base_reader))?;
             let next = next.map_or(&end[..], |(next, _)| next);
+            let writes = self.write_set();
+            if let Some(gap) = writes.gap(key) {
+                gap.set(snapshot, key, next);
+            }
             if next == key {
                 return Ok(Look::There);
             }
-            // The key itself is written next: from there on nothing is in the gap.
-            if let Some(gap) = self.write_set().gap(key) {
-                gap.set(snapshot, key, next);
-            }
-            return Ok(Look::Behind(self.write_set().position_to_write(key)));
+            return Ok(Look::Behind(writes.position_to_write(key)));
         }
         let is_there = self.unnoted_reader().get(key, found)?;
         Ok(if is_there { Look::There } else { Look::Absent })

@@ -27,6 +27,8 @@ use super::form::Form;
 
 /// The head.
 const HEAD_BYTES: usize = 2;
+/// The longest row. Whoever keeps one has 4 bytes for its length.
+const ROW_BYTES_MAX: usize = u32::MAX as usize - 1;
 /// The bit of the head that says that strings end in 4 bytes.
 const WIDE: u16 = 1 << 15;
 
@@ -119,13 +121,16 @@ impl RowLayout {
             return Ok(());
         }
         out.truncate(start);
-        match self.put(columns, &value, true, out)? {
-            true => Ok(()),
-            false => {
-                let what = format!("a row with more than {} bytes of texts and blobs, which is the limit", u32::MAX);
-                Err(Error::new(ErrorKind::ResultTooLarge, what))
-            }
+        let fixed_bytes = HEAD_BYTES + columns.div_ceil(8) + self.slot_bytes[columns][1] as usize;
+        let row_bytes = (0..columns).try_fold(fixed_bytes, |sum, column| Ok(sum + string(value(column)?).len()))?;
+        if row_bytes > ROW_BYTES_MAX {
+            let what = format!("a row of {row_bytes} bytes; it may have {ROW_BYTES_MAX}");
+            return Err(Error::new(ErrorKind::ResultTooLarge, what));
         }
+        out.reserve(row_bytes);
+        let is_put = self.put(columns, &value, true, out)?;
+        assert!(is_put, "all of a row is shorter than the numbers of a wide one allow");
+        Ok(())
     }
 
     /// Appends a narrow row, or a wide one; `false` if that has no numbers for where its strings end.

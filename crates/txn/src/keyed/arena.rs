@@ -9,7 +9,7 @@ use rowmill_base::CommitId;
 
 /// Bytes of a chunk. A longer record has one of its own, under consecutive numbers.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Bytes of an arena's first chunk: most indexes have few recent rows, and each has arenas of its own.
+/// Bytes of an arena's first chunk: most indexes have few recent rows, and each has an arena of its own.
 const FIRST_CHUNK_BYTES: usize = 4 << 10;
 /// Records begin at multiples of so many bytes.
 const UNIT_BYTES: usize = 8;
@@ -41,7 +41,7 @@ impl Place {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Chunk {
     /// All that it may have, zeros at first: records are then put with one look at whether there is room, and the processor has
     /// the memory at hand when they are.
@@ -56,8 +56,8 @@ struct Chunk {
     least: CommitId,
 }
 
-/// See the module.
-#[derive(Clone, Debug)]
+/// See the module. A copy has no more memory than its records take.
+#[derive(Debug)]
 pub(super) struct Arena {
     chunks: Vec<Chunk>,
     /// Numbers of chunks that have ended.
@@ -65,6 +65,20 @@ pub(super) struct Arena {
     /// The chunk that is written to; 0 if there is none.
     current: usize,
     allocated_bytes: usize,
+}
+
+impl Clone for Chunk {
+    fn clone(&self) -> Chunk {
+        Chunk { bytes: self.bytes[..self.len].into(), ..*self }
+    }
+}
+
+impl Clone for Arena {
+    fn clone(&self) -> Arena {
+        let chunks = self.chunks.clone();
+        let allocated_bytes = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
+        Arena { chunks, free: self.free.clone(), current: self.current, allocated_bytes }
+    }
 }
 
 impl Chunk {
@@ -137,21 +151,25 @@ impl Arena {
         &mut self.chunks[place.chunk()].bytes[place.at()..]
     }
 
-    /// Gives back a record of `bytes`.
-    pub(super) fn free(&mut self, place: Place, bytes: usize) {
+    /// Gives back a record of `bytes`. Whether its memory is used again before that of its chunk is.
+    pub(super) fn free(&mut self, place: Place, bytes: usize) -> bool {
+        let bytes = whole_units(bytes);
         let number = place.chunk();
         let chunk = &mut self.chunks[number];
-        chunk.used -= whole_units(bytes);
+        chunk.used -= bytes;
+        let is_last = place.at() + bytes == chunk.len;
         if chunk.used > 0 {
-            return;
+            chunk.len -= if is_last { bytes } else { 0 };
+            return is_last;
         }
         if number == self.current {
             chunk.len = 0;
-            return;
+            return true;
         }
         let chunk = std::mem::take(chunk);
         self.allocated_bytes -= chunk.bytes.len();
         self.free.extend((number..number + chunk.numbers).rev());
+        true
     }
 
     /// Whether the record holds a chunk in which less than half is used, and should be moved.
@@ -305,7 +323,9 @@ mod tests {
         let mut arena = Arena::new();
         let records: Vec<_> = (0..5000_u32).map(|i| arena.push(&i.to_le_bytes(), &[7; 60])).collect();
         let (kept, freed): (Vec<_>, Vec<_>) = (0..5000).partition(|i| i % 10 == 0);
-        freed.iter().for_each(|i| arena.free(records[*i], 64));
+        for i in &freed {
+            arena.free(records[*i], 64);
+        }
         let moved: Vec<_> = kept
             .iter()
             .map(|i| if arena.is_sparse(records[*i]) { arena.move_record(records[*i], 64) } else { records[*i] })

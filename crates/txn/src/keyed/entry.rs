@@ -79,8 +79,8 @@ pub(super) fn record(arena: &Arena, place: Place) -> (Head, &[u8]) {
 
 /// The key of the entry at `place`.
 #[inline]
-pub(super) fn key_of(keys: &Arena, place: Place) -> &[u8] {
-    record(keys, place).1
+pub(super) fn key_of(records: &Arena, place: Place) -> &[u8] {
+    record(records, place).1
 }
 
 /// Has entries and their newest versions in the cache before they are read one after the other: loads that do not wait
@@ -102,18 +102,18 @@ pub(super) fn version_bytes(row: Option<&[u8]>) -> usize {
 }
 
 /// Adds an entry.
-pub(super) fn push_entry(keys: &mut Arena, key: &[u8], commit: CommitId, newest: Place) -> Place {
+pub(super) fn push_entry(records: &mut Arena, key: &[u8], commit: CommitId, newest: Place) -> Place {
     let len = u32::try_from(key.len()).expect("keys are shorter than 4 GiB");
-    keys.push(&Head { commit, next: newest, len }.to_bytes(), key)
+    records.push(&Head { commit, next: newest, len }.to_bytes(), key)
 }
 
 /// Adds a version; `row` is `None` for a deletion.
-pub(super) fn push_version(rows: &mut Arena, row: Option<&[u8]>, commit: CommitId, older: Place) -> Place {
+pub(super) fn push_version(records: &mut Arena, row: Option<&[u8]>, commit: CommitId, older: Place) -> Place {
     let len = row.map_or(DELETED, |row| {
         let len = u32::try_from(row.len()).ok().filter(|len| *len != DELETED);
         len.expect("rows are shorter than 4 GiB")
     });
-    rows.push(&Head { commit, next: older, len }.to_bytes(), row.unwrap_or_default())
+    records.push(&Head { commit, next: older, len }.to_bytes(), row.unwrap_or_default())
 }
 
 /// Sets the place behind the record at `place`: an entry's newest version, a version's older one.
@@ -134,7 +134,7 @@ fn set_commit(arena: &mut Arena, place: Place, commit: CommitId) {
 }
 
 /// Gives an entry a newer version.
-pub(super) fn set_newest(keys: &mut Arena, entry: Place, commit: CommitId, newest: Place) {
-    set_commit(keys, entry, commit);
-    set_next(keys, entry, newest);
+pub(super) fn set_newest(records: &mut Arena, entry: Place, commit: CommitId, newest: Place) {
+    set_commit(records, entry, commit);
+    set_next(records, entry, newest);
 }

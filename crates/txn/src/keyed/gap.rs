@@ -6,7 +6,7 @@ use rowmill_base::CommitId;
 /// So many keys have to come in order before the first look at where the gap ends. It costs as much as a few look-ups.
 const KEYS_BEFORE_LOOK: u32 = 16;
 
-/// See the module. It is behind all that the transaction has written to the index.
+/// See the module. Of a key that is behind all that the transaction has written to the index it knows whether the snapshot has it.
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
     snapshot: CommitId,
@@ -53,6 +53,11 @@ impl Gap {
         if !self.is_begun && !self.end.is_empty() {
             self.is_begun = key >= &self.start[..];
         }
+    }
+
+    /// Notes that `greatest` is the greatest key that is written, and was not before.
+    pub(super) fn go_back_to(&mut self, greatest: Option<&[u8]>) {
+        self.is_begun &= greatest.is_some_and(|key| key >= &self.start[..]);
     }
 
     /// Notes that a key behind all others was not in it, and says whether to look where it ends.

@@ -8,7 +8,8 @@
 //!
 //! Keys and rows are records in an arena, as those of commits are ([`Versions`](super::Versions)), so that a set of any size
 //! is cheap to add to, one that is emptied for the next transaction keeps its memory, and one that is large becomes a part of
-//! those as it is ([`Run`]). A key that is undone keeps its entry, which then has nothing.
+//! those as it is ([`Run`]). What is undone and lies behind all else is gone; any other key that is undone keeps its entry, which
+//! then has nothing.
 //!
 //! Keys that come in order, as of many rows in one transaction, are behind the greatest each: that they are new needs no look at
 //! a hash table, and so there is none until a key comes out of order.
@@ -298,7 +299,7 @@ impl IndexWrites {
         head.next
     }
 
-    /// Has an entry have what it had before. Gives the bytes of what it had until now.
+    /// Has an entry have what it had before. Gives the bytes of what it had until now, if their memory is used again.
     pub(super) fn undo(&mut self, entry: Place, before: Place) -> u64 {
         self.is_rewritten = true;
         let undone = entry::head(&self.records, entry).next;
@@ -309,8 +310,42 @@ impl IndexWrites {
         }
         let (head, row) = entry::record(&self.records, undone);
         let bytes = row.len() as u64;
-        self.records.free(undone, head.record_bytes());
-        bytes
+        if self.records.free(undone, head.record_bytes()) { bytes } else { 0 }
+    }
+
+    /// Takes back what was pushed: `entries` of them, the first with `version`. Gives the bytes of their keys and rows whose
+    /// memory is used again, and how many of the entries are gone: all of them where no other key is between or behind.
+    pub(super) fn undo_pushed(&mut self, version: Place, entries: usize, secrets: &RapidSecrets) -> (u64, usize) {
+        let mut next = version;
+        let mut pushed = Vec::with_capacity(entries);
+        for _ in 0..entries {
+            let (entry, behind) = self.pushed(next);
+            pushed.push((next, entry));
+            next = behind;
+        }
+        if !pushed.iter().rev().map(|(_, entry)| *entry).eq(self.order.entries_from_end().take(entries)) {
+            return (pushed.iter().map(|(_, entry)| self.undo(*entry, Place::NONE)).sum(), 0);
+        }
+        self.order.pop(entries);
+        self.entries -= entries;
+        let mut bytes = 0;
+        for (version, entry) in pushed.into_iter().rev() {
+            let ((of_entry, key), (of_version, row)) =
+                (entry::record(&self.records, entry), entry::record(&self.records, version));
+            assert_eq!(of_entry.next, version, "what was written to it since was taken back");
+            self.content.remove(key, row_of(&self.records, version));
+            if !self.hashed.is_empty() {
+                let slot = self.hashed.find_entry(spread(hash(key, secrets) as u32), |slot| slot.entry == entry);
+                slot.expect("all entries are hashed, or none").remove();
+            }
+            let (key_bytes, row_bytes) = (key.len() as u64, row.len() as u64);
+            bytes += if self.records.free(entry, of_entry.record_bytes()) { key_bytes } else { 0 };
+            bytes += if self.records.free(version, of_version.record_bytes()) { row_bytes } else { 0 };
+        }
+        self.greatest = self.order.entries_from_end().next().unwrap_or(Place::NONE);
+        let greatest = (self.greatest != Place::NONE).then(|| entry::key_of(&self.records, self.greatest));
+        self.gap.go_back_to(greatest);
+        (bytes, entries)
     }
 
     /// The entry that was pushed with `version`, and where the next version lies if there is one behind it.
@@ -373,6 +408,11 @@ impl IndexWrites {
     pub(super) fn range(&self) -> Option<KeyRange> {
         let (first, last) = (self.order.entries().next()?, self.key_of(self.greatest));
         Some(KeyRange { start: self.key_of(first).to_vec(), end: [last, &[0]].concat() })
+    }
+
+    #[cfg(test)]
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.records.allocated_bytes() + self.order.allocated_bytes()
     }
 
     /// Where its records end.

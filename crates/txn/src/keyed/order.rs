@@ -92,7 +92,7 @@ impl Leaf {
 
     /// The first entry whose key is not below `key`.
     #[inline]
-    fn lower_bound(&self, key: &[u8], keys: &Arena) -> usize {
+    fn lower_bound(&self, key: &[u8], records: &Arena) -> usize {
         let Some(rest) = key.strip_prefix(&self.prefix[..]) else {
             return if key < &self.prefix[..] { 0 } else { self.len };
         };
@@ -103,36 +103,36 @@ impl Leaf {
             return first;
         }
         let equal = heads[first..].partition_point(|other| *other == head);
-        first + self.entries[first..first + equal].partition_point(|entry| key_of(keys, *entry) < key)
+        first + self.entries[first..first + equal].partition_point(|entry| key_of(records, *entry) < key)
     }
 
     /// The entry of `key`, if it is there.
-    fn find(&self, key: &[u8], keys: &Arena) -> Option<Place> {
-        self.entries().get(self.lower_bound(key, keys)).copied().filter(|entry| key_of(keys, *entry) == key)
+    fn find(&self, key: &[u8], records: &Arena) -> Option<Place> {
+        self.entries().get(self.lower_bound(key, records)).copied().filter(|entry| key_of(records, *entry) == key)
     }
 
     /// Sets what the keys begin with and all numbers.
-    fn set_heads(&mut self, prefix_bytes: usize, keys: &Arena) {
-        let first = key_of(keys, self.entries[0]);
+    fn set_heads(&mut self, prefix_bytes: usize, records: &Arena) {
+        let first = key_of(records, self.entries[0]);
         self.prefix.clear();
         self.prefix.extend_from_slice(&first[..prefix_bytes]);
         for (head, entry) in self.heads.iter_mut().zip(&self.entries[..self.len]) {
-            *head = head_of(&key_of(keys, *entry)[prefix_bytes..]);
+            *head = head_of(&key_of(records, *entry)[prefix_bytes..]);
         }
     }
 
     /// As [`Leaf::set_heads`], with as long a prefix as all keys share; a key alone keeps its end out of it, which is
     /// where the next key will differ.
-    fn set_prefix(&mut self, keys: &Arena) {
+    fn set_prefix(&mut self, records: &Arena) {
         if let [first, .., last] = self.entries() {
-            self.set_heads(common_bytes(key_of(keys, *first), key_of(keys, *last)), keys);
+            self.set_heads(common_bytes(key_of(records, *first), key_of(records, *last)), records);
         } else if let [only] = self.entries() {
-            self.set_heads(key_of(keys, *only).len().saturating_sub(8), keys);
+            self.set_heads(key_of(records, *only).len().saturating_sub(8), records);
         }
     }
 
     /// Puts the entry of `key` at `at`. There has to be room.
-    fn insert(&mut self, at: usize, key: &[u8], entry: Place, keys: &Arena) {
+    fn insert(&mut self, at: usize, key: &[u8], entry: Place, records: &Arena) {
         if at < self.len {
             self.entries.copy_within(at..self.len, at + 1);
             self.heads.copy_within(at..self.len, at + 1);
@@ -141,9 +141,9 @@ impl Leaf {
         self.len += 1;
         self.last_insert = at;
         match key.strip_prefix(&self.prefix[..]) {
-            _ if self.len == 1 => self.set_prefix(keys),
+            _ if self.len == 1 => self.set_prefix(records),
             Some(rest) => self.heads[at] = head_of(rest),
-            None => self.set_heads(common_bytes(key, &self.prefix), keys),
+            None => self.set_heads(common_bytes(key, &self.prefix), records),
         }
     }
 
@@ -161,35 +161,35 @@ impl Leaf {
     }
 
     /// As [`Leaf::insert`], and cuts the leaf in two where there is no room.
-    fn put(&mut self, at: usize, key: &[u8], entry: Place, keys: &Arena) -> Put {
+    fn put(&mut self, at: usize, key: &[u8], entry: Place, records: &Arena) -> Put {
         let prefix_bytes = self.prefix.capacity();
         if self.len < LEAF_ENTRIES {
-            self.insert(at, key, entry, keys);
+            self.insert(at, key, entry, records);
             return Put { grown: self.prefix.capacity() - prefix_bytes, right: None };
         }
         let in_order = at == self.len || at == self.last_insert + 1;
         let cut = if in_order { at } else { LEAF_ENTRIES / 2 };
-        let mut right = self.split_off(cut, keys);
+        let mut right = self.split_off(cut, records);
         if at < cut || at == cut && right.len > 0 {
-            self.insert(at, key, entry, keys);
+            self.insert(at, key, entry, records);
         } else {
-            right.insert(at - cut, key, entry, keys);
+            right.insert(at - cut, key, entry, records);
         }
-        let bound = bound_between(key_of(keys, self.entries[self.len - 1]), key_of(keys, right.entries[0]));
+        let bound = bound_between(key_of(records, self.entries[self.len - 1]), key_of(records, right.entries[0]));
         Put { grown: self.prefix.capacity() - prefix_bytes, right: Some((bound, right)) }
     }
 
     /// Takes the entries from `at` on.
-    fn split_off(&mut self, at: usize, keys: &Arena) -> Box<Leaf> {
+    fn split_off(&mut self, at: usize, records: &Arena) -> Box<Leaf> {
         let mut right = Box::new(Leaf { is_hashed: self.is_hashed, ..Leaf::new() });
         if at == self.len {
             return right;
         }
         right.len = self.len - at;
         right.entries[..right.len].copy_from_slice(&self.entries[at..self.len]);
-        right.set_prefix(keys);
+        right.set_prefix(records);
         self.len = at;
-        self.set_prefix(keys);
+        self.set_prefix(records);
         right
     }
 
@@ -262,25 +262,47 @@ impl Order {
     }
 
     /// The entry of `key`, if it is there.
-    pub(super) fn find(&self, key: &[u8], keys: &Arena) -> Option<Place> {
-        self.leaf(key).find(key, keys)
+    pub(super) fn find(&self, key: &[u8], records: &Arena) -> Option<Place> {
+        self.leaf(key).find(key, records)
     }
 
     /// Adds the entry of `key`, which is not there yet.
-    pub(super) fn insert(&mut self, key: &[u8], entry: Place, keys: &Arena) {
+    pub(super) fn insert(&mut self, key: &[u8], entry: Place, records: &Arena) {
         let leaf = leaf_of(&mut self.leaves, key);
-        let at = leaf.lower_bound(key, keys);
-        let put = leaf.put(at, key, entry, keys);
+        let at = leaf.lower_bound(key, records);
+        let put = leaf.put(at, key, entry, records);
         self.note(put);
     }
 
     /// The same, of a key behind all others.
-    pub(super) fn push(&mut self, key: &[u8], entry: Place, keys: &Arena) {
+    pub(super) fn push(&mut self, key: &[u8], entry: Place, records: &Arena) {
         let leaf = last_leaf(&mut self.leaves);
         if !leaf.push(key, entry) {
-            let put = leaf.put(leaf.len, key, entry, keys);
+            let put = leaf.put(leaf.len, key, entry, records);
             self.note(put);
         }
+    }
+
+    /// Takes the last entries, as many as there are at least.
+    pub(super) fn pop(&mut self, mut entries: usize) {
+        while entries > 0 {
+            let is_only = self.leaves.len() == 1;
+            let mut last = self.leaves.last_entry().expect("the first leaf is always there");
+            let leaf = last.get_mut();
+            let taken = leaf.len.min(entries);
+            assert!(taken > 0, "there are as many entries");
+            (leaf.len, leaf.last_insert) = (leaf.len - taken, usize::MAX - 1);
+            entries -= taken;
+            if leaf.len == 0 && !is_only {
+                let bound = last.key().clone();
+                self.remove_leaf(&bound);
+            }
+        }
+    }
+
+    /// All entries, the last one first.
+    pub(super) fn entries_from_end(&self) -> impl Iterator<Item = Place> + '_ {
+        self.leaves.values().rev().flat_map(|leaf| leaf.entries().iter().rev()).copied()
     }
 
     fn note(&mut self, put: Put) {
@@ -304,8 +326,8 @@ impl Order {
     }
 
     /// Whether there is a key of a range.
-    pub(super) fn has_any(&self, range: &KeyRange, keys: &Arena) -> bool {
-        self.ascend(range, keys, |_| ControlFlow::Break(())).is_break()
+    pub(super) fn has_any(&self, range: &KeyRange, records: &Arena) -> bool {
+        self.ascend(range, records, |_| ControlFlow::Break(())).is_break()
     }
 
     /// Has entries lie `units` behind where they were, counted around the end of numbers.
@@ -316,21 +338,21 @@ impl Order {
     }
 
     /// Adds the leaves of `other` as they are. It has entries, their keys are in `keys` too, and no key is between those.
-    pub(super) fn append(&mut self, other: Order, keys: &Arena) {
+    pub(super) fn append(&mut self, other: Order, records: &Arena) {
         let (Some(first), Some(last)) = (other.leaves.values().next(), other.leaves.values().next_back()) else {
             return;
         };
-        let (first, last) = (key_of(keys, first.entries()[0]), key_of(keys, last.entries()[last.len - 1]));
+        let (first, last) = (key_of(records, first.entries()[0]), key_of(records, last.entries()[last.len - 1]));
         let up_to = (Bound::Unbounded, Bound::Included(first));
         let before = self.leaves.range_mut::<[u8], _>(up_to).next_back();
         let (bound, before) =
             before.map(|(bound, leaf)| (bound.clone(), leaf)).expect("the first leaf is always there");
-        let (at, prefix_bytes) = (before.lower_bound(first, keys), before.prefix.capacity());
+        let (at, prefix_bytes) = (before.lower_bound(first, records), before.prefix.capacity());
         // What is behind `other` is to have a bound that is.
-        let mut behind = (at < before.len).then(|| before.split_off(at, keys));
+        let mut behind = (at < before.len).then(|| before.split_off(at, records));
         self.key_bytes += before.prefix.capacity() - prefix_bytes;
         let bound = match at.checked_sub(1) {
-            Some(at) => bound_between(key_of(keys, before.entries[at]), first),
+            Some(at) => bound_between(key_of(records, before.entries[at]), first),
             None => {
                 self.remove_leaf(&bound);
                 bound
@@ -342,7 +364,7 @@ impl Order {
             behind = behind.or((leaf.len > 0).then_some(leaf));
         }
         if let Some(behind) = behind {
-            self.add_leaf(bound_between(last, key_of(keys, behind.entries[0])), behind);
+            self.add_leaf(bound_between(last, key_of(records, behind.entries[0])), behind);
         }
         let mut bound = Some(bound);
         for (own, mut leaf) in other.leaves {
@@ -359,14 +381,14 @@ impl Order {
     }
 
     /// As [`Order::find`], of an entry that is not hashed.
-    pub(super) fn find_unhashed(&self, key: &[u8], keys: &Arena) -> Option<Place> {
+    pub(super) fn find_unhashed(&self, key: &[u8], records: &Arena) -> Option<Place> {
         if self.unhashed == 0 {
             return None;
         }
         // Those that come behind what was taken are there.
         let last = self.leaves.last_key_value().filter(|(bound, _)| ***bound <= *key);
         let leaf = last.map_or_else(|| self.leaf(key), |(_, leaf)| leaf);
-        if leaf.is_hashed { None } else { leaf.find(key, keys) }
+        if leaf.is_hashed { None } else { leaf.find(key, records) }
     }
 
     /// The entries to be hashed before that of `key` is added or changed.
@@ -387,16 +409,16 @@ impl Order {
     pub(super) fn ascend(
         &self,
         range: &KeyRange,
-        keys: &Arena,
+        records: &Arena,
         mut each: impl FnMut(&[Place]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let start = &range.start[..];
         let leaf = self.leaf(start);
-        let from = leaf.lower_bound(start, keys);
+        let from = leaf.lower_bound(start, records);
         let mut next = None;
         let (mut leaf, mut from) = (leaf, from);
         loop {
-            let to = if range.end.is_empty() { leaf.len } else { leaf.lower_bound(&range.end, keys) };
+            let to = if range.end.is_empty() { leaf.len } else { leaf.lower_bound(&range.end, records) };
             if from < to {
                 each(&leaf.entries[from..to])?;
             }
@@ -415,13 +437,13 @@ impl Order {
     pub(super) fn descend(
         &self,
         range: &KeyRange,
-        keys: &Arena,
+        records: &Arena,
         mut each: impl FnMut(&[Place]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let end = if range.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(&range.end[..]) };
         for (bound, leaf) in self.leaves.range::<[u8], _>((Bound::Unbounded, end)).rev() {
-            let to = if range.end.is_empty() { leaf.len } else { leaf.lower_bound(&range.end, keys) };
-            let from = leaf.lower_bound(&range.start, keys);
+            let to = if range.end.is_empty() { leaf.len } else { leaf.lower_bound(&range.end, records) };
+            let from = leaf.lower_bound(&range.start, records);
             if from < to {
                 each(&leaf.entries[from..to])?;
             }
@@ -451,7 +473,7 @@ impl Order {
     }
 
     /// Puts the leaf of `bound` into the one before if together they fill no more than half of one.
-    pub(super) fn merge_leaf(&mut self, bound: &[u8], keys: &Arena) {
+    pub(super) fn merge_leaf(&mut self, bound: &[u8], records: &Arena) {
         let mut up_to = self.leaves.range_mut::<[u8], _>((Bound::Unbounded, Bound::Included(bound)));
         let (Some((_, leaf)), Some((_, before))) = (up_to.next_back(), up_to.next_back()) else { return };
         let len = before.len + leaf.len;
@@ -466,7 +488,7 @@ impl Order {
         before.entries[before.len..len].copy_from_slice(leaf.entries());
         before.len = len;
         before.last_insert = usize::MAX - 1;
-        before.set_prefix(keys);
+        before.set_prefix(records);
         self.key_bytes += before.prefix.capacity() - prefix_bytes;
         self.remove_leaf(bound);
     }

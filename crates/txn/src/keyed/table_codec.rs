@@ -151,7 +151,12 @@ impl TableCodec {
 
     pub(crate) fn index(&self, id: IndexId) -> Result<&IndexCodec> {
         let unknown = || Error::new(ErrorKind::UndefinedObject, format!("table {} has no index {id}", self.def.name));
-        self.indexes.iter().find(|index| index.def.id == id).ok_or_else(unknown)
+        self.find_index(id).ok_or_else(unknown)
+    }
+
+    /// The same, where the id may be that of the rows.
+    pub(crate) fn find_index(&self, id: IndexId) -> Option<&IndexCodec> {
+        self.indexes.iter().find(|index| index.def.id == id)
     }
 
     pub(crate) fn indexes(&self) -> &[IndexCodec] {

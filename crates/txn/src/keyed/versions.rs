@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Entries and versions are records in one [`Arena`](super::arena), where a key lies beside its first version, and point to
-//! each other by place. A point read goes through the hash tables, whose slots have the places of both; the order is for ranges. What a large commit has written may
-//! be taken as it is ([`Run`]): its keys are found in the order then, until one beside them is changed. All of it is under one lock
-//! that nobody holds for long: readers copy what they ask for, a batch of a range at a time; a commit and the forgetting
-//! behind a checkpoint let go of it again and again, which nobody notices since the snapshots that see the commit do not
-//! exist yet, and what is forgotten nobody reads.
+//! each other by place. A point read goes through the hash tables, whose slots have the places of both; the order is for
+//! ranges. What a large commit has written may be taken as it is ([`Run`]): its keys are found in the order then, until one
+//! beside them is changed. All of it is under one lock that nobody holds for long: readers copy what they ask for, a batch of
+//! a range at a time; a commit and the forgetting behind a checkpoint let go of it again and again, which nobody notices since
+//! the snapshots that see the commit do not exist yet, and what is forgotten nobody reads.
 //!
 //! Rules, which the caller keeps: one commit is applied at a time, in the order of their ids, each before a snapshot of it
 //! is handed out; `oldest` is no later than any snapshot in use or yet to be handed out; nobody reads an older state of the
@@ -139,14 +139,15 @@ impl Versions {
 
     /// A key of `range` that was changed after the commit `after`, if there is one.
     pub fn changed_in(&self, range: &KeyRange, after: CommitId) -> Option<Vec<u8>> {
-        let mut range = range.clone();
+        let mut rest: Option<KeyRange> = None;
         loop {
+            let range = rest.as_ref().unwrap_or(range);
             let table = self.table.read();
             if table.newest <= after {
                 return None;
             }
             let (mut checked, mut changed, mut last) = (0, None, None);
-            let walked = table.walk(&range, false, |place| {
+            let walked = table.walk(range, false, |place| {
                 let (head, key) = entry::record(&table.chains.records, place);
                 checked += 1;
                 last = Some(key);
@@ -160,9 +161,7 @@ impl Versions {
             });
             match (walked, changed, last) {
                 (ControlFlow::Break(()), None, Some(last)) => {
-                    range.start.clear();
-                    range.start.extend_from_slice(last);
-                    range.start.push(0);
+                    rest = Some(KeyRange { start: [last, &[0]].concat(), end: range.end.clone() });
                 }
                 (_, changed, _) => return changed,
             }

@@ -6,7 +6,8 @@
 //! undo log -----+-- what was before -+
 //! ```
 //!
-//! Keys that come one behind the other, as of many rows in one transaction, take one entry of the undo log together.
+//! Keys that come one behind the other, as of many rows in one transaction, take one entry of the undo log together, as far as
+//! they lie in one chunk of memory and nothing else is written between.
 //!
 //! One that is emptied for the next transaction keeps its memory.
 
@@ -294,17 +295,11 @@ impl WriteSet {
                 }
                 Undo::Pushed(pushed) => {
                     let (writes, kept) = (&mut self.by_index[pushed.index as usize], pushed.kept(self.changes - mark));
-                    let (mut version, mut end) = (pushed.first, pushed.first);
-                    for at in 0..pushed.entries {
-                        let (entry, next) = writes.pushed(version);
-                        if at >= kept {
-                            self.bytes -= RECORD_BYTES + writes.undo(entry, Place::NONE);
-                        } else {
-                            end = next;
-                        }
-                        version = next;
-                    }
-                    self.changes -= (pushed.entries - kept) as usize;
+                    let undone = (pushed.entries - kept) as usize;
+                    let end = (0..kept).fold(pushed.first, |version, _| writes.pushed(version).1);
+                    let (bytes, gone) = writes.undo_pushed(end, undone, &self.secrets);
+                    self.bytes -= bytes + RECORD_BYTES * (undone + gone) as u64;
+                    self.changes -= undone;
                     if kept > 0 {
                         self.undo.push(Undo::Pushed(Pushed { end, entries: kept, ..pushed }));
                     }

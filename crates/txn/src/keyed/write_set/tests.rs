@@ -245,3 +245,33 @@ fn keys_in_order_are_taken_back_to_any_mark() {
         assert_eq!((set.content_bytes() + RECORD_BYTES * set.entry_count() as u64, set.undo.len()), (set.bytes(), 0));
     }
 }
+
+#[test]
+fn refused_rows_take_no_memory_and_leave_a_set_that_is_in_order() {
+    let mut set = set();
+    let number = |n: u32| key(&format!("{n:08}"));
+    for n in 0..2_000 {
+        set.put(&number(n), Some(&[1; 100]), CommitId(1));
+    }
+    let (before, bytes, mark) = (content(&set), set.bytes(), set.mark());
+    let allocated = |set: &WriteSet| set.indexes().map(IndexWrites::allocated_bytes).sum::<usize>();
+    let taken = allocated(&set);
+    for n in 2_000..6_000 {
+        // Some at once, as of one statement.
+        for more in 0..n % 40 {
+            set.put(&number(n + more), Some(&[2; 10_000]), CommitId(1));
+        }
+        set.undo_to(mark);
+        assert_eq!(set.bytes(), bytes);
+    }
+    assert_eq!(content(&set), before);
+    assert!(allocated(&set) <= taken + (256 << 10), "{} bytes over {taken}", allocated(&set) - taken);
+    assert!(set.indexes().all(IndexWrites::is_run));
+    // What cannot be given back is counted: keys between others stay.
+    for n in 0..1_000 {
+        set.put(&[&number(n)[..], b"between"].concat(), Some(&[2; 10_000]), CommitId(1));
+    }
+    set.undo_to(mark);
+    assert_eq!(content(&set), before);
+    assert!(set.bytes() as usize >= allocated(&set) / 2, "{} bytes are counted of {}", set.bytes(), allocated(&set));
+}

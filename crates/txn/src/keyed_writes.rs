@@ -12,7 +12,7 @@ use rowmill_storage::keyed::{KeyRange, ValueRef};
 use crate::commit::conflict;
 use crate::keyed::write_set::{WriteSet, Written};
 use crate::keyed::{
-    Gap, HEAD_BYTES, IndexCodec, KeyedRow, RangeScan, Reader, TableCodec, WriteBuffers, column_values, index_of,
+    HEAD_BYTES, IndexCodec, KeyedRow, RangeScan, Reader, TableCodec, WriteBuffers, column_values, index_of,
 };
 use crate::references::differ;
 use crate::transaction::Transaction;
@@ -295,20 +295,16 @@ impl Transaction {
         if let Some(index) = self.keyed.as_ref().and_then(|written| written.find_in_gap(key, snapshot)) {
             return Ok(Look::Behind(index));
         }
-        if self.write_set().gap(key).is_some_and(Gap::miss) {
+        if self.write_set().gap(key).is_some_and(|(_, gap)| gap.miss()) {
             let mut scan = RangeScan::default();
             let end = KeyRange::of_prefix(&key[..HEAD_BYTES]).end;
             scan.start(key, &end, false, 1);
             let next = scan.next(&Reader::over(&self.base.keyed, None, &self.base_reader))?;
             let next = next.map_or(&end[..], |(next, _)| next);
-            let writes = self.write_set();
-            if let Some(gap) = writes.gap(key) {
+            if let Some((index, gap)) = self.write_set().gap(key) {
                 gap.set(snapshot, key, next);
+                return Ok(if next == key { Look::There } else { Look::Behind(index) });
             }
-            if next == key {
-                return Ok(Look::There);
-            }
-            return Ok(Look::Behind(writes.position_to_write(key)));
         }
         let is_there = self.unnoted_reader().get(key, found)?;
         Ok(if is_there { Look::There } else { Look::Absent })

@@ -27,6 +27,11 @@ impl Place {
     /// Where no record is: chunk 0 has none.
     pub(super) const NONE: Place = Place(0);
 
+    /// The byte `at` of a chunk.
+    fn of(number: usize, at: usize) -> Place {
+        Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
+    }
+
     /// Where the next record begins that lies in the same chunk.
     pub(super) fn behind(self, record_bytes: usize) -> Place {
         Place(self.0 + (whole_units(record_bytes) / UNIT_BYTES) as u32)
@@ -134,7 +139,7 @@ impl Arena {
         let (own_head, rest) = record.split_at_mut(head.len());
         own_head.copy_from_slice(head);
         rest[..body.len()].copy_from_slice(body);
-        Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
+        Place::of(number, at)
     }
 
     /// What begins at `place`: the record is as long as its own head says, what follows are others. With the least commit that it
@@ -188,7 +193,7 @@ impl Arena {
         let (at, record) = to.extend(whole_units(bytes));
         record.copy_from_slice(&from.bytes[place.at()..][..record.len()]);
         self.free(place, bytes);
-        Place((number * UNITS_PER_CHUNK + at / UNIT_BYTES) as u32)
+        Place::of(number, at)
     }
 
     /// Whether there are places for as many records as end at `end` behind these, and again as many: numbers of chunks that have

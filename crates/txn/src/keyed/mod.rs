@@ -37,7 +37,6 @@ pub(crate) mod write_set;
 
 pub(crate) use cursor::CursorPlace;
 pub use cursor::{KeyedCursor, KeyedRow, RowBatch};
-pub(crate) use gap::Gap;
 pub(crate) use index_codec::IndexCodec;
 pub use index_scan::{IndexEntry, IndexOrder, IndexScan};
 pub(crate) use key_path::REFERENCE_COLUMNS_MAX;

@@ -58,7 +58,11 @@ pub(crate) struct WriteSet {
 #[derive(Clone, Copy, Debug)]
 enum Undo {
     /// An entry, and the version that it had before.
-    Entry { index: u32, entry: Place, before: Place },
+    Entry {
+        index: u32,
+        entry: Place,
+        before: Place,
+    },
     Pushed(Pushed),
 }
 
@@ -182,15 +186,15 @@ impl WriteSet {
         self.position(key).filter(|at| self.by_index[*at].is_in_gap(key, snapshot))
     }
 
-    /// The gap behind all that is written to the index of `key`, if that is there.
-    pub(crate) fn gap(&mut self, key: &[u8]) -> Option<&mut Gap> {
+    /// The gap behind all that is written to the index of `key`, if that is there, and where that index is.
+    pub(crate) fn gap(&mut self, key: &[u8]) -> Option<(usize, &mut Gap)> {
         let at = self.position(key)?;
-        self.by_index[at].gap(key)
+        self.by_index[at].gap(key).map(|gap| (at, gap))
     }
 
     /// Where what is written to the index of `key` is to be.
     #[inline]
-    pub(crate) fn position_to_write(&mut self, key: &[u8]) -> usize {
+    fn position_to_write(&mut self, key: &[u8]) -> usize {
         match self.position(key) {
             Some(at) => at,
             None => self.start_index(index_of(key).expect("a key begins with its index")),
@@ -231,7 +235,9 @@ impl WriteSet {
         self.changes += 1;
         let index = at as u32;
         let undo = match (before, self.undo.last_mut()) {
-            (Before::Pushed { version, end }, Some(Undo::Pushed(last))) if last.index == index && last.end == version => {
+            (Before::Pushed { version, end }, Some(Undo::Pushed(last)))
+                if last.index == index && last.end == version =>
+            {
                 last.end = end;
                 last.entries += 1;
                 return;

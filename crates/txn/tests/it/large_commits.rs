@@ -186,3 +186,31 @@ fn a_refused_key_says_nothing_of_those_before_it() {
         }
     }
 }
+
+/// Nor does one that is taken back.
+#[test]
+fn an_undone_key_says_nothing_of_those_before_it() {
+    let engine = open_at(None, 50);
+    let table = create(&engine);
+    let put = |transaction: &mut Transaction, number: i64| {
+        transaction.insert_row(table, &[ValueRef::Int(number), ValueRef::Text("row")])
+    };
+    let mut transaction = engine.begin().expect("a transaction");
+    [100, 200, 300].into_iter().for_each(|number| put(&mut transaction, number).expect("put"));
+    transaction.commit().expect("committed");
+    for keys in 0..64 {
+        let mut transaction = engine.begin().expect("a transaction");
+        (1..=keys).for_each(|number| put(&mut transaction, number).expect("put"));
+        let mark = transaction.keyed_mark();
+        for undone in [150, 250, 350, 150, 250] {
+            (undone..undone + 40).for_each(|number| put(&mut transaction, number).expect("put"));
+            transaction.undo_keyed_to(mark);
+            for taken in [100, 200, 300] {
+                let refused = put(&mut transaction, taken).expect_err("it is there");
+                assert_eq!(refused.kind(), ErrorKind::UniqueViolation, "{taken} behind {keys}, {undone} taken back");
+            }
+        }
+        (101..200).for_each(|number| put(&mut transaction, number).expect("put"));
+        [200, 199, 300].into_iter().for_each(|taken| drop(put(&mut transaction, taken).expect_err("it is there")));
+    }
+}

@@ -230,7 +230,8 @@ fn keys_in_order_are_taken_back_to_any_mark() {
                     let mut since = Vec::new();
                     set.keys_since(mark, |key| since.push(key.to_vec()));
                     let mut undone = written.split_off(written_before);
-                    (since.sort(), undone.sort());
+                    since.sort();
+                    undone.sort();
                     assert_eq!(since, undone);
                     set.undo_to(mark);
                     twin = before;

@@ -178,9 +178,12 @@ fn long_strings_make_a_wide_row() {
 fn what_does_not_fit_leaves_nothing() {
     let layout = RowLayout::new(&[SqlType::TEXT, SqlType::Int8]).unwrap();
     let mut bytes = b"before".to_vec();
-    for value in [ValueRef::Int(-129), ValueRef::Text("1")] {
-        assert!(layout.encode(&[ValueRef::Text("a"), value], &mut bytes).is_err());
-        assert_eq!(bytes, b"before");
+    // In narrow rows, and in wide ones.
+    for text in ["a", &"x".repeat(70_000)] {
+        for value in [ValueRef::Int(-129), ValueRef::Text("1")] {
+            assert!(layout.encode(&[ValueRef::Text(text), value], &mut bytes).is_err());
+            assert_eq!(bytes, b"before");
+        }
     }
     let mut row = Vec::new();
     layout.encode(&[ValueRef::Text("a"), ValueRef::Int(1)], &mut row).unwrap();

@@ -1,13 +1,19 @@
 //! What the planner tells the engine. Data only: no I/O, no execution, nothing that either side could hide in it.
 
+pub mod function;
 mod group;
 pub mod join_order;
+pub mod logical;
 mod node;
 mod predicate;
 pub mod program;
+mod scalar_expr;
 mod text;
 
+pub use function::{FunctionSpec, Operand, Volatility};
 pub use group::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, is_aggregated, is_key_kind};
+pub use logical::{ColumnId, Columns, Logical, LogicalQuery};
 pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Scan, SortKey};
 pub use predicate::{CompareOp, Predicate};
+pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};
 pub use text::{Names, where_clause};

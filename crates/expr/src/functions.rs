@@ -1,0 +1,55 @@
+//! The registry of scalar functions.
+//!
+//! Each family is a file with a static list of [`FunctionSpec`]s. To add a function, add its entry to the list of its
+//! family; to add a family, add a file and name its list in [`FAMILIES`].
+
+mod conditional;
+mod hash;
+mod interval;
+mod list;
+mod math;
+mod regex;
+mod structure;
+mod text;
+mod time;
+mod uuid;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use rowmill_plan::FunctionSpec;
+
+/// The families, in the order in which the documentation lists them.
+pub static FAMILIES: &[&[FunctionSpec]] = &[
+    text::TEXT,
+    regex::REGEX,
+    math::MATH,
+    hash::HASH,
+    uuid::UUID,
+    time::TIME,
+    interval::INTERVAL,
+    list::LIST,
+    structure::STRUCTURE,
+    conditional::CONDITIONAL,
+];
+
+static BY_NAME: LazyLock<HashMap<&'static str, &'static FunctionSpec>> = LazyLock::new(|| {
+    let mut by_name = HashMap::new();
+    for function in all() {
+        for name in std::iter::once(&function.name).chain(function.aliases) {
+            let other = by_name.insert(*name, function);
+            assert!(other.is_none(), "the name of a function is unique: {name}");
+        }
+    }
+    by_name
+});
+
+/// The function of a name in lower case.
+pub fn find(name: &str) -> Option<&'static FunctionSpec> {
+    BY_NAME.get(name).copied()
+}
+
+/// All functions.
+pub fn all() -> impl Iterator<Item = &'static FunctionSpec> {
+    FAMILIES.iter().copied().flatten()
+}

@@ -1,0 +1,6 @@
+//! Numbers.
+
+use rowmill_plan::FunctionSpec;
+
+/// The family.
+pub(super) static MATH: &[FunctionSpec] = &[];

@@ -1,0 +1,6 @@
+//! Structs.
+
+use rowmill_plan::FunctionSpec;
+
+/// The family.
+pub(super) static STRUCTURE: &[FunctionSpec] = &[];

@@ -1,0 +1,6 @@
+//! Texts.
+
+use rowmill_plan::FunctionSpec;
+
+/// The family.
+pub(super) static TEXT: &[FunctionSpec] = &[];

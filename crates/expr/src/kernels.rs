@@ -1,0 +1,1 @@
+//! Kernels of operators, for batches and for single values.

@@ -1,0 +1,117 @@
+//! Scalar functions as data: a name, a signature, what the optimizer may rely on, and a kernel.
+//!
+//! The registry of all functions lives in the crate `expr`; this is the shape that an expression refers to. To add a
+//! function, write one [`FunctionSpec`] in the file of its family and name it in that family's list.
+
+use std::fmt;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use rowmill_base::Result;
+
+use crate::Constant;
+
+/// A scalar function.
+pub struct FunctionSpec {
+    /// The name in lower case, as EXPLAIN and the documentation show it.
+    pub name: &'static str,
+    /// Other names that mean the same.
+    pub aliases: &'static [&'static str],
+    /// The family that the documentation lists it under, such as `text`.
+    pub family: &'static str,
+    /// When the function gives the same value for the same arguments.
+    pub volatility: Volatility,
+    /// Whether a call can fail for some arguments of the right types. The optimizer evaluates a function that can fail
+    /// only for rows that need it.
+    pub can_fail: bool,
+    /// Whether the result is NULL as soon as one argument is NULL. The kernel still sees the NULLs.
+    pub strict: bool,
+    /// The types that the function takes and gives.
+    pub signature: Signature,
+    /// Computes the values.
+    pub kernel: Kernel,
+    /// One line of documentation.
+    pub doc: &'static str,
+    /// A call that the documentation shows, with its result, such as `upper('mill')` and `MILL`. A test runs it.
+    pub example: (&'static str, &'static str),
+}
+
+/// Chooses the types of a call by the types of its arguments.
+///
+/// Returns `None` if the function does not take such arguments. An argument of type `Null` is the literal `NULL`: the
+/// signature chooses the type that it is cast to.
+pub type Signature = fn(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds>;
+
+/// Computes a function for a batch. `rows` is the number of rows of the result; every operand that is not constant has
+/// as many.
+pub type Kernel = fn(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>;
+
+/// What is known of an argument when a call is bound.
+#[derive(Clone, Copy, Debug)]
+pub struct ArgumentKind<'a> {
+    /// Its type.
+    pub kind: &'a DataType,
+    /// Its value, if it is a literal.
+    pub constant: Option<&'a Constant>,
+}
+
+/// The types of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallKinds {
+    /// What the arguments are cast to; as many as there are arguments.
+    pub arguments: Vec<DataType>,
+    /// The type of the result.
+    pub result: DataType,
+}
+
+/// When a function gives the same value for the same arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Volatility {
+    /// Always: a call of constants is a constant, and plans that contain it are kept.
+    Immutable,
+    /// Within a statement: `now()`.
+    Stable,
+    /// Never: `random()`. It is evaluated once per row, wherever the row goes.
+    Volatile,
+}
+
+/// An argument of a call: a value per row, or one value for all rows.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    /// The values; one if it is constant.
+    pub values: ArrayRef,
+    /// Whether the one value holds for every row.
+    pub is_constant: bool,
+}
+
+impl Operand {
+    /// A value for each row.
+    pub fn rows(values: ArrayRef) -> Operand {
+        Operand { values, is_constant: false }
+    }
+
+    /// One value for all rows.
+    pub fn constant(values: ArrayRef) -> Operand {
+        assert_eq!(values.len(), 1, "a constant is an array of one row");
+        Operand { values, is_constant: true }
+    }
+
+    /// Where the value of a row is in `values`.
+    #[inline]
+    pub fn at(&self, row: usize) -> usize {
+        if self.is_constant { 0 } else { row }
+    }
+}
+
+impl fmt::Debug for FunctionSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for FunctionSpec {
+    /// Every function is one static value.
+    fn eq(&self, other: &FunctionSpec) -> bool {
+        std::ptr::eq(self, other)
+    }
+}

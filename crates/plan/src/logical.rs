@@ -1,0 +1,488 @@
+//! The logical plan: what a query means, before anything is said about how it runs.
+//!
+//! Every column that an operator makes has a [`ColumnId`] of its own, unique within the statement, and keeps it through
+//! every operator above. An expression names columns by id. Rewrites therefore move expressions and operators without
+//! renumbering, and a subplan is correlated exactly if it names a column that it does not make: there is no other mark
+//! of correlation.
+//!
+//! The inputs of a join, and all uses of a view or a common table expression, make disjoint columns.
+
+use arrow::datatypes::DataType;
+
+use crate::{AggregateFunction, CompareOp, Constant, ScalarExpr};
+
+/// A column of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ColumnId(pub usize);
+
+/// What is known of a column wherever it goes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnInfo {
+    /// The name as EXPLAIN shows it.
+    pub name: String,
+    /// The type.
+    pub kind: DataType,
+}
+
+/// The columns of a statement, by their ids.
+#[derive(Clone, Debug, Default)]
+pub struct Columns(Vec<ColumnInfo>);
+
+impl Columns {
+    /// A new column.
+    pub fn add(&mut self, name: impl Into<String>, kind: DataType) -> ColumnId {
+        self.0.push(ColumnInfo { name: name.into(), kind });
+        ColumnId(self.0.len() - 1)
+    }
+
+    /// What is known of a column.
+    pub fn get(&self, id: ColumnId) -> &ColumnInfo {
+        &self.0[id.0]
+    }
+
+    /// A column as an expression.
+    pub fn expr(&self, id: ColumnId) -> ScalarExpr {
+        ScalarExpr::id(id, self.get(id).kind.clone())
+    }
+}
+
+/// A query.
+#[derive(Clone, Debug)]
+pub struct LogicalQuery {
+    /// The operators.
+    pub root: Logical,
+    /// The result's columns in order, with their names as spelled. One column may appear several times.
+    pub output: Vec<(ColumnId, String)>,
+    /// The columns of all operators.
+    pub columns: Columns,
+}
+
+/// An operator and its inputs.
+#[derive(Clone, Debug)]
+pub enum Logical {
+    /// Rows of a stored table.
+    Scan(LogicalScan),
+    /// Rows of something else: a file, a table function, a system view.
+    Source(LogicalSource),
+    /// Rows that the statement contains: `VALUES`. `SELECT 1` reads one row without columns.
+    Values {
+        /// The columns.
+        columns: Vec<ColumnId>,
+        /// The rows, each with an expression per column.
+        rows: Vec<Vec<ScalarExpr>>,
+    },
+    /// Rows for which every condition is true.
+    Filter {
+        /// The rows.
+        input: Box<Logical>,
+        /// The conditions, evaluated in order where one can fail.
+        conditions: Vec<ScalarExpr>,
+    },
+    /// The same rows with more columns. The columns of the input stay.
+    Map {
+        /// The rows.
+        input: Box<Logical>,
+        /// The new columns, over the columns of the input.
+        exprs: Vec<(ColumnId, ScalarExpr)>,
+    },
+    /// Pairs of rows. The right side may name columns of the left side: then it is evaluated for each row of the left
+    /// side (LATERAL), until unnesting has removed that.
+    Join(LogicalJoin),
+    /// Rows put together by keys. The result has the keys and the aggregates.
+    Group(LogicalGroup),
+    /// The same rows with values computed over other rows. The columns of the input stay.
+    Window(LogicalWindow),
+    /// Rows in order.
+    Sort {
+        /// The rows.
+        input: Box<Logical>,
+        /// What they are ordered by.
+        keys: Vec<LogicalSortKey>,
+    },
+    /// Some of the rows, in the order in which they come.
+    Limit {
+        /// The rows.
+        input: Box<Logical>,
+        /// Rows to leave out at the front: a BIGINT without columns. NULL is 0.
+        skip: Option<ScalarExpr>,
+        /// Rows to give at most after those: a BIGINT without columns. NULL is no limit.
+        rows: Option<ScalarExpr>,
+    },
+    /// One row for each distinct combination of values in `columns`, which is all the result has. With `on`, the first
+    /// row in the order of the input for each combination of `on`: `DISTINCT ON`; all columns stay.
+    Distinct {
+        /// The rows.
+        input: Box<Logical>,
+        /// The columns that are compared; without `on` also the columns of the result.
+        columns: Vec<ColumnId>,
+        /// Whether it is `DISTINCT ON`.
+        on: bool,
+    },
+    /// `UNION`, `INTERSECT` and `EXCEPT`.
+    SetOperation(LogicalSetOperation),
+    /// `WITH RECURSIVE`.
+    Recursive {
+        /// Names the query for its [`Logical::RecursiveRows`].
+        number: usize,
+        /// The rows of the first round.
+        base: Box<Logical>,
+        /// The columns of `base`, in the order of `columns`.
+        base_columns: Vec<ColumnId>,
+        /// The rows of each later round, over those of the round before.
+        step: Box<Logical>,
+        /// The columns of `step`, in the order of `columns`.
+        step_columns: Vec<ColumnId>,
+        /// Whether a row that was given before is left out: `UNION` rather than `UNION ALL`.
+        distinct: bool,
+        /// The columns of the result.
+        columns: Vec<ColumnId>,
+    },
+    /// The rows of the last round of the recursive query around it.
+    RecursiveRows {
+        /// Which query.
+        number: usize,
+        /// The columns.
+        columns: Vec<ColumnId>,
+    },
+    /// Rows of a subplan that is computed once and read in several places.
+    Shared {
+        /// Which of [`LogicalQuery`]'s shared plans: equal numbers have equal inputs.
+        number: usize,
+        /// The subplan. Every reader carries it until lowering, which builds it once.
+        input: std::sync::Arc<Logical>,
+        /// The columns of `input`, in the order of `columns`.
+        input_columns: Vec<ColumnId>,
+        /// The columns of this use.
+        columns: Vec<ColumnId>,
+    },
+    /// Rows of the input, once for each item of lists: `UNNEST`, `generate_series`. Shorter lists are filled with NULL.
+    Unnest {
+        /// The rows.
+        input: Box<Logical>,
+        /// The lists, and the columns for their items.
+        lists: Vec<(ColumnId, ScalarExpr)>,
+        /// A column that counts the items from 1, a BIGINT: `WITH ORDINALITY`.
+        ordinality: Option<ColumnId>,
+        /// Whether a row without items is given once, with NULL in the new columns: `LEFT JOIN UNNEST(...) ON true`.
+        outer: bool,
+    },
+    /// At most one row per combination of the columns `by`, or an error (21000): a scalar subquery. Unnesting adds `by`.
+    SingleRow {
+        /// The rows.
+        input: Box<Logical>,
+        /// Within which rows at most one is allowed; empty for all rows.
+        by: Vec<ColumnId>,
+    },
+}
+
+/// Rows of a stored table.
+#[derive(Clone, Debug)]
+pub struct LogicalScan {
+    /// The table, by its number among those of the statement.
+    pub table: usize,
+    /// The columns, with their positions in the table's definition. Pruning removes those that are not read.
+    pub columns: Vec<(ColumnId, usize)>,
+    /// Conditions on the rows, over the columns of the table that are in `columns`.
+    pub conditions: Vec<ScalarExpr>,
+    /// A column with the numbers of the rows (BIGINT UNSIGNED), for UPDATE and DELETE.
+    pub row_number: Option<ColumnId>,
+}
+
+/// Rows of something that is not a stored table.
+#[derive(Clone, Debug)]
+pub struct LogicalSource {
+    /// The source, by its number among those of the statement.
+    pub source: usize,
+    /// The columns, with their positions in the source.
+    pub columns: Vec<(ColumnId, usize)>,
+    /// Conditions on the rows, over `columns`.
+    pub conditions: Vec<ScalarExpr>,
+}
+
+/// Pairs of rows.
+#[derive(Clone, Debug)]
+pub struct LogicalJoin {
+    /// Which rows are given.
+    pub kind: LogicalJoinKind,
+    /// The one side.
+    pub left: Box<Logical>,
+    /// The other.
+    pub right: Box<Logical>,
+    /// What must be true of a pair, over the columns of both sides.
+    pub conditions: Vec<ScalarExpr>,
+}
+
+/// Which rows a join gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LogicalJoinKind {
+    /// Every pair that matches. Without conditions every pair.
+    Inner,
+    /// Every pair that matches, and the rows of the left side without a match, with NULL in the columns of the right.
+    Left,
+    /// Every pair that matches, and the rows of both sides without a match.
+    Full,
+    /// The rows of the left side with a match; the columns of the left side.
+    Semi,
+    /// The rows of the left side without a match; the columns of the left side.
+    Anti,
+    /// All rows of the left side, and a BOOLEAN that says whether the row has a match: true; NULL if a condition was
+    /// NULL for a pair and true for none; otherwise false. The columns of the left side and the mark.
+    Mark(ColumnId),
+    /// All rows of the left side with the columns of the one row of the right side that matches, or NULL. More than one
+    /// match is an error (21000): a scalar subquery.
+    Single,
+}
+
+/// Rows put together by keys.
+#[derive(Clone, Debug)]
+pub struct LogicalGroup {
+    /// The rows.
+    pub input: Box<Logical>,
+    /// The keys, over the columns of the input. A key that is a column of the input still gets a new id.
+    pub keys: Vec<(ColumnId, ScalarExpr)>,
+    /// The sets of `GROUPING SETS`, each as positions in `keys`; none for a plain GROUP BY. A key that is not in a set is
+    /// NULL in the groups of that set. Without keys and without sets there is one group, also of no rows.
+    pub sets: Option<Vec<Vec<usize>>>,
+    /// A column with the position in `sets` of the set that a group belongs to (BIGINT UNSIGNED), for `GROUPING()`.
+    pub set: Option<ColumnId>,
+    /// The aggregates.
+    pub aggregates: Vec<(ColumnId, AggregateCall)>,
+}
+
+/// An aggregate over the rows of a group, or over a frame of a window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AggregateCall {
+    /// What is computed.
+    pub function: AggregateFunction,
+    /// Of which values; none for `count(*)`. Further arguments follow, such as the second one of `corr`.
+    pub arguments: Vec<ScalarExpr>,
+    /// What the function needs to know besides: the separator of `string_agg`, the share of `percentile_cont`, the place
+    /// of `nth_value`.
+    pub parameter: Option<Constant>,
+    /// Whether each value counts once.
+    pub distinct: bool,
+    /// In which order the values come.
+    pub order: Vec<LogicalSortKey>,
+    /// `IGNORE NULLS`
+    pub skips_nulls: bool,
+    /// The rows that count: `FILTER (WHERE ...)`.
+    pub filter: Option<ScalarExpr>,
+    /// The type of the result.
+    pub kind: DataType,
+}
+
+/// Values computed over other rows.
+#[derive(Clone, Debug)]
+pub struct LogicalWindow {
+    /// The rows.
+    pub input: Box<Logical>,
+    /// What puts rows into one partition.
+    pub partition: Vec<ScalarExpr>,
+    /// The order within a partition.
+    pub order: Vec<LogicalSortKey>,
+    /// The values, all over this partition and order.
+    pub calls: Vec<(ColumnId, LogicalWindowCall)>,
+}
+
+/// A value computed over a frame of rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogicalWindowCall {
+    /// What is computed.
+    pub function: LogicalWindowFunction,
+    /// The frame.
+    pub frame: WindowFrame<ScalarExpr>,
+}
+
+/// What a window computes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LogicalWindowFunction {
+    /// An aggregate over the frame.
+    Aggregate(AggregateCall),
+    /// `row_number`, `rank`, `dense_rank`, `percent_rank` or `cume_dist`.
+    Rank(RankFunction),
+    /// `ntile(parts)`
+    Ntile(ScalarExpr),
+    /// `lag` and `lead`: the value `offset` rows before or after, or the default where there is no such row.
+    Shift {
+        /// The value.
+        value: ScalarExpr,
+        /// How far: a BIGINT.
+        offset: Option<ScalarExpr>,
+        /// The value where there is no such row, of the type of `value`.
+        default: Option<ScalarExpr>,
+        /// `lead`
+        forward: bool,
+        /// `IGNORE NULLS`
+        skips_nulls: bool,
+    },
+    /// `first_value`, `last_value` and `nth_value` over the frame.
+    Nth {
+        /// The value.
+        value: ScalarExpr,
+        /// Which row of the frame.
+        nth: FrameRow<ScalarExpr>,
+        /// `IGNORE NULLS`
+        skips_nulls: bool,
+    },
+}
+
+/// The position of a row in its partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RankFunction {
+    /// `row_number()`: a BIGINT from 1.
+    RowNumber,
+    /// `rank()`: a BIGINT, equal for peers, with gaps.
+    Rank,
+    /// `dense_rank()`: a BIGINT, equal for peers, without gaps.
+    DenseRank,
+    /// `percent_rank()`: a DOUBLE, `(rank - 1) / (rows - 1)`.
+    PercentRank,
+    /// `cume_dist()`: a DOUBLE, the share of rows up to the last peer.
+    CumulativeShare,
+}
+
+/// A row of a frame.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FrameRow<T> {
+    /// The first.
+    First,
+    /// The last.
+    Last,
+    /// The nth, a BIGINT from 1.
+    Nth(T),
+}
+
+/// Which rows around a row a window function reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowFrame<T> {
+    /// How bounds count.
+    pub unit: FrameUnit,
+    /// The first row.
+    pub start: FrameBound<T>,
+    /// The last row.
+    pub end: FrameBound<T>,
+    /// Which rows are left out of the frame.
+    pub exclude: FrameExclude,
+}
+
+/// How the bounds of a frame count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FrameUnit {
+    /// Rows.
+    Rows,
+    /// Groups of peers.
+    Groups,
+    /// Distances of the one ORDER BY value.
+    Range,
+}
+
+/// A bound of a frame. Offsets are not negative and not NULL; the window checks that.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FrameBound<T> {
+    /// `UNBOUNDED PRECEDING` as a start, `UNBOUNDED FOLLOWING` as an end.
+    Unbounded,
+    /// `offset PRECEDING`: a BIGINT for rows and groups, for RANGE what is subtracted from the ORDER BY value.
+    Preceding(T),
+    /// `CURRENT ROW`: the row itself, or with RANGE and GROUPS its first or last peer.
+    CurrentRow,
+    /// `offset FOLLOWING`
+    Following(T),
+}
+
+/// Which rows are left out of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FrameExclude {
+    /// None.
+    NoOthers,
+    /// The row itself.
+    CurrentRow,
+    /// The row and its peers.
+    Group,
+    /// The peers of the row, but not the row.
+    Ties,
+}
+
+/// One of the values that rows are ordered by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogicalSortKey {
+    /// The value.
+    pub expr: ScalarExpr,
+    /// `DESC`
+    pub descending: bool,
+    /// `NULLS FIRST`
+    pub nulls_first: bool,
+}
+
+/// `UNION`, `INTERSECT` and `EXCEPT`. Column `i` of the result comes from column `i` of each input, of the same type.
+#[derive(Clone, Debug)]
+pub struct LogicalSetOperation {
+    /// Which operation.
+    pub kind: SetOperationKind,
+    /// Whether rows keep their number: `ALL`.
+    pub all: bool,
+    /// The inputs with their columns, two or more for `UNION`, otherwise two.
+    pub inputs: Vec<(Logical, Vec<ColumnId>)>,
+    /// The columns of the result.
+    pub columns: Vec<ColumnId>,
+}
+
+/// A set operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SetOperationKind {
+    /// `UNION`
+    Union,
+    /// `INTERSECT`
+    Intersect,
+    /// `EXCEPT`
+    Except,
+}
+
+/// A subquery within an expression.
+#[derive(Clone, Debug)]
+pub struct Subquery {
+    /// The rows. Columns that it names and does not make belong to the queries around it.
+    pub plan: Logical,
+    /// The columns of its rows, in order.
+    pub columns: Vec<ColumnId>,
+    /// What is asked.
+    pub kind: SubqueryKind,
+    /// The values that rows are compared with, for `Quantified`.
+    pub left: Vec<ScalarExpr>,
+}
+
+/// What is asked of a subquery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SubqueryKind {
+    /// The value of the one column of the one row; NULL for no row.
+    Scalar,
+    /// Whether there is a row: `EXISTS`. `NOT EXISTS` negates it.
+    Exists,
+    /// `left op ANY (...)`, or with `all` `left op ALL (...)`. `IN` is `= ANY`, `NOT IN` is `<> ALL`.
+    Quantified {
+        /// How rows are compared.
+        op: CompareOp,
+        /// Whether it must be true of all rows.
+        all: bool,
+    },
+    /// `ARRAY(SELECT ...)`: the values of the one column as a list, empty for no row.
+    Array,
+}
+
+impl PartialEq for Subquery {
+    /// Two subqueries make different columns, so that they are never equal.
+    fn eq(&self, other: &Subquery) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Logical {
+    /// One row without columns.
+    pub fn one_row() -> Logical {
+        Logical::Values { columns: Vec::new(), rows: vec![Vec::new()] }
+    }
+
+    /// No row, with these columns.
+    pub fn no_rows(columns: Vec<ColumnId>) -> Logical {
+        Logical::Values { columns, rows: Vec::new() }
+    }
+}

@@ -1,0 +1,90 @@
+//! What the binder asks of the database around a statement.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use rowmill_base::{Cancel, Result, SqlType};
+use rowmill_exec::batch::BatchSource;
+use rowmill_plan::{Constant, DynamicFunction, Predicate};
+use rowmill_storage::TableSource;
+use sqlparser::ast;
+
+/// A name in lower case, with its schema if it has one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RelationName {
+    /// The schema; none for a bare name.
+    pub schema: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+/// What a relation's name stands for.
+#[derive(Clone, Debug)]
+pub enum CatalogRelation {
+    /// A stored table in the snapshot of the statement.
+    Table(Arc<dyn TableSource>),
+    /// A view.
+    View(CatalogView),
+    /// Rows of something else: a file, a system view.
+    Source(Arc<dyn RowSource>),
+}
+
+/// A view: its text, parsed.
+#[derive(Clone, Debug)]
+pub struct CatalogView {
+    /// The name as spelled.
+    pub name: String,
+    /// The query.
+    pub query: Box<ast::Query>,
+    /// The names of its columns as spelled.
+    pub columns: Vec<String>,
+}
+
+/// Rows that are not a stored table's.
+pub trait RowSource: Send + Sync + fmt::Debug {
+    /// The columns, with names as spelled.
+    fn schema(&self) -> &SchemaRef;
+
+    /// What EXPLAIN shows, such as the name of the file.
+    fn name(&self) -> &str;
+
+    /// How many rows there are, if that is known.
+    fn row_count(&self) -> Option<u64> {
+        None
+    }
+
+    /// Opens the rows: the columns at `columns`, in that order. Rows for which a predicate is not true may be left out;
+    /// the caller checks all of them again. `batch_rows` is the most rows of a batch.
+    fn open(
+        &self,
+        columns: &[usize],
+        predicates: &[Predicate],
+        batch_rows: usize,
+        threads: usize,
+        cancel: &Cancel,
+    ) -> Result<Arc<dyn BatchSource>>;
+}
+
+/// The database around a statement.
+pub trait QueryCatalog {
+    /// The relation of a name; `None` if there is none. An error if the schema does not exist or a file cannot be read.
+    fn relation(&self, name: &RelationName) -> Result<Option<CatalogRelation>>;
+
+    /// The names of relations that a message about an unknown one may suggest.
+    fn relation_names(&self) -> Vec<String>;
+
+    /// A table function of the database, such as `rowmill_storage('hits')`; `None` if there is none of that name.
+    fn table_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<Arc<dyn RowSource>>>;
+
+    /// A scalar function that belongs to the statement or its database, such as `nextval`, with its result type;
+    /// `None` if there is none of that name for these arguments.
+    fn dynamic_function(
+        &self,
+        name: &str,
+        arguments: &[Option<Constant>],
+    ) -> Result<Option<(Arc<dyn DynamicFunction>, SqlType)>>;
+
+    /// The point in time that `now()` gives, in microseconds since 1970-01-01 UTC: the begin of the transaction.
+    fn now_us(&self) -> i64;
+}

@@ -1,0 +1,12 @@
+//! Queries: from a syntax tree to a physical plan.
+//!
+//! ```text
+//! syntax tree -> binder -> logical plan -> optimizer -> logical plan -> lowering -> physical plan
+//! ```
+//!
+//! The catalog is a trait, so that this crate knows neither sessions nor transactions, and its tests need no database.
+
+pub mod binder;
+pub mod catalog;
+pub mod lower;
+pub mod optimizer;

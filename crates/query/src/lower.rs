@@ -1,0 +1,1 @@
+//! From the logical plan to the operators of the engine.

@@ -9,6 +9,7 @@
 //! - `kernels`: arithmetic, comparisons, LIKE, casts; shared by batches and by single rows.
 //! - `text`: the text form of every type, read and written. There is no other reader of values.
 
+pub mod display;
 pub mod evaluator;
 pub mod fold;
 pub mod functions;

@@ -8,5 +8,10 @@
 
 pub mod binder;
 pub mod catalog;
+mod column_set;
+pub mod estimate;
 pub mod lower;
+pub mod memory_rows;
 pub mod optimizer;
+
+pub use lower::{PhysicalQuery, lower};

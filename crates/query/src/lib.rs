@@ -13,5 +13,6 @@ pub mod estimate;
 pub mod lower;
 pub mod memory_rows;
 pub mod optimizer;
+mod parameters;
 
 pub use lower::{PhysicalQuery, lower};

@@ -19,7 +19,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan::logical::Columns;
-use rowmill_plan::{ColumnId, Logical, Node, Predicate, ScalarExpr};
+use rowmill_plan::{ColumnId, Logical, Names, Node, Predicate, ScalarExpr};
 use rowmill_storage::TableSource;
 
 use self::relation::Relation;
@@ -81,6 +81,25 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
         sources,
         schema: Arc::new(Schema::new(fields)),
     })
+}
+
+impl Names for PhysicalQuery {
+    fn table(&self, table: usize) -> &str {
+        &self.tables[table].table().name
+    }
+
+    fn column(&self, table: usize, column: usize) -> &str {
+        &self.tables[table].table().columns[column].name
+    }
+
+    fn size(&self, table: usize) -> (usize, u64) {
+        let table = &*self.tables[table];
+        (table.blocks().len(), table.row_count())
+    }
+
+    fn function(&self, function: usize) -> &str {
+        &self.texts[function]
+    }
 }
 
 /// Lowers one query.

@@ -7,6 +7,7 @@ pub mod collect;
 pub mod expand;
 pub mod expression;
 pub mod filter;
+pub mod first_rows;
 pub mod forced;
 pub mod function;
 pub mod group;
@@ -21,8 +22,14 @@ mod phase;
 pub mod predicate;
 pub mod project;
 pub use rowmill_expr::regexp;
+pub mod recursive;
+mod row_keys;
+mod row_set;
 pub mod scan;
+pub mod series;
 pub mod share;
+pub mod shared;
+pub mod single_row;
 pub mod sort;
 pub mod spin;
 #[cfg(test)]
@@ -30,6 +37,7 @@ mod test_input;
 #[cfg(test)]
 mod testing;
 pub mod union;
+pub mod unnest;
 pub mod values;
 pub mod workers;
 

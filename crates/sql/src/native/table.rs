@@ -148,6 +148,7 @@ impl NativeExec {
                 threads: context.settings.threads(),
                 cancel: &context.cancel,
                 broker: &context.broker,
+                recursion_max: context.settings.number("recursion_max"),
             };
             let running = Arc::new(Running::new(&shape.root, &environment)?);
             let mut progress = self.progress.iter();

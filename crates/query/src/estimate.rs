@@ -18,6 +18,15 @@ const FILTER_SHARE: f64 = 0.2;
 /// The share of rows that remain as groups where nothing is known of the keys.
 const GROUP_SHARE: f64 = 0.1;
 
+/// The items of a list.
+const ITEMS: f64 = 4.0;
+/// The values of a series.
+const SERIES_ROWS: f64 = 100.0;
+/// How often a recursive query repeats itself.
+const ROUNDS: f64 = 10.0;
+/// The rows of a round of a recursive query.
+const RECURSIVE_ROWS: f64 = 100.0;
+
 /// The rows of `node`, about; at least one.
 pub fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
     let of = |input: &Node| row_count(input, tables);
@@ -47,6 +56,14 @@ pub fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Join(join) => join.rows.unwrap_or_else(|| join_count(join, tables)),
         Node::Union { inputs, .. } => inputs.iter().map(|input| of(input)).sum(),
         Node::Foreign(foreign) => foreign.rows as f64,
+        Node::Values { rows } => rows.num_rows() as f64,
+        Node::SingleRow { input, by } if by.is_empty() => of(input).min(1.0),
+        Node::SingleRow { input, .. } | Node::Shared { input, .. } => of(input),
+        Node::FirstRows { input, .. } => of(input) * GROUP_SHARE,
+        Node::Unnest(unnest) => of(&unnest.input) * ITEMS,
+        Node::Series(series) => of(&series.input) * SERIES_ROWS,
+        Node::Recursive(recursive) => of(&recursive.base) * ROUNDS,
+        Node::RecursiveRows { .. } => RECURSIVE_ROWS,
     };
     rows.max(1.0)
 }
@@ -65,9 +82,10 @@ fn join_count(join: &Join, tables: &[Arc<dyn TableSource>]) -> f64 {
     match join.kind {
         JoinKind::Inner => pairs,
         JoinKind::ProbeOuter => pairs.max(probe),
+        JoinKind::ProbeSingle => probe,
         JoinKind::BuildOuter => pairs.max(build),
         JoinKind::FullOuter => pairs.max(build).max(probe),
-        JoinKind::ProbeMark => probe,
+        JoinKind::ProbeMark | JoinKind::ProbeTruth => probe,
         JoinKind::ProbeSemi => pairs.min(probe),
         JoinKind::BuildSemi => build.min(pairs),
         JoinKind::ProbeAnti => probe * FILTER_SHARE,

@@ -11,6 +11,7 @@ mod join_graph;
 mod operators;
 mod predicate;
 mod relation;
+mod repeated;
 mod set_operation;
 
 use std::sync::Arc;
@@ -126,7 +127,22 @@ impl Lowerer<'_> {
             Logical::Sort { input, keys } => self.sort(input, keys, None, needed),
             Logical::Limit { input, skip, rows } => self.limit(input, skip.as_ref(), rows.as_ref(), needed),
             Logical::Distinct { input, columns, on: false } => self.distinct(input, columns),
+            Logical::Distinct { input, columns, on: true } => self.first_rows(input, columns, needed),
             Logical::SetOperation(operation) => self.set_operation(operation),
+            Logical::Recursive { .. } => self.recursive(plan),
+            Logical::RecursiveRows { number, columns } => {
+                let schema = self.schema(columns);
+                Ok(Relation::new(Node::RecursiveRows { number: *number, schema }, columns.clone()))
+            }
+            Logical::Shared { number, input, input_columns, columns } => {
+                let rows = self.lower(input, &input_columns.iter().copied().collect())?;
+                let input = self.exactly(rows, input_columns)?;
+                Ok(Relation::new(Node::Shared { number: *number, input }, columns.clone()))
+            }
+            Logical::Unnest { input, lists, ordinality, outer } => {
+                self.unnest(input, lists, *ordinality, *outer, needed)
+            }
+            Logical::SingleRow { input, by } => self.single_row(input, by, needed),
             other => Err(not_lowered(other)),
         }
     }

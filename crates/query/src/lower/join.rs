@@ -81,8 +81,8 @@ impl Lowerer<'_> {
             LogicalJoinKind::Semi => (false, JoinKind::ProbeSemi),
             LogicalJoinKind::Anti if left_is_smaller => (true, JoinKind::BuildAnti),
             LogicalJoinKind::Anti => (false, JoinKind::ProbeAnti),
-            LogicalJoinKind::Mark(_) => (false, JoinKind::ProbeMark),
-            LogicalJoinKind::Single => (false, JoinKind::ProbeOuter),
+            LogicalJoinKind::Mark(_) => (false, JoinKind::ProbeTruth),
+            LogicalJoinKind::Single => (false, JoinKind::ProbeSingle),
         };
         let mark = match join.kind {
             LogicalJoinKind::Mark(id) => Some(id),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
 use arrow::compute::concat;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, Schema};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::evaluator::Evaluator;
 use rowmill_plan::logical::{LogicalScan, LogicalSortKey, LogicalSource};
@@ -13,7 +13,6 @@ use rowmill_plan::{self as plan, ColumnId, Logical, Node, ScalarExpr, SortKey, V
 use super::relation::{Relation, RelationSource};
 use super::{Lowerer, SourceScan, predicate};
 use crate::column_set::ColumnSet;
-use crate::memory_rows::MemoryRows;
 
 impl Lowerer<'_> {
     pub(super) fn scan(&mut self, scan: &LogicalScan, needed: &ColumnSet) -> Result<Relation> {
@@ -34,11 +33,15 @@ impl Lowerer<'_> {
         others.iter().for_each(|condition| read.insert_all(condition));
         let kept: Vec<(ColumnId, usize)> = scan.columns.iter().copied().filter(|(id, _)| read.contains(*id)).collect();
         let ids: Vec<ColumnId> = kept.iter().map(|(id, _)| *id).collect();
+        let fields = kept.iter().map(|(id, column)| {
+            let info = self.columns.get(*id);
+            Field::new(&info.name, info.kind.clone(), definition.columns[*column].nullable)
+        });
         let node = Node::Scan(plan::Scan {
             table: scan.table,
             columns: kept.iter().map(|(_, column)| *column).collect(),
             predicates,
-            schema: self.schema(&ids),
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
         });
         self.filtered(Relation::new(node, ids), others)
     }
@@ -87,10 +90,7 @@ impl Lowerer<'_> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
             .map_err(|error| Error::internal(format!("VALUES: {error}")))?;
-        let columns = (0..ids.len()).collect();
-        self.sources.push(SourceScan { source: MemoryRows::new("VALUES", batch), columns, predicates: Vec::new() });
-        let node = Node::Foreign(plan::Foreign { plan: self.sources.len() - 1, rows: rows.len() as u64, schema });
-        Ok(Relation::new(node, ids.to_vec()))
+        Ok(Relation::new(Node::Values { rows: batch }, ids.to_vec()))
     }
 
     pub(super) fn filter(

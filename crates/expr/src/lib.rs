@@ -13,5 +13,6 @@ pub mod evaluator;
 pub mod fold;
 pub mod functions;
 pub mod kernels;
+pub mod kinds;
 pub mod text;
 pub mod typing;

@@ -365,6 +365,18 @@ pub struct WindowFrame<T> {
     pub exclude: FrameExclude,
 }
 
+impl<T> WindowFrame<T> {
+    /// All rows of the partition.
+    pub fn whole() -> WindowFrame<T> {
+        WindowFrame {
+            unit: FrameUnit::Rows,
+            start: FrameBound::Unbounded,
+            end: FrameBound::Unbounded,
+            exclude: FrameExclude::NoOthers,
+        }
+    }
+}
+
 /// How the bounds of a frame count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameUnit {

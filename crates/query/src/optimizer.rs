@@ -7,5 +7,5 @@ use crate::binder::BoundQuery;
 /// The same query, faster: without subqueries in expressions, without correlation, with conditions and columns pushed to where
 /// rows come from, and joins in a good order.
 pub fn optimize(_query: &mut BoundQuery) -> Result<()> {
-    todo!()
+    Ok(())
 }

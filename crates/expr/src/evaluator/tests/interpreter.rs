@@ -125,13 +125,15 @@ fn within(value: i128, kind: &DataType) -> Interpreted {
 }
 
 fn float_of(op: ArithmeticOp, left: f64, right: f64) -> f64 {
-    match op {
+    let value = match op {
         ArithmeticOp::Plus => left + right,
         ArithmeticOp::Minus => left - right,
         ArithmeticOp::Times => left * right,
         ArithmeticOp::Divide => left / right,
         ArithmeticOp::Remainder => left % right,
-    }
+    };
+    // Zero has no sign.
+    value + 0.0
 }
 
 fn arithmetic(op: ArithmeticOp, left: (Datum, &DataType), right: (Datum, &DataType), kind: &DataType) -> Interpreted {
@@ -147,7 +149,7 @@ fn arithmetic(op: ArithmeticOp, left: (Datum, &DataType), right: (Datum, &DataTy
             }
             if *kind == DataType::Float64 {
                 let number = |value: i128, scale: u32| value as f64 / 10_f64.powi(scale as i32);
-                return Ok(Datum::Double(number(l, s1) / number(r, s2)));
+                return Ok(Datum::Double(number(l, s1) / number(r, s2) + 0.0));
             }
             let common = s1.max(s2);
             let aligned = |value: i128, scale: u32| value.checked_mul(10_i128.pow(common - scale)).ok_or(Failure);
@@ -196,7 +198,7 @@ fn cast(value: Datum, from: &DataType, to: &DataType) -> Interpreted {
         }
         Datum::Double(value) if *to == DataType::Boolean => Datum::Boolean(value != 0.0),
         Datum::Double(value) if *to == DataType::Float32 => {
-            let narrow = value as f32;
+            let narrow = value as f32 + 0.0;
             if narrow.is_infinite() && value.is_finite() {
                 return Err(Failure);
             }
@@ -238,8 +240,8 @@ pub(super) fn interpret(expr: &ScalarExpr, columns: &[ArrayRef], row: usize) -> 
         }
         ExprOp::Negate(of) => match value(of)? {
             Datum::Exact(value) => within(-value, &expr.kind)?,
-            Datum::Double(value) => Datum::Double(-value),
-            Datum::Real(value) => Datum::Real(-value),
+            Datum::Double(value) => Datum::Double(-value + 0.0),
+            Datum::Real(value) => Datum::Real(-value + 0.0),
             other => other,
         },
         ExprOp::Compare(op, pair) => truth(comparison(*op, &value(&pair[0])?, &value(&pair[1])?)),

@@ -5,11 +5,15 @@
 
 mod access;
 mod concat;
-mod keys;
-mod maker;
+pub(super) mod keys;
+pub(super) mod maker;
 mod measure;
 mod search;
+mod series;
 mod sets;
+mod strings;
+mod vectors;
+mod zip;
 
 use rowmill_plan::FunctionSpec;
 
@@ -50,6 +54,21 @@ pub(super) static LIST: &[FunctionSpec] = &[
     sets::ARRAY_MIN,
     sets::ARRAY_MAX,
     sets::ARRAY_SORT,
+    strings::ARRAY_TO_STRING,
+    strings::STRING_TO_ARRAY,
+    series::RANGE,
+    series::GENERATE_SERIES,
+    zip::ARRAYS_ZIP,
+    vectors::ARRAY_SUM,
+    vectors::ARRAY_AVG,
+    vectors::ARRAY_PRODUCT,
+    vectors::ARRAY_ADD,
+    vectors::ARRAY_SUBTRACT,
+    vectors::ARRAY_SCALE,
+    vectors::ARRAY_NORMALIZE,
+    vectors::INNER_PRODUCT,
+    vectors::ARRAY_DISTANCE,
+    vectors::COSINE_DISTANCE,
 ];
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::functions::time::columns::failed;
 
 /// The keys of each of `sources`, which are of one type and whose keys compare among all of them. NULL is below every value,
 /// and equal to NULL.
-pub(super) fn keys_of<const N: usize>(sources: [&ArrayRef; N]) -> Result<[Rows; N]> {
+pub(in crate::functions) fn keys_of<const N: usize>(sources: [&ArrayRef; N]) -> Result<[Rows; N]> {
     let kind = sources[0].data_type().clone();
     let converter = RowConverter::new(vec![SortField::new(kind)]).map_err(failed)?;
     let mut keys = Vec::with_capacity(N);

@@ -1,0 +1,1 @@
+//! Lists by their kernels.

@@ -4,6 +4,7 @@
 //! of the table that it stands on itself, and a sort that wants few rows tells the grouping or scan below.
 
 mod builder;
+mod grouping;
 mod measured;
 mod recursion;
 
@@ -17,6 +18,7 @@ use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use self::builder::Builder;
+use self::grouping::{AdaptedGroup, adapted};
 use self::measured::watched;
 pub use self::measured::{Measured, Operator};
 use crate::arithmetic::Arithmetic;
@@ -128,10 +130,22 @@ impl Builder {
                 });
                 Project::new(input, exprs.collect(), schema, self.cancel.clone())
             }
-            Node::Group { input, group, schema } => {
-                let request = self.group_request(input, group, schema, wish, broker);
-                self.group(input, request, &mut operator)?
-            }
+            Node::Group { input, group, schema } => match adapted(group, schema, &self.functions)? {
+                None => {
+                    let request = self.group_request(input, (group, schema), &self.functions, wish, broker);
+                    self.group(input, request, &mut operator)?
+                }
+                Some(AdaptedGroup { group, functions, schema: own_schema, result }) => {
+                    // What is in the place of values may have another order.
+                    let wish = if matches!(wish, Wish::Any(_)) { wish } else { Wish::All };
+                    let request = self.group_request(input, (&group, &own_schema), &functions, wish, broker);
+                    let groups = self.group(input, request, &mut operator)?;
+                    match result {
+                        None => groups,
+                        Some(result) => Project::new(groups, result, schema, self.cancel.clone()),
+                    }
+                }
+            },
             Node::Expand(expand) => {
                 let input = self.build_below(&expand.input, Wish::All, &mut operator)?;
                 Expand::new(input, expand.sets.clone(), &expand.schema, self.cancel.clone())
@@ -293,13 +307,13 @@ impl Builder {
     fn group_request(
         &self,
         input: &Node,
-        group: &Group,
-        schema: &SchemaRef,
+        (group, schema): (&Group, &SchemaRef),
+        functions: &[Arc<dyn VectorFunction>],
         wish: Wish<'_>,
         broker: Broker,
     ) -> GroupRequest {
         let scan = self.columnar_scan(input);
-        let (mut group, functions) = self.own_functions(group, scan.map(|scan| &*scan.columns));
+        let (mut group, functions) = own_functions(group, functions, scan.map(|scan| &*scan.columns));
         if let Some(scan) = scan {
             group.predicates = scan.predicates.clone();
         }
@@ -324,27 +338,6 @@ impl Builder {
         }
     }
 
-    /// `group` with the functions that it names, where what it calls column `i` is column `places[i]`.
-    fn own_functions(&self, group: &Group, places: Option<&[usize]>) -> (Group, Vec<Arc<dyn VectorFunction>>) {
-        let mut functions = Vec::new();
-        let mut own = |expr: &mut Expr| match (&expr, places) {
-            (Expr::Column(column), Some(places)) => *expr = Expr::Column(places[*column]),
-            (Expr::Column(_), None) => {}
-            (Expr::Function(function), places) => {
-                let function = Arc::clone(&self.functions[*function]);
-                functions.push(match places {
-                    Some(places) => Arc::new(Moved::new(function, places)),
-                    None => function,
-                });
-                *expr = Expr::Function(functions.len() - 1);
-            }
-        };
-        let mut group = group.clone();
-        group.keys.iter_mut().for_each(|key| own(&mut key.expr));
-        group.aggregates.iter_mut().flat_map(plan::Aggregate::exprs_mut).for_each(own);
-        (group, functions)
-    }
-
     /// A condition as a function.
     fn function(&self, expr: Expr) -> Arc<dyn VectorFunction> {
         match expr {
@@ -352,6 +345,31 @@ impl Builder {
             Expr::Function(function) => Arc::clone(&self.functions[function]),
         }
     }
+}
+
+/// `group` with those of `all` functions that it names, where what it calls column `i` is column `places[i]`.
+fn own_functions(
+    group: &Group,
+    all: &[Arc<dyn VectorFunction>],
+    places: Option<&[usize]>,
+) -> (Group, Vec<Arc<dyn VectorFunction>>) {
+    let mut functions = Vec::new();
+    let mut own = |expr: &mut Expr| match (&expr, places) {
+        (Expr::Column(column), Some(places)) => *expr = Expr::Column(places[*column]),
+        (Expr::Column(_), None) => {}
+        (Expr::Function(function), places) => {
+            let function = Arc::clone(&all[*function]);
+            functions.push(match places {
+                Some(places) => Arc::new(Moved::new(function, places)),
+                None => function,
+            });
+            *expr = Expr::Function(functions.len() - 1);
+        }
+    };
+    let mut group = group.clone();
+    group.keys.iter_mut().for_each(|key| own(&mut key.expr));
+    group.aggregates.iter_mut().flat_map(plan::Aggregate::exprs_mut).for_each(own);
+    (group, functions)
 }
 
 /// A column as a function of itself.

@@ -40,7 +40,7 @@ pub(super) static REGEX: &[FunctionSpec] = &[
         },
         kernel: matching::regexp_match,
         doc: "What the groups of the first match are, or the match itself if the pattern has no group; NULL without a match.",
-        example: ("regexp_match('2013-07-31', '(\\d+)-(\\d+)')", "[2013, 07]"),
+        example: ("regexp_match('2013-07-31', '(\\d+)-(\\d+)')", "[\"2013\", \"07\"]"),
         ..of_pattern("regexp_match")
     },
     FunctionSpec {

@@ -88,7 +88,7 @@ fn floats_are_rounded_half_away_from_zero() {
     assert_eq!(shown("round", &[numbers()]), ["3.0", "-3.0", "1.0", "NaN", "inf", "NULL"]);
     assert_eq!(shown("round", &[numbers(), constant(1)])[..2], ["2.5", "-2.5"]);
     assert_eq!(shown("round", &[double([Some(1234.5), Some(1e300)]), constant(-2)]), ["1200.0", "1e300"]);
-    assert_eq!(shown("round", &[double([Some(1e300), Some(5e-324)]), constant(310)]), ["1e300", "0.0"]);
+    assert_eq!(shown("round", &[double([Some(1e300), Some(5e-324)]), constant(310)]), ["1e300", "5e-324"]);
     assert_eq!(shown("round", &[double([Some(1.5)]), constant(i64::MAX)]), ["1.5"]);
     assert_eq!(shown("round", &[double([Some(1.5)]), constant(i64::MIN)]), ["0.0"]);
     assert_eq!(shown("trunc", &[numbers()])[..2], ["2.0", "-2.0"]);

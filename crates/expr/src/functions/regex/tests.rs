@@ -104,8 +104,8 @@ fn matches_are_counted_and_found() {
     assert_eq!(shown("regexp_substr", &second), ["A", "NULL", "NULL", "NULL"]);
     assert_eq!(shown("regexp_substr", &[texts(), constant("[bя]"), constant(2)]), ["b", "b", "NULL", "NULL"]);
     assert_eq!(shown("regexp_instr", &[constant("ab"), text([Some("b"), Some("x")])]), ["2", "0"]);
-    for bad in [[0, 1, 0], [1, 0, 0], [1, 1, -1]] {
-        let [start, count, group] = bad.map(constant::<i64>);
+    for bad in [[0_i64, 1, 0], [1, 0, 0], [1, 1, -1]] {
+        let [start, count, group] = bad.map(constant);
         let error = refused("regexp_instr", &[constant("a"), constant("a"), start, count, constant(""), group]);
         assert_eq!(error.kind(), ErrorKind::InvalidParameter);
     }

@@ -30,6 +30,7 @@ mod test_input;
 mod testing;
 pub mod union;
 pub mod values;
+pub mod window;
 pub mod workers;
 
 // Where whoever computes averages finds it.

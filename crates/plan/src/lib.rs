@@ -9,6 +9,7 @@ mod predicate;
 pub mod program;
 mod scalar_expr;
 mod text;
+mod window;
 
 pub use function::{FunctionSpec, Operand, Volatility};
 pub use group::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, is_aggregated, is_key_kind};
@@ -17,3 +18,4 @@ pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Scan, SortKey};
 pub use predicate::{CompareOp, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};
 pub use text::{Names, where_clause};
+pub use window::{FrameOffset, Window, WindowCall, WindowFunction};

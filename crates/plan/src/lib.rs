@@ -10,6 +10,7 @@ mod predicate;
 pub mod program;
 mod scalar_expr;
 mod text;
+mod window;
 
 pub use aggregate_kinds::{AggregateName, AggregateParameter};
 pub use function::{FunctionSpec, Operand, Volatility};
@@ -19,3 +20,4 @@ pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Recursive, Scan, S
 pub use predicate::{CompareOp, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};
 pub use text::{Names, where_clause};
+pub use window::{FrameOffset, Window, WindowCall, WindowFunction};

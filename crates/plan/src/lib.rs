@@ -10,7 +10,7 @@ mod predicate;
 pub mod program;
 mod scalar_expr;
 mod text;
-mod window;
+pub mod window;
 
 pub use aggregate_kinds::{AggregateName, AggregateParameter};
 pub use function::{FunctionSpec, Operand, Volatility};

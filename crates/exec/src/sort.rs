@@ -39,6 +39,7 @@ use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::SortKey;
 
 use self::entry::Wide;
+pub(crate) use self::held::HeldBuffers;
 use self::key::KeyLayout;
 pub(crate) use self::places::places_in_order;
 use self::run::RunFormat;

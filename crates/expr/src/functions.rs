@@ -9,7 +9,12 @@ mod interval;
 mod list;
 mod math;
 mod regex;
+mod result_limit;
+mod rowwise;
+mod signatures;
 mod structure;
+#[cfg(test)]
+mod test_call;
 mod text;
 mod time;
 mod uuid;
@@ -19,9 +24,11 @@ use std::sync::LazyLock;
 
 use rowmill_plan::FunctionSpec;
 
+pub use self::result_limit::{FOLDED_BYTES_MAX, with_result_limit};
+
 /// The families, in the order in which the documentation lists them.
 pub static FAMILIES: &[&[FunctionSpec]] = &[
-    text::TEXT,
+    text::TEXT_FUNCTIONS,
     regex::REGEX,
     math::MATH,
     hash::HASH,

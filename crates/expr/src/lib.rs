@@ -16,6 +16,7 @@ pub mod evaluator;
 pub mod fold;
 pub mod functions;
 pub mod kernels;
+pub mod regexp;
 pub mod kinds;
 pub mod text;
 pub mod typing;

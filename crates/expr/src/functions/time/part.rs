@@ -102,7 +102,7 @@ fn of_days<N: Copy>(
         TimeField::Year => integers(values, nulls, |value| date_of_days(day(value)).year),
         TimeField::Month => integers(values, nulls, |value| i64::from(date_of_days(day(value)).month)),
         TimeField::Day => integers(values, nulls, |value| i64::from(date_of_days(day(value)).day)),
-        TimeField::Quarter => integers(values, nulls, |value| i64::from((date_of_days(day(value)).month + 2) / 3)),
+        TimeField::Quarter => integers(values, nulls, |value| i64::from(date_of_days(day(value)).month.div_ceil(3))),
         TimeField::Decade => integers(values, nulls, |value| date_of_days(day(value)).year.div_euclid(10)),
         TimeField::Century => integers(values, nulls, |value| age_of_year(date_of_days(day(value)).year, 100)),
         TimeField::Millennium => integers(values, nulls, |value| age_of_year(date_of_days(day(value)).year, 1_000)),

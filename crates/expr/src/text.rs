@@ -1,18 +1,59 @@
 //! The text form of every type.
 //!
-//! One reader and one writer: INSERT, COPY, CAST, literals, comparisons with literals and the appender use these.
+//! One reader and one writer: INSERT, COPY, CAST, literals, comparisons with literals and the appender use these. The
+//! table of text forms is in [`writer`]; [`reader`] says what is accepted beyond them.
 
-use arrow::array::ArrayRef;
+pub mod calendar;
+mod nested;
+mod read_column;
+pub mod reader;
+pub mod writer;
+
+use arrow::array::{Array, ArrayRef, StringViewArray};
 use arrow::datatypes::DataType;
-use rowmill_base::Result;
+use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Constant;
 
+use crate::kinds::{is_number, type_name};
+
+pub use read_column::{Unreadable, read_column};
+pub use reader::Problem;
+pub use writer::TextColumn;
+
 /// The value that `text` is in type `kind`. Fails with `InvalidText`, `InvalidDatetime` or `NumericOutOfRange`.
-pub fn parse(_text: &str, _kind: &DataType) -> Result<Constant> {
-    todo!()
+pub fn parse(text: &str, kind: &DataType) -> Result<Constant> {
+    let texts = StringViewArray::from(vec![text]);
+    read_column(&texts, kind, Unreadable::Fails).map(Constant::new)
 }
 
-/// The text of a value of `values`, as CAST to TEXT, results and files show it; `None` for NULL.
-pub fn format(_values: &ArrayRef, _row: usize) -> Option<String> {
-    todo!()
+/// The text of a value of `values`, as CAST to TEXT, results and files show it; `None` for NULL and for a type that has
+/// no text. For more than one value of an array, [`TextColumn`] is the faster way.
+pub fn format(values: &ArrayRef, row: usize) -> Option<String> {
+    if values.is_null(row) {
+        return None;
+    }
+    writer::format_value(values, row).ok().flatten()
+}
+
+/// The error of a text that is not a value of a type.
+pub fn unreadable(text: &str, kind: &DataType, problem: Problem) -> Error {
+    /// What is shown of a long text.
+    const CHARS_MAX: usize = 100;
+    let shown = match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("'{}…'", &text[..end]),
+        None => format!("'{text}'"),
+    };
+    let name = type_name(kind);
+    let is_out_of_range = problem == Problem::OutOfRange;
+    if is_out_of_range && is_number(kind) {
+        return Error::new(ErrorKind::NumericOutOfRange, format!("number out of range: {shown} does not fit {name}"));
+    }
+    let error_kind = match kind {
+        DataType::Date32 | DataType::Time64(_) | DataType::Timestamp(..) | DataType::Interval(_) => {
+            ErrorKind::InvalidDatetime
+        }
+        _ => ErrorKind::InvalidText,
+    };
+    let why = if is_out_of_range { ": out of range" } else { "" };
+    Error::new(error_kind, format!("{shown} is not a value of type {name}{why}"))
 }

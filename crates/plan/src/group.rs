@@ -71,6 +71,37 @@ pub enum AggregateFunction {
     /// About how many distinct values there are: with a standard error of less than 1 %, and the same for the same
     /// values.
     ApproximateCount,
+    /// The first value, by size, up to which at least the share of values in [`Aggregate::parameter`], a double from 0 to 1,
+    /// lies. [`Aggregate::order`] says which end is the first.
+    DiscreteQuantile,
+    /// As [`AggregateFunction::Quantile`], where each value counts as often as the second argument, a double, says.
+    WeightedQuantile,
+    /// The value that occurs most often; of several the least.
+    Mode,
+    /// Pearson's coefficient of the pairs of doubles (y, x); NULL where either has no spread.
+    Correlation,
+    /// The mean product of the distances of pairs of doubles from their means.
+    CovariancePopulation,
+    /// As [`AggregateFunction::CovariancePopulation`], over one less than the number of pairs; NULL for one pair.
+    CovarianceSample,
+    /// The slope of the least-squares line through the pairs (y, x).
+    RegressionSlope,
+    /// Where the least-squares line through the pairs (y, x) meets the y axis.
+    RegressionIntercept,
+    /// How many pairs there are of which no value is NULL.
+    RegressionCount,
+    /// The square of the coefficient of correlation; 1 where y has no spread.
+    RegressionR2,
+    /// The mean of x over the pairs (y, x).
+    RegressionAverageX,
+    /// The mean of y over the pairs (y, x).
+    RegressionAverageY,
+    /// The sum of the squared distances of x from its mean.
+    RegressionSumXX,
+    /// The sum of the squared distances of y from its mean.
+    RegressionSumYY,
+    /// The sum of the products of the distances of x and y from their means.
+    RegressionSumXY,
 }
 
 impl AggregateFunction {
@@ -97,7 +128,42 @@ impl AggregateFunction {
             AggregateFunction::Last => "last_value",
             AggregateFunction::Nth => "nth_value",
             AggregateFunction::ApproximateCount => "approx_distinct",
+            AggregateFunction::DiscreteQuantile => "percentile_disc",
+            AggregateFunction::WeightedQuantile => "approx_percentile_cont_with_weight",
+            AggregateFunction::Mode => "mode",
+            AggregateFunction::Correlation => "corr",
+            AggregateFunction::CovariancePopulation => "covar_pop",
+            AggregateFunction::CovarianceSample => "covar_samp",
+            AggregateFunction::RegressionSlope => "regr_slope",
+            AggregateFunction::RegressionIntercept => "regr_intercept",
+            AggregateFunction::RegressionCount => "regr_count",
+            AggregateFunction::RegressionR2 => "regr_r2",
+            AggregateFunction::RegressionAverageX => "regr_avgx",
+            AggregateFunction::RegressionAverageY => "regr_avgy",
+            AggregateFunction::RegressionSumXX => "regr_sxx",
+            AggregateFunction::RegressionSumYY => "regr_syy",
+            AggregateFunction::RegressionSumXY => "regr_sxy",
         }
+    }
+
+    /// Whether it takes two doubles of each row, y and x, and skips rows in which either is NULL.
+    pub fn is_of_pairs(self) -> bool {
+        use AggregateFunction as Function;
+        matches!(
+            self,
+            Function::Correlation
+                | Function::CovariancePopulation
+                | Function::CovarianceSample
+                | Function::RegressionSlope
+                | Function::RegressionIntercept
+                | Function::RegressionCount
+                | Function::RegressionR2
+                | Function::RegressionAverageX
+                | Function::RegressionAverageY
+                | Function::RegressionSumXX
+                | Function::RegressionSumYY
+                | Function::RegressionSumXY
+        )
     }
 
     /// Whether NULL is a value for it like any other, unless it is told to skip NULLs.
@@ -127,6 +193,8 @@ pub struct Aggregate {
     pub function: AggregateFunction,
     /// Of which values, and their type; of rows without.
     pub argument: Option<(Expr, DataType)>,
+    /// Further arguments, and their types: the x of `corr(y, x)`, the weight of a value.
+    pub more: Vec<(Expr, DataType)>,
     /// What the function needs to know besides: one row.
     pub parameter: Option<ArrayRef>,
     /// Whether each value counts once.
@@ -154,6 +222,7 @@ impl Aggregate {
         Aggregate {
             function,
             argument,
+            more: Vec::new(),
             parameter: None,
             distinct: false,
             order: Vec::new(),
@@ -172,7 +241,7 @@ impl Aggregate {
 
     /// What it reads of a row.
     pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
-        let argument = self.argument.iter_mut().map(|(expr, _)| expr);
+        let argument = self.argument.iter_mut().chain(&mut self.more).map(|(expr, _)| expr);
         let order = self.order.iter_mut().map(|order| &mut order.expr);
         argument.chain(order).chain(&mut self.filter).chain(&mut self.of_parts)
     }
@@ -220,6 +289,9 @@ pub fn is_aggregated(function: AggregateFunction, kind: &DataType) -> bool {
         | Function::DeviationPopulation
         | Function::DeviationSample => *kind == Float64,
         Function::Text => *kind == DataType::Utf8View,
+        Function::DiscreteQuantile | Function::Mode => is_key_kind(kind),
+        Function::WeightedQuantile => matches!(kind, Float32 | Float64),
+        _ => *kind == Float64,
     }
 }
 

@@ -39,8 +39,9 @@ pub enum ExprOp {
     Literal(Constant),
     /// `left op right` of two numbers. Integers of one type, which is the result's; floats of one type, which is the
     /// result's; decimals and integers with at least one decimal, whose result has the digits of `kind`. A decimal is
-    /// divided as a DOUBLE, so that the binder casts both operands first. Everything else that SQL writes with these
-    /// operators (dates, intervals, lists) is a call of a function.
+    /// divided as a DOUBLE, but by zero it is an error: the operands stay decimals and `kind` is DOUBLE. BIGINT UNSIGNED
+    /// by a signed integer is the quotient of two `DECIMAL(20,0)`, whose `kind` is a decimal: it has no fraction.
+    /// Everything else that SQL writes with these operators (dates, intervals, lists) is a call of a function.
     Arithmetic(ArithmeticOp, Box<[ScalarExpr; 2]>),
     /// `-x` of a signed integer, a decimal or a float.
     Negate(Box<ScalarExpr>),

@@ -1,14 +1,55 @@
 //! From a syntax tree to a logical plan: names, types, scopes.
+//!
+//! The files follow the parts of a query:
+//!
+//! - `query`: WITH, set operations, VALUES, LIMIT; `with`: common table expressions; `from`: tables and joins;
+//!   `table_function`: functions in FROM
+//! - `select`: one SELECT; `projection`: its list; `grouping`: GROUP BY; `ordering`: ORDER BY and DISTINCT ON; `window`
+//! - `expression` with `operator`, `literal`, `call`, `conditional`, `aggregate`, `subquery`, `access`
+//! - `scope`: which names there are; `result_name`: what computed columns are called; `place`: errors
+//!
+//! An expression is bound over the columns of FROM. Aggregates and window calls are collected in the [`Level`] of the
+//! SELECT that they belong to while its expressions are bound, and a column takes their place. Once all are known,
+//! `grouping` replaces the keys in every expression behind GROUP BY and finds the columns that are not grouped.
 
+mod access;
+mod aggregate;
+mod call;
+mod conditional;
+mod expression;
+mod from;
+mod grouping;
+mod literal;
+mod operator;
+mod ordering;
+mod place;
+mod projection;
+mod query;
+mod result_name;
+mod scope;
+mod select;
+mod subquery;
+mod table_function;
+pub mod type_name;
+pub(crate) mod walk;
+mod window;
+mod with;
+
+use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use rowmill_base::Result;
-use rowmill_plan::LogicalQuery;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::typing;
+use rowmill_plan::{ColumnId, Columns, ExprOp, Logical, LogicalQuery, ScalarExpr};
 use rowmill_storage::TableSource;
 use sqlparser::ast;
+use sqlparser::tokenizer::Span;
 
-use crate::catalog::{QueryCatalog, RowSource};
+use crate::catalog::{CatalogView, QueryCatalog, RelationName, RowSource};
+use scope::{Clause, FromNames, Level, NamedColumn, ScopeRelation};
+use with::WithQuery;
 
 /// A query whose names and types are settled.
 #[derive(Clone, Debug)]
@@ -21,14 +62,328 @@ pub struct BoundQuery {
     pub sources: Vec<Arc<dyn RowSource>>,
     /// The types of the parameters, by number; none where nothing says.
     pub parameters: Vec<Option<DataType>>,
+    /// Whether the plan holds the time of the transaction, so that another transaction has to bind it again.
+    pub reads_clock: bool,
+}
+
+/// A column that an expression of [`bind_exprs`] can name.
+#[derive(Clone, Debug)]
+pub struct ExprColumn {
+    /// The table that may stand in front of it, in lower case.
+    pub table: Option<String>,
+    /// The name as spelled.
+    pub name: String,
+    /// The type.
+    pub kind: DataType,
+}
+
+/// Expressions over given columns.
+#[derive(Clone, Debug)]
+pub struct BoundExprs {
+    /// The expressions in order. Column `i` of the given columns is [`ColumnId`] `i`.
+    pub exprs: Vec<ScalarExpr>,
+    /// The columns: the given ones first, then those that subqueries make.
+    pub columns: Columns,
+    /// The tables that subqueries name by number.
+    pub tables: Vec<Arc<dyn TableSource>>,
+    /// The other sources that subqueries name by number.
+    pub sources: Vec<Arc<dyn RowSource>>,
+    /// The types of the parameters, by number; none where nothing says.
+    pub parameters: Vec<Option<DataType>>,
+    /// Whether the expressions hold the time of the transaction.
+    pub reads_clock: bool,
 }
 
 /// Binds `query`. `parameters` are the types of the parameters, by number, where they are known.
 pub fn bind(
-    _query: &ast::Query,
-    _catalog: &dyn QueryCatalog,
-    _spelling: &dyn Fn(&ast::Ident) -> String,
-    _parameters: &[DataType],
+    query: &ast::Query,
+    catalog: &dyn QueryCatalog,
+    spelling: &dyn Fn(&ast::Ident) -> String,
+    parameters: &[DataType],
 ) -> Result<BoundQuery> {
-    todo!()
+    let mut binder = Binder::new(catalog, spelling, parameters);
+    let rows = binder.query(query)?;
+    Ok(binder.finish(rows))
+}
+
+/// Binds expressions over `scope`, each to the type of `wanted` at its place if there is one. `clause` names the place in
+/// messages, such as `CHECK` or `RETURNING`. Aggregates and window functions are refused.
+pub fn bind_exprs(
+    exprs: &[(&ast::Expr, Option<&DataType>)],
+    scope: &[ExprColumn],
+    clause: &'static str,
+    catalog: &dyn QueryCatalog,
+    spelling: &dyn Fn(&ast::Ident) -> String,
+    parameters: &[DataType],
+) -> Result<BoundExprs> {
+    let mut binder = Binder::new(catalog, spelling, parameters);
+    let names = binder.given_names(scope);
+    let mut level = Level::new(0);
+    level.names.push(names);
+    level.end = Some(binder.columns_end());
+    level.clause = Clause::Other(clause);
+    binder.levels.push(level);
+    let mut bound = Vec::with_capacity(exprs.len());
+    for (expr, wanted) in exprs {
+        let value = binder.expr(expr)?;
+        let value = match wanted {
+            Some(kind) => {
+                use ast::Spanned;
+                binder.placed(expr.span(), |binder| binder.coerce(value, kind))?
+            }
+            None => value,
+        };
+        bound.push(value);
+    }
+    binder.settle_parameters(&mut |each| {
+        for expr in &mut bound {
+            walk::rewrite_deep(expr, each);
+        }
+    });
+    Ok(BoundExprs {
+        exprs: bound,
+        columns: binder.columns,
+        tables: binder.tables,
+        sources: binder.sources,
+        parameters: binder.parameters,
+        reads_clock: binder.reads_clock,
+    })
+}
+
+/// Binds one expression over `scope`, as [`bind_exprs`] does.
+pub fn bind_expr(
+    expr: &ast::Expr,
+    scope: &[ExprColumn],
+    clause: &'static str,
+    catalog: &dyn QueryCatalog,
+    spelling: &dyn Fn(&ast::Ident) -> String,
+    parameters: &[DataType],
+) -> Result<BoundExprs> {
+    bind_exprs(&[(expr, None)], scope, clause, catalog, spelling, parameters)
+}
+
+/// Binds `SELECT items` over the columns of `scope`, as RETURNING does: with `*`, `t.*` and names of results. The root of
+/// the plan is a [`Logical::Map`] of `input`, which makes the columns 0 to `scope.len()`.
+pub fn bind_items(
+    items: &[ast::SelectItem],
+    scope: &[ExprColumn],
+    clause: &'static str,
+    catalog: &dyn QueryCatalog,
+    spelling: &dyn Fn(&ast::Ident) -> String,
+    parameters: &[DataType],
+) -> Result<BoundQuery> {
+    let mut binder = Binder::new(catalog, spelling, parameters);
+    let names = binder.given_names(scope);
+    let columns = (0..scope.len()).map(ColumnId).collect();
+    let mut level = Level::new(0);
+    level.names.push(names);
+    level.end = Some(binder.columns_end());
+    level.clause = Clause::Other(clause);
+    binder.levels.push(level);
+    let items = binder.projection(items)?;
+    let (exprs, columns_out) = binder.output(items);
+    let plan = Logical::Map { input: Box::new(Logical::no_rows(columns)), exprs };
+    Ok(binder.finish(BoundRows { plan, columns: columns_out }))
+}
+
+/// Rows with named columns.
+#[derive(Debug)]
+struct BoundRows {
+    plan: Logical,
+    columns: Vec<NamedColumn>,
+}
+
+/// What a name of the catalog stands for, by its number in the statement.
+#[derive(Clone)]
+enum KnownRelation {
+    Table(usize),
+    Source(usize),
+    View(Rc<CatalogView>),
+}
+
+/// Levels of nested expressions and queries that are followed: the recursion of the binder and of everything behind it
+/// stays within a small stack.
+const DEPTH_MAX: usize = 400;
+
+/// Queries inside of each other count for several levels, because each takes more of the stack.
+const QUERY_DEPTH: usize = 6;
+
+struct Binder<'a> {
+    catalog: &'a dyn QueryCatalog,
+    spelling: &'a dyn Fn(&ast::Ident) -> String,
+    columns: Columns,
+    column_count: usize,
+    tables: Vec<Arc<dyn TableSource>>,
+    sources: Vec<Arc<dyn RowSource>>,
+    parameters: Vec<Option<DataType>>,
+    relations: HashMap<RelationName, KnownRelation>,
+    /// The SELECTs around the place that is being read, innermost last.
+    levels: Vec<Level>,
+    /// The names of WITH that can be used, innermost last.
+    withs: Vec<Rc<WithQuery>>,
+    /// The views around the place that is being read.
+    views: Vec<String>,
+    depth: usize,
+    /// Numbers of shared and recursive plans that are taken.
+    plan_count: usize,
+    /// Queries of WITH and of views that were bound.
+    expansions: usize,
+    reads_clock: bool,
+}
+
+impl<'a> Binder<'a> {
+    fn new(
+        catalog: &'a dyn QueryCatalog,
+        spelling: &'a dyn Fn(&ast::Ident) -> String,
+        parameters: &[DataType],
+    ) -> Binder<'a> {
+        Binder {
+            catalog,
+            spelling,
+            columns: Columns::default(),
+            column_count: 0,
+            tables: Vec::new(),
+            sources: Vec::new(),
+            parameters: parameters.iter().map(|kind| (*kind != DataType::Null).then(|| kind.clone())).collect(),
+            relations: HashMap::new(),
+            levels: Vec::new(),
+            withs: Vec::new(),
+            views: Vec::new(),
+            depth: 0,
+            plan_count: 0,
+            expansions: 0,
+            reads_clock: false,
+        }
+    }
+
+    fn finish(mut self, rows: BoundRows) -> BoundQuery {
+        let BoundRows { mut plan, columns } = rows;
+        self.settle_parameters(&mut |each| walk::rewrite_plan(&mut plan, each));
+        BoundQuery {
+            query: LogicalQuery {
+                root: plan,
+                output: columns.into_iter().map(|column| (column.id, column.spelled.to_string())).collect(),
+                columns: self.columns,
+            },
+            tables: self.tables,
+            sources: self.sources,
+            parameters: self.parameters,
+            reads_clock: self.reads_clock,
+        }
+    }
+
+    /// Gives parameters whose type nothing said the type that they are cast to. `all` calls its argument with every
+    /// expression, operands first.
+    fn settle_parameters(&mut self, all: &mut dyn FnMut(&mut dyn FnMut(&mut ScalarExpr))) {
+        if self.parameters.is_empty() {
+            return;
+        }
+        let known = &mut self.parameters;
+        all(&mut |expr| {
+            let ExprOp::Cast { value, .. } = &mut expr.op else { return };
+            let ExprOp::Parameter(number) = value.op else { return };
+            if value.kind != DataType::Null {
+                return;
+            }
+            let kind = known[number].get_or_insert_with(|| expr.kind.clone());
+            value.kind = kind.clone();
+            if *kind == expr.kind {
+                *expr = std::mem::replace(value, ScalarExpr::null(DataType::Null));
+            }
+        });
+    }
+
+    fn given_names(&mut self, scope: &[ExprColumn]) -> FromNames {
+        let mut names = FromNames::default();
+        for column in scope {
+            let id = self.add_column(&column.name, column.kind.clone());
+            let named = NamedColumn::new(id, &column.name);
+            let table = column.table.as_deref();
+            match names.relations.iter_mut().find(|relation| relation.name.as_deref() == table) {
+                Some(relation) => relation.columns.push(named.clone()),
+                None => names.relations.push(ScopeRelation::new(table, vec![named.clone()])),
+            }
+            names.visible.push(named);
+        }
+        names
+    }
+
+    /// A new column.
+    fn add_column(&mut self, name: &str, kind: DataType) -> ColumnId {
+        self.column_count += 1;
+        self.columns.add(name, kind)
+    }
+
+    /// The number of the next column.
+    fn columns_end(&self) -> usize {
+        self.column_count
+    }
+
+    fn kind(&self, id: ColumnId) -> &DataType {
+        &self.columns.get(id).kind
+    }
+
+    /// The number of a shared or recursive plan.
+    fn next_plan(&mut self) -> usize {
+        self.plan_count += 1;
+        self.plan_count - 1
+    }
+
+    /// The level that is being read.
+    fn level(&mut self) -> &mut Level {
+        self.levels.last_mut().expect("an expression is bound within a level")
+    }
+
+    /// The name as spelled in the statement. The text of a view is not at hand.
+    fn spelled(&self, ident: &ast::Ident) -> String {
+        if self.views.is_empty() { (self.spelling)(ident) } else { ident.value.clone() }
+    }
+
+    /// Runs `step`, and puts the place into its error.
+    fn placed<T>(&mut self, span: Span, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        step(self).map_err(|error| self.at(error, span))
+    }
+
+    /// `error` with its place in the statement, unless it is in the text of a view.
+    fn at(&self, error: Error, span: Span) -> Error {
+        match self.views.last() {
+            None => place::at(error, span),
+            Some(_) => error,
+        }
+    }
+
+    /// Runs `step` one level deeper.
+    fn deeper<T>(&mut self, levels: usize, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.depth += levels;
+        if self.depth > DEPTH_MAX {
+            return Err(too_deep());
+        }
+        let result = step(self);
+        self.depth -= levels;
+        result
+    }
+
+    fn coerce(&self, expr: ScalarExpr, kind: &DataType) -> Result<ScalarExpr> {
+        typing::coerce(expr, kind)
+    }
+
+    /// A condition of WHERE and its like.
+    fn condition(&mut self, expr: &ast::Expr) -> Result<ScalarExpr> {
+        use ast::Spanned;
+        let bound = self.expr(expr)?;
+        match bound.kind {
+            DataType::Boolean => Ok(bound),
+            DataType::Null => self.coerce(bound, &DataType::Boolean),
+            _ => {
+                let message =
+                    format!("a condition must be BOOLEAN, but {expr} is {}", place::type_name(&bound.kind));
+                Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), expr.span()))
+            }
+        }
+    }
+}
+
+fn too_deep() -> Error {
+    Error::new(ErrorKind::StatementTooComplex, format!("the statement nests more than {DEPTH_MAX} levels deep"))
+        .hint("compute a part of it in a subquery of FROM or in a WITH clause, or split the statement")
 }

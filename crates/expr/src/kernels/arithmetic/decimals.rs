@@ -1,0 +1,203 @@
+//! Exact arithmetic of decimals, and of decimals with integers.
+//!
+//! The digits of a result are those of [`crate::typing::decimal_result`]. A result that is not capped to 38 digits cannot
+//! be out of range, and its loop does not check.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array, PrimitiveArray};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Decimal128Type, DecimalType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use rowmill_base::{Error, Result};
+use rowmill_plan::Operand;
+use rowmill_plan::program::ArithmeticOp;
+
+use crate::kernels::sides::{Side, Sides, joint_nulls};
+use crate::kinds::{DIGITS_MAX, arrow_failed, digits_and_scale, division_by_zero, out_of_range, power_of_ten};
+
+/// `left op right` of exact numbers of which one is a decimal: as `kind`, which is DOUBLE for a quotient, or, for the
+/// quotient of two whole numbers, a decimal without a fraction.
+pub(super) fn apply(
+    op: ArithmeticOp,
+    left: &Operand,
+    right: &Operand,
+    kind: &DataType,
+    rows: usize,
+) -> Result<ArrayRef> {
+    let formula = DecimalFormula::new(op, left.values.data_type(), right.values.data_type(), kind)?;
+    let (left_values, right_values) = (exact_values(left)?, exact_values(right)?);
+    let side =
+        |values: &'_ Cow<'_, [i128]>, operand: &Operand| -> Option<i128> { operand.is_constant.then(|| values[0]) };
+    let sides = Sides {
+        left: side(&left_values, left).map_or(Side::Column(&left_values), Side::Constant),
+        right: side(&right_values, right).map_or(Side::Column(&right_values), Side::Constant),
+        rows,
+        nulls: joint_nulls(left, right, rows),
+    };
+    if let DataType::Float64 = kind {
+        return divide(&formula, sides);
+    }
+    let values = if formula.is_checked { formula.checked(&sides)? } else { formula.unchecked(&sides) };
+    decimals(Decimal128Array::new(values.into(), sides.nulls), kind)
+}
+
+/// One operator over operands of known scales.
+struct DecimalFormula<'a> {
+    op: ArithmeticOp,
+    kind: &'a DataType,
+    scales: (i8, i8),
+    /// What brings the operands to one scale.
+    factors: (i128, i128),
+    /// Every result is less than this.
+    bound: i128,
+    /// Whether a result can be out of range, or an operand zero where it must not be.
+    is_checked: bool,
+}
+
+impl<'a> DecimalFormula<'a> {
+    fn new(op: ArithmeticOp, left: &DataType, right: &DataType, kind: &'a DataType) -> Result<DecimalFormula<'a>> {
+        let untyped = || Error::internal(format!("decimal arithmetic on {left} and {right}"));
+        let ((p1, s1), (p2, s2)) =
+            (digits_and_scale(left).ok_or_else(untyped)?, digits_and_scale(right).ok_or_else(untyped)?);
+        let digits = digits_and_scale(kind).map_or(DIGITS_MAX, |(digits, _)| digits);
+        let scale = s1.max(s2);
+        let (whole1, whole2) = (i16::from(p1) - i16::from(s1), i16::from(p2) - i16::from(s2));
+        let wanted = match op {
+            ArithmeticOp::Times => whole1 + whole2 + i16::from(s1) + i16::from(s2),
+            // The operands themselves are brought to the larger scale first.
+            _ => whole1.max(whole2) + 1 + i16::from(scale),
+        };
+        let is_checked = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) || wanted > i16::from(digits);
+        let factor = |from: i8| power_of_ten((scale - from).max(0).unsigned_abs().into());
+        let factors = if op == ArithmeticOp::Times { (1, 1) } else { (factor(s1), factor(s2)) };
+        let bound = power_of_ten(digits.into());
+        Ok(DecimalFormula { op, kind, scales: (s1, s2), factors, bound, is_checked })
+    }
+
+    /// The result, if there is one within the bound.
+    #[inline]
+    fn one(&self, left: i128, right: i128) -> Option<i128> {
+        let (f1, f2) = self.factors;
+        let value = match self.op {
+            ArithmeticOp::Times => multiply(left, right)?,
+            ArithmeticOp::Plus => multiply(left, f1)?.checked_add(multiply(right, f2)?)?,
+            ArithmeticOp::Minus => multiply(left, f1)?.checked_sub(multiply(right, f2)?)?,
+            ArithmeticOp::Divide => multiply(left, f1)?.checked_div(multiply(right, f2)?)?,
+            ArithmeticOp::Remainder => multiply(left, f1)?.checked_rem(multiply(right, f2)?)?,
+        };
+        Some(value).filter(|value| value.unsigned_abs() < self.bound.unsigned_abs())
+    }
+
+    fn failure(&self, left: i128, right: i128) -> Error {
+        if right == 0 && matches!(self.op, ArithmeticOp::Divide | ArithmeticOp::Remainder) {
+            return division_by_zero();
+        }
+        let text = |value, scale| Decimal128Type::format_decimal(value, DIGITS_MAX, scale);
+        let (left, right) = (text(left, self.scales.0), text(right, self.scales.1));
+        out_of_range(format!("{left} {} {right}", self.op), self.kind)
+    }
+
+    fn unchecked(&self, sides: &Sides<'_, i128>) -> Vec<i128> {
+        let (f1, f2) = self.factors;
+        match self.op {
+            ArithmeticOp::Times => sides.map(i128::wrapping_mul),
+            ArithmeticOp::Plus if f1 == 1 && f2 == 1 => sides.map(i128::wrapping_add),
+            ArithmeticOp::Plus => sides.map(|l, r| l.wrapping_mul(f1).wrapping_add(r.wrapping_mul(f2))),
+            _ if f1 == 1 && f2 == 1 => sides.map(i128::wrapping_sub),
+            _ => sides.map(|l, r| l.wrapping_mul(f1).wrapping_sub(r.wrapping_mul(f2))),
+        }
+    }
+
+    fn checked(&self, sides: &Sides<'_, i128>) -> Result<Vec<i128>> {
+        let mut failed = false;
+        let values = sides.map(|left, right| {
+            let value = self.one(left, right);
+            failed |= value.is_none();
+            value.unwrap_or_default()
+        });
+        match failed.then(|| sides.find(|left, right| self.one(left, right).is_none())).flatten() {
+            Some((left, right)) => Err(self.failure(left, right)),
+            None => Ok(values),
+        }
+    }
+}
+
+/// Two factors of 64 bits, which is what nearly all are, need one instruction and no check.
+#[inline]
+fn multiply(left: i128, right: i128) -> Option<i128> {
+    match (i64::try_from(left), i64::try_from(right)) {
+        (Ok(left), Ok(right)) => Some(i128::from(left) * i128::from(right)),
+        _ => left.checked_mul(right),
+    }
+}
+
+/// The quotients of the nearest doubles.
+fn divide(formula: &DecimalFormula<'_>, sides: Sides<'_, i128>) -> Result<ArrayRef> {
+    let (s1, s2) = formula.scales;
+    let (unit1, unit2) = (10_f64.powi(i32::from(s1)), 10_f64.powi(i32::from(s2)));
+    let mut by_zero = false;
+    let values = sides.map(|left, right| {
+        by_zero |= right == 0;
+        (to_double(left) / unit1) / (to_double(right) / unit2) + 0.0
+    });
+    if by_zero && sides.find(|_, right| right == 0).is_some() {
+        return Err(division_by_zero());
+    }
+    Ok(Arc::new(Float64Array::new(values.into(), sides.nulls)))
+}
+
+/// The nearest double; 64 bits convert in one instruction.
+#[inline]
+fn to_double(value: i128) -> f64 {
+    i64::try_from(value).map_or(value as f64, |value| value as f64)
+}
+
+/// `-value`
+pub(super) fn negate(value: &ArrayRef) -> Result<ArrayRef> {
+    let array = value.as_primitive::<Decimal128Type>();
+    decimals(array.unary(i128::wrapping_neg), value.data_type())
+}
+
+fn decimals(values: Decimal128Array, kind: &DataType) -> Result<ArrayRef> {
+    let Some((digits, scale)) = digits_and_scale(kind) else {
+        return Err(Error::internal(format!("decimals of type {kind}")));
+    };
+    Ok(Arc::new(values.with_precision_and_scale(digits, scale).map_err(arrow_failed)?))
+}
+
+/// The values of an integer or decimal operand.
+fn exact_values(operand: &Operand) -> Result<Cow<'_, [i128]>> {
+    fn wide<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> Cow<'_, [i128]>
+    where
+        T::Native: Into<i128>,
+    {
+        Cow::Owned(array.values().iter().map(|value| (*value).into()).collect())
+    }
+    let array = &operand.values;
+    Ok(match array.data_type() {
+        DataType::Decimal128(..) => Cow::Borrowed(array.as_primitive::<Decimal128Type>().values()),
+        DataType::Int8 => wide(array.as_primitive::<Int8Type>()),
+        DataType::Int16 => wide(array.as_primitive::<Int16Type>()),
+        DataType::Int32 => wide(array.as_primitive::<Int32Type>()),
+        DataType::Int64 => wide(array.as_primitive::<Int64Type>()),
+        DataType::UInt8 => wide(array.as_primitive::<UInt8Type>()),
+        DataType::UInt16 => wide(array.as_primitive::<UInt16Type>()),
+        DataType::UInt32 => wide(array.as_primitive::<UInt32Type>()),
+        DataType::UInt64 => wide(array.as_primitive::<UInt64Type>()),
+        other => return Err(Error::internal(format!("decimal arithmetic on {other}"))),
+    })
+}
+
+/// `left op right` of a value of type `left.1` and one of type `right.1`, as a decimal of type `kind`.
+pub fn decimal_value(
+    op: ArithmeticOp,
+    left: (i128, &DataType),
+    right: (i128, &DataType),
+    kind: &DataType,
+) -> Result<i128> {
+    let formula = DecimalFormula::new(op, left.1, right.1, kind)?;
+    formula.one(left.0, right.0).ok_or_else(|| formula.failure(left.0, right.0))
+}

@@ -1,0 +1,210 @@
+//! Arithmetic of integers of every width.
+//!
+//! The loops of `+ - *` compute wrapped results with plain instructions, and gather in the sign bit of one variable
+//! whether any of them has wrapped.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use rowmill_base::{Error, Result};
+use rowmill_plan::Operand;
+use rowmill_plan::program::ArithmeticOp;
+
+use crate::kernels::sides::{Side, Sides, sides};
+use crate::kinds::{division_by_zero, integer_bounds, out_of_range};
+
+/// What the loops need of an integer. The second value of a result has its highest bit set if the result wrapped.
+trait Wrapping: Copy + PartialEq {
+    const ZERO: Self;
+    fn plus(self, other: Self) -> (Self, Self);
+    fn minus(self, other: Self) -> (Self, Self);
+    fn times(self, other: Self) -> (Self, Self);
+    fn or(self, other: Self) -> Self;
+    fn has_highest_bit(self) -> bool;
+    fn quotient(self, other: Self) -> Option<Self>;
+    fn remainder(self, other: Self) -> Option<Self>;
+}
+
+macro_rules! wrapping {
+    ($($kind:ty as $wide:ty: |$a:ident, $b:ident, $r:ident| $carry:expr, $borrow:expr;)*) => {$(
+        impl Wrapping for $kind {
+            const ZERO: Self = 0;
+            #[inline(always)]
+            fn plus(self, other: Self) -> (Self, Self) {
+                let ($a, $b, $r) = (self, other, self.wrapping_add(other));
+                ($r, $carry)
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> (Self, Self) {
+                let ($a, $b, $r) = (self, other, self.wrapping_sub(other));
+                ($r, $borrow)
+            }
+            #[inline(always)]
+            fn times(self, other: Self) -> (Self, Self) {
+                let product = <$wide>::from(self) * <$wide>::from(other);
+                let wrapped = product as Self;
+                (wrapped, Self::from(<$wide>::from(wrapped) != product) << (Self::BITS - 1))
+            }
+            #[inline(always)]
+            fn or(self, other: Self) -> Self {
+                self | other
+            }
+            #[inline(always)]
+            fn has_highest_bit(self) -> bool {
+                self >> (Self::BITS - 1) != 0
+            }
+            #[inline(always)]
+            fn quotient(self, other: Self) -> Option<Self> {
+                self.checked_div(other)
+            }
+            #[inline(always)]
+            fn remainder(self, other: Self) -> Option<Self> {
+                // The least number divided by -1 leaves nothing, though its quotient does not fit.
+                if other == 0 { None } else { Some(self.wrapping_rem(other)) }
+            }
+        }
+    )*};
+}
+
+// Two's complement: a signed sum wrapped if both operands differ from it in the sign; an unsigned one if a carry left the
+// highest bit.
+wrapping! {
+    i8 as i32: |a, b, r| (a ^ r) & (b ^ r), (a ^ b) & (a ^ r);
+    i16 as i32: |a, b, r| (a ^ r) & (b ^ r), (a ^ b) & (a ^ r);
+    i32 as i64: |a, b, r| (a ^ r) & (b ^ r), (a ^ b) & (a ^ r);
+    i64 as i128: |a, b, r| (a ^ r) & (b ^ r), (a ^ b) & (a ^ r);
+    u8 as u32: |a, b, r| (a & b) | ((a | b) & !r), (!a & b) | ((!a | b) & r);
+    u16 as u32: |a, b, r| (a & b) | ((a | b) & !r), (!a & b) | ((!a | b) & r);
+    u32 as u64: |a, b, r| (a & b) | ((a | b) & !r), (!a & b) | ((!a | b) & r);
+    u64 as u128: |a, b, r| (a & b) | ((a | b) & !r), (!a & b) | ((!a | b) & r);
+}
+
+/// `left op right` of two operands of one integer type.
+pub(super) fn apply(op: ArithmeticOp, left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef> {
+    match left.values.data_type() {
+        DataType::Int8 => typed::<Int8Type>(op, left, right, rows),
+        DataType::Int16 => typed::<Int16Type>(op, left, right, rows),
+        DataType::Int32 => typed::<Int32Type>(op, left, right, rows),
+        DataType::Int64 => typed::<Int64Type>(op, left, right, rows),
+        DataType::UInt8 => typed::<UInt8Type>(op, left, right, rows),
+        DataType::UInt16 => typed::<UInt16Type>(op, left, right, rows),
+        DataType::UInt32 => typed::<UInt32Type>(op, left, right, rows),
+        DataType::UInt64 => typed::<UInt64Type>(op, left, right, rows),
+        other => Err(Error::internal(format!("integer arithmetic on {other}"))),
+    }
+}
+
+fn typed<T>(op: ArithmeticOp, left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Wrapping + std::fmt::Display,
+{
+    let sides = sides::<T>(left, right, rows)?;
+    let values = match op {
+        ArithmeticOp::Plus => gathered::<T>(op, &sides, Wrapping::plus),
+        ArithmeticOp::Minus => gathered::<T>(op, &sides, Wrapping::minus),
+        ArithmeticOp::Times => gathered::<T>(op, &sides, Wrapping::times),
+        ArithmeticOp::Divide => divided::<T>(op, &sides, Wrapping::quotient),
+        ArithmeticOp::Remainder => divided::<T>(op, &sides, Wrapping::remainder),
+    };
+    Ok(Arc::new(PrimitiveArray::<T>::new(values?.into(), sides.nulls)))
+}
+
+fn gathered<T>(
+    symbol: ArithmeticOp,
+    sides: &Sides<'_, T::Native>,
+    op: impl Fn(T::Native, T::Native) -> (T::Native, T::Native),
+) -> Result<Vec<T::Native>>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Wrapping + std::fmt::Display,
+{
+    let mut wrapped = T::Native::ZERO;
+    let values = sides.map(|left, right| {
+        let (value, bad) = op(left, right);
+        wrapped = wrapped.or(bad);
+        value
+    });
+    if wrapped.has_highest_bit()
+        && let Some((left, right)) = sides.find(|left, right| op(left, right).1.has_highest_bit())
+    {
+        return Err(out_of_range(format!("{left} {symbol} {right}"), &T::DATA_TYPE));
+    }
+    Ok(values)
+}
+
+/// Division by column or constant. A NULL row may hold a zero, which must not end the process.
+fn divided<T>(
+    symbol: ArithmeticOp,
+    sides: &Sides<'_, T::Native>,
+    op: impl Fn(T::Native, T::Native) -> Option<T::Native>,
+) -> Result<Vec<T::Native>>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Wrapping + std::fmt::Display,
+{
+    let mut failed = false;
+    let values = sides.map(|left, right| {
+        let value = op(left, right);
+        failed |= value.is_none();
+        value.unwrap_or(T::Native::ZERO)
+    });
+    if failed && let Some((left, right)) = sides.find(|left, right| op(left, right).is_none()) {
+        return Err(match right == T::Native::ZERO {
+            true => division_by_zero(),
+            false => out_of_range(format!("{left} {symbol} {right}"), &T::DATA_TYPE),
+        });
+    }
+    Ok(values)
+}
+
+/// `-value` of a signed integer.
+pub(super) fn negate(value: &ArrayRef) -> Result<ArrayRef> {
+    match value.data_type() {
+        DataType::Int8 => negate_typed::<Int8Type>(value),
+        DataType::Int16 => negate_typed::<Int16Type>(value),
+        DataType::Int32 => negate_typed::<Int32Type>(value),
+        _ => negate_typed::<Int64Type>(value),
+    }
+}
+
+fn negate_typed<T>(value: &ArrayRef) -> Result<ArrayRef>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Wrapping + std::fmt::Display,
+{
+    let array = value.as_primitive::<T>();
+    let zero = T::Native::ZERO;
+    let sides = Sides {
+        left: Side::Constant(zero),
+        right: Side::Column(array.values()),
+        rows: array.len(),
+        nulls: array.nulls().cloned(),
+    };
+    let values = gathered::<T>(ArithmeticOp::Minus, &sides, Wrapping::minus)?;
+    Ok(Arc::new(PrimitiveArray::<T>::new(values.into(), sides.nulls)))
+}
+
+/// `left op right` of two integers of type `kind`.
+pub fn integer_value(op: ArithmeticOp, left: i128, right: i128, kind: &DataType) -> Result<i128> {
+    if right == 0 && matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) {
+        return Err(division_by_zero());
+    }
+    // Of values of at most 64 bits, only a product of two unsigned ones can have more than 127.
+    let value = match op {
+        ArithmeticOp::Plus => Some(left + right),
+        ArithmeticOp::Minus => Some(left - right),
+        ArithmeticOp::Times => left.checked_mul(right),
+        ArithmeticOp::Divide => Some(left / right),
+        ArithmeticOp::Remainder => Some(left % right),
+    };
+    let bounds = integer_bounds(kind);
+    match value.filter(|value| bounds.is_some_and(|(least, most)| (least..=most).contains(value))) {
+        Some(value) => Ok(value),
+        None => Err(out_of_range(format!("{left} {op} {right}"), kind)),
+    }
+}

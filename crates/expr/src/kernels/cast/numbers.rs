@@ -1,0 +1,219 @@
+//! Casts between numbers.
+//!
+//! A float becomes the nearest integer, with ties to even; a decimal is rounded half away from zero. A float becomes the
+//! decimal nearest to its shortest text, so that 0.1 is 0.1.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, PrimitiveArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use rowmill_base::{Error, Result};
+
+use super::{convert_values, shown};
+use crate::kinds::{arrow_failed, is_decimal, is_float, out_of_range, power_of_ten};
+use crate::text::reader::{parse_decimal, parse_f32, parse_f64};
+
+/// Numbers as numbers of another type.
+pub(super) fn cast_number(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
+    let from = array.data_type();
+    match kind {
+        _ if from == kind => Ok(Arc::clone(array)),
+        DataType::Decimal128(digits, scale) => to_decimal(array, *digits, *scale, or_null),
+        _ if is_decimal(from) => decimal_to(array, kind, or_null),
+        DataType::Float32 if *from == DataType::Float64 => narrow_float(array, or_null),
+        _ if is_float(from) && kind.is_integer() => float_to_integer(array, kind, or_null),
+        _ => by_arrow(array, array, kind, or_null),
+    }
+}
+
+/// A cast of Arrow's, which makes NULL of what does not fit. `original` has the values that an error shows.
+fn by_arrow(array: &ArrayRef, original: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
+    let options = CastOptions { safe: true, ..CastOptions::default() };
+    let cast = cast_with_options(array, kind, &options).map_err(arrow_failed)?;
+    if or_null || cast.null_count() == array.null_count() {
+        return Ok(cast);
+    }
+    match (0..array.len()).find(|row| cast.is_null(*row) && array.is_valid(*row)) {
+        Some(row) => Err(out_of_range(shown(original, row), kind)),
+        None => Ok(cast),
+    }
+}
+
+fn float_to_integer(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
+    let rounded: ArrayRef = match array.data_type() {
+        DataType::Float32 => {
+            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(f32::round_ties_even))
+        }
+        _ => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(f64::round_ties_even)),
+    };
+    by_arrow(&rounded, array, kind, or_null)
+}
+
+fn narrow_float(array: &ArrayRef, or_null: bool) -> Result<ArrayRef> {
+    let floats = array.as_primitive::<Float64Type>();
+    let narrow = |value: f64| {
+        let narrow = value as f32;
+        (narrow.is_finite() || !value.is_finite()).then_some(narrow + 0.0)
+    };
+    let failure = |row| out_of_range(shown(array, row), &DataType::Float32);
+    let values: PrimitiveArray<Float32Type> =
+        convert_values(floats.values(), floats.nulls(), or_null, narrow, failure)?;
+    Ok(Arc::new(values))
+}
+
+/// Zero is false, every other number true.
+pub(super) fn to_boolean(array: &ArrayRef) -> Result<ArrayRef> {
+    macro_rules! nonzero {
+        ($kind:ty, $zero:expr) => {{
+            let values = array.as_primitive::<$kind>().values();
+            BooleanBuffer::collect_bool(values.len(), |row| values[row] != $zero)
+        }};
+    }
+    let bits = match array.data_type() {
+        DataType::Int8 => nonzero!(Int8Type, 0),
+        DataType::Int16 => nonzero!(Int16Type, 0),
+        DataType::Int32 => nonzero!(Int32Type, 0),
+        DataType::Int64 => nonzero!(Int64Type, 0),
+        DataType::UInt8 => nonzero!(UInt8Type, 0),
+        DataType::UInt16 => nonzero!(UInt16Type, 0),
+        DataType::UInt32 => nonzero!(UInt32Type, 0),
+        DataType::UInt64 => nonzero!(UInt64Type, 0),
+        DataType::Float32 => nonzero!(Float32Type, 0.0),
+        DataType::Float64 => nonzero!(Float64Type, 0.0),
+        DataType::Decimal128(..) => nonzero!(Decimal128Type, 0),
+        other => return Err(Error::internal(format!("{other} as BOOLEAN"))),
+    };
+    Ok(Arc::new(BooleanArray::new(bits, array.nulls().cloned())))
+}
+
+/// `value * 10^-from` as an integer of `10^-to`, rounded half away from zero; `None` if it is not less than `bound`.
+#[inline]
+pub fn rescale(value: i128, from: i8, to: i8, bound: i128) -> Option<i128> {
+    let shift = i32::from(to) - i32::from(from);
+    let value = match shift {
+        0 => value,
+        1.. => value.checked_mul(power_of_ten(shift.unsigned_abs()))?,
+        _ => divide_rounding(value, power_of_ten(shift.unsigned_abs())),
+    };
+    (value.unsigned_abs() < bound.unsigned_abs()).then_some(value)
+}
+
+/// Half goes away from zero.
+fn divide_rounding(value: i128, divisor: i128) -> i128 {
+    let (quotient, rest) = match i64::try_from(value).ok().zip(i64::try_from(divisor).ok()) {
+        // 64 bits divide many times faster than 128.
+        Some((value, divisor)) => (i128::from(value / divisor), i128::from(value % divisor)),
+        None => (value / divisor, value % divisor),
+    };
+    if rest.unsigned_abs() * 2 >= divisor.unsigned_abs() { quotient + value.signum() } else { quotient }
+}
+
+fn to_decimal(array: &ArrayRef, digits: u8, scale: i8, or_null: bool) -> Result<ArrayRef> {
+    let kind = DataType::Decimal128(digits, scale);
+    let bound = power_of_ten(digits.into());
+    let failure = |row| out_of_range(shown(array, row), &kind);
+    macro_rules! integers {
+        ($kind:ty) => {{
+            let values = array.as_primitive::<$kind>();
+            let convert = |value| rescale(i128::from(value), 0, scale, bound);
+            convert_values::<_, Decimal128Type>(values.values(), values.nulls(), or_null, convert, failure)
+        }};
+    }
+    let values: Decimal128Array = match array.data_type() {
+        DataType::Int8 => integers!(Int8Type),
+        DataType::Int16 => integers!(Int16Type),
+        DataType::Int32 => integers!(Int32Type),
+        DataType::Int64 => integers!(Int64Type),
+        DataType::UInt8 => integers!(UInt8Type),
+        DataType::UInt16 => integers!(UInt16Type),
+        DataType::UInt32 => integers!(UInt32Type),
+        DataType::UInt64 => integers!(UInt64Type),
+        DataType::Decimal128(_, from) => {
+            let values = array.as_primitive::<Decimal128Type>();
+            let convert = |value| rescale(value, *from, scale, bound);
+            convert_values(values.values(), values.nulls(), or_null, convert, failure)
+        }
+        DataType::Float32 => {
+            let values = array.as_primitive::<Float32Type>();
+            let convert = |value: f32| {
+                let mut text = ryu::Buffer::new();
+                parse_decimal(text.format(value), digits, scale.unsigned_abs()).ok()
+            };
+            convert_values(values.values(), values.nulls(), or_null, convert, failure)
+        }
+        DataType::Float64 => {
+            let values = array.as_primitive::<Float64Type>();
+            let convert = |value: f64| {
+                let mut text = ryu::Buffer::new();
+                parse_decimal(text.format(value), digits, scale.unsigned_abs()).ok()
+            };
+            convert_values(values.values(), values.nulls(), or_null, convert, failure)
+        }
+        other => return Err(Error::internal(format!("{other} as DECIMAL"))),
+    }?;
+    Ok(Arc::new(values.with_precision_and_scale(digits, scale).map_err(arrow_failed)?))
+}
+
+fn decimal_to(array: &ArrayRef, kind: &DataType, or_null: bool) -> Result<ArrayRef> {
+    let DataType::Decimal128(_, scale) = *array.data_type() else {
+        return Err(Error::internal(format!("{} is no DECIMAL", array.data_type())));
+    };
+    let values = array.as_primitive::<Decimal128Type>();
+    let failure = |row| out_of_range(shown(array, row), kind);
+    fn integers<T: ArrowPrimitiveType>(
+        values: &Decimal128Array,
+        scale: i8,
+        or_null: bool,
+        failure: impl Fn(usize) -> Error,
+    ) -> Result<ArrayRef>
+    where
+        T::Native: TryFrom<i128>,
+    {
+        let whole = |value| T::Native::try_from(rescale(value, scale, 0, i128::MAX)?).ok();
+        let array: PrimitiveArray<T> = convert_values(values.values(), values.nulls(), or_null, whole, failure)?;
+        Ok(Arc::new(array))
+    }
+    match kind {
+        DataType::Int8 => integers::<Int8Type>(values, scale, or_null, failure),
+        DataType::Int16 => integers::<Int16Type>(values, scale, or_null, failure),
+        DataType::Int32 => integers::<Int32Type>(values, scale, or_null, failure),
+        DataType::Int64 => integers::<Int64Type>(values, scale, or_null, failure),
+        DataType::UInt8 => integers::<UInt8Type>(values, scale, or_null, failure),
+        DataType::UInt16 => integers::<UInt16Type>(values, scale, or_null, failure),
+        DataType::UInt32 => integers::<UInt32Type>(values, scale, or_null, failure),
+        DataType::UInt64 => integers::<UInt64Type>(values, scale, or_null, failure),
+        DataType::Float64 => {
+            let values: PrimitiveArray<Float64Type> = values.unary(|value| decimal_to_f64(value, scale));
+            Ok(Arc::new(values))
+        }
+        DataType::Float32 => {
+            let values: PrimitiveArray<Float32Type> = values.unary(|value| decimal_to_f32(value, scale));
+            Ok(Arc::new(values))
+        }
+        other => Err(Error::internal(format!("DECIMAL as {other}"))),
+    }
+}
+
+/// The double nearest to `value * 10^-scale`.
+fn decimal_to_f64(value: i128, scale: i8) -> f64 {
+    // A division of two exact doubles is rounded once; powers of ten up to 10^22 are exact.
+    if value.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS && (0..=22).contains(&scale) {
+        return value as f64 / 10_f64.powi(scale.into());
+    }
+    let text = <Decimal128Type as arrow::datatypes::DecimalType>::format_decimal(value, 38, scale);
+    parse_f64(&text).unwrap_or(value as f64 / 10_f64.powi(scale.into()))
+}
+
+/// The REAL nearest to `value * 10^-scale`.
+fn decimal_to_f32(value: i128, scale: i8) -> f32 {
+    if value.unsigned_abs() <= 1 << f32::MANTISSA_DIGITS && (0..=10).contains(&scale) {
+        return value as f32 / 10_f32.powi(scale.into());
+    }
+    let text = <Decimal128Type as arrow::datatypes::DecimalType>::format_decimal(value, 38, scale);
+    parse_f32(&text).unwrap_or(value as f32 / 10_f32.powi(scale.into()))
+}

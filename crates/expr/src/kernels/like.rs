@@ -1,0 +1,419 @@
+//! LIKE patterns, matched against many strings that lie behind one another.
+//!
+//! ```text
+//!   '%go_gle%x'     pieces: go, any character, gle | x        the last piece has to end the string
+//! ```
+//!
+//! A pattern is cut at its `%` into pieces; the first one and the last one are bound to the ends of a string unless there
+//! is a `%`, and those in between are looked for from left to right, each as early as it is there, which finds a match if
+//! there is one. Of the text that every match has in it the longest part is searched for in all strings at once, without a
+//! look at where one ends and the next begins; only strings with a hit are matched. Most are passed over that way, at the
+//! speed at which memory is read.
+//!
+//! Bytes that are not UTF-8 match as whatever a decoder of characters makes of them.
+
+use std::fmt;
+
+use memchr::memmem::Finder;
+use rowmill_base::{Error, ErrorKind, Result};
+
+/// The character that takes the next one as it is, unless ESCAPE names another one.
+pub const ESCAPE: char = '\\';
+
+/// A pattern of `LIKE`, ready to be matched.
+pub struct LikePattern {
+    /// What lies between the `%`, in turn; one more than there are of those, empty ones at the ends included.
+    pieces: Vec<Piece>,
+    /// The longest text that every match has in it. Empty if there is none.
+    needle: Finder<'static>,
+    search: Search,
+}
+
+/// How the matches among many strings are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Search {
+    /// By matching each string: only its ends count, or there is nothing to search for.
+    Each,
+    /// By the needle, which is all there is to find.
+    Needle,
+    /// By the needle, and then by matching the string that has it.
+    Candidates,
+}
+
+/// Text and single characters behind one another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Piece(Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(Vec<u8>),
+    /// So many characters, whatever they are.
+    Any(usize),
+}
+
+impl fmt::Debug for LikePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LikePattern").field(&self.pieces).finish()
+    }
+}
+
+/// What a pattern is if its strings lie together in the order of strings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LikeRange {
+    /// This string only.
+    Equal(String),
+    /// All strings with this prefix.
+    Prefix(String),
+}
+
+/// The characters of a pattern, with their escapes resolved.
+enum Token {
+    Character(char),
+    AnyCharacter,
+    AnyText,
+}
+
+fn tokens(pattern: &str, escape: Option<char>) -> impl Iterator<Item = Token> {
+    let mut characters = pattern.chars();
+    std::iter::from_fn(move || {
+        Some(match characters.next()? {
+            // At the end it stands for itself.
+            next if Some(next) == escape => Token::Character(characters.next().unwrap_or(next)),
+            '%' => Token::AnyText,
+            '_' => Token::AnyCharacter,
+            character => Token::Character(character),
+        })
+    })
+}
+
+impl LikeRange {
+    /// The range that `pattern` is, if it is one.
+    pub fn of(pattern: &str, escape: Option<char>) -> Option<LikeRange> {
+        let mut text = String::new();
+        let mut is_prefix = false;
+        for token in tokens(pattern, escape) {
+            match token {
+                Token::Character(character) if !is_prefix => text.push(character),
+                Token::AnyText => is_prefix = true,
+                _ => return None,
+            }
+        }
+        Some(if is_prefix { LikeRange::Prefix(text) } else { LikeRange::Equal(text) })
+    }
+}
+
+impl LikePattern {
+    /// Prepares `pattern`. With `ESCAPE`, fails if the escape is the last character.
+    pub fn parse(pattern: &str, escape: Option<char>) -> Result<LikePattern> {
+        if let Some(escape) = escape.filter(|escape| *escape != ESCAPE) {
+            let mut characters = pattern.chars();
+            while let Some(next) = characters.next() {
+                if next == escape && characters.next().is_none() {
+                    let message = format!("the LIKE pattern '{pattern}' cannot end with its escape");
+                    return Err(Error::new(ErrorKind::InvalidParameter, message));
+                }
+            }
+        }
+        Ok(LikePattern::new(pattern, escape))
+    }
+
+    /// Prepares `pattern`; an escape at its end stands for itself.
+    pub fn new(pattern: &str, escape: Option<char>) -> LikePattern {
+        let mut pieces = vec![Piece::default()];
+        for token in tokens(pattern, escape) {
+            let parts = &mut pieces.last_mut().expect("there is a piece from the start").0;
+            match (token, parts.last_mut()) {
+                (Token::AnyText, _) => pieces.push(Piece::default()),
+                (Token::AnyCharacter, Some(Part::Any(count))) => *count += 1,
+                (Token::AnyCharacter, _) => parts.push(Part::Any(1)),
+                (Token::Character(character), Some(Part::Text(text))) => push(text, character),
+                (Token::Character(character), _) => {
+                    let mut text = Vec::new();
+                    push(&mut text, character);
+                    parts.push(Part::Text(text));
+                }
+            }
+        }
+        // Between two `%` nothing is nothing more to ask for.
+        let last = pieces.len() - 1;
+        let mut place = 0;
+        pieces.retain(|piece| {
+            place += 1;
+            place == 1 || place == last + 1 || !piece.0.is_empty()
+        });
+        let texts = pieces.iter().flat_map(|piece| &piece.0).filter_map(Part::text);
+        let needle = texts.max_by_key(|text| text.len()).unwrap_or_default();
+        let search = match &pieces[..] {
+            _ if needle.is_empty() => Search::Each,
+            [_] | [_, _] => Search::Each,
+            [first, Piece(middle), last] if first.0.is_empty() && last.0.is_empty() && middle.len() == 1 => {
+                Search::Needle
+            }
+            _ => Search::Candidates,
+        };
+        LikePattern { needle: Finder::new(needle).into_owned(), search, pieces }
+    }
+
+    /// The text that a string has to have in it to match, if that is all there is to it.
+    pub fn text(&self) -> Option<&[u8]> {
+        (self.search == Search::Needle).then(|| self.needle())
+    }
+
+    /// The longest text that every string has in it that matches.
+    pub fn needle(&self) -> &[u8] {
+        self.needle.needle()
+    }
+
+    /// Sets the truth of each string that matches. String `i` is `bytes[offsets[i]..offsets[i + 1]]`; there are as many as
+    /// `truth` has values.
+    pub fn find(&self, bytes: &[u8], offsets: &[u32], truth: &mut [bool]) {
+        if self.search == Search::Each {
+            for (index, truth) in truth.iter_mut().enumerate() {
+                *truth = self.matches(&bytes[offsets[index] as usize..offsets[index + 1] as usize]);
+            }
+            return;
+        }
+        let length = self.needle.needle().len();
+        let (mut from, end) = (offsets[0] as usize, offsets[truth.len()] as usize);
+        // The first string that no hit lies behind.
+        let mut index = 0;
+        while let Some(distance) = self.needle.find(&bytes[from..end]) {
+            let hit = from + distance;
+            index += string_with(&offsets[index..], hit as u32);
+            let behind = offsets[index + 1] as usize;
+            if hit + length > behind {
+                // It begins in one string and ends in another.
+                from = hit + 1;
+                continue;
+            }
+            truth[index] = self.search == Search::Needle || self.matches(&bytes[offsets[index] as usize..behind]);
+            from = behind;
+        }
+    }
+
+    /// Whether one string matches.
+    pub fn matches(&self, string: &[u8]) -> bool {
+        let (first, rest) = self.pieces.split_first().expect("a pattern has a piece");
+        let Some(mut at) = first.end_at(string, 0) else { return false };
+        let Some((last, middle)) = rest.split_last() else { return at == string.len() };
+        let Some(end) = last.start_before(string) else { return false };
+        for piece in middle {
+            match piece.find(string, at) {
+                Some(behind) => at = behind,
+                None => return false,
+            }
+        }
+        at <= end
+    }
+}
+
+/// How many strings behind the first of `offsets` the one lies that has the byte `at` in it.
+fn string_with(offsets: &[u32], at: u32) -> usize {
+    // It is near where hits are many.
+    let mut reach = 1;
+    while offsets.get(reach).is_some_and(|start| *start <= at) {
+        reach *= 2;
+    }
+    let near = &offsets[..reach.min(offsets.len())];
+    near.partition_point(|start| *start <= at) - 1
+}
+
+fn push(text: &mut Vec<u8>, character: char) {
+    text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+impl Part {
+    fn text(&self) -> Option<&[u8]> {
+        match self {
+            Part::Text(text) => Some(text),
+            Part::Any(_) => None,
+        }
+    }
+}
+
+impl Piece {
+    /// Where the piece ends if it stands at `at`.
+    fn end_at(&self, string: &[u8], mut at: usize) -> Option<usize> {
+        for part in &self.0 {
+            match part {
+                Part::Text(text) if string[at..].starts_with(text) => at += text.len(),
+                Part::Text(_) => return None,
+                Part::Any(count) => {
+                    for _ in 0..*count {
+                        at = character_behind(string, at)?;
+                    }
+                }
+            }
+        }
+        Some(at)
+    }
+
+    /// Where the piece starts if it stands at the end.
+    fn start_before(&self, string: &[u8]) -> Option<usize> {
+        let mut end = string.len();
+        for part in self.0.iter().rev() {
+            match part {
+                Part::Text(text) if string[..end].ends_with(text) => end -= text.len(),
+                Part::Text(_) => return None,
+                Part::Any(count) => {
+                    for _ in 0..*count {
+                        end = string[..end].iter().rposition(|byte| !is_inside(*byte))?;
+                    }
+                }
+            }
+        }
+        Some(end)
+    }
+
+    /// Where the piece ends if it stands as early as it can, but not before `at`.
+    fn find(&self, string: &[u8], mut at: usize) -> Option<usize> {
+        loop {
+            if let Some(Part::Text(text)) = self.0.first() {
+                at += memchr::memmem::find(&string[at..], text)?;
+            }
+            if let Some(end) = self.end_at(string, at) {
+                return Some(end);
+            }
+            at = character_behind(string, at)?;
+        }
+    }
+}
+
+/// Whether a byte continues a character.
+fn is_inside(byte: u8) -> bool {
+    byte & 0xc0 == 0x80
+}
+
+/// Where the character at `at` ends; `None` if there is none.
+fn character_behind(string: &[u8], at: usize) -> Option<usize> {
+    let rest = string.get(at..).filter(|rest| !rest.is_empty())?;
+    Some(at + 1 + rest[1..].iter().take_while(|byte| is_inside(**byte)).count())
+}
+
+/// A pattern of LIKE or ILIKE, for one text after the other.
+#[derive(Debug)]
+pub struct LikeMatcher {
+    pattern: LikePattern,
+    ignore_case: bool,
+}
+
+impl LikeMatcher {
+    /// Prepares a pattern. Fails if it ends with an `ESCAPE` that the statement names.
+    pub fn new(pattern: &str, escape: Option<char>, ignore_case: bool) -> Result<LikeMatcher> {
+        let pattern = match ignore_case {
+            true => {
+                let mut folded = String::with_capacity(pattern.len());
+                fold_case(pattern, &mut folded);
+                // The escape has no case that a pattern could lose.
+                LikePattern::parse(&folded, escape.map(fold_char))?
+            }
+            false => LikePattern::parse(pattern, escape)?,
+        };
+        Ok(LikeMatcher { pattern, ignore_case })
+    }
+
+    /// Whether `text` matches. `scratch` is memory for the text without its case.
+    pub fn matches(&self, text: &str, scratch: &mut String) -> bool {
+        if !self.ignore_case {
+            return self.pattern.matches(text.as_bytes());
+        }
+        scratch.clear();
+        fold_case(text, scratch);
+        self.pattern.matches(scratch.as_bytes())
+    }
+}
+
+/// Appends `text` in lower case, character by character, so that `_` still stands for one.
+fn fold_case(text: &str, out: &mut String) {
+    match text.is_ascii() {
+        true => {
+            let start = out.len();
+            out.push_str(text);
+            out[start..].make_ascii_lowercase();
+        }
+        false => out.extend(text.chars().map(fold_char)),
+    }
+}
+
+/// The lower case of a character, if that is one character.
+fn fold_char(c: char) -> char {
+    let mut lower = c.to_lowercase();
+    match (lower.next(), lower.next()) {
+        (Some(one), None) => one,
+        _ => c,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Scalar, StringViewArray};
+    use arrow::compute::like;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    #[test]
+    fn patterns_that_are_ranges_are_told_apart() {
+        let of = |pattern: &str| LikeRange::of(pattern, Some(ESCAPE));
+        let equal = |text: &str| Some(LikeRange::Equal(text.to_owned()));
+        let prefix = |text: &str| Some(LikeRange::Prefix(text.to_owned()));
+        assert_eq!(of(""), equal(""));
+        assert_eq!(of("a\\%b"), equal("a%b"));
+        assert_eq!(of("a\\"), equal("a\\"));
+        assert_eq!(of("%"), prefix(""));
+        assert_eq!(of("ab%%"), prefix("ab"));
+        assert_eq!(["a%b", "a_", "_%", "%a"].map(of), [None, None, None, None]);
+    }
+
+    fn random(rng: &mut SmallRng, alphabet: &str, length_max: usize) -> String {
+        let characters: Vec<char> = alphabet.chars().collect();
+        (0..rng.random_range(0..=length_max)).map(|_| characters[rng.random_range(0..characters.len())]).collect()
+    }
+
+    #[test]
+    fn random_patterns_match_what_arrow_says_one_by_one_and_together() {
+        let mut rng = SmallRng::seed_from_u64(7);
+        for _ in 0..2_000 {
+            let pattern = random(&mut rng, "%%__aяb", 7);
+            let texts: Vec<String> = (0..20).map(|_| random(&mut rng, "aяb", 9)).collect();
+            let expected = like(
+                &StringViewArray::from_iter_values(&texts),
+                &Scalar::new(StringViewArray::from(vec![pattern.as_str()])),
+            )
+            .expect("texts");
+            let matcher = LikePattern::new(&pattern, Some(ESCAPE));
+            let mut offsets = vec![0];
+            let mut bytes = Vec::new();
+            for text in &texts {
+                bytes.extend_from_slice(text.as_bytes());
+                offsets.push(bytes.len() as u32);
+            }
+            let mut together = vec![false; texts.len()];
+            matcher.find(&bytes, &offsets, &mut together);
+            for (row, text) in texts.iter().enumerate() {
+                assert_eq!(matcher.matches(text.as_bytes()), expected.value(row), "{text:?} LIKE {pattern:?}");
+                assert_eq!(together[row], expected.value(row), "{text:?} LIKE {pattern:?}, together");
+            }
+        }
+    }
+
+    #[test]
+    fn escapes_and_case() {
+        let like =
+            |text: &str, pattern: &str, escape| LikePattern::parse(pattern, escape).map(|p| p.matches(text.as_bytes()));
+        assert_eq!(like("a%b", "a!%b", Some('!')), Ok(true));
+        assert_eq!(like("axb", "a!%b", Some('!')), Ok(false));
+        assert_eq!(like("a!b", "a!!b", Some('!')), Ok(true));
+        assert_eq!(like("a\\xb", "a\\%b", None), Ok(true));
+        assert!(like("a", "a!", Some('!')).is_err());
+        assert_eq!(like("a\\", "a\\", Some(ESCAPE)), Ok(true));
+        let ilike = |text: &str, pattern: &str| {
+            LikeMatcher::new(pattern, Some(ESCAPE), true).expect("a pattern").matches(text, &mut String::new())
+        };
+        assert!(ilike("ABC", "a_c"));
+        assert!(ilike("ÄB", "äb"));
+        assert!(ilike("xÄBx", "%äB%"));
+        assert!(!ilike("AB", "a"));
+    }
+}

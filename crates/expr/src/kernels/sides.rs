@@ -1,0 +1,82 @@
+//! The two sides of an operator, each a column or a constant, and one loop over them.
+
+use arrow::array::{Array, AsArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::ArrowPrimitiveType;
+use rowmill_base::{Error, Result};
+use rowmill_plan::Operand;
+
+/// The values of one side.
+#[derive(Clone, Copy)]
+pub(super) enum Side<'a, T> {
+    Column(&'a [T]),
+    Constant(T),
+}
+
+impl<T: Copy> Side<'_, T> {
+    #[inline]
+    fn at(self, row: usize) -> T {
+        match self {
+            Side::Column(values) => values[row],
+            Side::Constant(value) => value,
+        }
+    }
+}
+
+/// Both sides, with the rows in which neither is NULL.
+pub(super) struct Sides<'a, T> {
+    pub(super) left: Side<'a, T>,
+    pub(super) right: Side<'a, T>,
+    pub(super) rows: usize,
+    pub(super) nulls: Option<NullBuffer>,
+}
+
+impl<T: Copy> Sides<'_, T> {
+    /// `op` of every row, NULL rows included.
+    #[inline]
+    pub(super) fn map<O>(&self, mut op: impl FnMut(T, T) -> O) -> Vec<O> {
+        match (self.left, self.right) {
+            (Side::Column(left), Side::Column(right)) => left.iter().zip(right).map(|(l, r)| op(*l, *r)).collect(),
+            (Side::Column(left), Side::Constant(right)) => left.iter().map(|l| op(*l, right)).collect(),
+            (Side::Constant(left), Side::Column(right)) => right.iter().map(|r| op(left, *r)).collect(),
+            (Side::Constant(left), Side::Constant(right)) => (0..self.rows).map(|_| op(left, right)).collect(),
+        }
+    }
+
+    /// The first row without NULL for which `is_wanted` holds.
+    pub(super) fn find(&self, is_wanted: impl Fn(T, T) -> bool) -> Option<(T, T)> {
+        (0..self.rows)
+            .filter(|row| self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row)))
+            .map(|row| (self.left.at(row), self.right.at(row)))
+            .find(|(left, right)| is_wanted(*left, *right))
+    }
+}
+
+/// Both operands as primitive values of `T`.
+pub(super) fn sides<'a, T: ArrowPrimitiveType>(
+    left: &'a Operand,
+    right: &'a Operand,
+    rows: usize,
+) -> Result<Sides<'a, T::Native>> {
+    Ok(Sides { left: side::<T>(left)?, right: side::<T>(right)?, rows, nulls: joint_nulls(left, right, rows) })
+}
+
+fn side<T: ArrowPrimitiveType>(operand: &Operand) -> Result<Side<'_, T::Native>> {
+    let Some(array) = operand.values.as_primitive_opt::<T>() else {
+        return Err(Error::internal(format!("an operand of type {}", operand.values.data_type())));
+    };
+    Ok(if operand.is_constant { Side::Constant(array.value(0)) } else { Side::Column(array.values()) })
+}
+
+/// The rows in which one of both is NULL.
+pub(super) fn joint_nulls(left: &Operand, right: &Operand, rows: usize) -> Option<NullBuffer> {
+    NullBuffer::union(operand_nulls(left, rows).as_ref(), operand_nulls(right, rows).as_ref())
+}
+
+/// The rows in which an operand is NULL.
+pub(super) fn operand_nulls(operand: &Operand, rows: usize) -> Option<NullBuffer> {
+    match operand.is_constant {
+        true => operand.values.logical_nulls().filter(|nulls| nulls.is_null(0)).map(|_| NullBuffer::new_null(rows)),
+        false => operand.values.logical_nulls(),
+    }
+}

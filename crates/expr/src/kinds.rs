@@ -1,0 +1,119 @@
+//! What typing, kernels and texts ask of a type, and errors that name types as SQL does.
+
+use arrow::array::AsArray;
+use arrow::datatypes::{
+    DataType, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use rowmill_base::{Error, ErrorKind, SqlType};
+use rowmill_plan::Constant;
+
+/// The largest number of digits of a decimal.
+pub const DIGITS_MAX: u8 = 38;
+
+/// The SQL name of a type; Arrow's own where SQL has none.
+pub fn type_name(kind: &DataType) -> String {
+    match kind {
+        DataType::Null => "NULL".to_owned(),
+        _ => SqlType::from_arrow(kind).map_or_else(|| kind.to_string(), |kind| kind.to_string()),
+    }
+}
+
+/// Whether a type is REAL or DOUBLE.
+pub fn is_float(kind: &DataType) -> bool {
+    matches!(kind, DataType::Float32 | DataType::Float64)
+}
+
+/// Whether a type is a DECIMAL.
+pub fn is_decimal(kind: &DataType) -> bool {
+    matches!(kind, DataType::Decimal128(..))
+}
+
+/// Whether a type is an integer, a DECIMAL, REAL or DOUBLE.
+pub fn is_number(kind: &DataType) -> bool {
+    kind.is_integer() || is_float(kind) || is_decimal(kind)
+}
+
+/// Digits that every value of an integer type fits in.
+pub fn digits_of_integer(kind: &DataType) -> Option<u8> {
+    Some(match kind {
+        DataType::Int8 | DataType::UInt8 => 3,
+        DataType::Int16 | DataType::UInt16 => 5,
+        DataType::Int32 | DataType::UInt32 => 10,
+        DataType::Int64 => 19,
+        DataType::UInt64 => 20,
+        _ => return None,
+    })
+}
+
+/// Digits of a number, at least one.
+pub fn digits_of(value: i128) -> u8 {
+    value.unsigned_abs().checked_ilog10().map_or(1, |digits| digits as u8 + 1)
+}
+
+/// The smallest and the largest value of an integer type.
+pub fn integer_bounds(kind: &DataType) -> Option<(i128, i128)> {
+    Some(match kind {
+        DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
+        DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
+        DataType::UInt8 => (0, u8::MAX.into()),
+        DataType::UInt16 => (0, u16::MAX.into()),
+        DataType::UInt32 => (0, u32::MAX.into()),
+        DataType::UInt64 => (0, u64::MAX.into()),
+        _ => return None,
+    })
+}
+
+/// Digits and scale of an exact number: of a DECIMAL, or of the decimals that hold an integer type.
+pub fn digits_and_scale(kind: &DataType) -> Option<(u8, i8)> {
+    match kind {
+        DataType::Decimal128(digits, scale) => Some((*digits, *scale)),
+        other => digits_of_integer(other).map(|digits| (digits, 0)),
+    }
+}
+
+/// `10^exponent`, for up to 38.
+pub fn power_of_ten(exponent: u32) -> i128 {
+    10_i128.pow(exponent)
+}
+
+/// The value of a constant integer or decimal, as an integer of `10^-scale`; `None` for NULL and other types.
+pub fn exact_value(constant: &Constant) -> Option<(i128, i8)> {
+    if constant.is_null() {
+        return None;
+    }
+    let array = constant.array();
+    macro_rules! first {
+        ($kind:ty) => {
+            (i128::from(array.as_primitive::<$kind>().value(0)), 0)
+        };
+    }
+    Some(match array.data_type() {
+        DataType::Int8 => first!(Int8Type),
+        DataType::Int16 => first!(Int16Type),
+        DataType::Int32 => first!(Int32Type),
+        DataType::Int64 => first!(Int64Type),
+        DataType::UInt8 => first!(UInt8Type),
+        DataType::UInt16 => first!(UInt16Type),
+        DataType::UInt32 => first!(UInt32Type),
+        DataType::UInt64 => first!(UInt64Type),
+        DataType::Decimal128(_, scale) => (array.as_primitive::<Decimal128Type>().value(0), *scale),
+        _ => return None,
+    })
+}
+
+/// The error of a result that its type cannot hold.
+pub fn out_of_range(what: impl std::fmt::Display, kind: &DataType) -> Error {
+    Error::new(ErrorKind::NumericOutOfRange, format!("number out of range: {what} does not fit {}", type_name(kind)))
+}
+
+/// The error of a division by zero.
+pub fn division_by_zero() -> Error {
+    Error::new(ErrorKind::DivisionByZero, "division by zero")
+}
+
+/// An error of an Arrow function that can only come from a bug of ours.
+pub(crate) fn arrow_failed(error: arrow::error::ArrowError) -> Error {
+    Error::internal(error.to_string())
+}

@@ -1,0 +1,711 @@
+//! From a value to its text: what CSV files, JSON lines and the shell's output are written with.
+//!
+//! [`TextColumn`] looks at an Arrow array once and then writes any of its rows into a caller's `String`, without an
+//! allocation of its own. [`super::reader`] reads every text back to the same value.
+//!
+//! | type | text |
+//! | --- | --- |
+//! | BOOLEAN | `true`, `false` |
+//! | integers, DECIMAL | digits, all decimals of the scale |
+//! | REAL, DOUBLE | the shortest digits that read back as the value, never without a point or an exponent: `1.0`, `1e300`; `NaN`, `Infinity`, `-Infinity` |
+//! | DATE, TIME, TIMESTAMP | `2013-07-31`, `12:30:45.5`, `2013-07-31 12:30:45.5`; with time zone `+00` behind it |
+//! | INTERVAL | `1 year 2 mons -3 days 04:05:06.5` |
+//! | BLOB, UUID | `\x00ff`, `550e8400-e29b-41d4-a716-446655440000` |
+//! | lists, structs | JSON: `[1, null]`, `{"a": 1, "b": "x"}` |
+//!
+//! In JSON, numbers and booleans stand as they are and every other text as a string; so do the three floats that JSON
+//! has no number for.
+
+use std::fmt::Write;
+
+use arrow::array::{
+    Array, ArrayAccessor, AsArray, BinaryArray, BinaryViewArray, BooleanArray, FixedSizeBinaryArray,
+    FixedSizeListArray, Float16Array, LargeBinaryArray, LargeStringArray, PrimitiveArray, StringArray, StringViewArray,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
+    DecimalType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType,
+    IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, TimeUnit, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type, i256,
+};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use rowmill_base::{Error, Result};
+
+use crate::text::calendar::{date_of_days, units_per_second};
+
+/// The text of the value in `row` of `array`; `None` is NULL. For more than one value of an array, [`TextColumn`] is
+/// the faster way.
+pub fn format_value(array: &dyn Array, row: usize) -> Result<Option<String>> {
+    let column = TextColumn::new(array)?;
+    let mut text = String::new();
+    Ok(column.write(row, &mut text).then_some(text))
+}
+
+/// An array whose values can be written as text, row by row.
+pub struct TextColumn<'a> {
+    nulls: Option<NullBuffer>,
+    values: Values<'a>,
+}
+
+/// The array by the way its values are written.
+enum Values<'a> {
+    Null,
+    Boolean(&'a BooleanArray),
+    Int8(&'a [i8]),
+    Int16(&'a [i16]),
+    Int32(&'a [i32]),
+    Int64(&'a [i64]),
+    UInt8(&'a [u8]),
+    UInt16(&'a [u16]),
+    UInt32(&'a [u32]),
+    UInt64(&'a [u64]),
+    Float16(&'a Float16Array),
+    Float32(&'a [f32]),
+    Float64(&'a [f64]),
+    Decimal32(&'a [i32], i8),
+    Decimal64(&'a [i64], i8),
+    Decimal128(&'a [i128], i8),
+    Decimal256(&'a [i256], u8, i8),
+    Days(&'a [i32]),
+    Millis(&'a [i64]),
+    Clock32(&'a [i32], i64),
+    Clock64(&'a [i64], i64),
+    Timestamp {
+        values: ScalarBuffer<i64>,
+        units_per_second: i64,
+        zoned: bool,
+    },
+    Months(&'a [i32]),
+    DayTime(&'a PrimitiveArray<IntervalDayTimeType>),
+    MonthDayNano(&'a [IntervalMonthDayNano]),
+    Duration(ScalarBuffer<i64>, i64),
+    Text(&'a StringArray),
+    LargeText(&'a LargeStringArray),
+    TextView(&'a StringViewArray),
+    Bytes(&'a BinaryArray),
+    LargeBytes(&'a LargeBinaryArray),
+    BytesView(&'a BinaryViewArray),
+    Uuid(&'a FixedSizeBinaryArray),
+    FixedBytes(&'a FixedSizeBinaryArray),
+    List(&'a OffsetBuffer<i32>, Box<TextColumn<'a>>),
+    LargeList(&'a OffsetBuffer<i64>, Box<TextColumn<'a>>),
+    FixedList(&'a FixedSizeListArray, Box<TextColumn<'a>>),
+    Struct(Vec<(&'a str, TextColumn<'a>)>),
+    Dictionary(Vec<usize>, Box<TextColumn<'a>>),
+    /// Arrow types that no SQL type is carried by (maps, unions, run ends): Arrow's own text.
+    Other(ArrayFormatter<'a>),
+}
+
+impl<'a> TextColumn<'a> {
+    /// Prepares `array` for writing. Fails for a type that has no text at all.
+    pub fn new(array: &'a dyn Array) -> Result<TextColumn<'a>> {
+        Ok(TextColumn { nulls: array.logical_nulls(), values: Values::new(array)? })
+    }
+
+    /// Whether the value in `row` is NULL.
+    #[inline]
+    pub fn is_null(&self, row: usize) -> bool {
+        matches!(self.values, Values::Null) || self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
+    }
+
+    /// Appends the text of the value in `row` to `out`. Returns `false`, and appends nothing, for NULL.
+    #[inline]
+    pub fn write(&self, row: usize, out: &mut String) -> bool {
+        if self.is_null(row) {
+            return false;
+        }
+        self.values.write(row, out);
+        true
+    }
+
+    /// Appends the value in `row` as JSON to `out`, `null` for NULL.
+    pub fn write_json(&self, row: usize, out: &mut String) {
+        if self.is_null(row) {
+            out.push_str("null");
+        } else if self.values.is_json(row) {
+            self.values.write(row, out);
+        } else if let Some(text) = self.values.as_text(row) {
+            write_json_string(text, out);
+        } else if let Values::Dictionary(keys, values) = &self.values {
+            values.write_json(keys[row], out);
+        } else {
+            // None of these texts holds a character that JSON escapes but the backslash of a blob.
+            let mut text = String::new();
+            self.values.write(row, &mut text);
+            write_json_string(&text, out);
+        }
+    }
+
+    /// Whether the texts are numbers, which tables align to the right.
+    pub fn is_number(&self) -> bool {
+        match &self.values {
+            Values::Dictionary(_, values) => values.is_number(),
+            values => values.is_number(),
+        }
+    }
+}
+
+impl<'a> Values<'a> {
+    fn new(array: &'a dyn Array) -> Result<Values<'a>> {
+        Ok(match array.data_type() {
+            DataType::Null => Values::Null,
+            DataType::Boolean => Values::Boolean(array.as_boolean()),
+            DataType::Int8 => Values::Int8(slice::<Int8Type>(array)),
+            DataType::Int16 => Values::Int16(slice::<Int16Type>(array)),
+            DataType::Int32 => Values::Int32(slice::<Int32Type>(array)),
+            DataType::Int64 => Values::Int64(slice::<Int64Type>(array)),
+            DataType::UInt8 => Values::UInt8(slice::<UInt8Type>(array)),
+            DataType::UInt16 => Values::UInt16(slice::<UInt16Type>(array)),
+            DataType::UInt32 => Values::UInt32(slice::<UInt32Type>(array)),
+            DataType::UInt64 => Values::UInt64(slice::<UInt64Type>(array)),
+            DataType::Float16 => Values::Float16(array.as_primitive()),
+            DataType::Float32 => Values::Float32(slice::<Float32Type>(array)),
+            DataType::Float64 => Values::Float64(slice::<Float64Type>(array)),
+            DataType::Decimal32(_, scale) => Values::Decimal32(slice::<Decimal32Type>(array), *scale),
+            DataType::Decimal64(_, scale) => Values::Decimal64(slice::<Decimal64Type>(array), *scale),
+            DataType::Decimal128(_, scale) => Values::Decimal128(slice::<Decimal128Type>(array), *scale),
+            DataType::Decimal256(precision, scale) => {
+                Values::Decimal256(slice::<Decimal256Type>(array), *precision, *scale)
+            }
+            DataType::Date32 => Values::Days(slice::<Date32Type>(array)),
+            DataType::Date64 => Values::Millis(slice::<Date64Type>(array)),
+            DataType::Time32(TimeUnit::Second) => Values::Clock32(raw_i32(array), 1),
+            DataType::Time32(_) => Values::Clock32(raw_i32(array), 1_000),
+            DataType::Time64(TimeUnit::Microsecond) => Values::Clock64(raw_i64(array), 1_000_000),
+            DataType::Time64(_) => Values::Clock64(raw_i64(array), 1_000_000_000),
+            DataType::Timestamp(unit, zone) => Values::Timestamp {
+                values: raw_buffer(array),
+                units_per_second: units_per_second(*unit),
+                zoned: zone.is_some(),
+            },
+            DataType::Duration(unit) => Values::Duration(raw_buffer(array), units_per_second(*unit)),
+            DataType::Interval(IntervalUnit::YearMonth) => Values::Months(slice::<IntervalYearMonthType>(array)),
+            DataType::Interval(IntervalUnit::DayTime) => Values::DayTime(array.as_primitive()),
+            DataType::Interval(IntervalUnit::MonthDayNano) => {
+                Values::MonthDayNano(slice::<IntervalMonthDayNanoType>(array))
+            }
+            DataType::Utf8 => Values::Text(array.as_string()),
+            DataType::LargeUtf8 => Values::LargeText(array.as_string()),
+            DataType::Utf8View => Values::TextView(array.as_string_view()),
+            DataType::Binary => Values::Bytes(array.as_binary()),
+            DataType::LargeBinary => Values::LargeBytes(array.as_binary()),
+            DataType::BinaryView => Values::BytesView(array.as_binary_view()),
+            DataType::FixedSizeBinary(16) => Values::Uuid(array.as_fixed_size_binary()),
+            DataType::FixedSizeBinary(_) => Values::FixedBytes(array.as_fixed_size_binary()),
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                Values::List(list.offsets(), Box::new(TextColumn::new(list.values())?))
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                Values::LargeList(list.offsets(), Box::new(TextColumn::new(list.values())?))
+            }
+            DataType::FixedSizeList(_, _) => {
+                let list = array.as_fixed_size_list();
+                Values::FixedList(list, Box::new(TextColumn::new(list.values())?))
+            }
+            DataType::Struct(fields) => {
+                let columns = array.as_struct().columns();
+                let named = fields.iter().zip(columns);
+                Values::Struct(
+                    named
+                        .map(|(field, column)| Ok((field.name().as_str(), TextColumn::new(column)?)))
+                        .collect::<Result<_>>()?,
+                )
+            }
+            DataType::Dictionary(_, _) => {
+                let dictionary = array.as_any_dictionary();
+                let keys = if dictionary.values().is_empty() {
+                    vec![0; dictionary.len()]
+                } else {
+                    dictionary.normalized_keys()
+                };
+                Values::Dictionary(keys, Box::new(TextColumn::new(dictionary.values())?))
+            }
+            other => Values::Other(
+                ArrayFormatter::try_new(array, &ARROW_TEXT)
+                    .map_err(|error| Error::internal(format!("no text for values of the type {other}: {error}")))?,
+            ),
+        })
+    }
+
+    fn write(&self, row: usize, out: &mut String) {
+        match self {
+            Values::Null => {}
+            Values::Boolean(values) => out.push_str(if values.value(row) { "true" } else { "false" }),
+            Values::Int8(values) => write_int(values[row], out),
+            Values::Int16(values) => write_int(values[row], out),
+            Values::Int32(values) => write_int(values[row], out),
+            Values::Int64(values) => write_int(values[row], out),
+            Values::UInt8(values) => write_int(values[row], out),
+            Values::UInt16(values) => write_int(values[row], out),
+            Values::UInt32(values) => write_int(values[row], out),
+            Values::UInt64(values) => write_int(values[row], out),
+            Values::Float16(values) => write_float(values.value(row).to_f32(), out),
+            Values::Float32(values) => write_float(values[row], out),
+            Values::Float64(values) => write_float(values[row], out),
+            Values::Decimal32(values, scale) => write_decimal(values[row].into(), *scale, out),
+            Values::Decimal64(values, scale) => write_decimal(values[row].into(), *scale, out),
+            Values::Decimal128(values, scale) => write_decimal(values[row], *scale, out),
+            Values::Decimal256(values, precision, scale) => {
+                out.push_str(&Decimal256Type::format_decimal(values[row], *precision, *scale));
+            }
+            Values::Days(values) => write_date(values[row].into(), out),
+            Values::Millis(values) => write_date(values[row].div_euclid(86_400_000), out),
+            Values::Clock32(values, per_second) => write_clock(values[row].into(), *per_second, out),
+            Values::Clock64(values, per_second) => write_clock(values[row], *per_second, out),
+            Values::Timestamp { values, units_per_second, zoned } => {
+                write_timestamp(values[row], *units_per_second, *zoned, out);
+            }
+            Values::Months(values) => write_interval(values[row], 0, 0, out),
+            Values::DayTime(values) => {
+                let value = values.value(row);
+                write_interval(0, value.days, i128::from(value.milliseconds) * 1_000_000, out);
+            }
+            Values::MonthDayNano(values) => {
+                let value = values[row];
+                write_interval(value.months, value.days, value.nanoseconds.into(), out);
+            }
+            Values::Duration(values, per_second) => {
+                let nanos = i128::from(values[row]) * i128::from(1_000_000_000 / per_second);
+                write_interval(0, 0, nanos, out);
+            }
+            Values::Text(_) | Values::LargeText(_) | Values::TextView(_) => {
+                out.push_str(self.as_text(row).unwrap_or_default());
+            }
+            Values::Bytes(values) => write_blob(values.value(row), out),
+            Values::LargeBytes(values) => write_blob(values.value(row), out),
+            Values::BytesView(values) => write_blob(values.value(row), out),
+            Values::FixedBytes(values) => write_blob(values.value(row), out),
+            Values::Uuid(values) => write_uuid(values.value(row), out),
+            Values::List(offsets, items) => write_list(offsets[row] as usize..offsets[row + 1] as usize, items, out),
+            Values::LargeList(offsets, items) => {
+                write_list(offsets[row] as usize..offsets[row + 1] as usize, items, out);
+            }
+            Values::FixedList(list, items) => {
+                let start = list.value_offset(row) as usize;
+                write_list(start..start + list.value_length() as usize, items, out);
+            }
+            Values::Struct(fields) => write_struct(fields, row, out),
+            Values::Dictionary(keys, values) => {
+                values.write(keys[row], out);
+            }
+            Values::Other(formatter) => {
+                let start = out.len();
+                if write!(out, "{}", formatter.value(row)).is_err() {
+                    out.truncate(start);
+                    out.push_str("<unprintable>");
+                }
+            }
+        }
+    }
+
+    /// Whether the text of the value is JSON as it stands.
+    fn is_json(&self, row: usize) -> bool {
+        match self {
+            Values::Float16(values) => values.value(row).is_finite(),
+            Values::Float32(values) => values[row].is_finite(),
+            Values::Float64(values) => values[row].is_finite(),
+            Values::Boolean(_)
+            | Values::List(..)
+            | Values::LargeList(..)
+            | Values::FixedList(..)
+            | Values::Struct(_) => true,
+            other => other.is_number(),
+        }
+    }
+
+    fn is_number(&self) -> bool {
+        matches!(
+            self,
+            Values::Int8(_)
+                | Values::Int16(_)
+                | Values::Int32(_)
+                | Values::Int64(_)
+                | Values::UInt8(_)
+                | Values::UInt16(_)
+                | Values::UInt32(_)
+                | Values::UInt64(_)
+                | Values::Float16(_)
+                | Values::Float32(_)
+                | Values::Float64(_)
+                | Values::Decimal32(..)
+                | Values::Decimal64(..)
+                | Values::Decimal128(..)
+                | Values::Decimal256(..)
+        )
+    }
+
+    fn as_text(&self, row: usize) -> Option<&str> {
+        match self {
+            Values::Text(values) => Some(values.value(row)),
+            Values::LargeText(values) => Some(values.value(row)),
+            Values::TextView(values) => Some(ArrayAccessor::value(values, row)),
+            _ => None,
+        }
+    }
+}
+
+/// How Arrow writes the types that only it knows.
+const ARROW_TEXT: FormatOptions<'static> = FormatOptions::new().with_null("null");
+
+fn slice<T: ArrowPrimitiveType>(array: &dyn Array) -> &[T::Native] {
+    array.as_primitive::<T>().values()
+}
+
+/// The values of any array of 32-bit integers by their bits.
+fn raw_i32(array: &dyn Array) -> &[i32] {
+    use arrow::datatypes::{Time32MillisecondType, Time32SecondType};
+    match array.data_type() {
+        DataType::Time32(TimeUnit::Second) => slice::<Time32SecondType>(array),
+        _ => slice::<Time32MillisecondType>(array),
+    }
+}
+
+/// The values of an array of 64-bit times of day.
+fn raw_i64(array: &dyn Array) -> &[i64] {
+    use arrow::datatypes::{Time64MicrosecondType, Time64NanosecondType};
+    match array.data_type() {
+        DataType::Time64(TimeUnit::Microsecond) => slice::<Time64MicrosecondType>(array),
+        _ => slice::<Time64NanosecondType>(array),
+    }
+}
+
+/// The values of a timestamp or duration of any unit.
+fn raw_buffer(array: &dyn Array) -> ScalarBuffer<i64> {
+    let data = array.to_data();
+    ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
+}
+
+fn write_int(value: impl itoa::Integer, out: &mut String) {
+    out.push_str(itoa::Buffer::new().format(value));
+}
+
+/// A float of 32 or 64 bits.
+trait Float: ryu::Float {
+    fn name(self) -> Option<&'static str>;
+}
+
+macro_rules! floats {
+    ($($kind:ty),*) => {$(
+        impl Float for $kind {
+            /// The name of a value that has no digits.
+            fn name(self) -> Option<&'static str> {
+                if self.is_nan() {
+                    Some("NaN")
+                } else if self == <$kind>::INFINITY {
+                    Some("Infinity")
+                } else if self == <$kind>::NEG_INFINITY {
+                    Some("-Infinity")
+                } else {
+                    None
+                }
+            }
+        }
+    )*};
+}
+floats!(f32, f64);
+
+fn write_float<T: Float>(value: T, out: &mut String) {
+    match value.name() {
+        Some(name) => out.push_str(name),
+        None => out.push_str(ryu::Buffer::new().format_finite(value)),
+    }
+}
+
+/// `value` times 10^-`scale`.
+fn write_decimal(value: i128, scale: i8, out: &mut String) {
+    if value < 0 {
+        out.push('-');
+    }
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(value.unsigned_abs());
+    let decimals = usize::from(scale.max(0).unsigned_abs());
+    let zeros = usize::from(scale.min(0).unsigned_abs());
+    let whole = digits.len().saturating_sub(decimals);
+    out.push_str(if whole == 0 { "0" } else { &digits[..whole] });
+    if value != 0 {
+        out.extend(std::iter::repeat_n('0', zeros));
+    }
+    if decimals > 0 {
+        out.push('.');
+        out.extend(std::iter::repeat_n('0', decimals.saturating_sub(digits.len())));
+        out.push_str(&digits[whole..]);
+    }
+}
+
+fn write_date(days: i64, out: &mut String) {
+    let (year, month, day) = date_of_days(days);
+    if (0..=9_999).contains(&year) {
+        write_two(year as u32 / 100, out);
+        write_two(year as u32 % 100, out);
+    } else {
+        // A year outside of four digits: its sign, and zeros up to four digits.
+        let _ = write!(out, "{}{:04}", if year < 0 { "-" } else { "" }, year.unsigned_abs());
+    }
+    out.push('-');
+    write_two(month, out);
+    out.push('-');
+    write_two(day, out);
+}
+
+/// Two digits.
+fn write_two(value: u32, out: &mut String) {
+    out.push(char::from(b'0' + (value / 10 % 10) as u8));
+    out.push(char::from(b'0' + (value % 10) as u8));
+}
+
+/// A time of day that counts from midnight.
+fn write_clock(value: i64, per_second: i64, out: &mut String) {
+    let seconds = value.div_euclid(per_second);
+    write_hours_minutes_seconds(seconds.unsigned_abs(), out);
+    write_fraction(value.rem_euclid(per_second), per_second, out);
+}
+
+fn write_hours_minutes_seconds(seconds: u64, out: &mut String) {
+    let hours = seconds / 3_600;
+    if hours < 100 {
+        write_two(hours as u32, out);
+    } else {
+        write_int(hours, out);
+    }
+    out.push(':');
+    write_two((seconds / 60 % 60) as u32, out);
+    out.push(':');
+    write_two((seconds % 60) as u32, out);
+}
+
+/// A point and the digits of `part` of a second up to the last that is not zero.
+fn write_fraction(part: i64, per_second: i64, out: &mut String) {
+    if part == 0 {
+        return;
+    }
+    out.push('.');
+    let mut rest = part;
+    let mut unit = per_second / 10;
+    while rest > 0 {
+        out.push(char::from(b'0' + (rest / unit) as u8));
+        rest %= unit;
+        unit /= 10;
+    }
+}
+
+fn write_timestamp(value: i64, units_per_second: i64, zoned: bool, out: &mut String) {
+    let seconds = value.div_euclid(units_per_second);
+    write_date(seconds.div_euclid(86_400), out);
+    out.push(' ');
+    write_hours_minutes_seconds(seconds.rem_euclid(86_400).unsigned_abs(), out);
+    write_fraction(value.rem_euclid(units_per_second), units_per_second, out);
+    if zoned {
+        out.push_str("+00");
+    }
+}
+
+/// The text of an interval.
+pub fn interval_text(months: i32, days: i32, nanos: i128) -> String {
+    let mut text = String::new();
+    write_interval(months, days, nanos, &mut text);
+    text
+}
+
+/// Each part with its own sign; the time only if there is one or nothing else is.
+fn write_interval(months: i32, days: i32, nanos: i128, out: &mut String) {
+    let start = out.len();
+    for (count, one, many) in [(months / 12, "year", "years"), (months % 12, "mon", "mons"), (days, "day", "days")] {
+        if count != 0 {
+            let blank = if out.len() > start { " " } else { "" };
+            let _ = write!(out, "{blank}{count} {}", if count == 1 { one } else { many });
+        }
+    }
+    if nanos == 0 && out.len() > start {
+        return;
+    }
+    if out.len() > start {
+        out.push(' ');
+    }
+    if nanos < 0 {
+        out.push('-');
+    }
+    let nanos = nanos.unsigned_abs();
+    write_hours_minutes_seconds((nanos / 1_000_000_000) as u64, out);
+    write_fraction((nanos % 1_000_000_000) as i64, 1_000_000_000, out);
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+fn write_hex(bytes: &[u8], out: &mut String) {
+    for byte in bytes {
+        out.push(char::from(HEX[usize::from(byte >> 4)]));
+        out.push(char::from(HEX[usize::from(byte & 15)]));
+    }
+}
+
+fn write_blob(bytes: &[u8], out: &mut String) {
+    out.push_str("\\x");
+    write_hex(bytes, out);
+}
+
+fn write_uuid(bytes: &[u8], out: &mut String) {
+    for (i, part) in [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].iter().enumerate() {
+        if i > 0 {
+            out.push('-');
+        }
+        write_hex(part, out);
+    }
+}
+
+fn write_list(range: std::ops::Range<usize>, items: &TextColumn<'_>, out: &mut String) {
+    out.push('[');
+    for (i, item) in range.enumerate() {
+        if i > 0 {
+            out.push_str(", ");
+        }
+        items.write_json(item, out);
+    }
+    out.push(']');
+}
+
+fn write_struct(fields: &[(&str, TextColumn<'_>)], row: usize, out: &mut String) {
+    out.push('{');
+    for (i, (name, column)) in fields.iter().enumerate() {
+        if i > 0 {
+            out.push_str(", ");
+        }
+        write_json_string(name, out);
+        out.push_str(": ");
+        column.write_json(row, out);
+    }
+    out.push('}');
+}
+
+/// Appends `text` as a JSON string: quotes, backslashes and control characters escaped.
+pub fn write_json_string(text: &str, out: &mut String) {
+    out.push('"');
+    let mut copied = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.push_str(&text[copied..at]);
+        copied = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            _ => {
+                out.push_str("\\u00");
+                write_hex(&[byte], out);
+            }
+        }
+    }
+    out.push_str(&text[copied..]);
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{
+        ArrayRef, Decimal128Array, DictionaryArray, DurationMillisecondArray, IntervalMonthDayNanoArray, ListArray,
+        StructArray, TimestampMicrosecondArray, TimestampSecondArray, UInt64Array,
+    };
+    use arrow::array::{Date32Array, Float32Array, Float64Array, Int64Array, Time64MicrosecondArray};
+    use arrow::buffer::Buffer;
+    use arrow::datatypes::Field;
+
+    use super::*;
+
+    fn texts(array: impl Array) -> Vec<String> {
+        let column = TextColumn::new(&array).expect("a type with text");
+        (0..array.len())
+            .map(|row| {
+                let mut text = String::new();
+                if column.write(row, &mut text) { text } else { "NULL".to_owned() }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn numbers() {
+        assert_eq!(texts(Int64Array::from(vec![Some(i64::MIN), None])), ["-9223372036854775808", "NULL"]);
+        assert_eq!(texts(UInt64Array::from(vec![u64::MAX])), ["18446744073709551615"]);
+        let floats = Float64Array::from(vec![1.0, 0.1, 1e300, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY]);
+        assert_eq!(texts(floats), ["1.0", "0.1", "1e300", "-0.0", "NaN", "Infinity", "-Infinity"]);
+        assert_eq!(texts(Float32Array::from(vec![0.1, 16_777_216.0])), ["0.1", "16777216.0"]);
+        let decimals = |scale, values: Vec<i128>| {
+            texts(Decimal128Array::from(values).with_precision_and_scale(38, scale).expect("38 digits"))
+        };
+        assert_eq!(decimals(2, vec![0, 5, -5, 12_345, -100]), ["0.00", "0.05", "-0.05", "123.45", "-1.00"]);
+        assert_eq!(decimals(0, vec![7]), ["7"]);
+        assert_eq!(decimals(-2, vec![7, 0]), ["700", "0"]);
+    }
+
+    #[test]
+    fn dates_and_times() {
+        assert_eq!(
+            texts(Date32Array::from(vec![15_917, -719_529, 2_932_897, i32::MIN])),
+            ["2013-07-31", "-0001-12-31", "10000-01-01", "-5877641-06-23"]
+        );
+        assert_eq!(texts(Time64MicrosecondArray::from(vec![45_045_500_000])), ["12:30:45.5"]);
+        let stamp = TimestampMicrosecondArray::from(vec![-1, 1_375_272_000_000_000]);
+        assert_eq!(texts(stamp.clone()), ["1969-12-31 23:59:59.999999", "2013-07-31 12:00:00"]);
+        assert_eq!(texts(stamp.with_timezone("UTC"))[1], "2013-07-31 12:00:00+00");
+        assert_eq!(texts(TimestampSecondArray::from(vec![0]).slice(0, 1)), ["1970-01-01 00:00:00"]);
+        assert_eq!(texts(stamp_slice()), ["1970-01-01 00:00:00.000002"]);
+        assert_eq!(texts(DurationMillisecondArray::from(vec![-1_500])), ["-00:00:01.5"]);
+    }
+
+    fn stamp_slice() -> TimestampMicrosecondArray {
+        TimestampMicrosecondArray::from(vec![0, 1, 2]).slice(2, 1)
+    }
+
+    #[test]
+    fn intervals() {
+        let value = |months, days, nanoseconds| IntervalMonthDayNano { months, days, nanoseconds };
+        let array = IntervalMonthDayNanoArray::from(vec![
+            value(0, 0, 0),
+            value(14, -3, 14_706_500_000_000),
+            value(-13, 1, -360_000_000_000_000),
+            value(0, 1, 0),
+        ]);
+        assert_eq!(
+            texts(array),
+            ["00:00:00", "1 year 2 mons -3 days 04:05:06.5", "-1 years -1 mons 1 day -100:00:00", "1 day"]
+        );
+    }
+
+    #[test]
+    fn bytes_and_nested_values() {
+        assert_eq!(texts(BinaryViewArray::from(vec![&[0_u8, 255][..], b""])), ["\\x00ff", "\\x"]);
+        let uuid = FixedSizeBinaryArray::new(16, Buffer::from(&[0x5a_u8; 16]), None);
+        assert_eq!(texts(uuid), ["5a5a5a5a-5a5a-5a5a-5a5a-5a5a5a5a5a5a"]);
+        let names = StringViewArray::from(vec![Some("a\"\\\n\u{1}é"), None]);
+        let flags = BooleanArray::from(vec![Some(true), None]);
+        let both = StructArray::from(vec![
+            (Arc::new(Field::new("name", DataType::Utf8View, true)), Arc::new(names) as ArrayRef),
+            (Arc::new(Field::new("flag", DataType::Boolean, true)), Arc::new(flags) as ArrayRef),
+        ]);
+        assert_eq!(texts(both), [r#"{"name": "a\"\\\n\u0001é", "flag": true}"#, r#"{"name": null, "flag": null}"#]);
+        let lists = ListArray::from_iter_primitive::<Float64Type, _, _>(vec![
+            Some(vec![Some(1.0), None, Some(f64::NAN)]),
+            None,
+            Some(vec![]),
+        ]);
+        assert_eq!(texts(lists), [r#"[1.0, null, "NaN"]"#, "NULL", "[]"]);
+    }
+
+    #[test]
+    fn dictionaries_are_written_as_their_values() {
+        let dictionary: DictionaryArray<Int32Type> = vec![Some("b"), None, Some("a"), Some("b")].into_iter().collect();
+        assert_eq!(texts(dictionary.clone()), ["b", "NULL", "a", "b"]);
+        let mut json = String::new();
+        TextColumn::new(&dictionary).expect("text").write_json(0, &mut json);
+        assert_eq!(json, "\"b\"");
+        let empty: DictionaryArray<Int32Type> = vec![None::<&str>].into_iter().collect();
+        assert_eq!(texts(empty), ["NULL"]);
+    }
+}

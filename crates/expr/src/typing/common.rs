@@ -1,0 +1,150 @@
+//! The common type of values that stand beside each other.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+use rowmill_plan::{Constant, ScalarExpr};
+
+use crate::kinds::{
+    DIGITS_MAX, digits_and_scale, digits_of_integer, exact_value, integer_bounds, is_float, is_number, power_of_ten,
+};
+
+/// The type that values of all `kinds` are implicitly cast to where they stand beside each other, as in CASE, COALESCE
+/// and set operations; `None` if there is none. The type NULL goes with every type; of NULLs alone the common type is
+/// NULL.
+pub fn common_kind<'a>(kinds: impl IntoIterator<Item = &'a DataType>) -> Option<DataType> {
+    let mut kinds = kinds.into_iter();
+    let first = kinds.next()?.clone();
+    kinds.try_fold(first, |common, kind| common_pair(&common, kind))
+}
+
+/// The type in which `operands` are compared. As [`common_kind`], but that literals adapt: a text is read as the type
+/// beside it, and a number that the type beside it holds does not widen that type.
+pub fn comparison_kind(operands: &[&ScalarExpr]) -> Option<DataType> {
+    let (literals, others): (Vec<&ScalarExpr>, Vec<&ScalarExpr>) =
+        operands.iter().copied().partition(|operand| operand.as_constant().is_some_and(|value| !value.is_null()));
+    let mut common = common_kind(others.iter().map(|operand| &operand.kind)).unwrap_or(DataType::Null);
+    for literal in &literals {
+        let Some(value) = literal.as_constant() else { continue };
+        if literal.kind != DataType::Utf8View && !adapts(value, &common) {
+            common = common_pair(&common, value.kind())?;
+        }
+    }
+    if common == DataType::Null {
+        // Only texts and NULLs.
+        return common_kind(operands.iter().map(|operand| &operand.kind));
+    }
+    let has_text = literals.iter().any(|literal| literal.kind == DataType::Utf8View);
+    (!has_text || !common.is_nested()).then_some(common)
+}
+
+/// Whether `kind` holds the literal exactly, or is a float, which numbers beside it become.
+fn adapts(value: &Constant, kind: &DataType) -> bool {
+    let Some((value, scale)) = exact_value(value) else { return false };
+    if is_float(kind) {
+        return true;
+    }
+    let Some((digits, kind_scale)) = digits_and_scale(kind) else { return false };
+    let shift = i32::from(kind_scale) - i32::from(scale);
+    let Some(value) = (match shift {
+        0.. => value.checked_mul(power_of_ten(shift.unsigned_abs())),
+        _ => {
+            let unit = power_of_ten(shift.unsigned_abs());
+            (value % unit == 0).then_some(value / unit)
+        }
+    }) else {
+        return false;
+    };
+    match integer_bounds(kind) {
+        Some((least, most)) => (least..=most).contains(&value),
+        None => value.unsigned_abs() < power_of_ten(digits.into()).unsigned_abs(),
+    }
+}
+
+fn common_pair(a: &DataType, b: &DataType) -> Option<DataType> {
+    if a == b || *b == DataType::Null {
+        return Some(a.clone());
+    }
+    if *a == DataType::Null {
+        return Some(b.clone());
+    }
+    if is_number(a) && is_number(b) {
+        return common_number(a, b);
+    }
+    match (a, b) {
+        (DataType::Utf8View, other) | (other, DataType::Utf8View) => beside_text(other),
+        (DataType::Timestamp(fine, zone), DataType::Timestamp(coarse, other)) => {
+            Some(DataType::Timestamp(finer(*fine, *coarse), zone.clone().or_else(|| other.clone())))
+        }
+        (DataType::Date32, timestamp @ DataType::Timestamp(..))
+        | (timestamp @ DataType::Timestamp(..), DataType::Date32) => Some(timestamp.clone()),
+        (DataType::List(a), DataType::List(b)) => {
+            let item = common_pair(a.data_type(), b.data_type())?;
+            Some(DataType::List(Arc::new(Field::new("item", item, true))))
+        }
+        (DataType::Struct(a), DataType::Struct(b)) => common_struct(a, b),
+        _ => None,
+    }
+}
+
+/// Fields go together by their names, which must be the same ones; the order is that of `a`.
+fn common_struct(a: &Fields, b: &Fields) -> Option<DataType> {
+    if a.len() != b.len() {
+        return None;
+    }
+    let fields: Option<Fields> = a
+        .iter()
+        .map(|field| {
+            let other = b.iter().find(|other| other.name().eq_ignore_ascii_case(field.name()))?;
+            Some(Field::new(field.name(), common_pair(field.data_type(), other.data_type())?, true))
+        })
+        .collect();
+    Some(DataType::Struct(fields?))
+}
+
+/// What a text becomes beside a type: most are read from text, and numbers are written as text.
+fn beside_text(other: &DataType) -> Option<DataType> {
+    match other {
+        DataType::Date32
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Interval(_)
+        | DataType::FixedSizeBinary(16)
+        | DataType::BinaryView => Some(other.clone()),
+        other if is_number(other) => Some(DataType::Utf8View),
+        _ => None,
+    }
+}
+
+fn common_number(a: &DataType, b: &DataType) -> Option<DataType> {
+    if is_float(a) || is_float(b) {
+        let is_double = *a == DataType::Float64 || *b == DataType::Float64;
+        return Some(if is_double { DataType::Float64 } else { DataType::Float32 });
+    }
+    if a.is_integer() && b.is_integer() {
+        return Some(common_integer(a, b));
+    }
+    let ((p1, s1), (p2, s2)) = (digits_and_scale(a)?, digits_and_scale(b)?);
+    let whole = (i16::from(p1) - i16::from(s1)).max(i16::from(p2) - i16::from(s2));
+    let scale = s1.max(s2);
+    let digits = (whole + i16::from(scale)).clamp(1, i16::from(DIGITS_MAX)) as u8;
+    Some(DataType::Decimal128(digits, scale))
+}
+
+/// The narrowest integer type that holds all values of both, or the decimal that does.
+fn common_integer(a: &DataType, b: &DataType) -> DataType {
+    let bounds = |kind: &DataType| integer_bounds(kind).expect("both are integers");
+    let ((least, most), (other_least, other_most)) = (bounds(a), bounds(b));
+    let (least, most) = (least.min(other_least), most.max(other_most));
+    let candidates = match least {
+        0 => [DataType::UInt8, DataType::UInt16, DataType::UInt32, DataType::UInt64],
+        _ => [DataType::Int8, DataType::Int16, DataType::Int32, DataType::Int64],
+    };
+    let holds_all = |kind: &DataType| bounds(kind).0 <= least && most <= bounds(kind).1;
+    let digits = digits_of_integer(&DataType::UInt64).expect("an integer has digits");
+    candidates.into_iter().find(holds_all).unwrap_or(DataType::Decimal128(digits, 0))
+}
+
+fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
+    a.max(b)
+}

@@ -1,0 +1,108 @@
+//! Parts of values: items and slices of lists, fields of structs.
+
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::ScalarExpr;
+use sqlparser::ast::{AccessExpr, Expr, Ident, Subscript};
+
+use super::Binder;
+use super::literal::text_of;
+use super::place::{suggest, type_name, unsupported};
+
+impl Binder<'_> {
+    /// `root[1]`, `root['a']`, `root.a`, `root[1:2]`
+    pub(super) fn access(&mut self, root: &Expr, chain: &[AccessExpr]) -> Result<ScalarExpr> {
+        // `t.a[1]`: the parser may put the dots of a name into the chain.
+        let mut names: Vec<Ident> = Vec::new();
+        if let Expr::Identifier(ident) = root {
+            names.push(ident.clone());
+            for link in chain {
+                match link {
+                    AccessExpr::Dot(Expr::Identifier(ident)) => names.push(ident.clone()),
+                    _ => break,
+                }
+            }
+        }
+        let (mut value, rest) = match names.len() {
+            0 | 1 => (self.expr(root)?, chain),
+            several => (self.expr(&Expr::CompoundIdentifier(names))?, &chain[several - 1..]),
+        };
+        for link in rest {
+            value = match link {
+                AccessExpr::Dot(Expr::Identifier(field)) => {
+                    let name = field.clone();
+                    self.placed(field.span, |binder| binder.field(value, &name.value))?
+                }
+                AccessExpr::Dot(other) => match text_literal(other) {
+                    Some(name) => self.field(value, name)?,
+                    None => return Err(unsupported(format!("{other} behind a dot"))),
+                },
+                AccessExpr::Subscript(Subscript::Index { index }) => self.item_at(value, index)?,
+                AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride }) => {
+                    self.slice(value, [lower_bound.as_ref(), upper_bound.as_ref(), stride.as_ref()])?
+                }
+            };
+        }
+        Ok(value)
+    }
+
+    /// The fields `names` of a struct, one inside of the other.
+    pub(super) fn fields(&mut self, value: ScalarExpr, names: &[Ident]) -> Result<ScalarExpr> {
+        names.iter().try_fold(value, |value, name| self.placed(name.span, |binder| binder.field(value, &name.value)))
+    }
+
+    /// A field of a struct.
+    pub(super) fn field(&mut self, value: ScalarExpr, name: &str) -> Result<ScalarExpr> {
+        let DataType::Struct(fields) = &value.kind else {
+            let message = format!("{} has no field \"{name}\": only a STRUCT has fields", type_name(&value.kind));
+            return Err(Error::new(ErrorKind::DatatypeMismatch, message));
+        };
+        let wanted = name.to_lowercase();
+        let Some(field) = fields.iter().find(|field| field.name().to_lowercase() == wanted) else {
+            let message = format!("there is no field \"{name}\" in {}", type_name(&value.kind));
+            let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+            let error = Error::new(ErrorKind::UndefinedColumn, message);
+            return Err(suggest(error, name, names.iter().map(String::as_str)));
+        };
+        let name = field.name().clone();
+        self.call_named("get_field", vec![value, ScalarExpr::literal(name.as_str())])
+    }
+
+    fn item_at(&mut self, value: ScalarExpr, index: &Expr) -> Result<ScalarExpr> {
+        if let DataType::Struct(_) = value.kind {
+            let Some(name) = text_literal(index) else {
+                return Err(Error::new(ErrorKind::DatatypeMismatch, "a field of a STRUCT is named by a text: s['a']"));
+            };
+            return self.field(value, name);
+        }
+        let index = self.expr(index)?;
+        let index = self.typed_parameter(index, &DataType::Int64);
+        self.call_named("array_element", vec![value, index])
+    }
+
+    fn slice(&mut self, value: ScalarExpr, bounds: [Option<&Expr>; 3]) -> Result<ScalarExpr> {
+        let [lower, upper, stride] = bounds;
+        let mut arguments = vec![value];
+        arguments.push(match lower {
+            Some(lower) => self.expr(lower)?,
+            None => ScalarExpr::literal(1_i64),
+        });
+        arguments.push(match upper {
+            Some(upper) => self.expr(upper)?,
+            // The last item.
+            None => ScalarExpr::literal(-1_i64),
+        });
+        if let Some(stride) = stride {
+            arguments.push(self.expr(stride)?);
+        }
+        self.call_named("array_slice", arguments)
+    }
+}
+
+fn text_literal(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => text_of(&value.value),
+        Expr::Nested(inner) => text_literal(inner),
+        _ => None,
+    }
+}

@@ -1,0 +1,274 @@
+//! Aggregates: what they are called with, and which SELECT computes them.
+//!
+//! An aggregate belongs to the innermost query whose columns its arguments name; one whose arguments name no columns
+//! belongs to the query that it stands in. In `SELECT (SELECT sum(o.x)) FROM o` the outer query computes the sum.
+
+use std::collections::HashSet;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{DataType, Float64Type};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::fold;
+use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
+use rowmill_plan::{AggregateFunction, AggregateName, AggregateParameter, Constant, ScalarExpr, aggregate_kinds};
+use sqlparser::ast::{
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, NullTreatment, Spanned,
+};
+
+use super::Binder;
+use super::call::{argument_list, no_call, order_clause};
+use super::place::{type_names, unsupported};
+use super::scope::{AliasUse, Clause, Level};
+use super::walk::{call_exprs, free_columns, is_volatile_expr};
+
+impl Binder<'_> {
+    /// A call of an aggregate without OVER. A column stands for its value.
+    pub(super) fn aggregate_call(&mut self, name: &str, call: &Function) -> Result<ScalarExpr> {
+        // Names of the select list are no columns yet when aggregates are computed.
+        let before = self.level().alias_use;
+        if before == AliasUse::First {
+            self.level().alias_use = AliasUse::Fallback;
+        }
+        let aggregate = self.aggregate(name, call);
+        self.level().alias_use = before;
+        let aggregate = aggregate?;
+
+        let mut named = HashSet::new();
+        let mut is_volatile = false;
+        call_exprs(&aggregate, &mut |expr| {
+            named.extend(free_columns(expr));
+            is_volatile |= is_volatile_expr(expr);
+        });
+        let owner = self.owner(&named);
+        let level = &mut self.levels[owner];
+        check_clause(level)?;
+        if level.aggregates.iter().any(|(id, _)| named.contains(&id.0)) {
+            return Err(nested("aggregate functions cannot be nested"));
+        }
+        if level.windows.iter().any(|window| named.contains(&window.id.0)) {
+            return Err(nested("a window function cannot be nested in an aggregate function"));
+        }
+        let kind = aggregate.kind.clone();
+        let known = level.aggregates.iter().find(|(_, other)| *other == aggregate && !is_volatile).map(|(id, _)| *id);
+        let id = match known {
+            Some(id) => id,
+            None => {
+                let id = self.add_column(name, kind.clone());
+                self.levels[owner].aggregates.push((id, aggregate));
+                id
+            }
+        };
+        Ok(ScalarExpr::id(id, kind))
+    }
+
+    /// The level that an aggregate of such columns belongs to.
+    fn owner(&self, named: &HashSet<usize>) -> usize {
+        let innermost = self.levels.len() - 1;
+        let makes = |level: &Level| named.iter().any(|id| level.reads(*id) || level.computes(*id));
+        (0..=innermost).rev().find(|place| makes(&self.levels[*place])).unwrap_or(innermost)
+    }
+
+    /// The call of an aggregate with its arguments bound.
+    pub(super) fn aggregate(&mut self, name: &str, call: &Function) -> Result<AggregateCall> {
+        let aggregate = aggregate_kinds::find(name).expect("the name is one of an aggregate");
+        let mut distinct = false;
+        let mut skips_nulls = aggregate.skips_nulls;
+        let mut arguments: Vec<&Expr> = Vec::new();
+        if let Some(list) = argument_list(call) {
+            distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+            for arg in &list.args {
+                match arg {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => arguments.push(expr),
+                    FunctionArg::Unnamed(FunctionArgExpr::Wildcard)
+                        if aggregate.function == AggregateFunction::Count && list.args.len() == 1 && !distinct => {}
+                    other => {
+                        let message = format!("{name} does not take {other}");
+                        return Err(Error::new(ErrorKind::UndefinedFunction, message));
+                    }
+                }
+            }
+            for clause in &list.clauses {
+                match clause {
+                    FunctionArgumentClause::OrderBy(_) => {}
+                    FunctionArgumentClause::IgnoreOrRespectNulls(treatment) => {
+                        skips_nulls = *treatment == NullTreatment::IgnoreNulls;
+                    }
+                    other => return Err(unsupported(format!("{other} in {name}"))),
+                }
+            }
+        }
+        if let Some(treatment) = &call.null_treatment {
+            skips_nulls = *treatment == NullTreatment::IgnoreNulls;
+        }
+        if aggregate.function == AggregateFunction::Count && arguments.len() > 1 {
+            let what = if distinct { "COUNT DISTINCT with multiple arguments" } else { "COUNT with multiple arguments" };
+            return Err(unsupported(what).hint("count(DISTINCT struct(a, b)) counts rows of values"));
+        }
+        let mut order = match order_clause(call) {
+            Some(order) => self.inner_order(order)?,
+            None => Vec::new(),
+        };
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in &arguments {
+            values.push(self.expr(argument)?);
+        }
+        let within = self.inner_order(&call.within_group)?;
+        if !within.is_empty() {
+            within_group(name, &aggregate, within, &mut values, &mut order)?;
+        }
+        let mut parameter = self.aggregate_parameter(name, &aggregate, &mut values)?;
+        let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
+        let Some((casts, kind)) = aggregate.kinds(&kinds) else {
+            let message = format!("there is no {name}({})", type_names(&kinds));
+            return Err(no_call(name, &kinds, Error::new(ErrorKind::UndefinedFunction, message).hint(
+                "check the order and the types of the arguments; CAST(... AS type) makes another type of one",
+            )));
+        };
+        let uncast = values.clone();
+        let mut cast = Vec::with_capacity(values.len());
+        for (value, kind) in values.into_iter().zip(&casts) {
+            let value = self.typed_parameter(value, kind);
+            cast.push(self.coerce(value, kind)?);
+        }
+        turn_quantile(aggregate.function, &mut parameter, &mut order);
+        if !is_ordered(aggregate.function) {
+            order.clear();
+        }
+        if distinct && order.iter().any(|key| !uncast.contains(&key.expr)) {
+            let message = format!("in {name} with DISTINCT, ORDER BY must name what is aggregated");
+            return Err(Error::new(ErrorKind::Grouping, message));
+        }
+        if distinct {
+            // The order is one of the values as they are aggregated.
+            for key in &mut order {
+                if let Some(place) = uncast.iter().position(|value| *value == key.expr) {
+                    key.expr = cast[place].clone();
+                }
+            }
+        }
+        let filter = match &call.filter {
+            Some(filter) => Some(self.condition(filter).map_err(|error| self.at(error, filter.span()))?),
+            None => None,
+        };
+        Ok(AggregateCall {
+            function: aggregate.function,
+            arguments: cast,
+            parameter,
+            distinct,
+            order,
+            skips_nulls,
+            filter,
+            kind,
+        })
+    }
+
+    /// Takes the constant that an aggregate needs off its arguments.
+    fn aggregate_parameter(
+        &mut self,
+        name: &str,
+        aggregate: &AggregateName,
+        values: &mut Vec<ScalarExpr>,
+    ) -> Result<Option<Constant>> {
+        let Some(kind) = aggregate.parameter.kind() else { return Ok(None) };
+        if aggregate.parameter == AggregateParameter::Share && values.len() == aggregate.arguments + 2 {
+            // A size of the sketch: quantiles are exact.
+            values.pop();
+        }
+        if values.len() != aggregate.arguments + 1 {
+            let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
+            let message = format!("there is no {name}({})", type_names(&kinds));
+            return Err(Error::new(ErrorKind::UndefinedFunction, message));
+        }
+        let value = values.pop().expect("there is one more than arguments");
+        let mut value = self.coerce(value, &kind)?;
+        if value.as_constant().is_none() {
+            fold::fold(&mut value);
+        }
+        let Some(constant) = value.as_constant().cloned() else {
+            return Err(Error::new(ErrorKind::InvalidParameter, format!("the last argument of {name} must be a constant")));
+        };
+        match aggregate.parameter {
+            AggregateParameter::Share => {
+                let share = constant.array().as_primitive::<Float64Type>();
+                if share.is_null(0) || !(0.0..=1.0).contains(&share.value(0)) {
+                    let message = format!("the share of {name} must be from 0 to 1");
+                    return Err(Error::new(ErrorKind::InvalidParameter, message));
+                }
+            }
+            AggregateParameter::Nth if matches!(constant.as_bigint(), None | Some(0)) => {
+                let message = format!("the place in {name} is a whole number other than 0");
+                return Err(Error::new(ErrorKind::InvalidParameter, message));
+            }
+            _ => {}
+        }
+        Ok(Some(constant))
+    }
+}
+
+/// What `WITHIN GROUP (ORDER BY ...)` says: the values of a quantile and of `mode`, the order of a text.
+fn within_group(
+    name: &str,
+    aggregate: &AggregateName,
+    within: Vec<LogicalSortKey>,
+    values: &mut Vec<ScalarExpr>,
+    order: &mut Vec<LogicalSortKey>,
+) -> Result<()> {
+    let is_quantile = aggregate.parameter == AggregateParameter::Share;
+    let takes_value = is_quantile || aggregate.function == AggregateFunction::Mode;
+    if !takes_value && aggregate.function != AggregateFunction::Text {
+        return Err(unsupported(format!("WITHIN GROUP with {name}"))
+            .hint("it belongs to percentile_cont, percentile_disc, mode and string_agg"));
+    }
+    if !order.is_empty() {
+        return Err(Error::new(ErrorKind::Syntax, format!("{name} has an ORDER BY and a WITHIN GROUP")));
+    }
+    if takes_value {
+        let [key] = within.as_slice() else {
+            let message = format!("WITHIN GROUP of {name} takes one expression");
+            return Err(Error::new(ErrorKind::CardinalityViolation, message));
+        };
+        values.insert(0, key.expr.clone());
+    }
+    *order = within;
+    Ok(())
+}
+
+/// A continuous quantile that counts from the greatest value is one that counts the rest from the least.
+fn turn_quantile(function: AggregateFunction, parameter: &mut Option<Constant>, order: &mut Vec<LogicalSortKey>) {
+    if !matches!(function, AggregateFunction::Quantile | AggregateFunction::WeightedQuantile) {
+        return;
+    }
+    if order.first().is_some_and(|key| key.descending)
+        && let Some(constant) = parameter
+    {
+        let share = constant.array().as_primitive::<Float64Type>().value(0);
+        let turned = arrow::array::Float64Array::from(vec![1.0 - share]);
+        *constant = Constant::new(std::sync::Arc::new(turned));
+    }
+    order.clear();
+}
+
+/// Whether the order of the values makes a difference.
+fn is_ordered(function: AggregateFunction) -> bool {
+    use AggregateFunction::{Array, DiscreteQuantile, First, Last, Nth, Text};
+    matches!(function, Array | Text | First | Last | Nth | DiscreteQuantile)
+}
+
+fn check_clause(level: &Level) -> Result<()> {
+    match level.clause {
+        Clause::Select | Clause::Having | Clause::Qualify | Clause::OrderBy | Clause::GroupBy => Ok(()),
+        clause => {
+            let message = format!("aggregate functions are not allowed in {}", clause.name());
+            let error = Error::new(ErrorKind::Grouping, message);
+            Err(match clause {
+                Clause::Where => error.hint("conditions on groups stand in HAVING"),
+                Clause::From => error.hint("compute it in a subquery"),
+                _ => error,
+            })
+        }
+    }
+}
+
+fn nested(message: &str) -> Error {
+    Error::new(ErrorKind::Grouping, message).hint("compute the inner one in a subquery")
+}

@@ -1,0 +1,432 @@
+//! Calls of functions: of the registry, of the database, of the clock, and the forms of SQL that are calls.
+
+use std::sync::Arc;
+
+use arrow::array::{Date32Array, Time64MicrosecondArray, TimestampMicrosecondArray};
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::{functions, typing};
+use rowmill_plan::{Constant, ExprOp, FunctionSpec, ScalarExpr, aggregate_kinds};
+use sqlparser::ast::{
+    self, CeilFloorKind, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectNamePart, TrimWhereField,
+};
+
+use super::Binder;
+use super::place::{suggest, type_name, type_names, unsupported};
+use super::scope::Clause;
+use super::window::WINDOW_FUNCTIONS;
+
+/// Functions that are no entries of the registry.
+const SPECIAL: &[&str] = &[
+    "coalesce", "ifnull", "nvl", "nvl2", "nullif", "if", "iff", "grouping", "now", "current_timestamp", "current_date",
+    "current_time", "localtimestamp", "localtime", "today", "unnest", "struct", "row",
+];
+
+const DAY_US: i64 = 86_400_000_000;
+
+impl Binder<'_> {
+    /// A call.
+    pub(super) fn call(&mut self, call: &Function) -> Result<ScalarExpr> {
+        let ident = function_name(call)?;
+        let name = ident.value.as_str();
+        refuse_forms(call)?;
+        if call.over.is_some() {
+            return self.placed(ident.span, |binder| binder.window_call(name, call));
+        }
+        if let FunctionArguments::Subquery(query) = &call.args {
+            return match name {
+                "array" => self.array_subquery(query),
+                "exists" => self.exists(query),
+                _ => Err(unsupported(format!("a query as the argument of {name}"))),
+            };
+        }
+        if aggregate_kinds::find(name).is_some() {
+            return self.aggregate_call(name, call);
+        }
+        if WINDOW_FUNCTIONS.contains(&name) {
+            let message = format!("{name} is a window function and needs OVER (...)");
+            return Err(Error::new(ErrorKind::UndefinedFunction, message));
+        }
+        self.scalar_call(ident, call)
+    }
+
+    fn scalar_call(&mut self, ident: &Ident, call: &Function) -> Result<ScalarExpr> {
+        let name = ident.value.as_str();
+        let known = functions::find(name);
+        let arguments = match arguments_of(call) {
+            Ok(arguments) => arguments,
+            Err(_) if has_named_arguments(call) && matches!(name, "struct" | "row" | "struct_pack" | "named_struct") => {
+                return self.named_struct(call);
+            }
+            Err(error) => return Err(error),
+        };
+        if known.is_some() || SPECIAL.contains(&name) {
+            refuse_clauses_of_rows(name, call)?;
+        }
+        if let Some(value) = self.conditional_call(name, &arguments)? {
+            return Ok(value);
+        }
+        match (name, arguments.as_slice()) {
+            ("grouping", arguments) => return self.grouping_call(arguments),
+            ("unnest", [list]) => return self.unnest_call(list),
+            ("struct" | "row", values) => {
+                let mut fields = Vec::with_capacity(values.len());
+                for (place, value) in values.iter().enumerate() {
+                    fields.push((format!("c{place}"), self.expr(value)?));
+                }
+                return self.struct_of(fields);
+            }
+            (_, []) => {
+                if let Some(value) = self.clock(name) {
+                    return Ok(value);
+                }
+            }
+            _ => {}
+        }
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in &arguments {
+            values.push(match argument {
+                Expr::Lambda(_) => return Err(unsupported(format!("a lambda function as an argument of {name}"))),
+                argument => self.expr(argument)?,
+            });
+        }
+        match known {
+            Some(function) => self.registered_call(name, function, values),
+            None => self.database_call(ident, values),
+        }
+    }
+
+    fn registered_call(
+        &mut self,
+        name: &str,
+        function: &'static FunctionSpec,
+        values: Vec<ScalarExpr>,
+    ) -> Result<ScalarExpr> {
+        let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
+        let called = typing::call(function, values);
+        called.map_err(|error| match error.kind() {
+            ErrorKind::UndefinedFunction => no_call(name, &kinds, error),
+            _ => error,
+        })
+    }
+
+    /// A function that belongs to the statement or its database.
+    fn database_call(&mut self, ident: &Ident, values: Vec<ScalarExpr>) -> Result<ScalarExpr> {
+        let constants: Vec<Option<Constant>> = values.iter().map(|value| value.as_constant().cloned()).collect();
+        let found = self.catalog.dynamic_function(&ident.value, &constants);
+        match found.map_err(|error| self.at(error, ident.span))? {
+            Some((function, kind)) => Ok(ScalarExpr::new(kind.arrow(), ExprOp::Dynamic(function, values))),
+            None => Err(self.at(no_function(&ident.value), ident.span)),
+        }
+    }
+
+    /// `struct(a := 1)`
+    fn named_struct(&mut self, call: &Function) -> Result<ScalarExpr> {
+        let FunctionArguments::List(list) = &call.args else {
+            return Err(unsupported(format!("{call}")));
+        };
+        let mut fields = Vec::with_capacity(list.args.len());
+        for (place, arg) in list.args.iter().enumerate() {
+            fields.push(match arg {
+                FunctionArg::Named { name, arg: FunctionArgExpr::Expr(expr), .. } => {
+                    (self.spelled(name), self.expr(expr)?)
+                }
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => (format!("c{place}"), self.expr(expr)?),
+                other => return Err(unsupported(format!("the argument {other} of a struct"))),
+            });
+        }
+        self.struct_of(fields)
+    }
+
+    /// `GROUPING(a, b)`
+    fn grouping_call(&mut self, arguments: &[&Expr]) -> Result<ScalarExpr> {
+        let message = match self.clause() {
+            Clause::Select | Clause::Having | Clause::OrderBy | Clause::Qualify => None,
+            clause => Some(format!("grouping is not allowed in {}", clause.name())),
+        };
+        if let Some(message) = message {
+            return Err(Error::new(ErrorKind::Grouping, message));
+        }
+        if arguments.is_empty() || arguments.len() > 31 {
+            return Err(Error::new(ErrorKind::UndefinedFunction, "grouping takes 1 to 31 expressions of GROUP BY"));
+        }
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            values.push(self.expr(argument)?);
+        }
+        let known = self.level().groupings.iter().find(|(_, other)| *other == values).map(|(id, _)| *id);
+        let id = match known {
+            Some(id) => id,
+            None => {
+                let id = self.add_column("grouping", DataType::Int32);
+                self.level().groupings.push((id, values));
+                id
+            }
+        };
+        Ok(ScalarExpr::id(id, DataType::Int32))
+    }
+
+    /// `unnest(list)` in a select list: a row for each item.
+    fn unnest_call(&mut self, list: &Expr) -> Result<ScalarExpr> {
+        if self.clause() != Clause::Select {
+            let clause = self.clause().name();
+            return Err(unsupported(format!("unnest in {clause}")).hint("CROSS JOIN UNNEST(list) gives rows in FROM"));
+        }
+        let list = self.expr(list)?;
+        let list = self.list_value(list)?;
+        let kind = super::from::item_kind(&list.kind).expect("it is a list");
+        let id = self.add_column("unnest", kind.clone());
+        self.level().unnests.push((id, list));
+        Ok(ScalarExpr::id(id, kind))
+    }
+
+    /// A function of the clock without parentheses.
+    pub(super) fn niladic(&mut self, name: &str) -> Result<Option<ScalarExpr>> {
+        Ok(match name {
+            "current_timestamp" | "current_date" | "current_time" | "localtimestamp" | "localtime" => self.clock(name),
+            _ => None,
+        })
+    }
+
+    /// The time of the transaction.
+    fn clock(&mut self, name: &str) -> Option<ScalarExpr> {
+        let now_us = self.catalog.now_us();
+        let stamp = || TimestampMicrosecondArray::from(vec![now_us]);
+        let value = match name {
+            "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" => {
+                Constant::new(Arc::new(stamp().with_timezone("UTC")))
+            }
+            "localtimestamp" => Constant::new(Arc::new(stamp())),
+            "current_date" | "today" => {
+                Constant::new(Arc::new(Date32Array::from(vec![now_us.div_euclid(DAY_US) as i32])))
+            }
+            "current_time" | "localtime" => {
+                Constant::new(Arc::new(Time64MicrosecondArray::from(vec![now_us.rem_euclid(DAY_US)])))
+            }
+            _ => return None,
+        };
+        self.reads_clock = true;
+        Some(ScalarExpr::literal(value))
+    }
+
+    /// EXTRACT, POSITION, SUBSTRING and other forms that are calls.
+    pub(super) fn function_form(&mut self, expr: &Expr) -> Result<ScalarExpr> {
+        match expr {
+            Expr::Extract { field, expr, .. } => {
+                let field = ScalarExpr::literal(field_name(field).as_str());
+                let value = self.expr(expr)?;
+                self.form_call("date_part", "extract", vec![field, value])
+            }
+            Expr::Ceil { expr, field } | Expr::Floor { expr, field } if !is_plain(field) => {
+                Err(unsupported(format!("a unit or scale in ceil and floor of {expr}")).hint("date_trunc('day', t) and round(x, digits) do that"))
+            }
+            Expr::Ceil { expr, .. } => {
+                let value = self.expr(expr)?;
+                self.form_call("ceil", "ceil", vec![value])
+            }
+            Expr::Floor { expr, .. } => {
+                let value = self.expr(expr)?;
+                self.form_call("floor", "floor", vec![value])
+            }
+            Expr::Position { expr, r#in } => {
+                let (part, whole) = (self.expr(expr)?, self.expr(r#in)?);
+                self.form_call("strpos", "position", vec![whole, part])
+            }
+            Expr::Substring { expr, substring_from, substring_for, .. } => {
+                let mut arguments = vec![self.expr(expr)?];
+                arguments.push(match substring_from {
+                    Some(from) => self.expr(from)?,
+                    None => ScalarExpr::literal(1_i64),
+                });
+                if let Some(length) = substring_for {
+                    arguments.push(self.expr(length)?);
+                }
+                self.form_call("substring", "substring", arguments)
+            }
+            Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
+                let name = match trim_where {
+                    None | Some(TrimWhereField::Both) => "btrim",
+                    Some(TrimWhereField::Leading) => "ltrim",
+                    Some(TrimWhereField::Trailing) => "rtrim",
+                };
+                let mut arguments = vec![self.expr(expr)?];
+                if let Some(what) = trim_what {
+                    arguments.push(self.expr(what)?);
+                }
+                for characters in trim_characters.iter().flatten() {
+                    arguments.push(self.expr(characters)?);
+                }
+                self.form_call(name, "trim", arguments)
+            }
+            Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+                let mut arguments = vec![self.expr(expr)?, self.expr(overlay_what)?, self.expr(overlay_from)?];
+                if let Some(length) = overlay_for {
+                    arguments.push(self.expr(length)?);
+                }
+                self.form_call("overlay", "overlay", arguments)
+            }
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                let (value, zone) = (self.expr(timestamp)?, self.expr(time_zone)?);
+                self.at_time_zone(value, zone)
+            }
+            other => Err(unsupported(format!("{other}"))),
+        }
+    }
+
+    /// A call of `name`, which messages call `shown`.
+    fn form_call(&mut self, name: &str, shown: &str, arguments: Vec<ScalarExpr>) -> Result<ScalarExpr> {
+        match functions::find(name) {
+            Some(function) => self.registered_call(shown, function, arguments),
+            None => Err(Error::internal(format!("the function {name} is missing"))),
+        }
+    }
+
+    /// `t AT TIME ZONE zone`: of an instant what a clock there shows, of a reading of a clock there the instant.
+    fn at_time_zone(&mut self, value: ScalarExpr, zone: ScalarExpr) -> Result<ScalarExpr> {
+        let zone = self.typed_parameter(zone, &DataType::Utf8View);
+        let name = match &value.kind {
+            DataType::Timestamp(_, Some(_)) => "timestamp_at_zone",
+            _ => "instant_at_zone",
+        };
+        let value = match &value.kind {
+            DataType::Timestamp(..) => value,
+            DataType::Date32 | DataType::Utf8View | DataType::Null => {
+                let stamp = DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, None);
+                self.coerce(value, &stamp)?
+            }
+            other => {
+                let message = format!("AT TIME ZONE takes a timestamp, not {}", type_name(other));
+                return Err(Error::new(ErrorKind::DatatypeMismatch, message));
+            }
+        };
+        self.form_call(name, "AT TIME ZONE", vec![value, zone])
+    }
+}
+
+fn is_plain(field: &CeilFloorKind) -> bool {
+    matches!(field, CeilFloorKind::DateTimeField(DateTimeField::NoDateTime))
+}
+
+/// The name of a part of a date in lower case.
+fn field_name(field: &DateTimeField) -> String {
+    match field {
+        DateTimeField::Custom(name) => name.value.to_lowercase(),
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+/// The one name of a function.
+pub(super) fn function_name(call: &Function) -> Result<&Ident> {
+    match call.name.0.as_slice() {
+        [ObjectNamePart::Identifier(ident)] => Ok(ident),
+        // PostgreSQL's own functions may be written with its schema.
+        [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(ident)]
+            if matches!(schema.value.as_str(), "pg_catalog" | "main") =>
+        {
+            Ok(ident)
+        }
+        _ => Err(Error::new(ErrorKind::UndefinedFunction, format!("there is no function \"{}\"", call.name))),
+    }
+}
+
+/// The arguments of a call that has nothing but plain ones.
+pub(super) fn arguments_of(call: &Function) -> Result<Vec<&Expr>> {
+    let FunctionArguments::List(list) = &call.args else { return Ok(Vec::new()) };
+    list.args
+        .iter()
+        .map(|arg| match arg {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(expr),
+            FunctionArg::Unnamed(_) => {
+                let message = format!("{} does not take *", call.name);
+                Err(Error::new(ErrorKind::UndefinedFunction, message))
+            }
+            other => Err(unsupported(format!("the named argument {other} of {}", call.name))),
+        })
+        .collect()
+}
+
+fn has_named_arguments(call: &Function) -> bool {
+    let FunctionArguments::List(list) = &call.args else { return false };
+    list.args.iter().any(|arg| matches!(arg, FunctionArg::Named { .. }))
+}
+
+/// The list of arguments, if there is one.
+pub(super) fn argument_list(call: &Function) -> Option<&FunctionArgumentList> {
+    match &call.args {
+        FunctionArguments::List(list) => Some(list),
+        _ => None,
+    }
+}
+
+fn refuse_forms(call: &Function) -> Result<()> {
+    if call.uses_odbc_syntax {
+        return Err(unsupported("{fn ...}"));
+    }
+    if !matches!(call.parameters, FunctionArguments::None) {
+        return Err(unsupported("a second list of arguments behind a function"));
+    }
+    Ok(())
+}
+
+/// A clause that only aggregates and window functions have.
+fn refuse_clauses_of_rows(name: &str, call: &Function) -> Result<()> {
+    let list = argument_list(call);
+    let has = |test: &dyn Fn(&FunctionArgumentClause) -> bool| list.is_some_and(|list| list.clauses.iter().any(test));
+    let clauses = [
+        (call.filter.is_some(), "FILTER"),
+        (list.is_some_and(|list| list.duplicate_treatment.is_some()), "DISTINCT"),
+        (has(&|clause| matches!(clause, FunctionArgumentClause::OrderBy(_))), "ORDER BY"),
+        (!call.within_group.is_empty(), "WITHIN GROUP"),
+        (call.null_treatment.is_some(), "IGNORE NULLS and RESPECT NULLS"),
+        (list.is_some_and(|list| !list.clauses.is_empty()), "a clause among the arguments"),
+    ];
+    match clauses.iter().find(|(is_there, _)| *is_there) {
+        Some((_, clause)) => Err(unsupported(format!("{name} is a function of single rows: {clause} with it"))),
+        None => Ok(()),
+    }
+}
+
+/// No function of a name, with what may have been meant.
+pub(super) fn no_function(name: &str) -> Error {
+    let error = Error::new(ErrorKind::UndefinedFunction, format!("there is no function \"{name}\""));
+    let registered = functions::all().flat_map(|function| std::iter::once(&function.name).chain(function.aliases));
+    let names = registered.copied().chain(aggregate_kinds::names());
+    suggest(error, name, names.chain(WINDOW_FUNCTIONS.iter().copied()).chain(SPECIAL.iter().copied()))
+}
+
+/// A function that does not take what it is given.
+pub(super) fn no_call(name: &str, kinds: &[DataType], error: Error) -> Error {
+    let Some(function) = functions::find(name) else { return error };
+    let takes = taken_counts(function);
+    if !takes.is_empty() && !takes.contains(&kinds.len()) {
+        let shown = match takes.as_slice() {
+            [one] => format!("{one} argument{}", if *one == 1 { "" } else { "s" }),
+            [first, .., last] => format!("{first} to {last} arguments"),
+            [] => unreachable!("it is not empty"),
+        };
+        let message = format!("{name} takes {shown}, {} were given", kinds.len());
+        return Error::new(ErrorKind::UndefinedFunction, message);
+    }
+    let message = format!("there is no {name}({})", type_names(kinds));
+    let example = format!("an example is {}", function.example.0);
+    let placed = Error::new(ErrorKind::UndefinedFunction, message);
+    match error.hint_text() {
+        Some(hint) => placed.hint(format!("{hint}; {example}")),
+        None => placed.hint(example),
+    }
+}
+
+/// With how many arguments a function can be called, found by asking its signature about NULLs.
+fn taken_counts(function: &'static FunctionSpec) -> Vec<usize> {
+    let null = rowmill_plan::function::ArgumentKind { kind: &DataType::Null, constant: None };
+    (0..6).filter(|count| (function.signature)(&vec![null; *count]).is_some()).collect()
+}
+
+/// Whether a call has a clause that only lists of arguments of aggregates have, for messages.
+pub(super) fn order_clause(call: &Function) -> Option<&[ast::OrderByExpr]> {
+    argument_list(call)?.clauses.iter().find_map(|clause| match clause {
+        FunctionArgumentClause::OrderBy(order) => Some(order.as_slice()),
+        _ => None,
+    })
+}

@@ -1,0 +1,295 @@
+//! Expressions: which form is bound by what, names, and common types.
+
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::{functions, text, typing};
+use rowmill_plan::{ColumnId, ExprOp, ScalarExpr};
+use sqlparser::ast::{BinaryOperator, Expr, Ident, Spanned};
+
+use super::place::{suggest, type_names, unsupported};
+use super::query::is_text_literal;
+use super::scope::{AliasUse, ScopeRelation};
+use super::{Binder, too_deep};
+
+/// Operators in a row, such as `a + b + c`, which make a tree as deep as they are many.
+const CHAIN_MAX: usize = 1_000;
+
+impl Binder<'_> {
+    /// Binds an expression over the names of the levels.
+    pub(super) fn expr(&mut self, expr: &Expr) -> Result<ScalarExpr> {
+        let mut expr = expr;
+        while let Expr::Nested(inner) = expr {
+            expr = inner;
+        }
+        self.deeper(1, |binder| binder.form(expr)).map_err(|error| self.at(error, expr.span()))
+    }
+
+    fn form(&mut self, expr: &Expr) -> Result<ScalarExpr> {
+        match expr {
+            Expr::Identifier(ident) => self.name(ident),
+            Expr::CompoundIdentifier(parts) => self.dotted_name(parts),
+            Expr::Value(value) => self.literal(&value.value),
+            Expr::BinaryOp { .. } => self.chain(expr),
+            Expr::Function(call) => self.call(call),
+            Expr::Nested(inner) => self.expr(inner),
+            Expr::UnaryOp { op, expr } => self.unary(*op, expr),
+            Expr::Cast { kind, expr, data_type, array, format } => {
+                if *array || format.is_some() {
+                    return Err(unsupported("FORMAT or ARRAY in CAST"));
+                }
+                self.cast(kind, expr, data_type)
+            }
+            Expr::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
+            Expr::Subquery(_)
+            | Expr::Exists { .. }
+            | Expr::InSubquery { .. }
+            | Expr::AnyOp { .. }
+            | Expr::AllOp { .. }
+            | Expr::InUnnest { .. } => self.subquery_form(expr),
+            Expr::IsFalse(_)
+            | Expr::IsNotFalse(_)
+            | Expr::IsTrue(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::IsUnknown(_)
+            | Expr::IsNotUnknown(_)
+            | Expr::IsDistinctFrom(..)
+            | Expr::IsNotDistinctFrom(..) => self.is_form(expr),
+            Expr::Between { expr, negated, low, high } => self.between(expr, *negated, low, high),
+            Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
+            Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } | Expr::RLike { .. } => self.like_form(expr),
+            Expr::Extract { .. }
+            | Expr::Ceil { .. }
+            | Expr::Floor { .. }
+            | Expr::Position { .. }
+            | Expr::Substring { .. }
+            | Expr::Trim { .. }
+            | Expr::Overlay { .. }
+            | Expr::AtTimeZone { .. } => self.function_form(expr),
+            Expr::TypedString(typed) => self.typed_literal(&typed.data_type, &typed.value.value),
+            Expr::Interval(interval) => self.interval(interval),
+            Expr::Array(array) => self.array(&array.elem),
+            Expr::Dictionary(fields) => self.dictionary(fields),
+            Expr::Struct { values, fields } => self.struct_values(values, fields),
+            Expr::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain),
+            Expr::Tuple(_) => Err(unsupported("a row value in this place")
+                .hint("rows can be compared, as in (a, b) < (1, 2); struct(a, b) makes one value of both")),
+            Expr::GroupingSets(_) | Expr::Cube(_) | Expr::Rollup(_) => {
+                Err(Error::new(ErrorKind::Grouping, "GROUPING SETS, CUBE and ROLLUP stand in GROUP BY only"))
+            }
+            other => Err(unsupported_form(other)),
+        }
+    }
+
+    /// A bare name: a column, or a name of the select list.
+    fn name(&mut self, ident: &Ident) -> Result<ScalarExpr> {
+        let innermost = self.levels.len();
+        for place in (0..innermost).rev() {
+            let level = &self.levels[place];
+            if level.is_hidden {
+                continue;
+            }
+            let alias_use = if place + 1 == innermost { level.alias_use } else { AliasUse::Never };
+            if alias_use == AliasUse::First
+                && let Some(found) = self.alias(ident, true)?
+            {
+                return Ok(found);
+            }
+            if let Some(id) = self.levels[place].column(ident).map_err(|error| self.at_name(error, ident))? {
+                return Ok(self.columns.expr(id));
+            }
+            if alias_use == AliasUse::Fallback
+                && let Some(found) = self.alias(ident, false)?
+            {
+                return Ok(found);
+            }
+        }
+        if ident.quote_style.is_none()
+            && let Some(found) = self.niladic(&ident.value)?
+        {
+            return Ok(found);
+        }
+        Err(self.no_column(ident))
+    }
+
+    /// An ambiguity in the text of a view has no place in the statement.
+    fn at_name(&self, error: Error, ident: &Ident) -> Error {
+        self.at(error, ident.span)
+    }
+
+    /// What a name of the select list stands for.
+    fn alias(&self, ident: &Ident, as_reference: bool) -> Result<Option<ScalarExpr>> {
+        let level = self.levels.last().expect("a name is bound within a level");
+        let mut found =
+            level.aliases.iter().filter(|alias| alias.is_alias && *alias.name == *ident.value);
+        let Some(first) = found.next() else { return Ok(None) };
+        if found.any(|other| other.expr != first.expr) {
+            let message = format!("several columns of the result are called \"{}\"", ident.value);
+            return Err(self.at(Error::new(ErrorKind::AmbiguousColumn, message), ident.span));
+        }
+        Ok(Some(if as_reference { first.reference.clone() } else { first.expr.clone() }))
+    }
+
+    fn no_column(&self, ident: &Ident) -> Error {
+        let error = Error::new(ErrorKind::UndefinedColumn, format!("there is no column \"{}\"", ident.value));
+        let seen = self.levels.iter().rev().filter(|level| !level.is_hidden);
+        let aliases = self.levels.last().map_or(&[][..], |level| &level.aliases);
+        let names = seen.flat_map(|level| level.candidates()).chain(aliases.iter().map(|alias| &*alias.name));
+        let error = suggest(error, &ident.value, names);
+        let error = match ident.quote_style {
+            Some('"') if error.hint_text().is_none() => error.hint("a text stands in single quotes: 'text'"),
+            _ => error,
+        };
+        self.at(error, ident.span)
+    }
+
+    /// `table.column`, `schema.table.column`, and fields behind them.
+    fn dotted_name(&mut self, parts: &[Ident]) -> Result<ScalarExpr> {
+        // The longest name of a table counts: catalog.schema.table.column, schema.table.column, table.column.
+        for place in (0..self.levels.len()).rev() {
+            if self.levels[place].is_hidden {
+                continue;
+            }
+            let level = &self.levels[place];
+            let mut found = None;
+            if let [catalog, schema, table, column, rest @ ..] = parts
+                && catalog.value == "rowmill"
+            {
+                found = level.relation(Some(&schema.value), table)?.map(|relation| (relation, column, rest));
+            }
+            if let [schema, table, column, rest @ ..] = parts
+                && found.is_none()
+            {
+                found = level.relation(Some(&schema.value), table)?.map(|relation| (relation, column, rest));
+            }
+            if let [table, column, rest @ ..] = parts
+                && found.is_none()
+            {
+                found = level.relation(None, table)?.map(|relation| (relation, column, rest));
+            }
+            if let Some((relation, column, rest)) = found {
+                let id = self.column_of(relation, column)?;
+                return self.fields(self.columns.expr(id), rest);
+            }
+            if let [column, rest @ ..] = parts
+                && let Some(id) = level.column(column)?
+                && matches!(self.kind(id), DataType::Struct(_))
+            {
+                return self.fields(self.columns.expr(id), rest);
+            }
+        }
+        Err(self.no_relation_in_from(&parts[parts.len().saturating_sub(2)]))
+    }
+
+    fn column_of(&self, relation: &ScopeRelation, column: &Ident) -> Result<ColumnId> {
+        match relation.column(column)? {
+            Some(id) => Ok(id),
+            None => Err(relation.no_column(column)),
+        }
+    }
+
+    /// Binary operators. They lean to the left in long chains, which are followed without recursion.
+    fn chain(&mut self, expr: &Expr) -> Result<ScalarExpr> {
+        let mut rest = Vec::new();
+        let mut at = expr;
+        while let Expr::BinaryOp { left, op, right } = at {
+            rest.push((op, &**right, at));
+            at = left;
+        }
+        let is_logic = |op: &BinaryOperator| matches!(op, BinaryOperator::And | BinaryOperator::Or);
+        let deep = rest.windows(2).filter(|pair| !is_logic(pair[0].0) || pair[0].0 != pair[1].0).count();
+        if deep > CHAIN_MAX {
+            return Err(too_deep());
+        }
+        let (op, right, whole) = rest.pop().expect("the expression is a binary operator");
+        let mut bound = self.binary(at, op, right).map_err(|error| self.at(error, whole.span()))?;
+        while let Some((op, right, whole)) = rest.pop() {
+            bound = self.binary_over(bound, op, right).map_err(|error| self.at(error, whole.span()))?;
+        }
+        Ok(bound)
+    }
+
+    /// Brings values to their common type, which it returns.
+    pub(super) fn bring_together(&mut self, mut values: Vec<&mut ScalarExpr>) -> Result<DataType> {
+        let kind = self.kind_of_all(&values)?;
+        for value in &mut values {
+            let taken = std::mem::replace(&mut **value, ScalarExpr::null(DataType::Null));
+            **value = self.typed_parameter(taken, &kind);
+            let taken = std::mem::replace(&mut **value, ScalarExpr::null(DataType::Null));
+            **value = self.coerce(taken, &kind)?;
+        }
+        Ok(kind)
+    }
+
+    fn kind_of_all(&self, values: &[&mut ScalarExpr]) -> Result<DataType> {
+        let others: Vec<&DataType> =
+            values.iter().filter(|value| !is_text_literal(value)).map(|value| &value.kind).collect();
+        let is_mixed = others.len() < values.len() && others.iter().any(|kind| **kind != DataType::Null);
+        // A literal text is read as a value of the type beside it, if it is one.
+        if is_mixed && let Some(kind) = typing::common_kind(others.iter().copied()) {
+            let reads = |value: &&mut ScalarExpr| {
+                let literal = value.as_constant().and_then(|constant| constant.as_text());
+                literal.is_none_or(|literal| text::parse(literal, &kind).is_ok())
+            };
+            if kind == DataType::Utf8View || values.iter().all(|value| reads(value)) {
+                return Ok(kind);
+            }
+        }
+        typing::common_kind(values.iter().map(|value| &value.kind)).ok_or_else(|| {
+            let mut kinds: Vec<&DataType> = Vec::new();
+            for value in values {
+                if !kinds.contains(&&value.kind) {
+                    kinds.push(&value.kind);
+                }
+            }
+            Error::new(ErrorKind::DatatypeMismatch, format!("values of {} have no common type", type_names(kinds)))
+                .hint("CAST some of them to the type of the others")
+        })
+    }
+
+    /// A parameter whose type nothing said yet gets the type that its place asks for.
+    pub(super) fn typed_parameter(&mut self, expr: ScalarExpr, kind: &DataType) -> ScalarExpr {
+        match expr.op {
+            ExprOp::Parameter(number) if expr.kind == DataType::Null && *kind != DataType::Null => {
+                let known = self.parameters[number].get_or_insert_with(|| kind.clone()).clone();
+                ScalarExpr::new(known, ExprOp::Parameter(number))
+            }
+            _ => expr,
+        }
+    }
+
+    /// Both operands; a parameter without a type gets that of the other one.
+    pub(super) fn typed_pair(&mut self, left: ScalarExpr, right: ScalarExpr) -> (ScalarExpr, ScalarExpr) {
+        let (left_kind, right_kind) = (left.kind.clone(), right.kind.clone());
+        (self.typed_parameter(left, &right_kind), self.typed_parameter(right, &left_kind))
+    }
+
+    /// A call of a function of the registry that a form of SQL stands for.
+    pub(super) fn call_named(&mut self, name: &str, arguments: Vec<ScalarExpr>) -> Result<ScalarExpr> {
+        match functions::find(name) {
+            Some(function) => typing::call(function, arguments),
+            None => Err(Error::internal(format!("the function {name} is missing"))),
+        }
+    }
+}
+
+fn unsupported_form(expr: &Expr) -> Error {
+    let what = match expr {
+        Expr::Collate { .. } => "COLLATE",
+        Expr::Map(_) => "MAP",
+        Expr::JsonAccess { .. } => "a path into JSON",
+        Expr::Convert { .. } => "CONVERT",
+        Expr::Lambda(_) => "a lambda function in this place",
+        Expr::MatchAgainst { .. } => "MATCH AGAINST",
+        Expr::IsNormalized { .. } => "IS NORMALIZED",
+        Expr::OuterJoin(_) => "(+)",
+        Expr::Prior(_) => "PRIOR",
+        Expr::MemberOf(_) => "MEMBER OF",
+        Expr::Wildcard(_) | Expr::QualifiedWildcard(..) => "* in this place",
+        _ => return unsupported(format!("{expr}")),
+    };
+    unsupported(what)
+}

@@ -1,0 +1,301 @@
+//! GROUP BY: keys, grouping sets, and what may stand behind them.
+
+use arrow::array::UInt64Array;
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::logical::LogicalGroup;
+use rowmill_plan::{ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
+use sqlparser::ast::{self, GroupByExpr, Spanned};
+use std::sync::Arc;
+
+use super::Binder;
+use super::projection::SelectedItem;
+use super::query::map;
+use super::walk::{free_columns, plan_exprs_mut};
+
+/// What rows are grouped by.
+#[derive(Default)]
+pub(super) struct GroupKeys {
+    /// Whether there is a GROUP BY.
+    pub(super) is_written: bool,
+    exprs: Vec<ScalarExpr>,
+    sets: Option<Vec<Vec<usize>>>,
+}
+
+/// Sets of one GROUP BY: each ROLLUP, CUBE and list of sets multiplies them.
+const GROUPING_SETS_MAX: usize = 4096;
+
+impl Binder<'_> {
+    /// Binds a GROUP BY clause.
+    pub(super) fn group_by(&mut self, clause: &GroupByExpr, items: &[SelectedItem]) -> Result<GroupKeys> {
+        let mut keys = GroupKeys::default();
+        match clause {
+            GroupByExpr::All(_) => {
+                keys.is_written = true;
+                for item in items {
+                    if !self.is_computed(&item.expr) {
+                        keys.add(item.expr.clone());
+                    }
+                }
+            }
+            GroupByExpr::Expressions(exprs, _) => {
+                keys.is_written = !exprs.is_empty();
+                let mut sets = vec![Vec::new()];
+                let mut has_sets = false;
+                for expr in exprs {
+                    let (factor, is_plain) = self.grouping_item(expr, items, &mut keys)?;
+                    has_sets |= !is_plain;
+                    if sets.len().saturating_mul(factor.len()) > GROUPING_SETS_MAX {
+                        let message = format!("GROUP BY makes more than {GROUPING_SETS_MAX} grouping sets");
+                        return Err(Error::new(ErrorKind::StatementTooComplex, message));
+                    }
+                    sets = sets.iter().flat_map(|set| factor.iter().map(|more| union(set, more))).collect();
+                }
+                if has_sets {
+                    keys.sets = Some(sets);
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Whether aggregates or windows of this level are in `expr`.
+    fn is_computed(&self, expr: &ScalarExpr) -> bool {
+        let level = self.levels.last().expect("a SELECT is being read");
+        free_columns(expr).iter().any(|column| level.computes(*column))
+    }
+
+    /// The sets that one item of GROUP BY stands for, and whether it is a plain expression.
+    fn grouping_item(
+        &mut self,
+        expr: &ast::Expr,
+        items: &[SelectedItem],
+        keys: &mut GroupKeys,
+    ) -> Result<(Vec<Vec<usize>>, bool)> {
+        match expr {
+            ast::Expr::GroupingSets(sets) => {
+                let mut all = Vec::new();
+                for set in sets {
+                    match set.as_slice() {
+                        [nested @ (ast::Expr::GroupingSets(_) | ast::Expr::Rollup(_) | ast::Expr::Cube(_))] => {
+                            all.extend(self.grouping_item(nested, items, keys)?.0);
+                        }
+                        _ => all.push(self.grouping_set(set, items, keys)?),
+                    }
+                }
+                Ok((all, false))
+            }
+            ast::Expr::Rollup(parts) => {
+                let parts = self.grouping_parts(parts, items, keys)?;
+                let sets = (0..=parts.len()).rev().map(|count| flat(&parts[..count])).collect();
+                Ok((sets, false))
+            }
+            ast::Expr::Cube(parts) => {
+                let parts = self.grouping_parts(parts, items, keys)?;
+                if parts.len() > 12 {
+                    let message = format!("CUBE of {} columns makes more than {GROUPING_SETS_MAX} sets", parts.len());
+                    return Err(self.at(Error::new(ErrorKind::StatementTooComplex, message), expr.span()));
+                }
+                let sets = (0..1_usize << parts.len()).rev().map(|mask| {
+                    let is_in = |place: &usize| mask >> (parts.len() - 1 - place) & 1 == 1;
+                    let chosen: Vec<Vec<usize>> =
+                        (0..parts.len()).filter(is_in).map(|place| parts[place].clone()).collect();
+                    flat(&chosen)
+                });
+                Ok((sets.collect(), false))
+            }
+            ast::Expr::Tuple(parts) if parts.is_empty() => Ok((vec![Vec::new()], false)),
+            ast::Expr::Tuple(parts) => Ok((vec![self.grouping_set(parts, items, keys)?], true)),
+            expr => {
+                let key = self.group_key(expr, items)?;
+                Ok((vec![vec![keys.add(key)]], true))
+            }
+        }
+    }
+
+    fn grouping_parts(
+        &mut self,
+        parts: &[Vec<ast::Expr>],
+        items: &[SelectedItem],
+        keys: &mut GroupKeys,
+    ) -> Result<Vec<Vec<usize>>> {
+        parts.iter().map(|part| self.grouping_set(part, items, keys)).collect()
+    }
+
+    fn grouping_set(
+        &mut self,
+        exprs: &[ast::Expr],
+        items: &[SelectedItem],
+        keys: &mut GroupKeys,
+    ) -> Result<Vec<usize>> {
+        let mut set = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            match expr {
+                ast::Expr::Tuple(parts) => set.extend(self.grouping_set(parts, items, keys)?),
+                expr => {
+                    let key = self.group_key(expr, items)?;
+                    set.push(keys.add(key));
+                }
+            }
+        }
+        Ok(union(&[], &set))
+    }
+
+    /// One key: an expression, the number of a column of the result, or its name.
+    fn group_key(&mut self, expr: &ast::Expr, items: &[SelectedItem]) -> Result<ScalarExpr> {
+        let key = match self.position(expr, items.len())? {
+            Some(place) => items[place].expr.clone(),
+            None => self.expr(expr)?,
+        };
+        if self.is_computed(&key) {
+            let message = "aggregate functions and windows are not allowed in GROUP BY";
+            let level = self.levels.last().expect("a SELECT is being read");
+            let has_window =
+                free_columns(&key).iter().any(|column| level.windows.iter().any(|window| window.id.0 == *column));
+            let message = if has_window { message } else { "aggregate functions are not allowed in GROUP BY" };
+            return Err(self.at(Error::new(ErrorKind::Grouping, message), expr.span()));
+        }
+        Ok(key)
+    }
+
+    /// The place of a column of the result that is written as its number, from 0.
+    pub(super) fn position(&self, expr: &ast::Expr, columns: usize) -> Result<Option<usize>> {
+        let ast::Expr::Value(value) = expr else { return Ok(None) };
+        let ast::Value::Number(number, _) = &value.value else { return Ok(None) };
+        let Ok(number) = number.parse::<usize>() else { return Ok(None) };
+        match number {
+            0 => {
+                let message = "there is no column number 0: the first one is 1";
+                Err(self.at(Error::new(ErrorKind::UndefinedColumn, message), value.span))
+            }
+            number if number > columns => {
+                let message = format!("there is no column number {number}: the result has {columns}");
+                Err(self.at(Error::new(ErrorKind::UndefinedColumn, message), value.span))
+            }
+            number => Ok(Some(number - 1)),
+        }
+    }
+
+    /// Puts rows into groups. Returns the keys with their columns.
+    pub(super) fn plan_groups(
+        &mut self,
+        input: Logical,
+        keys: GroupKeys,
+    ) -> Result<(Logical, Vec<(ColumnId, ScalarExpr)>)> {
+        let mut with_ids = Vec::with_capacity(keys.exprs.len());
+        for expr in keys.exprs {
+            let name = match expr.as_column() {
+                Some(column) => self.columns.get(ColumnId(column)).name.clone(),
+                None => "key".to_string(),
+            };
+            with_ids.push((self.add_column(&name, expr.kind.clone()), expr));
+        }
+        let aggregates = self.level().aggregates.clone();
+        let groupings = self.level().groupings.clone();
+        let set = (keys.sets.is_some() && !groupings.is_empty())
+            .then(|| self.add_column("grouping set", DataType::UInt64));
+        let mut marks = Vec::with_capacity(groupings.len());
+        for (id, arguments) in groupings {
+            let places = self.places_of_keys(&arguments, &with_ids)?;
+            marks.push((id, grouping_value(&places, set, keys.sets.as_deref())));
+        }
+        let mut plan = Logical::Group(LogicalGroup {
+            input: Box::new(input),
+            keys: with_ids.clone(),
+            sets: keys.sets,
+            set,
+            aggregates,
+        });
+        map(&mut plan, marks);
+        Ok((plan, with_ids))
+    }
+
+    fn places_of_keys(&self, arguments: &[ScalarExpr], keys: &[(ColumnId, ScalarExpr)]) -> Result<Vec<usize>> {
+        let place = |argument: &ScalarExpr| keys.iter().position(|(_, key)| key == argument);
+        let places: Option<Vec<usize>> = arguments.iter().map(place).collect();
+        places.ok_or_else(|| {
+            Error::new(ErrorKind::Grouping, "the arguments of grouping must be expressions of GROUP BY")
+        })
+    }
+
+    /// Puts the columns of keys into an expression behind the groups.
+    pub(super) fn regroup_expr(&self, expr: &mut ScalarExpr, keys: &[(ColumnId, ScalarExpr)]) -> Result<()> {
+        if let Some((id, _)) = keys.iter().find(|(_, key)| key == expr) {
+            *expr = ScalarExpr::id(*id, expr.kind.clone());
+            return Ok(());
+        }
+        let level = self.levels.last().expect("a SELECT is being read");
+        match &mut expr.op {
+            ExprOp::Column(column) if level.reads(*column) => {
+                let name = level.qualified_name(*column);
+                let name = name.unwrap_or_else(|| self.columns.get(ColumnId(*column)).name.clone());
+                let message = format!("\"{name}\" is neither in GROUP BY nor inside an aggregate function");
+                return Err(Error::new(ErrorKind::Grouping, message)
+                    .hint("add it to GROUP BY, or use min, max or any other aggregate of it"));
+            }
+            ExprOp::Subquery(subquery) => {
+                let mut result = Ok(());
+                plan_exprs_mut(&mut subquery.plan, &mut |inner| {
+                    if result.is_ok() {
+                        result = self.regroup_expr(inner, keys);
+                    }
+                });
+                result?;
+            }
+            _ => {}
+        }
+        expr.operands_mut().into_iter().try_for_each(|operand| self.regroup_expr(operand, keys))
+    }
+}
+
+impl GroupKeys {
+    /// The place of a key, which is added unless it is there.
+    fn add(&mut self, expr: ScalarExpr) -> usize {
+        match self.exprs.iter().position(|key| *key == expr) {
+            Some(place) => place,
+            None => {
+                self.exprs.push(expr);
+                self.exprs.len() - 1
+            }
+        }
+    }
+}
+
+/// The value of `GROUPING(keys)`: a bit for each key, set where the set of the group does not have the key.
+fn grouping_value(keys: &[usize], set: Option<ColumnId>, sets: Option<&[Vec<usize>]>) -> ScalarExpr {
+    let mask = |set: &[usize]| {
+        keys.iter().fold(0_i32, |mask, key| mask << 1 | i32::from(!set.contains(key)))
+    };
+    let literal = |value: i32| {
+        ScalarExpr::literal(Constant::new(Arc::new(arrow::array::Int32Array::from(vec![value]))))
+    };
+    let (Some(set), Some(sets)) = (set, sets) else { return literal(0) };
+    let number = |number: usize| {
+        ScalarExpr::literal(Constant::new(Arc::new(UInt64Array::from(vec![number as u64]))))
+    };
+    let whens = sets
+        .iter()
+        .enumerate()
+        .map(|(place, keys)| {
+            let is_set =
+                ScalarExpr::compare(ScalarExpr::id(set, DataType::UInt64), CompareOp::Equal, number(place));
+            (is_set, literal(mask(keys)))
+        })
+        .collect();
+    ScalarExpr::new(DataType::Int32, ExprOp::Case { whens, otherwise: None })
+}
+
+/// All of `set` and those of `more` that are not in it.
+fn union(set: &[usize], more: &[usize]) -> Vec<usize> {
+    let mut all = set.to_vec();
+    for place in more {
+        if !all.contains(place) {
+            all.push(*place);
+        }
+    }
+    all
+}
+
+fn flat(parts: &[Vec<usize>]) -> Vec<usize> {
+    parts.iter().fold(Vec::new(), |all, part| union(&all, part))
+}

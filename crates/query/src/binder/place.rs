@@ -1,0 +1,44 @@
+//! Errors of the binder: where in the text they are, and which name may have been meant.
+
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, SqlType, nearest};
+use sqlparser::tokenizer::Span;
+
+/// `error` with the line and the column at which `span` begins. An error that has a place keeps it.
+pub(crate) fn at(error: Error, span: Span) -> Error {
+    if span.start.line == 0 || error.message().contains("(line ") {
+        return error;
+    }
+    let placed = Error::new(
+        error.kind(),
+        format!("{} (line {}, column {})", error.message(), span.start.line, span.start.column),
+    );
+    match error.hint_text() {
+        Some(hint) => placed.hint(hint),
+        None => placed,
+    }
+}
+
+/// `error` with a hint that names what may have been meant instead of `asked`.
+pub(crate) fn suggest<'n>(error: Error, asked: &str, names: impl IntoIterator<Item = &'n str>) -> Error {
+    let near = nearest(asked, names);
+    if near.is_empty() { error } else { error.hint(format!("did you mean {}?", near.join(", "))) }
+}
+
+/// A clause or form that is read and not executed.
+pub(crate) fn unsupported(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{what} is not supported"))
+}
+
+/// The SQL name of a type.
+pub(crate) fn type_name(kind: &DataType) -> String {
+    match kind {
+        DataType::Null => "NULL".into(),
+        _ => SqlType::from_arrow(kind).map_or_else(|| kind.to_string(), |kind| kind.to_string()),
+    }
+}
+
+/// The SQL names of types, separated by commas.
+pub(crate) fn type_names<'k>(kinds: impl IntoIterator<Item = &'k DataType>) -> String {
+    kinds.into_iter().map(type_name).collect::<Vec<_>>().join(", ")
+}

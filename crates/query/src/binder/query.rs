@@ -1,0 +1,424 @@
+//! Whole queries: WITH, set operations, VALUES, ORDER BY, LIMIT.
+
+use std::rc::Rc;
+
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::typing;
+use rowmill_plan::logical::{LogicalSetOperation, SetOperationKind};
+use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
+use sqlparser::ast::{self, LimitClause, Query, SetExpr, SetOperator, SetQuantifier, Spanned};
+
+use super::place::{type_name, unsupported};
+use super::scope::{Clause, FromNames, Level, NamedColumn, ScopeRelation};
+use super::{Binder, BoundRows, QUERY_DEPTH};
+
+impl Binder<'_> {
+    /// Binds a query with its WITH clause.
+    pub(super) fn query(&mut self, query: &Query) -> Result<BoundRows> {
+        self.deeper(QUERY_DEPTH, |binder| {
+            refuse_clauses(query)?;
+            let visible = binder.withs.len();
+            if let Some(with) = &query.with {
+                binder.with_clause(with)?;
+            }
+            let rows = binder.query_body(query)?;
+            binder.check_unused_withs(visible)?;
+            binder.withs.truncate(visible);
+            Ok(rows)
+        })
+    }
+
+    fn query_body(&mut self, query: &Query) -> Result<BoundRows> {
+        match &*query.body {
+            SetExpr::Select(select) => {
+                let rows = self.select(select, query.order_by.as_ref())?;
+                self.limit_rows(rows, query)
+            }
+            body => {
+                let rows = self.set_expr(body)?;
+                self.order_and_limit(rows, query)
+            }
+        }
+    }
+
+    /// Applies ORDER BY and LIMIT of `query` to the rows of its body, which is no SELECT.
+    pub(super) fn order_and_limit(&mut self, rows: BoundRows, query: &Query) -> Result<BoundRows> {
+        let rows = match &query.order_by {
+            Some(order) => self.order_rows(rows, order)?,
+            None => rows,
+        };
+        self.limit_rows(rows, query)
+    }
+
+    fn limit_rows(&mut self, mut rows: BoundRows, query: &Query) -> Result<BoundRows> {
+        let (rows_max, skip) = self.limits(query)?;
+        if rows_max.is_some() || skip.is_some() {
+            rows.plan = Logical::Limit { input: Box::new(rows.plan), skip, rows: rows_max };
+        }
+        Ok(rows)
+    }
+
+    /// Binds the body of a query.
+    pub(super) fn set_expr(&mut self, body: &SetExpr) -> Result<BoundRows> {
+        match body {
+            SetExpr::Select(select) => self.select(select, None),
+            SetExpr::Query(query) => self.query(query),
+            SetExpr::Values(values) => self.values(values),
+            SetExpr::SetOperation { op, set_quantifier, .. } => self.set_operation(body, *op, *set_quantifier),
+            SetExpr::Table(table) => self.table_statement(table),
+            SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
+                Err(unsupported("a statement that changes rows in the place of a query"))
+            }
+        }
+    }
+
+    /// `TABLE t`
+    fn table_statement(&mut self, table: &ast::Table) -> Result<BoundRows> {
+        let parts = table.schema_name.iter().chain(&table.table_name).map(ast::Ident::new).collect::<Vec<_>>();
+        let name = ast::ObjectName::from(parts);
+        let (plan, relation) = self.relation(&name)?;
+        Ok(BoundRows { plan, columns: relation.columns })
+    }
+
+    fn set_operation(&mut self, body: &SetExpr, op: SetOperator, quantifier: SetQuantifier) -> Result<BoundRows> {
+        let (all, by_name) = match quantifier {
+            SetQuantifier::All => (true, false),
+            SetQuantifier::AllByName => (true, true),
+            SetQuantifier::Distinct | SetQuantifier::None => (false, false),
+            SetQuantifier::ByName | SetQuantifier::DistinctByName => (false, true),
+        };
+        let kind = match op {
+            SetOperator::Union => SetOperationKind::Union,
+            SetOperator::Intersect => SetOperationKind::Intersect,
+            SetOperator::Except | SetOperator::Minus => SetOperationKind::Except,
+        };
+        let mut operands = Vec::new();
+        gather(body, op, quantifier, kind == SetOperationKind::Union && !by_name, &mut operands);
+        let mut inputs = Vec::with_capacity(operands.len());
+        for operand in operands {
+            inputs.push(self.deeper(1, |binder| binder.set_expr(operand))?);
+        }
+        if by_name {
+            self.match_names(&mut inputs)?;
+        }
+        self.combine(kind, all, inputs).map_err(|error| self.at(error, body.span()))
+    }
+
+    /// One set operation over all `inputs`, whose columns are brought to their common types.
+    pub(super) fn combine(
+        &mut self,
+        kind: SetOperationKind,
+        all: bool,
+        mut inputs: Vec<BoundRows>,
+    ) -> Result<BoundRows> {
+        let width = inputs[0].columns.len();
+        if let Some(other) = inputs.iter().find(|input| input.columns.len() != width) {
+            let message = format!(
+                "the queries of a UNION, INTERSECT or EXCEPT must have the same number of columns: {width} and {}",
+                other.columns.len()
+            );
+            return Err(Error::new(ErrorKind::CardinalityViolation, message));
+        }
+        let kinds = self.common_kinds(&inputs)?;
+        for input in &mut inputs {
+            self.cast_columns(input, &kinds)?;
+        }
+        let columns: Vec<NamedColumn> = inputs[0]
+            .columns
+            .iter()
+            .zip(&kinds)
+            .map(|(column, kind)| NamedColumn { id: self.add_column(&column.spelled, kind.clone()), ..column.clone() })
+            .collect();
+        let inputs = inputs
+            .into_iter()
+            .map(|input| (input.plan, input.columns.iter().map(|column| column.id).collect()))
+            .collect();
+        let ids = columns.iter().map(|column| column.id).collect();
+        let plan = Logical::SetOperation(LogicalSetOperation { kind, all, inputs, columns: ids });
+        Ok(BoundRows { plan, columns })
+    }
+
+    /// The common type of each column of all inputs.
+    fn common_kinds(&self, inputs: &[BoundRows]) -> Result<Vec<DataType>> {
+        (0..inputs[0].columns.len())
+            .map(|place| {
+                let kinds = || inputs.iter().map(|input| self.kind(input.columns[place].id));
+                // A column of NULLs only is a column of texts.
+                if let Some(kind) = self.common_of_columns(inputs, place) {
+                    return Ok(kind);
+                }
+                let mut distinct: Vec<String> = Vec::new();
+                for name in kinds().map(type_name) {
+                    if !distinct.contains(&name) {
+                        distinct.push(name);
+                    }
+                }
+                let message = format!(
+                    "column {} of the queries has no common type: {}",
+                    place + 1,
+                    distinct.join(" and ")
+                );
+                Err(Error::new(ErrorKind::DatatypeMismatch, message).hint("CAST one of them to the type of the other"))
+            })
+            .collect()
+    }
+
+    fn common_of_columns(&self, inputs: &[BoundRows], place: usize) -> Option<DataType> {
+        // A literal text beside another type is read as one of that type.
+        let is_text = |input: &&BoundRows| literal_of(&input.plan, input.columns[place].id).is_some_and(is_text_literal);
+        let others = || inputs.iter().filter(|input| !is_text(input)).map(|input| self.kind(input.columns[place].id));
+        let all = || inputs.iter().map(|input| self.kind(input.columns[place].id));
+        match others().next() {
+            Some(_) => typing::common_kind(others()),
+            None => typing::common_kind(all()),
+        }
+    }
+
+    /// Casts the columns of `rows` to `kinds`.
+    pub(super) fn cast_columns(&mut self, rows: &mut BoundRows, kinds: &[DataType]) -> Result<()> {
+        let mut exprs = Vec::new();
+        for (column, kind) in rows.columns.iter_mut().zip(kinds) {
+            if self.kind(column.id) == kind {
+                continue;
+            }
+            let value = match literal_of(&rows.plan, column.id) {
+                Some(literal) => literal.clone(),
+                None => self.columns.expr(column.id),
+            };
+            let cast = self.coerce(value, kind)?;
+            column.id = self.add_column(&column.spelled, kind.clone());
+            exprs.push((column.id, cast));
+        }
+        map(&mut rows.plan, exprs);
+        Ok(())
+    }
+
+    /// Brings the columns of all inputs into the order of their names: `UNION BY NAME`.
+    fn match_names(&mut self, inputs: &mut [BoundRows]) -> Result<()> {
+        let mut names: Vec<(Rc<str>, Rc<str>)> = Vec::new();
+        for input in inputs.iter() {
+            for (place, column) in input.columns.iter().enumerate() {
+                if input.columns[..place].iter().any(|other| other.name == column.name) {
+                    let message = format!("a query of a UNION BY NAME has two columns \"{}\"", column.spelled);
+                    return Err(Error::new(ErrorKind::AmbiguousColumn, message));
+                }
+                if !names.iter().any(|(name, _)| *name == column.name) {
+                    names.push((Rc::clone(&column.name), Rc::clone(&column.spelled)));
+                }
+            }
+        }
+        for input in inputs {
+            let mut missing = Vec::new();
+            let columns = names
+                .iter()
+                .map(|(name, spelled)| match input.columns.iter().find(|column| column.name == *name) {
+                    Some(column) => column.clone(),
+                    None => {
+                        let id = self.add_column(spelled, DataType::Null);
+                        missing.push((id, ScalarExpr::null(DataType::Null)));
+                        NamedColumn { id, name: Rc::clone(name), spelled: Rc::clone(spelled) }
+                    }
+                })
+                .collect();
+            input.columns = columns;
+            map(&mut input.plan, missing);
+        }
+        Ok(())
+    }
+
+    /// `VALUES`
+    fn values(&mut self, values: &ast::Values) -> Result<BoundRows> {
+        let mut level = Level::new(self.columns_end());
+        level.end = Some(level.first);
+        level.clause = Clause::Other("VALUES");
+        self.levels.push(level);
+        let width = values.rows.first().map_or(0, |row| row.content.len());
+        let mut rows = Vec::with_capacity(values.rows.len());
+        for (number, row) in values.rows.iter().enumerate() {
+            if row.content.len() != width {
+                let message = format!(
+                    "row {} of VALUES has {} values where {width} are needed",
+                    number + 1,
+                    row.content.len()
+                );
+                return Err(self.at(Error::new(ErrorKind::CardinalityViolation, message), row.span()));
+            }
+            rows.push(row.content.iter().map(|value| self.expr(value)).collect::<Result<Vec<_>>>()?);
+        }
+        self.levels.pop();
+        let mut columns = Vec::with_capacity(width);
+        for place in 0..width {
+            let kind = self.bring_together(rows.iter_mut().map(|row| &mut row[place]).collect()).map_err(|error| {
+                let spans = values.rows.iter().map(|row| row.content[place].span());
+                self.at(error.context(format!("column {} of VALUES", place + 1)), spans.last().expect("there is a row"))
+            })?;
+            let name = format!("column{}", place + 1);
+            columns.push(NamedColumn::new(self.add_column(&name, kind), &name));
+        }
+        let ids = columns.iter().map(|column| column.id).collect();
+        Ok(BoundRows { plan: Logical::Values { columns: ids, rows }, columns })
+    }
+
+    /// Orders rows whose columns are all that can be named: those of a set operation or of VALUES.
+    fn order_rows(&mut self, rows: BoundRows, order: &ast::OrderBy) -> Result<BoundRows> {
+        let mut level = Level::new(0);
+        let relation = ScopeRelation::new(None, rows.columns.clone());
+        level.names.push(FromNames::of(relation));
+        level.end = Some(self.columns_end());
+        level.clause = Clause::OrderBy;
+        self.levels.push(level);
+        let items = self.items_of_columns(&rows.columns);
+        let keys = self.order_keys(order, &items)?;
+        let level = self.levels.pop().expect("it was pushed");
+        if !level.aggregates.is_empty() || !level.windows.is_empty() {
+            let message = "ORDER BY behind UNION, INTERSECT, EXCEPT or VALUES cannot hold aggregates and windows";
+            return Err(Error::new(ErrorKind::Grouping, message).hint("order around a subquery that computes them"));
+        }
+        Ok(BoundRows { plan: Logical::Sort { input: Box::new(rows.plan), keys }, columns: rows.columns })
+    }
+
+    /// The number of rows and of those before them that a query gives.
+    fn limits(&mut self, query: &Query) -> Result<(Option<ScalarExpr>, Option<ScalarExpr>)> {
+        let (mut rows, skip) = match &query.limit_clause {
+            None => (None, None),
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => (Some(limit), Some(offset)),
+        };
+        let one = ast::Expr::value(ast::Value::Number("1".into(), false));
+        if let Some(fetch) = &query.fetch {
+            if rows.is_some() {
+                return Err(Error::new(ErrorKind::Syntax, "FETCH and LIMIT cannot stand in one query"));
+            }
+            rows = Some(fetch.quantity.as_ref().unwrap_or(&one));
+        }
+        let rows = rows.map(|rows| self.limit(rows, "LIMIT")).transpose()?;
+        let skip = skip.map(|skip| self.limit(skip, "OFFSET")).transpose()?;
+        Ok((rows, skip))
+    }
+
+    fn limit(&mut self, expr: &ast::Expr, clause: &'static str) -> Result<ScalarExpr> {
+        let mut level = Level::new(self.columns_end());
+        level.end = Some(level.first);
+        level.clause = Clause::Other(clause);
+        self.levels.push(level);
+        let bound = self.expr(expr)?;
+        self.levels.pop();
+        let is_whole = bound.kind.is_integer() || matches!(bound.kind, DataType::Null);
+        if !is_whole && !is_text_literal(&bound) {
+            let message = format!("{clause} takes a whole number, not {}", type_name(&bound.kind));
+            return Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), expr.span()));
+        }
+        let mut bound = self.placed(expr.span(), |binder| binder.coerce(bound, &DataType::Int64))?;
+        if bound.as_constant().is_none() {
+            rowmill_expr::fold::fold(&mut bound);
+        }
+        if bound.as_constant().and_then(|value| value.as_bigint()).is_some_and(|rows| rows < 0) {
+            let error = Error::new(ErrorKind::InvalidParameter, format!("{clause} must be >= 0, but it is {expr}"));
+            return Err(self.at(error, expr.span()));
+        }
+        Ok(bound)
+    }
+}
+
+/// Adds columns to `plan`.
+pub(super) fn map(plan: &mut Logical, exprs: Vec<(ColumnId, ScalarExpr)>) {
+    if exprs.is_empty() {
+        return;
+    }
+    let input = std::mem::replace(plan, Logical::one_row());
+    *plan = Logical::Map { input: Box::new(input), exprs };
+}
+
+/// Keeps the rows of `plan` for which all conditions are true.
+pub(super) fn filter(plan: &mut Logical, condition: ScalarExpr) {
+    let input = std::mem::replace(plan, Logical::one_row());
+    *plan = Logical::Filter { input: Box::new(input), conditions: conjuncts(condition) };
+}
+
+/// The parts of a chain of AND.
+pub(super) fn conjuncts(condition: ScalarExpr) -> Vec<ScalarExpr> {
+    match condition.op {
+        ExprOp::And(parts) => parts.into_iter().flat_map(conjuncts).collect(),
+        _ => vec![condition],
+    }
+}
+
+pub(super) fn is_text_literal(expr: &ScalarExpr) -> bool {
+    expr.kind == DataType::Utf8View && expr.as_constant().is_some()
+}
+
+/// The literal that a SELECT gives as a column.
+fn literal_of(plan: &Logical, id: ColumnId) -> Option<&ScalarExpr> {
+    match plan {
+        Logical::Map { exprs, input } => match exprs.iter().find(|(made, _)| *made == id) {
+            Some((_, expr)) => expr.as_constant().is_some().then_some(expr),
+            None => literal_of(input, id),
+        },
+        Logical::Sort { input, .. } | Logical::Limit { input, .. } => literal_of(input, id),
+        _ => None,
+    }
+}
+
+/// The operands of a set operation, and those of the same operation in it where that means the same.
+fn gather<'q>(
+    body: &'q SetExpr,
+    wanted: SetOperator,
+    quantifier: SetQuantifier,
+    is_flat: bool,
+    operands: &mut Vec<&'q SetExpr>,
+) {
+    let mut right_operands = Vec::new();
+    let mut at = body;
+    let mut is_first = true;
+    // A chain leans to the left and may be long.
+    loop {
+        match at {
+            SetExpr::SetOperation { left, op, set_quantifier, right }
+                if is_first || is_flat && *op == wanted && *set_quantifier == quantifier =>
+            {
+                right_operands.push(&**right);
+                at = left;
+                is_first = false;
+            }
+            _ => break,
+        }
+    }
+    operands.push(at);
+    for right in right_operands.into_iter().rev() {
+        match right {
+            SetExpr::SetOperation { op, set_quantifier, .. }
+                if is_flat && *op == wanted && *set_quantifier == quantifier =>
+            {
+                gather(right, wanted, quantifier, is_flat, operands);
+            }
+            other => operands.push(other),
+        }
+    }
+}
+
+fn refuse_clauses(query: &Query) -> Result<()> {
+    let is_by = matches!(&query.limit_clause, Some(LimitClause::LimitOffset { limit_by, .. }) if !limit_by.is_empty());
+    let order = query.order_by.as_ref();
+    let fills = order.is_some_and(|order| match &order.kind {
+        ast::OrderByKind::Expressions(keys) => keys.iter().any(|key| key.with_fill.is_some()),
+        ast::OrderByKind::All(_) => false,
+    });
+    let clauses = [
+        (!query.locks.is_empty(), "FOR UPDATE and FOR SHARE"),
+        (query.for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE"),
+        (query.settings.is_some(), "SETTINGS"),
+        (query.format_clause.is_some(), "FORMAT"),
+        (!query.pipe_operators.is_empty(), "a pipe operator (|>)"),
+        (is_by, "LIMIT ... BY"),
+        (query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties || fetch.percent), "FETCH WITH TIES or PERCENT"),
+        (order.is_some_and(|order| order.interpolate.is_some()), "INTERPOLATE"),
+        (fills, "WITH FILL or INTERPOLATE behind ORDER BY"),
+    ];
+    match clauses.iter().find(|(is_there, _)| *is_there) {
+        Some((_, clause)) => Err(unsupported(clause)),
+        None => Ok(()),
+    }
+}

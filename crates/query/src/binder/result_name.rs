@@ -1,0 +1,163 @@
+//! What a column without an alias is called: the text of its expression in a settled form.
+//!
+//! Columns stand without their table and as spelled by it, casts are called by what is cast, and parentheses stand only
+//! where the operators need them.
+
+use sqlparser::ast::{BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident};
+
+/// The name of a column that is `expr`. `spelling` gives the spelling of a column's name.
+pub(super) fn result_name(expr: &Expr, spelling: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut writer = Writer { out: String::new(), spelling };
+    writer.expr(expr);
+    writer.out
+}
+
+struct Writer<'s> {
+    out: String,
+    spelling: &'s dyn Fn(&str) -> Option<String>,
+}
+
+/// How tightly an operator binds.
+fn tightness(op: &BinaryOperator) -> u8 {
+    match op {
+        BinaryOperator::Or => 1,
+        BinaryOperator::And => 2,
+        BinaryOperator::Eq
+        | BinaryOperator::NotEq
+        | BinaryOperator::Lt
+        | BinaryOperator::LtEq
+        | BinaryOperator::Gt
+        | BinaryOperator::GtEq => 3,
+        BinaryOperator::Plus | BinaryOperator::Minus => 5,
+        BinaryOperator::Multiply | BinaryOperator::Divide | BinaryOperator::Modulo => 6,
+        _ => 4,
+    }
+}
+
+impl Writer<'_> {
+    fn name(&mut self, ident: &Ident) {
+        match (self.spelling)(&ident.value) {
+            Some(spelled) => self.out.push_str(&spelled),
+            None => self.out.push_str(&ident.value),
+        }
+    }
+
+    fn operand(&mut self, expr: &Expr, own: u8, is_right: bool) {
+        let inner = strip(expr);
+        let needs = match inner {
+            Expr::BinaryOp { op, .. } => tightness(op) < own || is_right && tightness(op) == own,
+            _ => false,
+        };
+        if needs {
+            self.out.push('(');
+            self.expr(inner);
+            self.out.push(')');
+        } else {
+            self.expr(inner);
+        }
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match strip(expr) {
+            Expr::Identifier(ident) => self.name(ident),
+            Expr::CompoundIdentifier(parts) => {
+                if let Some(last) = parts.last() {
+                    self.name(last);
+                }
+            }
+            Expr::BinaryOp { left, op, right } => {
+                self.operand(left, tightness(op), false);
+                self.out.push_str(&format!(" {op} "));
+                self.operand(right, tightness(op), true);
+            }
+            Expr::Function(call) => self.call(call),
+            Expr::Case { operand, conditions, else_result, .. } => {
+                self.out.push_str("CASE");
+                if let Some(operand) = operand {
+                    self.out.push(' ');
+                    self.expr(operand);
+                }
+                for when in conditions {
+                    self.out.push_str(" WHEN ");
+                    self.expr(&when.condition);
+                    self.out.push_str(" THEN ");
+                    self.expr(&when.result);
+                }
+                if let Some(otherwise) = else_result {
+                    self.out.push_str(" ELSE ");
+                    self.expr(otherwise);
+                }
+                self.out.push_str(" END");
+            }
+            Expr::IsNull(value) => {
+                self.expr(value);
+                self.out.push_str(" IS NULL");
+            }
+            Expr::IsNotNull(value) => {
+                self.expr(value);
+                self.out.push_str(" IS NOT NULL");
+            }
+            Expr::Exists { negated, .. } => {
+                self.out.push_str(if *negated { "NOT EXISTS (<subquery>)" } else { "EXISTS (<subquery>)" });
+            }
+            Expr::TypedString(typed) => self.out.push_str(&typed.value.value.to_string()),
+            Expr::UnaryOp { op, expr } => {
+                self.out.push_str(&op.to_string());
+                if matches!(op, sqlparser::ast::UnaryOperator::Not) {
+                    self.out.push(' ');
+                }
+                self.operand(expr, 7, true);
+            }
+            other => self.out.push_str(&other.to_string()),
+        }
+    }
+
+    fn call(&mut self, call: &Function) {
+        let FunctionArguments::List(list) = &call.args else {
+            self.out.push_str(&call.to_string());
+            return;
+        };
+        self.out.push_str(&call.name.to_string());
+        self.out.push('(');
+        if let Some(treatment) = &list.duplicate_treatment {
+            self.out.push_str(&format!("{treatment} "));
+        }
+        for (place, arg) in list.args.iter().enumerate() {
+            if place > 0 {
+                self.out.push_str(", ");
+            }
+            match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => self.expr(expr),
+                other => self.out.push_str(&other.to_string()),
+            }
+        }
+        for clause in &list.clauses {
+            self.out.push_str(&format!(" {clause}"));
+        }
+        self.out.push(')');
+        if !call.within_group.is_empty() {
+            let order: Vec<String> = call.within_group.iter().map(ToString::to_string).collect();
+            self.out.push_str(&format!(" WITHIN GROUP (ORDER BY {})", order.join(", ")));
+        }
+        if let Some(filter) = &call.filter {
+            self.out.push_str(" FILTER (WHERE ");
+            self.expr(filter);
+            self.out.push(')');
+        }
+        if let Some(treatment) = &call.null_treatment {
+            self.out.push_str(&format!(" {treatment}"));
+        }
+        if let Some(over) = &call.over {
+            self.out.push_str(&format!(" OVER {over}"));
+        }
+    }
+}
+
+/// What stands in parentheses or is cast.
+fn strip(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => strip(inner),
+        Expr::Cast { expr, .. } => strip(expr),
+        other => other,
+    }
+}

@@ -1,0 +1,280 @@
+//! Names that an expression can use: the tables and columns of a query and of the queries around it.
+//!
+//! Every SELECT has a level of names. A name is looked for from the innermost level outwards. A name that fits several
+//! columns of one level is an error; it is never taken from a level further out.
+
+use std::rc::Rc;
+
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::logical::{AggregateCall, LogicalSortKey, LogicalWindowCall};
+use rowmill_plan::{ColumnId, ScalarExpr};
+use sqlparser::ast;
+
+use super::place::{at, suggest};
+
+/// A column with its name.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedColumn {
+    /// The column.
+    pub(crate) id: ColumnId,
+    /// The name in lower case.
+    pub(crate) name: Rc<str>,
+    /// The name as spelled by whoever gave it.
+    pub(crate) spelled: Rc<str>,
+}
+
+impl NamedColumn {
+    /// A column whose name is spelled `spelled`.
+    pub(crate) fn new(id: ColumnId, spelled: &str) -> NamedColumn {
+        let lower = spelled.to_lowercase();
+        let spelled: Rc<str> = spelled.into();
+        let name = if lower == *spelled { Rc::clone(&spelled) } else { lower.into() };
+        NamedColumn { id, name, spelled }
+    }
+}
+
+/// What stands in front of a dot: a table or an alias of the FROM clause.
+#[derive(Clone, Debug)]
+pub(crate) struct ScopeRelation {
+    /// The schema, if the name may be written with one.
+    pub(crate) schema: Option<Rc<str>>,
+    /// The name or alias in lower case; none for a subquery without an alias.
+    pub(crate) name: Option<Rc<str>>,
+    /// The columns.
+    pub(crate) columns: Vec<NamedColumn>,
+    /// Whether the name also stands for the one column: an alias of a function in FROM.
+    pub(crate) is_value: bool,
+}
+
+/// The names that an item of a FROM clause gives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FromNames {
+    /// What may stand in front of a dot.
+    pub(crate) relations: Vec<ScopeRelation>,
+    /// The columns without a table in front, in the order of `SELECT *`. USING and NATURAL merge columns here.
+    pub(crate) visible: Vec<NamedColumn>,
+}
+
+impl FromNames {
+    /// The names of one relation.
+    pub(crate) fn of(relation: ScopeRelation) -> FromNames {
+        FromNames { visible: relation.columns.clone(), relations: vec![relation] }
+    }
+
+    /// The names of both.
+    pub(crate) fn and(mut self, other: FromNames) -> FromNames {
+        self.relations.extend(other.relations);
+        self.visible.extend(other.visible);
+        self
+    }
+}
+
+/// The part of a SELECT that is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clause {
+    /// `FROM`, `ON`
+    From,
+    /// `WHERE`
+    Where,
+    /// The list behind SELECT.
+    Select,
+    /// `GROUP BY`
+    GroupBy,
+    /// `HAVING`
+    Having,
+    /// `QUALIFY`
+    Qualify,
+    /// `ORDER BY`, `DISTINCT ON`
+    OrderBy,
+    /// Anything that is not part of a SELECT, named for messages.
+    Other(&'static str),
+}
+
+impl Clause {
+    /// How a message names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Clause::From => "FROM and ON",
+            Clause::Where => "WHERE",
+            Clause::Select => "SELECT",
+            Clause::GroupBy => "GROUP BY",
+            Clause::Having => "HAVING",
+            Clause::Qualify => "QUALIFY",
+            Clause::OrderBy => "ORDER BY",
+            Clause::Other(name) => name,
+        }
+    }
+}
+
+/// How names of the select list are used by expressions of the level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AliasUse {
+    /// Not at all.
+    Never,
+    /// Where no column has the name: the expression takes the place of the name.
+    Fallback,
+    /// Before columns: the name stands for the computed column.
+    First,
+}
+
+/// A name of the select list.
+#[derive(Clone, Debug)]
+pub(crate) struct SelectAlias {
+    /// The name in lower case.
+    pub(crate) name: Rc<str>,
+    /// What it stands for, over the columns of FROM.
+    pub(crate) expr: ScalarExpr,
+    /// The column that it becomes.
+    pub(crate) reference: ScalarExpr,
+    /// Whether `AS` gives the name.
+    pub(crate) is_alias: bool,
+}
+
+/// A call of a window function that stands in an expression.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingWindow {
+    pub(crate) id: ColumnId,
+    pub(crate) partition: Vec<ScalarExpr>,
+    pub(crate) order: Vec<LogicalSortKey>,
+    pub(crate) call: LogicalWindowCall,
+}
+
+/// The names and the pending calls of one SELECT.
+#[derive(Debug)]
+pub(crate) struct Level {
+    /// Names of FROM; while FROM is being read, those of its items so far.
+    pub(crate) names: Vec<FromNames>,
+    /// Whether its names are out of sight: of a subquery of FROM without LATERAL.
+    pub(crate) is_hidden: bool,
+    /// The first column that FROM may have made, and the one behind the last; none while FROM is being read.
+    pub(crate) first: usize,
+    pub(crate) end: Option<usize>,
+    pub(crate) clause: Clause,
+    pub(crate) aliases: Vec<SelectAlias>,
+    pub(crate) alias_use: AliasUse,
+    pub(crate) aggregates: Vec<(ColumnId, AggregateCall)>,
+    /// Calls of `GROUPING`.
+    pub(crate) groupings: Vec<(ColumnId, Vec<ScalarExpr>)>,
+    pub(crate) windows: Vec<PendingWindow>,
+    /// Calls of `unnest` in the select list.
+    pub(crate) unnests: Vec<(ColumnId, ScalarExpr)>,
+    pub(crate) named_windows: Vec<(String, ast::NamedWindowExpr)>,
+}
+
+impl Level {
+    /// A level whose columns are made from `first` on.
+    pub(crate) fn new(first: usize) -> Level {
+        Level {
+            names: Vec::new(),
+            is_hidden: false,
+            first,
+            end: None,
+            clause: Clause::From,
+            aliases: Vec::new(),
+            alias_use: AliasUse::Never,
+            aggregates: Vec::new(),
+            groupings: Vec::new(),
+            windows: Vec::new(),
+            unnests: Vec::new(),
+            named_windows: Vec::new(),
+        }
+    }
+
+    /// Whether FROM makes the column.
+    pub(crate) fn reads(&self, id: usize) -> bool {
+        id >= self.first && self.end.is_none_or(|end| id < end)
+    }
+
+    /// Whether the level makes the column out of its groups and windows.
+    pub(crate) fn computes(&self, id: usize) -> bool {
+        self.aggregates.iter().any(|(made, _)| made.0 == id)
+            || self.groupings.iter().any(|(made, _)| made.0 == id)
+            || self.windows.iter().any(|window| window.id.0 == id)
+    }
+
+    /// The column of FROM that is called `name` without a table in front.
+    pub(crate) fn column(&self, ident: &ast::Ident) -> Result<Option<ColumnId>> {
+        let mut found = self.names.iter().flat_map(|names| &names.visible).filter(|one| *one.name == *ident.value);
+        let first = found.next();
+        match (first, found.next()) {
+            (Some(_), Some(_)) => {
+                let error = Error::new(
+                    ErrorKind::AmbiguousColumn,
+                    format!("column \"{}\" is in more than one table", ident.value),
+                );
+                Err(at(error.hint("write the table in front: table.column"), ident.span))
+            }
+            (Some(column), None) => Ok(Some(column.id)),
+            (None, _) => {
+                let mut values = self.names.iter().flat_map(|names| &names.relations).filter(|one| one.is_value);
+                let value = values.find(|relation| relation.name.as_deref() == Some(ident.value.as_str()));
+                Ok(value.map(|relation| relation.columns[0].id))
+            }
+        }
+    }
+
+    /// The relation of a name; several may have one name in different schemas.
+    pub(crate) fn relation(&self, schema: Option<&str>, table: &ast::Ident) -> Result<Option<&ScopeRelation>> {
+        let fits = |relation: &&ScopeRelation| {
+            relation.name.as_deref() == Some(table.value.as_str())
+                && (schema.is_none() || relation.schema.as_deref() == schema)
+        };
+        let mut found = self.names.iter().flat_map(|names| &names.relations).filter(fits);
+        let first = found.next();
+        if first.is_some() && found.next().is_some() {
+            let error =
+                Error::new(ErrorKind::AmbiguousColumn, format!("the FROM clause has \"{}\" twice", table.value));
+            return Err(at(error.hint("give one of them another name with AS"), table.span));
+        }
+        Ok(first)
+    }
+
+    /// All columns that a message may suggest.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().flat_map(|names| &names.visible).map(|column| &*column.spelled)
+    }
+
+    /// `table.column` of a column of FROM, for messages.
+    pub(crate) fn qualified_name(&self, id: usize) -> Option<String> {
+        let relations = self.names.iter().flat_map(|names| &names.relations);
+        for relation in relations {
+            if let Some(column) = relation.columns.iter().find(|column| column.id.0 == id) {
+                return Some(match &relation.name {
+                    Some(name) => format!("{name}.{}", column.spelled),
+                    None => column.spelled.to_string(),
+                });
+            }
+        }
+        let mut visible = self.names.iter().flat_map(|names| &names.visible);
+        visible.find(|column| column.id.0 == id).map(|column| column.spelled.to_string())
+    }
+}
+
+impl ScopeRelation {
+    /// A relation of a name, or of none.
+    pub(crate) fn new(name: Option<&str>, columns: Vec<NamedColumn>) -> ScopeRelation {
+        ScopeRelation { schema: None, name: name.map(Rc::from), columns, is_value: false }
+    }
+
+    /// The column of a name.
+    pub(crate) fn column(&self, ident: &ast::Ident) -> Result<Option<ColumnId>> {
+        let mut found = self.columns.iter().filter(|one| *one.name == *ident.value);
+        let first = found.next();
+        if first.is_some() && found.next().is_some() {
+            let table = self.name.as_deref().unwrap_or("the subquery");
+            let message = format!("\"{table}\" has several columns \"{}\"", ident.value);
+            return Err(at(Error::new(ErrorKind::AmbiguousColumn, message), ident.span));
+        }
+        Ok(first.map(|column| column.id))
+    }
+
+    /// The error for a column that is not there.
+    pub(crate) fn no_column(&self, ident: &ast::Ident) -> Error {
+        let message = match &self.name {
+            Some(table) => format!("there is no column \"{}\" in table \"{table}\"", ident.value),
+            None => format!("there is no column \"{}\"", ident.value),
+        };
+        let error = Error::new(ErrorKind::UndefinedColumn, message);
+        at(suggest(error, &ident.value, self.columns.iter().map(|column| &*column.spelled)), ident.span)
+    }
+}

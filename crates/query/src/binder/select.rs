@@ -1,0 +1,290 @@
+//! One SELECT.
+//!
+//! ```text
+//! FROM -> WHERE -> GROUP BY -> HAVING -> windows -> QUALIFY -> select list -> DISTINCT -> ORDER BY
+//! ```
+//!
+//! All expressions are bound first, because only they tell which aggregates and windows there are; the operators are
+//! made afterwards, from the bottom up.
+
+use std::collections::HashMap;
+
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::logical::{LogicalSortKey, LogicalWindow};
+use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
+use sqlparser::ast::{self, Distinct, GroupByExpr, Select, SelectFlavor, SelectItem};
+
+use super::grouping::GroupKeys;
+use super::place::unsupported;
+use super::projection::SelectedItem;
+use super::query::{filter, map};
+use super::scope::{AliasUse, Clause, Level, NamedColumn, PendingWindow};
+use super::walk::{rewrite_deep, window_exprs_mut};
+use super::{Binder, BoundRows};
+
+/// The expressions of a SELECT behind its groups.
+struct SelectExprs {
+    items: Vec<SelectedItem>,
+    having: Option<ScalarExpr>,
+    qualify: Option<ScalarExpr>,
+    distinct_on: Option<Vec<ScalarExpr>>,
+    order: Vec<LogicalSortKey>,
+}
+
+impl Binder<'_> {
+    /// Binds a SELECT with the ORDER BY of its query.
+    pub(super) fn select(&mut self, select: &Select, order: Option<&ast::OrderBy>) -> Result<BoundRows> {
+        refuse_clauses(select)?;
+        self.levels.push(Level::new(self.columns_end()));
+        let mut plan = self.from_clause(&select.from)?;
+        let end = self.columns_end();
+        self.level().end = Some(end);
+
+        self.level().clause = Clause::Where;
+        if let Some(condition) = &select.selection {
+            let condition = self.condition(condition)?;
+            filter(&mut plan, condition);
+        }
+        self.define_windows(&select.named_window)?;
+
+        self.level().clause = Clause::Select;
+        let items = match select.flavor {
+            SelectFlavor::FromFirstNoSelect => self.projection(&[SelectItem::Wildcard(Default::default())])?,
+            _ => self.projection(&select.projection)?,
+        };
+        self.level().aliases = items.iter().map(SelectedItem::alias).collect();
+
+        self.level().clause = Clause::GroupBy;
+        self.level().alias_use = AliasUse::Fallback;
+        let keys = self.group_by(&select.group_by, &items)?;
+
+        self.level().clause = Clause::Having;
+        let having = select.having.as_ref().map(|condition| self.condition(condition)).transpose()?;
+        self.level().clause = Clause::Qualify;
+        let qualify = select.qualify.as_ref().map(|condition| self.condition(condition)).transpose()?;
+
+        self.level().clause = Clause::OrderBy;
+        let distinct_on = match &select.distinct {
+            Some(Distinct::On(exprs)) => Some(self.distinct_on(exprs, &items)?),
+            _ => None,
+        };
+        let order = match order {
+            Some(order) => self.order_keys(order, &items)?,
+            None => Vec::new(),
+        };
+        let is_distinct = matches!(select.distinct, Some(Distinct::Distinct));
+        if is_distinct {
+            self.check_distinct_order(&order, &items)?;
+        }
+        let exprs = SelectExprs { items, having, qualify, distinct_on, order };
+        self.plan_select(plan, keys, exprs, is_distinct)
+    }
+
+    /// Makes the operators above WHERE.
+    fn plan_select(
+        &mut self,
+        mut plan: Logical,
+        keys: GroupKeys,
+        mut exprs: SelectExprs,
+        is_distinct: bool,
+    ) -> Result<BoundRows> {
+        let mut windows = std::mem::take(&mut self.level().windows);
+        let is_grouped = keys.is_written || exprs.having.is_some() || !self.level().aggregates.is_empty();
+        if is_grouped {
+            let (groups, keys) = self.plan_groups(plan, keys)?;
+            plan = groups;
+            self.regroup(&keys, &mut exprs, &mut windows)?;
+        } else if let Some((_, arguments)) = self.level().groupings.first() {
+            let shown = arguments.len();
+            return Err(Error::new(ErrorKind::Grouping, format!("grouping of {shown} columns needs GROUP BY")));
+        }
+        if let Some(condition) = exprs.having.take() {
+            filter(&mut plan, condition);
+        }
+        plan = plan_windows(plan, windows);
+        if let Some(condition) = exprs.qualify.take() {
+            filter(&mut plan, condition);
+        }
+        let unnests = std::mem::take(&mut self.level().unnests);
+        if !unnests.is_empty() {
+            plan = Logical::Unnest { input: Box::new(plan), lists: unnests, ordinality: None, outer: false };
+        }
+        self.forward_references(&mut exprs);
+        let SelectExprs { items, distinct_on, order, .. } = exprs;
+        let (mut computed, columns) = self.output(items);
+        let distinct_on = distinct_on.map(|on| self.columns_of(on, &mut computed));
+        map(&mut plan, computed);
+        self.levels.pop();
+        if is_distinct {
+            let columns = distinct_ids(columns.iter().map(|column| column.id));
+            plan = Logical::Distinct { input: Box::new(plan), columns, on: false };
+        }
+        if !order.is_empty() {
+            plan = Logical::Sort { input: Box::new(plan), keys: order };
+        }
+        if let Some(columns) = distinct_on {
+            plan = Logical::Distinct { input: Box::new(plan), columns: distinct_ids(columns.into_iter()), on: true };
+        }
+        Ok(BoundRows { plan, columns })
+    }
+
+    /// Puts the keys of the groups into every expression behind them.
+    fn regroup(
+        &self,
+        keys: &[(ColumnId, ScalarExpr)],
+        exprs: &mut SelectExprs,
+        windows: &mut [PendingWindow],
+    ) -> Result<()> {
+        let mut all: Vec<&mut ScalarExpr> = exprs.items.iter_mut().map(|item| &mut item.expr).collect();
+        all.extend(&mut exprs.having);
+        all.extend(&mut exprs.qualify);
+        all.extend(exprs.distinct_on.iter_mut().flatten());
+        all.extend(exprs.order.iter_mut().map(|key| &mut key.expr));
+        for expr in all {
+            self.regroup_expr(expr, keys)?;
+        }
+        for window in windows {
+            let mut result = Ok(());
+            let mut each = |expr: &mut ScalarExpr| {
+                if result.is_ok() {
+                    result = self.regroup_expr(expr, keys);
+                }
+            };
+            window.partition.iter_mut().for_each(&mut each);
+            window.order.iter_mut().for_each(|key| each(&mut key.expr));
+            window_exprs_mut(&mut window.call, &mut each);
+            result?;
+        }
+        Ok(())
+    }
+
+    /// An item that turned out to be a column of its own needs no other: its uses name that column.
+    fn forward_references(&self, exprs: &mut SelectExprs) {
+        let mut forwards: HashMap<usize, ScalarExpr> = HashMap::new();
+        for item in &mut exprs.items {
+            let Some(made) = item.made else { continue };
+            if item.expr.as_column().is_some_and(|column| self.is_own(column)) {
+                forwards.insert(made.0, item.expr.clone());
+                item.made = None;
+            }
+        }
+        if forwards.is_empty() {
+            return;
+        }
+        let uses = exprs.distinct_on.iter_mut().flatten().chain(exprs.order.iter_mut().map(|key| &mut key.expr));
+        for expr in uses {
+            rewrite_deep(expr, &mut |part| {
+                if let ExprOp::Column(column) = part.op
+                    && let Some(target) = forwards.get(&column)
+                {
+                    *part = target.clone();
+                }
+            });
+        }
+    }
+
+    /// Whether the level that is being read makes the column, and not a query around it.
+    pub(super) fn is_own(&self, column: usize) -> bool {
+        let (level, outer) = self.levels.split_last().expect("a SELECT is being read");
+        column >= level.first && !outer.iter().any(|level| level.computes(column))
+    }
+
+    /// What the select list computes, and the columns of the result.
+    pub(super) fn output(&mut self, items: Vec<SelectedItem>) -> (Vec<(ColumnId, ScalarExpr)>, Vec<NamedColumn>) {
+        let mut computed = Vec::new();
+        let mut columns = Vec::with_capacity(items.len());
+        for item in items {
+            let id = match (item.made, item.expr.as_column()) {
+                (None, Some(column)) => ColumnId(column),
+                (made, _) => {
+                    let id = made.unwrap_or_else(|| self.add_column(&item.spelled, item.expr.kind.clone()));
+                    computed.push((id, item.expr));
+                    id
+                }
+            };
+            columns.push(NamedColumn { id, name: item.name, spelled: item.spelled });
+        }
+        (computed, columns)
+    }
+
+    /// Columns that hold `exprs`; those that are none yet are added to `computed`.
+    fn columns_of(&mut self, exprs: Vec<ScalarExpr>, computed: &mut Vec<(ColumnId, ScalarExpr)>) -> Vec<ColumnId> {
+        exprs
+            .into_iter()
+            .map(|expr| match expr.as_column() {
+                Some(column) => ColumnId(column),
+                None => {
+                    let id = self.add_column("distinct", expr.kind.clone());
+                    computed.push((id, expr));
+                    id
+                }
+            })
+            .collect()
+    }
+}
+
+/// Puts the window calls above `plan`, one operator for those of one partition and order.
+fn plan_windows(mut plan: Logical, windows: Vec<PendingWindow>) -> Logical {
+    let mut operators: Vec<LogicalWindow> = Vec::new();
+    for window in windows {
+        let same = |operator: &&mut LogicalWindow| {
+            operator.partition == window.partition && operator.order == window.order
+        };
+        match operators.iter_mut().find(same) {
+            Some(operator) => operator.calls.push((window.id, window.call)),
+            None => operators.push(LogicalWindow {
+                input: Box::new(Logical::one_row()),
+                partition: window.partition,
+                order: window.order,
+                calls: vec![(window.id, window.call)],
+            }),
+        }
+    }
+    for mut operator in operators {
+        operator.input = Box::new(plan);
+        plan = Logical::Window(operator);
+    }
+    plan
+}
+
+fn distinct_ids(ids: impl Iterator<Item = ColumnId>) -> Vec<ColumnId> {
+    let mut distinct: Vec<ColumnId> = Vec::new();
+    for id in ids {
+        if !distinct.contains(&id) {
+            distinct.push(id);
+        }
+    }
+    distinct
+}
+
+fn refuse_clauses(select: &Select) -> Result<()> {
+    let modifiers = match &select.group_by {
+        GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) => modifiers,
+    };
+    if !modifiers.is_empty() {
+        return Err(unsupported("WITH ROLLUP, CUBE or TOTALS behind GROUP BY")
+            .hint("write GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"));
+    }
+    if select.into.is_some() {
+        return Err(unsupported("SELECT INTO").hint("CREATE TABLE name AS SELECT ... does the same"));
+    }
+    if select.top.is_some() {
+        return Err(Error::new(ErrorKind::Unsupported, "not supported: TOP").hint("LIMIT at the end does the same"));
+    }
+    let clauses = [
+        (!select.optimizer_hints.is_empty(), "an optimizer hint"),
+        (select.select_modifiers.is_some(), "a modifier behind SELECT"),
+        (select.exclude.is_some(), "EXCLUDE behind the select list"),
+        (select.prewhere.is_some(), "PREWHERE"),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
+        (!select.connect_by.is_empty(), "CONNECT BY"),
+        (!select.cluster_by.is_empty(), "CLUSTER BY"),
+        (!select.distribute_by.is_empty(), "DISTRIBUTE BY"),
+        (!select.sort_by.is_empty(), "SORT BY"),
+        (select.value_table_mode.is_some(), "SELECT AS STRUCT or AS VALUE"),
+    ];
+    match clauses.iter().find(|(is_there, _)| *is_there) {
+        Some((_, clause)) => Err(unsupported(clause)),
+        None => Ok(()),
+    }
+}

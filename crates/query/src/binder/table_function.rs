@@ -1,0 +1,160 @@
+//! Functions in FROM: `unnest`, `generate_series`, and those of the database.
+
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::{fold, functions, typing};
+use rowmill_plan::{Constant, Logical, ScalarExpr};
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, ObjectName, ObjectNamePart, Spanned, TableAlias};
+
+use super::Binder;
+use super::from::{FromPart, item_kind};
+use super::place::{suggest, type_name, unsupported};
+use super::scope::{NamedColumn, ScopeRelation};
+
+impl Binder<'_> {
+    /// A function in FROM.
+    pub(super) fn table_function(
+        &mut self,
+        name: &ObjectName,
+        args: &[FunctionArg],
+        ordinality: bool,
+        alias: Option<&TableAlias>,
+    ) -> Result<FromPart> {
+        let [.., ObjectNamePart::Identifier(ident)] = name.0.as_slice() else {
+            return Err(unsupported(format!("{name}(...) in FROM")));
+        };
+        let mut arguments = Vec::with_capacity(args.len());
+        for arg in args {
+            match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => arguments.push(expr),
+                other => return Err(unsupported(format!("the argument {other} of a table function"))),
+            }
+        }
+        match ident.value.as_str() {
+            "unnest" => {
+                let lists: Vec<ast::Expr> = arguments.into_iter().cloned().collect();
+                self.unnest(&lists, ordinality, alias)
+            }
+            "generate_series" | "range" => {
+                let function = functions::find(&ident.value).ok_or_else(|| self.no_table_function(ident))?;
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(self.expr(argument)?);
+                }
+                let list = self.placed(ident.span, |_| typing::call(function, values))?;
+                self.unnest_values(vec![(list, "value".into())], ordinality, alias, &ident.value)
+            }
+            function => {
+                let mut constants = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    constants.push(self.constant_argument(argument)?);
+                }
+                let found = self.catalog.table_function(function, &constants);
+                let Some(source) = found.map_err(|error| self.at(error, ident.span))? else {
+                    return Err(self.no_table_function(ident));
+                };
+                if ordinality {
+                    return Err(unsupported(format!("WITH ORDINALITY of {function}")));
+                }
+                self.sources.push(source);
+                let (plan, columns) = self.source(self.sources.len() - 1);
+                let relation = ScopeRelation::new(Some(function), columns);
+                self.aliased(plan, relation, alias)
+            }
+        }
+    }
+
+    fn constant_argument(&mut self, argument: &ast::Expr) -> Result<Constant> {
+        // A bare word is the name of something, as in rowmill_storage(hits).
+        let mut bound = match argument {
+            ast::Expr::Identifier(name) if name.quote_style.is_none() => {
+                return Ok(Constant::from(name.value.as_str()));
+            }
+            _ => self.expr(argument)?,
+        };
+        if bound.as_constant().is_none() {
+            fold::fold(&mut bound);
+        }
+        bound.as_constant().cloned().ok_or_else(|| {
+            let error = Error::new(ErrorKind::Unsupported, "the arguments of a table function must be constants");
+            self.at(error.hint("unnest(range(...)) in a select list takes columns"), argument.span())
+        })
+    }
+
+    fn no_table_function(&self, ident: &ast::Ident) -> Error {
+        let message = format!("there is no table function \"{}\"", ident.value);
+        let names = ["unnest", "generate_series", "range", "rowmill_storage", "rowmill_log"];
+        self.at(suggest(Error::new(ErrorKind::UndefinedFunction, message), &ident.value, names), ident.span)
+    }
+
+    /// `UNNEST(list, ...)`
+    pub(super) fn unnest(
+        &mut self,
+        lists: &[ast::Expr],
+        ordinality: bool,
+        alias: Option<&TableAlias>,
+    ) -> Result<FromPart> {
+        let mut values = Vec::with_capacity(lists.len());
+        for list in lists {
+            let value = self.expr(list)?;
+            let value = self.list_value(value).map_err(|error| self.at(error, list.span()))?;
+            values.push((value, "unnest".to_string()));
+        }
+        self.unnest_values(values, ordinality, alias, "unnest")
+    }
+
+    /// `value`, which must be a list. NULL is a list of nothing.
+    pub(super) fn list_value(&self, value: ScalarExpr) -> Result<ScalarExpr> {
+        match &value.kind {
+            DataType::List(_) => Ok(value),
+            DataType::Null => {
+                let item = arrow::datatypes::Field::new("item", DataType::Null, true);
+                self.coerce(value, &DataType::List(item.into()))
+            }
+            other => {
+                let message = format!("unnest takes a list, not {}", type_name(other));
+                Err(Error::new(ErrorKind::UndefinedFunction, message))
+            }
+        }
+    }
+
+    fn unnest_values(
+        &mut self,
+        lists: Vec<(ScalarExpr, String)>,
+        ordinality: bool,
+        alias: Option<&TableAlias>,
+        function: &str,
+    ) -> Result<FromPart> {
+        if lists.is_empty() {
+            return Err(Error::new(ErrorKind::UndefinedFunction, "unnest takes at least one list"));
+        }
+        let mut columns = Vec::with_capacity(lists.len() + 1);
+        let mut bound = Vec::with_capacity(lists.len());
+        for (list, name) in lists {
+            let Some(kind) = item_kind(&list.kind) else {
+                return Err(Error::internal(format!("{function} in FROM gives {} and no list", list.kind)));
+            };
+            let id = self.add_column(&name, kind);
+            columns.push(NamedColumn::new(id, &name));
+            bound.push((id, list));
+        }
+        let ordinality = ordinality.then(|| {
+            let id = self.add_column("ordinality", DataType::Int64);
+            columns.push(NamedColumn::new(id, "ordinality"));
+            id
+        });
+        let plan =
+            Logical::Unnest { input: Box::new(Logical::one_row()), lists: bound, ordinality, outer: false };
+        let is_single = columns.len() == 1;
+        let relation = ScopeRelation::new(Some(function), columns);
+        let mut part = self.aliased(plan, relation, alias)?;
+        // `FROM generate_series(1, 3) AS i` gives a column that is also called i.
+        if let Some(alias) = alias
+            && is_single
+            && alias.columns.is_empty()
+        {
+            part.names.relations[0].is_value = true;
+        }
+        Ok(part)
+    }
+}

@@ -1,0 +1,204 @@
+//! Names of types: what `CREATE TABLE` and `CAST` take, and what they mean.
+
+use rowmill_base::{Error, ErrorKind, Result, SqlType, TimeUnit};
+use sqlparser::ast::{
+    ArrayElemTypeDef, BinaryLength, CharacterLength, DataType as Ast, ExactNumberInfo, Ident, ObjectName,
+    ObjectNamePart, TimezoneInfo,
+};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+
+use super::place::suggest;
+
+/// The names that a message about an unknown one chooses from.
+const NAMES: &[&str] = &[
+    "BOOLEAN",
+    "BOOL",
+    "TINYINT",
+    "SMALLINT",
+    "INT2",
+    "INTEGER",
+    "INT",
+    "INT4",
+    "BIGINT",
+    "INT8",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "REAL",
+    "FLOAT4",
+    "FLOAT",
+    "DOUBLE",
+    "FLOAT8",
+    "DECIMAL",
+    "NUMERIC",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMPTZ",
+    "DATETIME",
+    "INTERVAL",
+    "TEXT",
+    "STRING",
+    "VARCHAR",
+    "CHAR",
+    "BLOB",
+    "BYTEA",
+    "BINARY",
+    "VARBINARY",
+    "UUID",
+    "STRUCT",
+];
+
+/// Digits of `DECIMAL` without a precision, and of those the ones behind the point.
+const DECIMAL_DEFAULT: (u8, u8) = (38, 10);
+const DECIMAL_DIGITS_MAX: u64 = 38;
+
+/// The type that a name in a statement means.
+pub fn sql_type(ast: &Ast) -> Result<SqlType> {
+    Ok(match ast {
+        Ast::Boolean | Ast::Bool => SqlType::Boolean,
+        Ast::TinyInt(None) => SqlType::Int8,
+        Ast::SmallInt(None) | Ast::Int2(None) | Ast::Int16 => SqlType::Int16,
+        Ast::Int(None) | Ast::Integer(None) | Ast::Int4(None) | Ast::MediumInt(None) | Ast::Int32 => SqlType::Int32,
+        Ast::BigInt(None) | Ast::Int8(None) | Ast::Int64 => SqlType::Int64,
+        Ast::TinyIntUnsigned(None) | Ast::UTinyInt | Ast::UInt8 => SqlType::UInt8,
+        Ast::SmallIntUnsigned(None) | Ast::Int2Unsigned(None) | Ast::USmallInt | Ast::UInt16 => SqlType::UInt16,
+        Ast::IntUnsigned(None) | Ast::IntegerUnsigned(None) | Ast::Int4Unsigned(None) => SqlType::UInt32,
+        Ast::MediumIntUnsigned(None) | Ast::UInt32 => SqlType::UInt32,
+        Ast::BigIntUnsigned(None) | Ast::Int8Unsigned(None) | Ast::UBigInt | Ast::UInt64 => SqlType::UInt64,
+        Ast::Real | Ast::Float4 | Ast::Float32 => SqlType::Float32,
+        Ast::Float(precision) => float(ast, precision)?,
+        Ast::Double(ExactNumberInfo::None) | Ast::DoublePrecision | Ast::Float8 | Ast::Float64 => SqlType::Float64,
+        Ast::Numeric(digits) | Ast::Decimal(digits) | Ast::Dec(digits) => decimal(digits)?,
+        Ast::Date | Ast::Date32 => SqlType::Date,
+        Ast::Time(None | Some(6), zone) => match zone {
+            TimezoneInfo::None | TimezoneInfo::WithoutTimeZone => SqlType::Time,
+            _ => return Err(unsupported(ast, "TIME, or TIMESTAMP WITH TIME ZONE")),
+        },
+        Ast::Time(Some(_), _) => return Err(unsupported(ast, "TIME, which has microseconds")),
+        Ast::Timestamp(digits, zone) => {
+            let zoned = matches!(zone, TimezoneInfo::Tz | TimezoneInfo::WithTimeZone);
+            SqlType::Timestamp { unit: time_unit(ast, *digits)?, zoned }
+        }
+        Ast::TimestampNtz(digits) | Ast::Datetime(digits) => {
+            SqlType::Timestamp { unit: time_unit(ast, *digits)?, zoned: false }
+        }
+        Ast::Interval { fields: None, precision: None } => SqlType::Interval,
+        Ast::Interval { .. } => return Err(unsupported(ast, "INTERVAL without fields")),
+        Ast::Text | Ast::String(None) | Ast::Clob(None) => SqlType::TEXT,
+        Ast::TinyText | Ast::MediumText | Ast::LongText => SqlType::TEXT,
+        Ast::Varchar(length) | Ast::CharacterVarying(length) | Ast::CharVarying(length) | Ast::Nvarchar(length) => {
+            SqlType::Text { chars_max: chars(ast, length)? }
+        }
+        // CHAR(n) holds up to n characters and is not filled up with blanks; CHAR is CHAR(1).
+        Ast::Char(length) | Ast::Character(length) => SqlType::Text { chars_max: chars(ast, length)?.or(Some(1)) },
+        Ast::Blob(None) | Ast::Bytea | Ast::Binary(None) | Ast::Varbinary(None) | Ast::Bytes(None) => SqlType::Blob,
+        Ast::TinyBlob | Ast::MediumBlob | Ast::LongBlob | Ast::Varbinary(Some(BinaryLength::Max)) => SqlType::Blob,
+        Ast::Uuid => SqlType::Uuid,
+        Ast::Array(
+            ArrayElemTypeDef::AngleBracket(item)
+            | ArrayElemTypeDef::SquareBracket(item, None)
+            | ArrayElemTypeDef::Parenthesis(item),
+        ) => SqlType::List(Box::new(sql_type(item)?)),
+        Ast::Array(ArrayElemTypeDef::SquareBracket(item, Some(_))) => {
+            return Err(unsupported(ast, &format!("{item}[], a list of any length")));
+        }
+        Ast::Array(ArrayElemTypeDef::None) => return Err(unsupported(ast, "a list of a type, such as INTEGER[]")),
+        Ast::Struct(fields, _) => {
+            let mut named = Vec::with_capacity(fields.len());
+            for (index, field) in fields.iter().enumerate() {
+                let name = field.field_name.as_ref().map_or_else(|| format!("c{index}"), |name| name.value.clone());
+                named.push((name, sql_type(&field.field_type)?));
+            }
+            SqlType::Struct(named)
+        }
+        Ast::HugeInt | Ast::Int128 => return Err(unsupported(ast, "DECIMAL(38,0)")),
+        Ast::UHugeInt | Ast::UInt128 | Ast::Int256 | Ast::UInt256 => return Err(unsupported(ast, "DECIMAL(38,0)")),
+        Ast::JSON | Ast::JSONB => return Err(unsupported(ast, "TEXT")),
+        Ast::Enum(..) | Ast::Set(_) => return Err(unsupported(ast, "TEXT")),
+        Ast::Custom(name, arguments) if arguments.is_empty() => match quoted(name) {
+            Some(inner) => sql_type(&inner)?,
+            None => custom(&name.to_string())?,
+        },
+        other => return Err(unknown(&other.to_string())),
+    })
+}
+
+/// The type that a name in quotes means: quotes make no difference.
+fn quoted(name: &ObjectName) -> Option<Ast> {
+    let [ObjectNamePart::Identifier(Ident { value, quote_style: Some(_), .. })] = name.0.as_slice() else {
+        return None;
+    };
+    let is_word = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_word.then(|| Parser::new(&PostgreSqlDialect {}).try_with_sql(value).ok()?.parse_data_type().ok())?
+}
+
+/// Names that the parser does not know as types.
+fn custom(name: &str) -> Result<SqlType> {
+    let stamp = |unit| SqlType::Timestamp { unit, zoned: false };
+    Ok(match name.to_ascii_uppercase().as_str() {
+        "UINTEGER" | "UINT" => SqlType::UInt32,
+        "INT1" => SqlType::Int8,
+        "TIMESTAMP_S" => stamp(TimeUnit::Second),
+        "TIMESTAMP_MS" => stamp(TimeUnit::Millisecond),
+        "TIMESTAMP_US" => stamp(TimeUnit::Microsecond),
+        "TIMESTAMP_NS" => stamp(TimeUnit::Nanosecond),
+        _ => return Err(unknown(name)),
+    })
+}
+
+fn float(ast: &Ast, precision: &ExactNumberInfo) -> Result<SqlType> {
+    match precision {
+        ExactNumberInfo::None | ExactNumberInfo::Precision(25..=53) => Ok(SqlType::Float64),
+        ExactNumberInfo::Precision(1..=24) => Ok(SqlType::Float32),
+        _ => Err(unsupported(ast, "REAL or DOUBLE")),
+    }
+}
+
+fn decimal(digits: &ExactNumberInfo) -> Result<SqlType> {
+    let (precision, scale) = match *digits {
+        ExactNumberInfo::None => {
+            return Ok(SqlType::Decimal { precision: DECIMAL_DEFAULT.0, scale: DECIMAL_DEFAULT.1 });
+        }
+        ExactNumberInfo::Precision(precision) => (precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
+    };
+    if !(1..=DECIMAL_DIGITS_MAX).contains(&precision) || scale < 0 || scale as u64 > precision {
+        return Err(Error::new(
+            ErrorKind::InvalidParameter,
+            format!("there is no DECIMAL({precision},{scale}): it has 1 to 38 digits, of which all or fewer are behind the point"),
+        )
+        .hint("numbers of more digits fit DOUBLE, rounded to about 16 digits"));
+    }
+    Ok(SqlType::Decimal { precision: precision as u8, scale: scale as u8 })
+}
+
+fn time_unit(ast: &Ast, digits: Option<u64>) -> Result<TimeUnit> {
+    match digits {
+        None => Ok(TimeUnit::Microsecond),
+        Some(digits) => {
+            TimeUnit::from_digits(digits).ok_or_else(|| unsupported(ast, "0, 3, 6 or 9 digits behind the second"))
+        }
+    }
+}
+
+fn chars(ast: &Ast, length: &Option<CharacterLength>) -> Result<Option<u32>> {
+    match length {
+        None | Some(CharacterLength::Max) => Ok(None),
+        Some(CharacterLength::IntegerLength { length, .. }) => match u32::try_from(*length) {
+            Ok(length) if length > 0 => Ok(Some(length)),
+            _ => Err(unsupported(ast, "a length from 1 to 4294967295")),
+        },
+    }
+}
+
+fn unsupported(ast: &Ast, instead: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("the type {ast} is not supported")).hint(format!("use {instead}"))
+}
+
+fn unknown(name: &str) -> Error {
+    let error = Error::new(ErrorKind::UndefinedObject, format!("there is no type {name}"));
+    suggest(error, name.split('(').next().unwrap_or(name), NAMES.iter().copied())
+}

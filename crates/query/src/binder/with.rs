@@ -1,0 +1,338 @@
+//! WITH: queries that have a name.
+//!
+//! A query of WITH is bound again at each use, so that each use is optimized for itself. It is computed once and shared
+//! where that matters: with MATERIALIZED, where it calls a volatile function, and where queries that use each other were
+//! bound so often that binding itself becomes expensive.
+
+use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::typing;
+use rowmill_plan::{ColumnId, Logical};
+use sqlparser::ast::{self, CteAsMaterialized, Query, SetExpr, SetOperator, SetQuantifier, Visit, Visitor};
+
+use super::place::unsupported;
+use super::scope::NamedColumn;
+use super::walk::{free_columns_of_plan, is_volatile};
+use super::{Binder, BoundRows};
+
+/// Queries of WITH and of views that are bound before further uses share one plan.
+const EXPANSIONS_MAX: usize = 100;
+
+/// How often the later rounds of a recursive query are bound to find their types.
+const ROUNDS_BOUND_MAX: usize = 4;
+
+/// A name of a WITH clause.
+pub(super) struct WithQuery {
+    name: String,
+    columns: Vec<ast::Ident>,
+    body: WithBody,
+    materialized: Option<CteAsMaterialized>,
+    /// The names of WITH, and the SELECTs around, that the query can use.
+    visible: usize,
+    levels: usize,
+    /// The plan, once it is shared.
+    shared: RefCell<Option<SharedQuery>>,
+    is_used: Cell<bool>,
+}
+
+enum WithBody {
+    /// Any query.
+    Query(Rc<Query>),
+    /// A query that may name itself: the query as a whole, and whether it does.
+    Recursive(Rc<Query>),
+    /// The rows of the round before, inside of a recursive query.
+    Round { number: usize, columns: Vec<(NamedColumn, DataType)> },
+}
+
+#[derive(Clone)]
+struct SharedQuery {
+    number: usize,
+    plan: Arc<Logical>,
+    columns: Vec<NamedColumn>,
+}
+
+impl Binder<'_> {
+    /// Adds the names of a WITH clause.
+    pub(super) fn with_clause(&mut self, with: &ast::With) -> Result<()> {
+        let first = self.withs.len();
+        for table in &with.cte_tables {
+            let name = &table.alias.name;
+            if self.withs[first..].iter().any(|other| other.name == name.value) {
+                let message = format!("the WITH clause names \"{}\" twice", name.value);
+                return Err(self.at(Error::new(ErrorKind::DuplicateTable, message), name.span));
+            }
+            if table.from.is_some() {
+                return Err(unsupported("FROM behind WITH"));
+            }
+            let query = Rc::new((*table.query).clone());
+            let is_recursive = with.recursive && mentions(&*query, &name.value);
+            self.withs.push(Rc::new(WithQuery {
+                name: name.value.clone(),
+                columns: table.alias.columns.iter().map(|column| column.name.clone()).collect(),
+                body: if is_recursive { WithBody::Recursive(query) } else { WithBody::Query(query) },
+                materialized: table.materialized.clone(),
+                visible: self.withs.len(),
+                levels: self.levels.len(),
+                shared: RefCell::new(None),
+                is_used: Cell::new(false),
+            }));
+        }
+        Ok(())
+    }
+
+    /// The query of WITH that a bare name stands for.
+    pub(super) fn find_with(&self, name: &str) -> Option<Rc<WithQuery>> {
+        self.withs.iter().rev().find(|with| with.name == name).cloned()
+    }
+
+    /// The names that can be suggested.
+    pub(super) fn with_names(&self) -> Vec<String> {
+        self.withs.iter().map(|with| with.name.clone()).collect()
+    }
+
+    /// Binds the names of WITH behind `first` that nothing used, so that their errors are found.
+    pub(super) fn check_unused_withs(&mut self, first: usize) -> Result<()> {
+        for at in first..self.withs.len() {
+            let with = Rc::clone(&self.withs[at]);
+            if !with.is_used.get() {
+                self.use_with(&with)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of a query of WITH, with columns of their own.
+    pub(super) fn use_with(&mut self, with: &Rc<WithQuery>) -> Result<BoundRows> {
+        with.is_used.set(true);
+        if let WithBody::Round { number, columns } = &with.body {
+            return Ok(self.round(*number, columns));
+        }
+        if let Some(shared) = with.shared.borrow().clone() {
+            return Ok(self.read_shared(shared));
+        }
+        self.expansions += 1;
+        let rows = self.bind_with(with)?;
+        let is_inline = with.materialized == Some(CteAsMaterialized::NotMaterialized);
+        let is_shared = with.materialized == Some(CteAsMaterialized::Materialized)
+            || self.expansions > EXPANSIONS_MAX
+            || !is_inline && is_volatile(&rows.plan);
+        // A plan that names columns of the queries around it has other rows for each of theirs.
+        if !is_shared || !free_columns_of_plan(&rows.plan).is_empty() {
+            return Ok(rows);
+        }
+        let shared = SharedQuery { number: self.next_plan(), plan: Arc::new(rows.plan), columns: rows.columns };
+        *with.shared.borrow_mut() = Some(shared.clone());
+        Ok(self.read_shared(shared))
+    }
+
+    fn round(&mut self, number: usize, columns: &[(NamedColumn, DataType)]) -> BoundRows {
+        let columns: Vec<NamedColumn> = columns
+            .iter()
+            .map(|(column, kind)| NamedColumn {
+                id: self.add_column(&column.spelled, kind.clone()),
+                ..column.clone()
+            })
+            .collect();
+        let plan = Logical::RecursiveRows { number, columns: columns.iter().map(|column| column.id).collect() };
+        BoundRows { plan, columns }
+    }
+
+    fn read_shared(&mut self, shared: SharedQuery) -> BoundRows {
+        let columns: Vec<NamedColumn> = shared
+            .columns
+            .iter()
+            .map(|column| {
+                let kind = self.kind(column.id).clone();
+                NamedColumn { id: self.add_column(&column.spelled, kind), ..column.clone() }
+            })
+            .collect();
+        let plan = Logical::Shared {
+            number: shared.number,
+            input: shared.plan,
+            input_columns: shared.columns.iter().map(|column| column.id).collect(),
+            columns: columns.iter().map(|column| column.id).collect(),
+        };
+        BoundRows { plan, columns }
+    }
+
+    /// Binds the query with the names that its place can use.
+    fn bind_with(&mut self, with: &Rc<WithQuery>) -> Result<BoundRows> {
+        let hidden_withs = self.withs.split_off(with.visible);
+        let hidden_levels = self.levels.split_off(with.levels);
+        let mut rows = match &with.body {
+            WithBody::Query(query) => self.query(query)?,
+            WithBody::Recursive(query) => self.recursive_query(with, query)?,
+            WithBody::Round { .. } => unreachable!("the rows of a round are not bound"),
+        };
+        self.levels.extend(hidden_levels);
+        self.withs.extend(hidden_withs);
+        self.rename_columns(&mut rows.columns, &with.columns)?;
+        Ok(rows)
+    }
+
+    /// Gives the first columns the names of an alias with columns.
+    pub(super) fn rename_columns(&mut self, columns: &mut [NamedColumn], names: &[ast::Ident]) -> Result<()> {
+        if names.len() > columns.len() {
+            let message =
+                format!("{} columns are named, but the query or table has {}", names.len(), columns.len());
+            return Err(self.at(Error::new(ErrorKind::CardinalityViolation, message), names[0].span));
+        }
+        for (column, name) in columns.iter_mut().zip(names) {
+            *column = NamedColumn::new(column.id, &self.spelled(name));
+        }
+        Ok(())
+    }
+
+    /// A query that names itself: `base UNION [ALL] step`.
+    fn recursive_query(&mut self, with: &WithQuery, query: &Query) -> Result<BoundRows> {
+        let SetExpr::SetOperation { left, op: SetOperator::Union, set_quantifier, right } = &*query.body else {
+            return Err(not_recursive(&with.name));
+        };
+        if mentions(&**left, &with.name) {
+            return Err(not_recursive(&with.name));
+        }
+        let distinct = match set_quantifier {
+            SetQuantifier::All => false,
+            SetQuantifier::None | SetQuantifier::Distinct => true,
+            _ => return Err(unsupported("UNION BY NAME in WITH RECURSIVE")),
+        };
+        let visible = self.withs.len();
+        if let Some(inner) = &query.with {
+            self.with_clause(inner)?;
+        }
+        let rows = self.recursion(with, left, right, distinct)?;
+        self.withs.truncate(visible);
+        self.order_and_limit(rows, query)
+    }
+
+    fn recursion(
+        &mut self,
+        with: &WithQuery,
+        left: &SetExpr,
+        right: &SetExpr,
+        distinct: bool,
+    ) -> Result<BoundRows> {
+        let mut base = self.set_expr(left)?;
+        self.rename_columns(&mut base.columns, &with.columns)?;
+        let mut kinds: Vec<DataType> = base.columns.iter().map(|column| self.kind(column.id).clone()).collect();
+        // A later round may give wider types than the first one: then it is bound again over those. Decimals can grow with
+        // each round, so that this ends after some.
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            let number = self.next_plan();
+            let mut step = self.step(with, number, &base.columns, &kinds, right)?;
+            if step.columns.len() != kinds.len() {
+                let message = format!(
+                    "the queries of a UNION must have the same number of columns: {} and {}",
+                    kinds.len(),
+                    step.columns.len()
+                );
+                return Err(Error::new(ErrorKind::CardinalityViolation, message));
+            }
+            let common: Option<Vec<DataType>> = step
+                .columns
+                .iter()
+                .zip(&kinds)
+                .map(|(column, kind)| typing::common_kind([kind, self.kind(column.id)]))
+                .collect();
+            match common {
+                Some(wider) if wider != kinds && rounds < ROUNDS_BOUND_MAX => {
+                    kinds = wider.into_iter().zip(&kinds).map(|(wider, kind)| roomy(wider, kind)).collect();
+                }
+                _ => {
+                    self.cast_columns(&mut base, &kinds)?;
+                    self.cast_columns(&mut step, &kinds)?;
+                    return Ok(self.recursive_plan(number, base, step, &kinds, distinct));
+                }
+            }
+        }
+    }
+
+    /// Binds the query of the later rounds.
+    fn step(
+        &mut self,
+        with: &WithQuery,
+        number: usize,
+        columns: &[NamedColumn],
+        kinds: &[DataType],
+        right: &SetExpr,
+    ) -> Result<BoundRows> {
+        let columns = columns.iter().cloned().zip(kinds.iter().cloned()).collect();
+        self.withs.push(Rc::new(WithQuery {
+            name: with.name.clone(),
+            columns: Vec::new(),
+            body: WithBody::Round { number, columns },
+            materialized: None,
+            visible: self.withs.len(),
+            levels: self.levels.len(),
+            shared: RefCell::new(None),
+            is_used: Cell::new(true),
+        }));
+        let step = self.set_expr(right)?;
+        self.withs.pop();
+        Ok(step)
+    }
+
+    fn recursive_plan(
+        &mut self,
+        number: usize,
+        base: BoundRows,
+        step: BoundRows,
+        kinds: &[DataType],
+        distinct: bool,
+    ) -> BoundRows {
+        let ids = |rows: &BoundRows| rows.columns.iter().map(|column| column.id).collect::<Vec<ColumnId>>();
+        let (base_columns, step_columns) = (ids(&base), ids(&step));
+        let columns: Vec<NamedColumn> = base
+            .columns
+            .into_iter()
+            .zip(kinds)
+            .map(|(column, kind)| NamedColumn { id: self.add_column(&column.spelled, kind.clone()), ..column })
+            .collect();
+        let plan = Logical::Recursive {
+            number,
+            base: Box::new(base.plan),
+            base_columns,
+            step: Box::new(step.plan),
+            step_columns,
+            distinct,
+            columns: columns.iter().map(|column| column.id).collect(),
+        };
+        BoundRows { plan, columns }
+    }
+}
+
+/// A decimal that grows gets all digits at once.
+fn roomy(wider: DataType, kind: &DataType) -> DataType {
+    match wider {
+        DataType::Decimal128(_, scale) if wider != *kind => DataType::Decimal128(38, scale),
+        _ => wider,
+    }
+}
+
+fn not_recursive(name: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("the query \"{name}\" of WITH RECURSIVE names itself in another form"))
+        .hint("the form is: first query UNION [ALL] query that names itself")
+}
+
+/// Whether a table of a name is read somewhere in `tree`.
+fn mentions(tree: &impl Visit, name: &str) -> bool {
+    struct Search<'n>(&'n str);
+    impl Visitor for Search<'_> {
+        type Break = ();
+
+        fn pre_visit_relation(&mut self, relation: &ast::ObjectName) -> ControlFlow<()> {
+            match relation.0.as_slice() {
+                [ast::ObjectNamePart::Identifier(ident)] if ident.value == self.0 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    tree.visit(&mut Search(name)).is_break()
+}

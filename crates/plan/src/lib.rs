@@ -5,6 +5,7 @@ pub mod function;
 mod group;
 pub mod join_order;
 pub mod logical;
+mod logical_text;
 mod node;
 mod predicate;
 pub mod program;

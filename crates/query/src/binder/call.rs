@@ -286,8 +286,8 @@ impl Binder<'_> {
     fn at_time_zone(&mut self, value: ScalarExpr, zone: ScalarExpr) -> Result<ScalarExpr> {
         let zone = self.typed_parameter(zone, &DataType::Utf8View);
         let name = match &value.kind {
-            DataType::Timestamp(_, Some(_)) => "timestamp_at_zone",
-            _ => "instant_at_zone",
+            DataType::Timestamp(_, Some(_)) => "instant_at_zone",
+            _ => "timestamp_at_zone",
         };
         let value = match &value.kind {
             DataType::Timestamp(..) => value,

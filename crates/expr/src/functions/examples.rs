@@ -1,11 +1,12 @@
 //! Runs the examples that the documentation shows.
 //!
-//! There is no parser of SQL below the binder, so this reads what most examples are: calls of functions of literals. An
+//! There is no parser of SQL below the binder, so this reads what most examples are: calls of functions of literals, lists and structs. An
 //! example with operators or other syntax is left to the tests of the front end.
 
 use std::sync::Arc;
 
 use arrow::array::{BinaryViewArray, Decimal128Array};
+use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use rowmill_plan::{Constant, ScalarExpr};
 
 use super::{all, find};
@@ -47,13 +48,27 @@ fn every_example_gives_its_result() {
 fn expression(sql: &str) -> Option<(ScalarExpr, &str)> {
     let sql = sql.trim_start();
     if let Some(rest) = sql.strip_prefix("NULL") {
-        return Some((ScalarExpr::null(arrow::datatypes::DataType::Null), rest));
+        return Some((ScalarExpr::null(DataType::Null), rest));
     }
     if let Some(rest) = sql.strip_prefix("X'") {
         let (digits, rest) = rest.split_once('\'')?;
         let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).ok();
         let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
         let value = Constant::new(Arc::new(BinaryViewArray::from(vec![bytes?.as_slice()])));
+        return Some((ScalarExpr::literal(value), rest));
+    }
+    if let Some(rest) = sql.strip_prefix('[') {
+        let (items, rest) = expressions(rest, ']')?;
+        return Some((typing::call(find("make_array")?, items).ok()?, rest));
+    }
+    if let Some(rest) = sql.strip_prefix('{') {
+        let (parts, rest) = expressions(rest, '}')?;
+        return Some((typing::call(find("named_struct")?, parts).ok()?, rest));
+    }
+    for kind in ["DATE", "TIMESTAMPTZ", "TIMESTAMP", "TIME", "INTERVAL"] {
+        let Some(rest) = sql.strip_prefix(kind).and_then(|rest| rest.strip_prefix(" '")) else { continue };
+        let (value, rest) = rest.split_once('\'')?;
+        let value = text::parse(value, &literal_kind(kind)).unwrap_or_else(|error| panic!("{sql}: {error}"));
         return Some((ScalarExpr::literal(value), rest));
     }
     if let Some(rest) = sql.strip_prefix('\'') {
@@ -71,17 +86,34 @@ fn expression(sql: &str) -> Option<(ScalarExpr, &str)> {
     if let Ok(value) = word.parse::<i64>() {
         return Some((ScalarExpr::literal(value), rest));
     }
-    let mut rest = rest.strip_prefix('(')?.trim_start();
-    let mut arguments = Vec::new();
-    while !rest.starts_with(')') {
-        let (argument, behind) = expression(rest)?;
-        arguments.push(argument);
+    let (arguments, rest) = expressions(rest.strip_prefix('(')?, ')')?;
+    let call = typing::call(find(word)?, arguments).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    Some((call, rest))
+}
+
+/// The expressions up to `end`, with commas or colons between them, and what follows it.
+fn expressions(sql: &str, end: char) -> Option<(Vec<ScalarExpr>, &str)> {
+    let mut rest = sql.trim_start();
+    let mut found = Vec::new();
+    while !rest.starts_with(end) {
+        let (expr, behind) = expression(rest)?;
+        found.push(expr);
         rest = behind.trim_start();
-        rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+        rest = rest.strip_prefix([',', ':']).unwrap_or(rest).trim_start();
         if rest.is_empty() {
             return None;
         }
     }
-    let call = typing::call(find(word)?, arguments).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    Some((call, &rest[1..]))
+    Some((found, &rest[1..]))
+}
+
+/// The type that a literal names.
+fn literal_kind(name: &str) -> DataType {
+    let zone = (name == "TIMESTAMPTZ").then(|| Arc::from("UTC"));
+    match name {
+        "DATE" => DataType::Date32,
+        "TIME" => DataType::Time64(TimeUnit::Microsecond),
+        "INTERVAL" => DataType::Interval(IntervalUnit::MonthDayNano),
+        _ => DataType::Timestamp(TimeUnit::Microsecond, zone),
+    }
 }

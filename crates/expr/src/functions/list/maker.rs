@@ -7,15 +7,13 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, NullBufferBuilder, UInt3
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Field};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::Result;
 use rowmill_plan::Operand;
 use rowmill_plan::function::ArgumentKind;
 
+use crate::functions::result_limit::ResultLimit;
 use crate::functions::time::columns::failed;
 use crate::typing::common_kind;
-
-/// Bytes of a batch that one function may make; the default of `result_value_max_bytes`.
-pub(in crate::functions) const RESULT_BYTES_MAX: u64 = 256 << 20;
 
 /// The type of a list of such items.
 pub(in crate::functions) fn list_of(item: DataType) -> DataType {
@@ -187,15 +185,7 @@ pub(in crate::functions) fn bytes_per_item(items: &ArrayRef) -> u64 {
 
 /// Fails if so many items of so many bytes are more than a function may make in one batch.
 pub(in crate::functions) fn check_size(function: &'static str, items: u64, bytes_per_item: u64) -> Result<()> {
-    let bytes = items.saturating_mul(bytes_per_item);
-    if bytes <= RESULT_BYTES_MAX && items < i32::MAX as u64 {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::ResultTooLarge,
-        format!(
-            "{function} asks for {bytes} bytes in one batch, the limit is {RESULT_BYTES_MAX} (result_value_max_bytes)"
-        ),
-    )
-    .hint("raise it with SET result_value_max_bytes = '...', or lower the rows of a batch with SET batch_rows = ..."))
+    let is_addressable = items < i32::MAX as u64;
+    let bytes = if is_addressable { u128::from(items) * u128::from(bytes_per_item) } else { u128::from(u64::MAX) };
+    ResultLimit::of(function).check(bytes)
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::{Error, Result};
 use rowmill_plan::logical::{LogicalSetOperation, SetOperationKind};
-use rowmill_plan::{ColumnId, JoinKind, Node, ScalarExpr};
+use rowmill_plan::{self as plan, ColumnId, JoinKind, Node, ScalarExpr};
 
 use super::Lowerer;
 use super::join::JoinSpec;
@@ -52,7 +52,12 @@ impl Lowerer<'_> {
                 self.join_node(spec, right, distinct)
             }
             (kind, true) => {
-                Err(Error::new(ErrorKind::Unsupported, format!("the engine has no operator for {kind:?} ALL")))
+                let [(left, _), (right, _)] = &inputs[..] else {
+                    return Err(Error::internal("INTERSECT and EXCEPT have two inputs"));
+                };
+                let (left, right) = (Arc::clone(left), Arc::clone(right));
+                let set = plan::SetAll { left, right, except: kind == SetOperationKind::Except };
+                Ok(Relation::new(Node::SetAll(set), operation.columns.clone()))
             }
         }
     }

@@ -33,12 +33,16 @@ fn range(expr: &ScalarExpr, depth: usize) -> Option<(i128, i128)> {
     })
 }
 
-/// The range that a result would have if nothing limited it. Ranges of 64-bit integers cannot overflow here.
+/// The range that a result would have if nothing limited it; `None` if a divisor can be zero, and for products of more than
+/// 127 bits.
 pub(super) fn range_of_result(op: ArithmeticOp, left: (i128, i128), right: (i128, i128)) -> Option<(i128, i128)> {
     let corners = match op {
         ArithmeticOp::Plus => return Some((left.0 + right.0, left.1 + right.1)),
         ArithmeticOp::Minus => return Some((left.0 - right.1, left.1 - right.0)),
-        ArithmeticOp::Times => [left.0 * right.0, left.0 * right.1, left.1 * right.0, left.1 * right.1],
+        ArithmeticOp::Times => {
+            let product = |left: i128, right: i128| left.checked_mul(right);
+            [product(left.0, right.0)?, product(left.0, right.1)?, product(left.1, right.0)?, product(left.1, right.1)?]
+        }
         // A divisor that can be zero has no quotient there.
         _ if right.0 <= 0 && right.1 >= 0 => return None,
         ArithmeticOp::Divide => [left.0 / right.0, left.0 / right.1, left.1 / right.0, left.1 / right.1],

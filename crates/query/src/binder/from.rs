@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_expr::typing;
-use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind, LogicalScan, LogicalSource};
+use rowmill_plan::logical::{LogicalJoinKind, LogicalScan, LogicalSource};
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
+use rowmill_expr::typing;
 use sqlparser::ast::{
     self, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Spanned, TableAlias, TableFactor,
     TableWithJoins,
@@ -163,7 +163,13 @@ impl Binder<'_> {
         Ok(FromPart { plan: join_plan(left.plan, right.plan, sides, conditions), names })
     }
 
-    fn join_using(&mut self, left: FromPart, right: FromPart, sides: JoinSides, columns: &[Ident]) -> Result<FromPart> {
+    fn join_using(
+        &mut self,
+        left: FromPart,
+        right: FromPart,
+        sides: JoinSides,
+        columns: &[Ident],
+    ) -> Result<FromPart> {
         let mut conditions = Vec::with_capacity(columns.len());
         let mut merged = Vec::with_capacity(columns.len());
         let mut computed = Vec::new();
@@ -297,12 +303,10 @@ impl Binder<'_> {
         }
         if let Some(name) = &relation.name {
             let taken = self.level().names.iter().flat_map(|names| &names.relations);
-            let is_twice =
-                taken.into_iter().any(|other| other.name == relation.name && other.schema == relation.schema);
+            let is_twice = taken.into_iter().any(|other| other.name == relation.name && other.schema == relation.schema);
             if is_twice {
                 let message = format!("the FROM clause has \"{name}\" twice");
-                let error =
-                    Error::new(ErrorKind::DuplicateTable, message).hint("give one of them another name with AS");
+                let error = Error::new(ErrorKind::DuplicateTable, message).hint("give one of them another name with AS");
                 return Err(alias.map_or(error.clone(), |alias| self.at(error, alias.name.span)));
             }
         }
@@ -439,12 +443,8 @@ impl Binder<'_> {
         self.withs = withs;
         self.views.pop();
         if view.columns.len() > rows.columns.len() {
-            let message = format!(
-                "view \"{}\" has {} columns, but its query gives {}",
-                view.name,
-                view.columns.len(),
-                rows.columns.len()
-            );
+            let message =
+                format!("view \"{}\" has {} columns, but its query gives {}", view.name, view.columns.len(), rows.columns.len());
             return Err(Error::new(ErrorKind::CardinalityViolation, message));
         }
         for (column, name) in rows.columns.iter_mut().zip(&view.columns) {
@@ -457,12 +457,7 @@ impl Binder<'_> {
 /// The pairs of all rows of both sides. Lists of the left side that the right side unnests are unnested at once.
 fn cross(left: Logical, right: Logical) -> Logical {
     unnest_over(left, right, false).unwrap_or_else(|(left, right)| {
-        Logical::Join(LogicalJoin {
-            kind: LogicalJoinKind::Inner,
-            left: Box::new(left),
-            right: Box::new(right),
-            conditions: Vec::new(),
-        })
+        Logical::join(LogicalJoinKind::Inner, left, right, Vec::new())
     })
 }
 
@@ -503,7 +498,7 @@ fn join_plan(left: Logical, right: Logical, sides: JoinSides, conditions: Vec<Sc
         JoinSides::RightSemi => (LogicalJoinKind::Semi, right, left),
         JoinSides::RightAnti => (LogicalJoinKind::Anti, right, left),
     };
-    Logical::Join(LogicalJoin { kind, left: Box::new(left), right: Box::new(right), conditions })
+    Logical::join(kind, left, right, conditions)
 }
 
 fn sides_of(operator: &JoinOperator) -> Result<(JoinSides, &JoinConstraint)> {
@@ -531,15 +526,7 @@ fn sides_of(operator: &JoinOperator) -> Result<(JoinSides, &JoinConstraint)> {
 fn refuse_clauses(factor: &TableFactor) -> Result<()> {
     let refused = match factor {
         TableFactor::Table {
-            with_hints,
-            version,
-            partitions,
-            json_path,
-            sample,
-            index_hints,
-            with_ordinality,
-            args,
-            ..
+            with_hints, version, partitions, json_path, sample, index_hints, with_ordinality, args, ..
         } => [
             (sample.is_some(), "TABLESAMPLE"),
             (!with_hints.is_empty() || !index_hints.is_empty(), "a hint on a table"),

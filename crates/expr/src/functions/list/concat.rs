@@ -8,6 +8,32 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use super::maker::{ListMaker, ListRanges, common_item, item_and_value, item_kind, list_of};
 
+/// `[value, ...]`
+pub(super) const MAKE_ARRAY: FunctionSpec = FunctionSpec {
+    name: "make_array",
+    aliases: &["make_list"],
+    family: "list",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: false,
+    signature: |arguments| {
+        let kinds: Vec<DataType> = arguments.iter().map(|argument| argument.kind.clone()).collect();
+        let item = common_item(&kinds)?;
+        Some(CallKinds { arguments: vec![item.clone(); arguments.len()], result: list_of(item) })
+    },
+    kernel: |arguments, kind, rows| {
+        let sources: Vec<&ArrayRef> = arguments.iter().map(|operand| &operand.values).collect();
+        let mut maker = ListMaker::new("make_array", &sources, rows);
+        for row in 0..rows {
+            arguments.iter().enumerate().for_each(|(source, operand)| maker.push(source, operand.at(row)));
+            maker.finish_list();
+        }
+        maker.finish(kind)
+    },
+    doc: "A list of values, as `[1, 2, 3]` makes it.",
+    example: ("make_array(1, 2, 3)", "[1, 2, 3]"),
+};
+
 /// `list || list`
 pub(super) const ARRAY_CONCAT: FunctionSpec = FunctionSpec {
     name: "array_concat",
@@ -76,7 +102,12 @@ fn concat_lists(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<A
                 is_null = false;
             }
         }
-        if is_null { maker.finish_null() } else { maker.finish_list()? }
+        if is_null {
+            maker.finish_null()
+        } else {
+            maker.finish_list()
+        }
+        maker.reserve(0)?;
     }
     maker.finish(kind)
 }
@@ -93,7 +124,8 @@ fn add_item(lists: &Operand, values: &Operand, kind: &DataType, rows: usize, is_
         if !is_first {
             maker.push(1, values.at(row));
         }
-        maker.finish_list()?;
+        maker.finish_list();
+        maker.reserve(0)?;
     }
     maker.finish(kind)
 }

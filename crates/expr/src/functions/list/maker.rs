@@ -47,6 +47,7 @@ pub(in crate::functions) fn item_and_value(list: &ArgumentKind<'_>, value: &Argu
 pub(in crate::functions) struct ListRanges<'a> {
     lists: &'a ListArray,
     offsets: &'a [i32],
+    items: ArrayRef,
     is_constant: bool,
 }
 
@@ -54,19 +55,27 @@ impl<'a> ListRanges<'a> {
     /// The lists of an operand of a list type.
     pub(in crate::functions) fn of(operand: &'a Operand) -> ListRanges<'a> {
         let lists = operand.values.as_list::<i32>();
-        ListRanges { lists, offsets: lists.value_offsets(), is_constant: operand.is_constant }
+        let offsets = lists.value_offsets();
+        let (first, last) = (offsets[0] as usize, offsets[lists.len()] as usize);
+        ListRanges {
+            lists,
+            offsets,
+            items: lists.values().slice(first, last - first),
+            is_constant: operand.is_constant,
+        }
     }
 
     /// Where the items of a row are among all items; `None` where the list is NULL.
     #[inline]
     pub(in crate::functions) fn at(&self, row: usize) -> Option<Range<usize>> {
         let row = if self.is_constant { 0 } else { row };
-        self.lists.is_valid(row).then(|| self.offsets[row] as usize..self.offsets[row + 1] as usize)
+        let place = |offset: i32| (offset - self.offsets[0]) as usize;
+        self.lists.is_valid(row).then(|| place(self.offsets[row])..place(self.offsets[row + 1]))
     }
 
     /// The items of all lists.
-    pub(in crate::functions) fn items(&self) -> &'a ArrayRef {
-        self.lists.values()
+    pub(in crate::functions) fn items(&self) -> &ArrayRef {
+        &self.items
     }
 }
 
@@ -119,11 +128,9 @@ impl<'a> ListMaker<'a> {
     }
 
     /// The list that was being made is done.
-    pub(in crate::functions) fn finish_list(&mut self) -> Result<()> {
-        self.reserve(0)?;
+    pub(in crate::functions) fn finish_list(&mut self) {
         self.nulls.append_non_null();
         self.offsets.push(self.picks.len() as i32);
-        Ok(())
     }
 
     /// NULL instead of a list.
@@ -134,6 +141,9 @@ impl<'a> ListMaker<'a> {
 
     /// The lists, of a list type.
     pub(in crate::functions) fn finish(mut self, kind: &DataType) -> Result<ArrayRef> {
+        if i32::try_from(self.picks.len()).is_err() {
+            return Err(failed("more items in a batch than a list can address"));
+        }
         let items = picked(&self.sources, &self.picks, &item_kind(kind).unwrap_or(DataType::Null))?;
         lists_of(kind, self.offsets, items, self.nulls.finish())
     }

@@ -178,8 +178,8 @@ pub(super) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesda
 /// The months as Roman numerals.
 pub(super) const ROMAN_MONTHS: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
-/// The pieces of a pattern. Text in double quotes stands for itself, as does a character behind a backslash and everything
-/// that is no word of patterns.
+/// The pieces of a pattern. Text in double quotes stands for itself, as does a quote behind a backslash and everything that
+/// is no word of patterns.
 pub(super) fn pieces_of(pattern: &str) -> Vec<PatternPiece> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -201,10 +201,9 @@ pub(super) fn pieces_of(pattern: &str) -> Vec<PatternPiece> {
             rest = &rest[end..];
             continue;
         }
-        if first == '\\' {
-            let mut chars = rest[1..].chars();
-            literal.push(chars.next().unwrap_or('\\'));
-            rest = chars.as_str();
+        if rest.starts_with("\\\"") {
+            literal.push('"');
+            rest = &rest[2..];
             continue;
         }
         let is_short = starts_with(rest, "fm");

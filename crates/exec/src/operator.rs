@@ -283,7 +283,14 @@ impl Builder {
             Wish::All | Wish::Presence => (None, None),
             Wish::Any(rows) => (Some(rows), None),
             Wish::Top { keys, rows } if rows > TOP_ROWS_MAX || keys.is_empty() || rows == 0 => (None, None),
-            Wish::Top { keys, .. } if keys.iter().any(|key| key.column >= scan.columns.len()) => (None, None),
+            // A scan knows no bounds of row numbers, and compares no zeros within lists.
+            Wish::Top { keys, .. }
+                if keys.iter().any(|key| {
+                    key.column >= scan.columns.len() || scan.schema.field(key.column).data_type().is_nested()
+                }) =>
+            {
+                (None, None)
+            }
             Wish::Top { keys, rows } => {
                 let keys = keys.iter().map(|key| TopKey {
                     column: scan.columns[key.column],
@@ -478,3 +485,6 @@ impl VectorFunction for Moved {
         self.function.case()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -192,8 +192,8 @@ impl Binder<'_> {
         }
         let aggregates = self.level().aggregates.clone();
         let groupings = self.level().groupings.clone();
-        let set = (keys.sets.is_some() && !groupings.is_empty())
-            .then(|| self.add_column("grouping set", DataType::UInt64));
+        let set =
+            (keys.sets.is_some() && !groupings.is_empty()).then(|| self.add_column("grouping set", DataType::UInt64));
         let mut marks = Vec::with_capacity(groupings.len());
         for (id, arguments) in groupings {
             let places = self.places_of_keys(&arguments, &with_ids)?;
@@ -213,9 +213,8 @@ impl Binder<'_> {
     fn places_of_keys(&self, arguments: &[ScalarExpr], keys: &[(ColumnId, ScalarExpr)]) -> Result<Vec<usize>> {
         let place = |argument: &ScalarExpr| keys.iter().position(|(_, key)| key == argument);
         let places: Option<Vec<usize>> = arguments.iter().map(place).collect();
-        places.ok_or_else(|| {
-            Error::new(ErrorKind::Grouping, "the arguments of grouping must be expressions of GROUP BY")
-        })
+        places
+            .ok_or_else(|| Error::new(ErrorKind::Grouping, "the arguments of grouping must be expressions of GROUP BY"))
     }
 
     /// Puts the columns of keys into an expression behind the groups.
@@ -263,22 +262,16 @@ impl GroupKeys {
 
 /// The value of `GROUPING(keys)`: a bit for each key, set where the set of the group does not have the key.
 fn grouping_value(keys: &[usize], set: Option<ColumnId>, sets: Option<&[Vec<usize>]>) -> ScalarExpr {
-    let mask = |set: &[usize]| {
-        keys.iter().fold(0_i32, |mask, key| mask << 1 | i32::from(!set.contains(key)))
-    };
-    let literal = |value: i32| {
-        ScalarExpr::literal(Constant::new(Arc::new(arrow::array::Int32Array::from(vec![value]))))
-    };
+    let mask = |set: &[usize]| keys.iter().fold(0_i32, |mask, key| mask << 1 | i32::from(!set.contains(key)));
+    let literal =
+        |value: i32| ScalarExpr::literal(Constant::new(Arc::new(arrow::array::Int32Array::from(vec![value]))));
     let (Some(set), Some(sets)) = (set, sets) else { return literal(0) };
-    let number = |number: usize| {
-        ScalarExpr::literal(Constant::new(Arc::new(UInt64Array::from(vec![number as u64]))))
-    };
+    let number = |number: usize| ScalarExpr::literal(Constant::new(Arc::new(UInt64Array::from(vec![number as u64]))));
     let whens = sets
         .iter()
         .enumerate()
         .map(|(place, keys)| {
-            let is_set =
-                ScalarExpr::compare(ScalarExpr::id(set, DataType::UInt64), CompareOp::Equal, number(place));
+            let is_set = ScalarExpr::compare(ScalarExpr::id(set, DataType::UInt64), CompareOp::Equal, number(place));
             (is_set, literal(mask(keys)))
         })
         .collect();

@@ -154,11 +154,8 @@ impl Binder<'_> {
                         distinct.push(name);
                     }
                 }
-                let message = format!(
-                    "column {} of the queries has no common type: {}",
-                    place + 1,
-                    distinct.join(" and ")
-                );
+                let message =
+                    format!("column {} of the queries has no common type: {}", place + 1, distinct.join(" and "));
                 Err(Error::new(ErrorKind::DatatypeMismatch, message).hint("CAST one of them to the type of the other"))
             })
             .collect()
@@ -166,7 +163,8 @@ impl Binder<'_> {
 
     fn common_of_columns(&self, inputs: &[BoundRows], place: usize) -> Option<DataType> {
         // A literal text beside another type is read as one of that type.
-        let is_text = |input: &&BoundRows| literal_of(&input.plan, input.columns[place].id).is_some_and(is_text_literal);
+        let is_text =
+            |input: &&BoundRows| literal_of(&input.plan, input.columns[place].id).is_some_and(is_text_literal);
         let others = || inputs.iter().filter(|input| !is_text(input)).map(|input| self.kind(input.columns[place].id));
         let all = || inputs.iter().map(|input| self.kind(input.columns[place].id));
         match others().next() {
@@ -237,11 +235,8 @@ impl Binder<'_> {
         let mut rows = Vec::with_capacity(values.rows.len());
         for (number, row) in values.rows.iter().enumerate() {
             if row.content.len() != width {
-                let message = format!(
-                    "row {} of VALUES has {} values where {width} are needed",
-                    number + 1,
-                    row.content.len()
-                );
+                let message =
+                    format!("row {} of VALUES has {} values where {width} are needed", number + 1, row.content.len());
                 return Err(self.at(Error::new(ErrorKind::CardinalityViolation, message), row.span()));
             }
             rows.push(row.content.iter().map(|value| self.expr(value)).collect::<Result<Vec<_>>>()?);

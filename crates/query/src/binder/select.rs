@@ -227,9 +227,8 @@ impl Binder<'_> {
 fn plan_windows(mut plan: Logical, windows: Vec<PendingWindow>) -> Logical {
     let mut operators: Vec<LogicalWindow> = Vec::new();
     for window in windows {
-        let same = |operator: &&mut LogicalWindow| {
-            operator.partition == window.partition && operator.order == window.order
-        };
+        let same =
+            |operator: &&mut LogicalWindow| operator.partition == window.partition && operator.order == window.order;
         match operators.iter_mut().find(same) {
             Some(operator) => operator.calls.push((window.id, window.call)),
             None => operators.push(LogicalWindow {

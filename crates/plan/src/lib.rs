@@ -5,12 +5,13 @@ pub mod function;
 mod group;
 pub mod join_order;
 pub mod logical;
+mod logical_text;
 mod node;
 mod predicate;
 pub mod program;
 mod scalar_expr;
 mod text;
-mod window;
+pub mod window;
 
 pub use aggregate_kinds::{AggregateName, AggregateParameter};
 pub use function::{FunctionSpec, Operand, Volatility};

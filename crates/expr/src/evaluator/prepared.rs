@@ -65,7 +65,7 @@ enum PreparedStep {
 #[derive(Debug)]
 enum PreparedPattern {
     /// One pattern for all rows.
-    Constant(LikeMatcher),
+    Constant(Box<LikeMatcher>),
     /// A pattern per row, or one whose preparation fails: that shows only where a row is evaluated.
     Rows { pattern: Box<PreparedExpr>, escape: Option<char>, ignore_case: bool },
 }
@@ -192,7 +192,7 @@ impl PreparedStep {
             ExprOp::Like { value, pattern, escape, negated, ignore_case } => {
                 let constant = pattern.as_constant().and_then(Constant::as_text);
                 let prepared = match constant.map(|text| LikeMatcher::new(text, *escape, *ignore_case)) {
-                    Some(Ok(matcher)) => PreparedPattern::Constant(matcher),
+                    Some(Ok(matcher)) => PreparedPattern::Constant(Box::new(matcher)),
                     _ => PreparedPattern::Rows {
                         pattern: Box::new(prepare(pattern)?),
                         escape: *escape,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryViewArray, StringViewArray};
 use arrow::datatypes::DataType;
+use rowmill_plan::function::ArgumentKind;
 use rowmill_plan::{FunctionSpec, Operand, ScalarExpr};
 
 use super::result_limit::with_result_limit;
@@ -26,6 +27,7 @@ const FAIL_BY_LATER_ARGUMENTS: &[&str] = &[
     "regexp_count",
     "regexp_instr",
     "regexp_substr",
+    "similar_to",
     "digest",
     "encode",
 ];
@@ -54,7 +56,6 @@ pub fn call_can_fail(function: &FunctionSpec, arguments: &[ScalarExpr]) -> bool 
 
 /// The type of the result of a call.
 fn result_kind(function: &FunctionSpec, operands: &[Operand]) -> Option<DataType> {
-    use rowmill_plan::function::ArgumentKind;
     let arguments: Vec<ArgumentKind<'_>> =
         operands.iter().map(|operand| ArgumentKind { kind: operand.values.data_type(), constant: None }).collect();
     (function.signature)(&arguments).map(|kinds| kinds.result)

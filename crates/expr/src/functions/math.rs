@@ -4,6 +4,7 @@
 //! of -1 is NaN, the logarithm of 0 is minus infinity. They never fail. Functions that make sense for integers and decimals
 //! (`abs`, `round`, `ceil` and their like) stay exact: their results are integers and decimals again.
 
+mod bits;
 mod float;
 mod integer;
 mod random;
@@ -291,6 +292,54 @@ pub(super) static MATH: &[FunctionSpec] = &[
         can_fail: true,
         doc: "The product of all integers from 1 to the number, which is at most 20.",
         example: ("factorial(5)", "120"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_and",
+        signature: |arguments| bits::integer_kinds(arguments, 2),
+        kernel: bits::and,
+        doc: "The bits that both integers have, as the operator & gives them.",
+        example: ("bitwise_and(6, 3)", "2"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_or",
+        signature: |arguments| bits::integer_kinds(arguments, 2),
+        kernel: bits::or,
+        doc: "The bits that one of the integers has, as the operator | gives them.",
+        example: ("bitwise_or(6, 3)", "7"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_xor",
+        signature: |arguments| bits::integer_kinds(arguments, 2),
+        kernel: bits::xor,
+        doc: "The bits that exactly one of the integers has, as the operator # gives them.",
+        example: ("bitwise_xor(6, 3)", "5"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_not",
+        signature: |arguments| bits::integer_kinds(arguments, 1),
+        kernel: bits::not,
+        doc: "The bits that the integer does not have, as the operator ~ gives them.",
+        example: ("bitwise_not(6)", "-7"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_shift_left",
+        signature: |arguments| bits::integer_kinds(arguments, 2),
+        kernel: bits::shift_left,
+        doc: "The integer with its bits moved to the left, as the operator << gives it.",
+        example: ("bitwise_shift_left(3, 2)", "12"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_shift_right",
+        signature: |arguments| bits::integer_kinds(arguments, 2),
+        kernel: bits::shift_right,
+        doc: "The integer with its bits moved to the right, as the operator >> gives it.",
+        example: ("bitwise_shift_right(-12, 2)", "-3"),
         ..ordinary("math")
     },
     FunctionSpec {

@@ -8,6 +8,7 @@ mod matching;
 mod pattern;
 mod position;
 mod replacing;
+mod similar;
 
 #[cfg(test)]
 mod tests;
@@ -73,5 +74,13 @@ pub(super) static REGEX: &[FunctionSpec] = &[
               group is asked for.",
         example: ("regexp_substr('ABCDEF', 'C(.)(..)', 1, 1, '', 2)", "EF"),
         ..of_pattern("regexp_substr")
+    },
+    FunctionSpec {
+        signature: |arguments| optional(arguments, 2, &[TEXT, TEXT, TEXT], BOOLEAN),
+        kernel: similar::similar_to,
+        doc: "Whether the whole text is what the pattern of SIMILAR TO says. The third argument is the escape, a backslash \
+              if it is not given.",
+        example: ("similar_to('rowmill', '(row|wind)%')", "true"),
+        ..of_pattern("similar_to")
     },
 ];

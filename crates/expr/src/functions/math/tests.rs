@@ -156,6 +156,22 @@ fn divisors_multiples_and_factorials_fit_or_fail() {
 }
 
 #[test]
+fn bits_stay_in_their_type() {
+    let small = |values: [i8; 2]| column(Int8Array::from(values.to_vec()));
+    assert_eq!(shown("bitwise_and", &[small([6, -1]), small([3, 5])]), ["2", "5"]);
+    assert_eq!(shown("bitwise_or", &[small([6, -1]), small([3, 5])]), ["7", "-1"]);
+    assert_eq!(shown("bitwise_xor", &[small([6, -1]), small([3, 5])]), ["5", "-6"]);
+    assert_eq!(shown("bitwise_not", &[small([6, -1])]), ["-7", "0"]);
+    assert_eq!(shown("bitwise_shift_left", &[small([64, 3]), small([1, 2])]), ["-128", "12"]);
+    assert_eq!(shown("bitwise_shift_right", &[small([-12, 12]), small([2, 8])]), ["-3", "12"]);
+    assert_eq!(shown("bitwise_and", &[bigint([Some(6), None]), constant(3)]), ["2", "NULL"]);
+    assert_eq!(show(&call_rows("bitwise_not", &[constant(6)], 2).unwrap()), ["-7", "-7"]);
+    assert_eq!(shown("bitwise_not", &[column(UInt64Array::from(vec![0]))]), [u64::MAX.to_string()]);
+    assert!(kinds("bitwise_and", &[number(1.0), constant(1)]).is_none());
+    assert!(kinds("bitwise_not", &[constant(1), constant(1)]).is_none());
+}
+
+#[test]
 fn buckets_have_numbers_from_one() {
     let bucket = |values: Operand, low: f64, high: f64, count: i64| {
         call("width_bucket", &[values, number(low), number(high), constant(count)]).map(|made| show(&made))

@@ -275,6 +275,10 @@ impl<'a> Interpreter<'a> {
 
     fn join(&self, join: &LogicalJoin, outer: &Row) -> Outcome<Vec<Row>> {
         let lefts = self.rows(&join.left, outer)?;
+        if lefts.is_empty() && join.kind != LogicalJoinKind::Full {
+            // Nobody asks for the rows of the right side then.
+            return Ok(Vec::new());
+        }
         let fixed = match super::super::walk::free(&join.right).intersects(&super::super::walk::output(&join.left)) {
             true => None,
             false => Some(self.rows(&join.right, outer)?),

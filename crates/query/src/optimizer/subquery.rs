@@ -81,18 +81,23 @@ impl SubqueryRemover<'_, '_> {
             }
         }
         let mut plan = Logical::filter(input, below);
-        let mut rest = Vec::new();
+        let mut waiting = Vec::new();
         for condition in asking {
-            match self.conjunct(condition, &mut plan)? {
-                Some(condition) => rest.push(condition),
-                None => {}
+            if !waiting.is_empty() && condition_can_fail(&condition) {
+                // It must not see rows that the conditions before it exclude.
+                plan = self.plain_filter(plan, std::mem::take(&mut waiting))?;
             }
+            waiting.extend(self.conjunct(condition, &mut plan)?);
         }
-        for condition in &mut rest {
+        plan = self.plain_filter(plan, waiting)?;
+        Ok(Logical::filter(plan, above))
+    }
+
+    fn plain_filter(&mut self, mut plan: Logical, mut conditions: Vec<ScalarExpr>) -> Result<Logical> {
+        for condition in &mut conditions {
             self.expression(condition, &mut plan)?;
         }
-        rest.extend(above);
-        Ok(Logical::filter(plan, rest))
+        Ok(Logical::filter(plan, conditions))
     }
 
     /// Turns a conjunct that is a subquery into a semi or anti join over `plan`. Gives back one that is not.
@@ -299,18 +304,19 @@ impl SubqueryRemover<'_, '_> {
         let (left, right) = (output(&join.left), output(&join.right));
         for mut condition in asking {
             let named = named(&condition);
-            if !named.intersects(&left) {
+            let is_full = join.kind == LogicalJoinKind::Full;
+            if is_full && !named.intersects(&left) {
                 self.expression(&mut condition, &mut join.right)?;
                 join.conditions.push(condition);
-            } else if !named.intersects(&right) {
+            } else if !named.intersects(&right) && (is_full || !condition_can_fail(&condition)) {
                 self.expression(&mut condition, &mut join.left)?;
                 join.conditions.push(condition);
-            } else if join.kind == LogicalJoinKind::Full {
+            } else if is_full {
                 let message = "a subquery in the ON clause of a FULL JOIN names columns of both sides";
                 let hint = "compute it in a subquery on one of the sides";
                 return Err(Error::new(ErrorKind::Unsupported, message).hint(hint));
             } else {
-                // The right side of the join then depends on the left one, as LATERAL does.
+                // If it names columns of the left side, the right one depends on it, as LATERAL does.
                 let input = take(&mut join.right);
                 *join.right = self.filter(input, vec![condition])?;
             }
@@ -347,6 +353,14 @@ impl SubqueryRemover<'_, '_> {
         let (plan, conditions) = numbered_limit(self.context, input, keys, Vec::new(), skip, rows);
         Ok(sorted(Logical::filter(plan, conditions), order))
     }
+}
+
+/// Whether a condition with subqueries can fail.
+fn condition_can_fail(condition: &ScalarExpr) -> bool {
+    condition.any(&|expr| match &expr.op {
+        ExprOp::Subquery(subquery) => subquery_can_fail(subquery) || subquery.left.iter().any(can_fail),
+        _ => operator_can_fail(expr),
+    })
 }
 
 /// Whether a subquery can fail, so that it must see only rows that need it.

@@ -5,7 +5,9 @@ pub mod batch;
 pub mod case;
 pub mod collect;
 pub mod expand;
+pub mod expression;
 pub mod filter;
+pub mod first_rows;
 pub mod forced;
 pub mod function;
 pub mod group;
@@ -19,9 +21,15 @@ pub mod operator;
 mod phase;
 pub mod predicate;
 pub mod project;
-pub mod regexp;
+pub use rowmill_expr::regexp;
+pub mod recursive;
+mod row_keys;
+mod row_set;
 pub mod scan;
+pub mod series;
 pub mod share;
+pub mod shared;
+pub mod single_row;
 pub mod sort;
 pub mod spin;
 #[cfg(test)]
@@ -29,7 +37,9 @@ mod test_input;
 #[cfg(test)]
 mod testing;
 pub mod union;
+pub mod unnest;
 pub mod values;
+pub mod window;
 pub mod workers;
 
 // Where whoever computes averages finds it.

@@ -3,7 +3,10 @@
 //! A plan is built from its root down, because an operator may take over what is below it: a grouping reads the blocks
 //! of the table that it stands on itself, and a sort that wants few rows tells the grouping or scan below.
 
+mod builder;
+mod grouping;
 mod measured;
+mod recursion;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +17,8 @@ use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
+use self::builder::Builder;
+use self::grouping::{AdaptedGroup, adapted};
 use self::measured::watched;
 pub use self::measured::{Measured, Operator};
 use crate::arithmetic::Arithmetic;
@@ -21,15 +26,21 @@ use crate::batch::{BatchSource, Batches};
 use crate::case::Case;
 use crate::expand::Expand;
 use crate::filter::Filter;
+use crate::first_rows::FirstRows;
 use crate::function::{LengthUnit, VectorFunction};
 use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
 use crate::join::{Join, JoinRequest};
 use crate::limit::Limit;
 use crate::project::{Project, Projected};
 use crate::scan::{Scan as TableScan, ScanRequest, TopKey, TopRequest};
+use crate::series::{Series, SeriesRequest};
 use crate::share::with_nulls;
+use crate::single_row::SingleRow;
 use crate::sort::{Sort, SortRequest};
 use crate::union::Union;
+use crate::unnest::{Unnest, UnnestRequest};
+use crate::values::Values;
+use crate::window::{Window, WindowRequest};
 
 /// Above so many rows their keys are no small thing for a scan to keep.
 const TOP_ROWS_MAX: usize = 10_000;
@@ -50,6 +61,8 @@ pub struct Environment<'a> {
     pub cancel: &'a Cancel,
     /// Grants the memory.
     pub broker: &'a Broker,
+    /// Rounds of a recursive query at most.
+    pub recursion_max: u64,
 }
 
 /// A plan that runs.
@@ -63,7 +76,7 @@ pub struct Running {
 impl Running {
     /// Prepares the operators of `root`; reads no rows.
     pub fn new(root: &Node, environment: &Environment<'_>) -> Result<Running> {
-        let (source, operator) = environment.build(root, Wish::All)?;
+        let (source, operator) = Builder::new(environment).build(root, Wish::All)?;
         Ok(Running { source, operator })
     }
 
@@ -93,8 +106,11 @@ enum Wish<'a> {
     Presence,
 }
 
-impl Environment<'_> {
+impl Builder {
     fn build(&self, node: &Node, wish: Wish<'_>) -> Result<(Arc<dyn BatchSource>, Operator)> {
+        if let Some(known) = self.kept(node)? {
+            return Ok(known);
+        }
         let mut operator = Operator::default();
         let broker = self.broker.metered(&operator.memory);
         let source: Arc<dyn BatchSource> = match node {
@@ -115,10 +131,22 @@ impl Environment<'_> {
                 });
                 Project::new(input, exprs.collect(), schema, self.cancel.clone())
             }
-            Node::Group { input, group, schema } => {
-                let request = self.group_request(input, group, schema, wish, broker);
-                self.group(input, request, &mut operator)?
-            }
+            Node::Group { input, group, schema } => match adapted(group, schema, &self.functions)? {
+                None => {
+                    let request = self.group_request(input, (group, schema), &self.functions, wish, broker);
+                    self.group(input, request, &mut operator)?
+                }
+                Some(AdaptedGroup { group, functions, schema: own_schema, result }) => {
+                    // What is in the place of values may have another order.
+                    let wish = if matches!(wish, Wish::Any(_)) { wish } else { Wish::All };
+                    let request = self.group_request(input, (&group, &own_schema), &functions, wish, broker);
+                    let groups = self.group(input, request, &mut operator)?;
+                    match result {
+                        None => groups,
+                        Some(result) => Project::new(groups, result, schema, self.cancel.clone()),
+                    }
+                }
+            },
             Node::Expand(expand) => {
                 let input = self.build_below(&expand.input, Wish::All, &mut operator)?;
                 Expand::new(input, expand.sets.clone(), &expand.schema, self.cancel.clone())
@@ -147,6 +175,20 @@ impl Environment<'_> {
                 };
                 Sort::new(input, request)?
             }
+            Node::Window(window) => {
+                let input = self.build_below(&window.input, Wish::All, &mut operator)?;
+                let request = WindowRequest {
+                    partition: window.partition.clone(),
+                    order: window.order.clone(),
+                    calls: window.calls.clone(),
+                    limit: window.limit,
+                    schema: Arc::clone(&window.schema),
+                    batch_rows: self.batch_rows,
+                    cancel: self.cancel.clone(),
+                    broker,
+                };
+                Window::new(input, request)
+            }
             Node::Union { inputs, schema } => {
                 // What is wished for of all together is enough of each.
                 let sources = inputs.iter().map(|input| self.build_below(input, wish, &mut operator));
@@ -157,6 +199,26 @@ impl Environment<'_> {
                 let wish = rows.map_or(Wish::All, |rows| Wish::Any(skip + rows));
                 Limit::new(self.build_below(input, wish, &mut operator)?, *skip, *rows)
             }
+            Node::Values { rows } => Values::of_rows(rows, self.batch_rows),
+            Node::SingleRow { input, by } => {
+                let input = self.build_below(input, Wish::All, &mut operator)?;
+                SingleRow::new(input, by.clone(), self.cancel.clone(), &broker)?
+            }
+            Node::FirstRows { input, by } => {
+                let input = self.build_below(input, Wish::All, &mut operator)?;
+                FirstRows::new(input, by.clone(), self.cancel.clone(), &broker)?
+            }
+            Node::Unnest(unnest) => {
+                let input = self.build_below(&unnest.input, Wish::All, &mut operator)?;
+                Unnest::new(input, self.unnest_request(unnest))?
+            }
+            Node::Series(series) => {
+                let input = self.build_below(&series.input, Wish::All, &mut operator)?;
+                Series::new(input, self.series_request(series))?
+            }
+            Node::Shared { number, input } => self.shared(*number, input, &mut operator, broker)?,
+            Node::Recursive(recursive) => self.recursive(recursive, &mut operator, broker)?,
+            Node::RecursiveRows { number, schema } => self.recursive_rows(*number, schema)?,
         };
         let (source, measured) = watched(source);
         operator.measured = Some(measured);
@@ -182,6 +244,31 @@ impl Environment<'_> {
             cancel: self.cancel.clone(),
             broker,
             null_aware: join.null_aware,
+        }
+    }
+
+    fn unnest_request(&self, unnest: &plan::Unnest) -> UnnestRequest {
+        UnnestRequest {
+            keep: unnest.keep.clone(),
+            lists: unnest.lists.clone(),
+            ordinality: unnest.ordinality,
+            outer: unnest.outer,
+            schema: Arc::clone(&unnest.schema),
+            batch_rows: self.batch_rows,
+            cancel: self.cancel.clone(),
+        }
+    }
+
+    fn series_request(&self, series: &plan::Series) -> SeriesRequest {
+        SeriesRequest {
+            keep: series.keep.clone(),
+            start: series.start,
+            stop: series.stop,
+            step: series.step,
+            inclusive: series.inclusive,
+            schema: Arc::clone(&series.schema),
+            batch_rows: self.batch_rows,
+            cancel: self.cancel.clone(),
         }
     }
 
@@ -235,13 +322,13 @@ impl Environment<'_> {
     fn group_request(
         &self,
         input: &Node,
-        group: &Group,
-        schema: &SchemaRef,
+        (group, schema): (&Group, &SchemaRef),
+        functions: &[Arc<dyn VectorFunction>],
         wish: Wish<'_>,
         broker: Broker,
     ) -> GroupRequest {
         let scan = self.columnar_scan(input);
-        let (mut group, functions) = self.own_functions(group, scan.map(|scan| &*scan.columns));
+        let (mut group, functions) = own_functions(group, functions, scan.map(|scan| &*scan.columns));
         if let Some(scan) = scan {
             group.predicates = scan.predicates.clone();
         }
@@ -266,27 +353,6 @@ impl Environment<'_> {
         }
     }
 
-    /// `group` with the functions that it names, where what it calls column `i` is column `places[i]`.
-    fn own_functions(&self, group: &Group, places: Option<&[usize]>) -> (Group, Vec<Arc<dyn VectorFunction>>) {
-        let mut functions = Vec::new();
-        let mut own = |expr: &mut Expr| match (&expr, places) {
-            (Expr::Column(column), Some(places)) => *expr = Expr::Column(places[*column]),
-            (Expr::Column(_), None) => {}
-            (Expr::Function(function), places) => {
-                let function = Arc::clone(&self.functions[*function]);
-                functions.push(match places {
-                    Some(places) => Arc::new(Moved::new(function, places)),
-                    None => function,
-                });
-                *expr = Expr::Function(functions.len() - 1);
-            }
-        };
-        let mut group = group.clone();
-        group.keys.iter_mut().for_each(|key| own(&mut key.expr));
-        group.aggregates.iter_mut().flat_map(plan::Aggregate::exprs_mut).for_each(own);
-        (group, functions)
-    }
-
     /// A condition as a function.
     fn function(&self, expr: Expr) -> Arc<dyn VectorFunction> {
         match expr {
@@ -294,6 +360,31 @@ impl Environment<'_> {
             Expr::Function(function) => Arc::clone(&self.functions[function]),
         }
     }
+}
+
+/// `group` with those of `all` functions that it names, where what it calls column `i` is column `places[i]`.
+fn own_functions(
+    group: &Group,
+    all: &[Arc<dyn VectorFunction>],
+    places: Option<&[usize]>,
+) -> (Group, Vec<Arc<dyn VectorFunction>>) {
+    let mut functions = Vec::new();
+    let mut own = |expr: &mut Expr| match (&expr, places) {
+        (Expr::Column(column), Some(places)) => *expr = Expr::Column(places[*column]),
+        (Expr::Column(_), None) => {}
+        (Expr::Function(function), places) => {
+            let function = Arc::clone(&all[*function]);
+            functions.push(match places {
+                Some(places) => Arc::new(Moved::new(function, places)),
+                None => function,
+            });
+            *expr = Expr::Function(functions.len() - 1);
+        }
+    };
+    let mut group = group.clone();
+    group.keys.iter_mut().for_each(|key| own(&mut key.expr));
+    group.aggregates.iter_mut().flat_map(plan::Aggregate::exprs_mut).for_each(own);
+    (group, functions)
 }
 
 /// A column as a function of itself.

@@ -30,6 +30,37 @@ pub(crate) fn numbers(range: Range<i64>, batch_rows: usize) -> Arc<Values> {
     Values::new(number_schema(), batches)
 }
 
+/// Numbers or NULL, in batches of `batch_rows`.
+pub(crate) fn nullable_numbers(values: impl IntoIterator<Item = Option<i64>>, batch_rows: usize) -> Arc<Values> {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
+    let values: Vec<Option<i64>> = values.into_iter().collect();
+    let batch = |values: &[Option<i64>]| {
+        RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(Int64Array::from(values.to_vec()))])
+            .expect("one column")
+    };
+    let batches = values.chunks(batch_rows).map(batch).collect();
+    Values::new(schema, batches)
+}
+
+/// Pairs of numbers, in batches of `batch_rows`.
+pub(crate) fn number_pairs(rows: impl IntoIterator<Item = (i64, i64)>, batch_rows: usize) -> Arc<Values> {
+    let fields = ["n", "m"].map(|name| Field::new(name, DataType::Int64, true));
+    let schema: SchemaRef = Arc::new(Schema::new(fields.to_vec()));
+    let rows: Vec<(i64, i64)> = rows.into_iter().collect();
+    let batch = |rows: &[(i64, i64)]| {
+        let first = Int64Array::from_iter_values(rows.iter().map(|row| row.0));
+        let second = Int64Array::from_iter_values(rows.iter().map(|row| row.1));
+        RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(first), Arc::new(second)]).expect("two columns")
+    };
+    let batches = rows.chunks(batch_rows).map(batch).collect();
+    Values::new(schema, batches)
+}
+
+/// The numbers of the second columns of batches.
+pub(crate) fn second_numbers_of(batches: &[RecordBatch]) -> Vec<i64> {
+    batches.iter().flat_map(|batch| batch.column(1).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
 /// The numbers of the first columns of batches.
 pub(crate) fn numbers_of(batches: &[RecordBatch]) -> Vec<i64> {
     batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()

@@ -3,13 +3,21 @@
 //! Each family is a file with a static list of [`FunctionSpec`]s. To add a function, add its entry to the list of its
 //! family; to add a family, add a file and name its list in [`FAMILIES`].
 
+mod call_failure;
 mod conditional;
+#[cfg(test)]
+mod examples;
 mod hash;
 mod interval;
 mod list;
 mod math;
 mod regex;
+mod result_limit;
+mod rowwise;
+mod signatures;
 mod structure;
+#[cfg(test)]
+mod test_call;
 mod text;
 mod time;
 mod uuid;
@@ -19,9 +27,12 @@ use std::sync::LazyLock;
 
 use rowmill_plan::FunctionSpec;
 
+pub use self::call_failure::call_can_fail;
+pub use self::result_limit::{FOLDED_BYTES_MAX, with_result_limit};
+
 /// The families, in the order in which the documentation lists them.
 pub static FAMILIES: &[&[FunctionSpec]] = &[
-    text::TEXT,
+    text::TEXT_FUNCTIONS,
     regex::REGEX,
     math::MATH,
     hash::HASH,

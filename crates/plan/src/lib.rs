@@ -11,12 +11,14 @@ mod predicate;
 pub mod program;
 mod scalar_expr;
 mod text;
+pub mod window;
 
 pub use aggregate_kinds::{AggregateName, AggregateParameter};
 pub use function::{FunctionSpec, Operand, Volatility};
 pub use group::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, is_aggregated, is_key_kind};
 pub use logical::{ColumnId, Columns, Logical, LogicalQuery};
-pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Scan, SortKey};
+pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Recursive, Scan, Series, SortKey, Unnest};
 pub use predicate::{CompareOp, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};
 pub use text::{Names, where_clause};
+pub use window::{FrameOffset, Window, WindowCall, WindowFunction};

@@ -210,6 +210,11 @@ pub struct LogicalJoin {
     pub right: Box<Logical>,
     /// What must be true of a pair, over the columns of both sides.
     pub conditions: Vec<ScalarExpr>,
+    /// For `Mark` and `Anti`: what is compared in three-valued logic for the pairs that meet `conditions`, as `IN` and
+    /// `NOT IN` do. A pair matches if all of it is true; it may match if it is NULL. A mark is NULL if a pair may match and
+    /// none does; an anti join gives the rows of the left side without a pair that matches or may match. Empty for the
+    /// other kinds.
+    pub compared: Vec<ScalarExpr>,
 }
 
 /// Which rows a join gives.
@@ -225,8 +230,9 @@ pub enum LogicalJoinKind {
     Semi,
     /// The rows of the left side without a match; the columns of the left side.
     Anti,
-    /// All rows of the left side, and a BOOLEAN that says whether the row has a match: true; NULL if a condition was
-    /// NULL for a pair and true for none; otherwise false. The columns of the left side and the mark.
+    /// All rows of the left side, and a BOOLEAN that says whether the row has a match: true; NULL if
+    /// [`LogicalJoin::compared`] is NULL for a pair and true for none; otherwise false. The columns of the left side and
+    /// the mark.
     Mark(ColumnId),
     /// All rows of the left side with the columns of the one row of the right side that matches, or NULL. More than one
     /// match is an error (21000): a scalar subquery.
@@ -282,6 +288,17 @@ pub struct LogicalWindow {
     pub order: Vec<LogicalSortKey>,
     /// The values, all over this partition and order.
     pub calls: Vec<(ColumnId, LogicalWindowCall)>,
+    /// A bound that a filter above puts on one of the calls: rows beyond it need not be given.
+    pub top: Option<WindowTop>,
+}
+
+/// Which rows of each partition a filter above a window keeps at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowTop {
+    /// `row_number`, `rank` or `dense_rank`.
+    pub call: ColumnId,
+    /// Its greatest value that is read.
+    pub most: u64,
 }
 
 /// A value computed over a frame of rows.
@@ -363,6 +380,18 @@ pub struct WindowFrame<T> {
     pub end: FrameBound<T>,
     /// Which rows are left out of the frame.
     pub exclude: FrameExclude,
+}
+
+impl<T> WindowFrame<T> {
+    /// All rows of the partition.
+    pub fn whole() -> WindowFrame<T> {
+        WindowFrame {
+            unit: FrameUnit::Rows,
+            start: FrameBound::Unbounded,
+            end: FrameBound::Unbounded,
+            exclude: FrameExclude::NoOthers,
+        }
+    }
 }
 
 /// How the bounds of a frame count.
@@ -479,6 +508,28 @@ impl Logical {
     /// One row without columns.
     pub fn one_row() -> Logical {
         Logical::Values { columns: Vec::new(), rows: vec![Vec::new()] }
+    }
+
+    /// Pairs of rows.
+    pub fn join(kind: LogicalJoinKind, left: Logical, right: Logical, conditions: Vec<ScalarExpr>) -> Logical {
+        let (left, right) = (Box::new(left), Box::new(right));
+        Logical::Join(LogicalJoin { kind, left, right, conditions, compared: Vec::new() })
+    }
+
+    /// The rows of `input` for which every condition is true; `input` itself without conditions.
+    pub fn filter(input: Logical, conditions: Vec<ScalarExpr>) -> Logical {
+        match conditions.is_empty() {
+            true => input,
+            false => Logical::Filter { input: Box::new(input), conditions },
+        }
+    }
+
+    /// The rows of `input` with more columns; `input` itself for none.
+    pub fn map(input: Logical, exprs: Vec<(ColumnId, ScalarExpr)>) -> Logical {
+        match exprs.is_empty() {
+            true => input,
+            false => Logical::Map { input: Box::new(input), exprs },
+        }
     }
 
     /// No row, with these columns.

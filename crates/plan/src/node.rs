@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
+use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use crate::{AggregateFunction, Expr, Group, Predicate};
+use crate::{AggregateFunction, Expr, Group, Predicate, Window};
 
 /// An operator and what it works on.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub enum Node {
     },
     /// Rows of two inputs side by side.
     Join(Join),
+    /// Rows with values computed over other rows.
+    Window(Window),
     /// Rows in order.
     Sort {
         /// The rows.
@@ -73,6 +76,102 @@ pub enum Node {
         /// Rows behind those that are given at most.
         rows: Option<usize>,
     },
+    /// Rows that the plan contains.
+    Values {
+        /// The rows, whose schema is that of the result.
+        rows: RecordBatch,
+    },
+    /// The rows, of which at most one is allowed per combination of values; more are an error (21000).
+    SingleRow {
+        /// The rows.
+        input: Arc<Node>,
+        /// The columns within whose combinations at most one row is allowed; none for all rows together. NULL equals NULL.
+        by: Vec<usize>,
+    },
+    /// The first row of each combination of values, in the order in which they come: `DISTINCT ON` above a sort.
+    FirstRows {
+        /// The rows.
+        input: Arc<Node>,
+        /// The columns that are compared. NULL equals NULL.
+        by: Vec<usize>,
+    },
+    /// Rows once for each item of lists.
+    Unnest(Unnest),
+    /// Rows once for each number or point in time of a series.
+    Series(Series),
+    /// Rows that are computed once and read in several places.
+    Shared {
+        /// Which rows: nodes of equal numbers have equal inputs.
+        number: usize,
+        /// What computes them.
+        input: Arc<Node>,
+    },
+    /// `WITH RECURSIVE`.
+    Recursive(Recursive),
+    /// The rows of the last round of the recursive query around it.
+    RecursiveRows {
+        /// Which query, by [`Recursive::number`].
+        number: usize,
+        /// The result.
+        schema: SchemaRef,
+    },
+}
+
+/// Rows once for each item of lists. Shorter lists are filled with NULL; NULL is an empty list.
+///
+/// The result has the columns that are kept, then the items of each list, then the ordinality if there is one.
+#[derive(Clone, Debug)]
+pub struct Unnest {
+    /// The rows.
+    pub input: Arc<Node>,
+    /// The columns of the input that stay.
+    pub keep: Vec<usize>,
+    /// The columns of the input that are lists.
+    pub lists: Vec<usize>,
+    /// Whether a last column (BIGINT) counts the items of each row from 1.
+    pub ordinality: bool,
+    /// Whether a row without items is given once, with NULL in the new columns.
+    pub outer: bool,
+    /// The result.
+    pub schema: SchemaRef,
+}
+
+/// Rows once for each number or point in time of a series: BIGINT with steps of BIGINT, or timestamps with steps of
+/// INTERVAL. A row with a NULL among the bounds and the step has none.
+///
+/// The result has the columns that are kept, then the value.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// The rows.
+    pub input: Arc<Node>,
+    /// The columns of the input that stay.
+    pub keep: Vec<usize>,
+    /// The column of the first value.
+    pub start: usize,
+    /// The column of the bound.
+    pub stop: usize,
+    /// The column of what is added from value to value, which may be negative and must not be zero; 1 if absent.
+    pub step: Option<usize>,
+    /// Whether the bound is in the series: `generate_series` rather than `range`.
+    pub inclusive: bool,
+    /// The result.
+    pub schema: SchemaRef,
+}
+
+/// A query over its own rows: `base` gives those of the first round, and `step` those of each later one, until a round
+/// gives none.
+#[derive(Clone, Debug)]
+pub struct Recursive {
+    /// Names the query for its [`Node::RecursiveRows`].
+    pub number: usize,
+    /// The rows of the first round.
+    pub base: Arc<Node>,
+    /// The rows of each later round, over those of the round before.
+    pub step: Arc<Node>,
+    /// Whether a row that was given before is left out: `UNION` rather than `UNION ALL`.
+    pub distinct: bool,
+    /// The result; the columns of `base` and of `step` have its types.
+    pub schema: SchemaRef,
 }
 
 /// Rows of a stored table.
@@ -168,17 +267,38 @@ pub enum JoinKind {
     BuildAnti,
     /// All rows of the probe side, and as a last column (Boolean) whether each has a match.
     ProbeMark,
+    /// All rows of the probe side, and as a last column (Boolean) whether each has a match in three-valued logic: true if
+    /// equality of keys and condition are true of a pair, otherwise NULL if they are NULL for one, otherwise false. Keys are
+    /// compared by `=` unless `nulls_equal` is set; `null_aware` says nothing more.
+    ProbeTruth,
+    /// As [`JoinKind::ProbeOuter`], but a second match of a row of the probe side is an error (21000): a scalar subquery.
+    ProbeSingle,
 }
 
 impl JoinKind {
     /// Whether rows of both sides stand side by side in the result.
     pub fn gives_pairs(self) -> bool {
-        matches!(self, JoinKind::Inner | JoinKind::ProbeOuter | JoinKind::BuildOuter | JoinKind::FullOuter)
+        self == JoinKind::Inner || self.fills_build() || self.fills_probe()
+    }
+
+    /// Whether NULLs stand in the columns of the build side beside rows of the probe side without a match.
+    pub fn fills_build(self) -> bool {
+        matches!(self, JoinKind::ProbeOuter | JoinKind::ProbeSingle | JoinKind::FullOuter)
+    }
+
+    /// Whether NULLs stand in the columns of the probe side beside rows of the build side without a match.
+    pub fn fills_probe(self) -> bool {
+        matches!(self, JoinKind::BuildOuter | JoinKind::FullOuter)
+    }
+
+    /// Whether the last column says which rows have a match.
+    pub fn has_mark(self) -> bool {
+        matches!(self, JoinKind::ProbeMark | JoinKind::ProbeTruth)
     }
 
     /// Whether rows of the probe side may come out that have no match.
     pub fn keeps_probe(self) -> bool {
-        matches!(self, JoinKind::ProbeOuter | JoinKind::FullOuter | JoinKind::ProbeAnti | JoinKind::ProbeMark)
+        self.fills_build() || self.has_mark() || self == JoinKind::ProbeAnti
     }
 
     /// Whether it has to be known of each row of the build side if it has a match.
@@ -188,7 +308,7 @@ impl JoinKind {
 
     /// Whether it has to be known of each row of the probe side if it has a match, and no more.
     pub fn asks_of_probe(self) -> bool {
-        matches!(self, JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark)
+        self.has_mark() || matches!(self, JoinKind::ProbeSemi | JoinKind::ProbeAnti)
     }
 
     /// Whether columns of the build side are in the result.
@@ -221,8 +341,17 @@ impl Node {
             Node::Project { schema, .. } | Node::Group { schema, .. } | Node::Union { schema, .. } => schema,
             Node::Expand(Expand { schema, .. })
             | Node::Join(Join { schema, .. })
+            | Node::Window(Window { schema, .. })
             | Node::Foreign(Foreign { schema, .. }) => schema,
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => input.schema(),
+            Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => {
+                input.schema()
+            }
+            Node::Values { rows } => rows.schema_ref(),
+            Node::Unnest(Unnest { schema, .. })
+            | Node::Series(Series { schema, .. })
+            | Node::Recursive(Recursive { schema, .. })
+            | Node::RecursiveRows { schema, .. } => schema,
         }
     }
 
@@ -241,11 +370,19 @@ impl Node {
             },
             Node::Expand(expand) => expand.is_nullable(column),
             Node::Join(join) => join.is_nullable(join.output[column]),
+            Node::Window(window) => window.is_nullable(column),
             Node::Union { inputs, .. } => inputs.iter().any(|input| input.is_nullable(column)),
             Node::Foreign(_) => true,
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
                 input.is_nullable(column)
             }
+            Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => {
+                input.is_nullable(column)
+            }
+            Node::Values { rows } => rows.column(column).logical_null_count() > 0,
+            Node::Unnest(unnest) => unnest.is_nullable(column),
+            Node::Series(series) => series.keep.get(column).is_some_and(|column| series.input.is_nullable(*column)),
+            Node::Recursive(_) | Node::RecursiveRows { .. } => true,
         }
     }
 
@@ -265,8 +402,24 @@ impl Node {
             | Node::Sort { input, .. }
             | Node::Limit { input, .. } => vec![input],
             Node::Expand(expand) => vec![&expand.input],
+            Node::Window(window) => vec![&window.input],
             Node::Join(join) => vec![&join.build, &join.probe],
             Node::Union { inputs, .. } => inputs.iter().map(|input| &**input).collect(),
+            Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => vec![input],
+            Node::Unnest(unnest) => vec![&unnest.input],
+            Node::Series(series) => vec![&series.input],
+            Node::Recursive(recursive) => vec![&recursive.base, &recursive.step],
+            Node::Values { .. } | Node::RecursiveRows { .. } => Vec::new(),
+        }
+    }
+}
+
+impl Unnest {
+    fn is_nullable(&self, column: usize) -> bool {
+        match self.keep.get(column) {
+            Some(kept) => self.input.is_nullable(*kept),
+            // Items can be NULL, and an ordinality where there is none.
+            None => self.outer || !self.ordinality || column + 1 < self.schema.fields().len(),
         }
     }
 }
@@ -290,9 +443,9 @@ impl Join {
         let of_build = self.build.schema().fields().len();
         let of_probe = self.probe.schema().fields().len();
         match self.kind {
-            JoinKind::ProbeMark if column == of_build + of_probe => true,
-            JoinKind::ProbeOuter | JoinKind::FullOuter if column < of_build => true,
-            JoinKind::BuildOuter | JoinKind::FullOuter if column >= of_build => true,
+            kind if kind.has_mark() && column == of_build + of_probe => true,
+            kind if kind.fills_build() && column < of_build => true,
+            kind if kind.fills_probe() && column >= of_build => true,
             _ if column < of_build => self.build.is_nullable(column),
             _ => self.probe.is_nullable(column - of_build),
         }

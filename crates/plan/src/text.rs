@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use arrow::datatypes::SchemaRef;
+
 use crate::{
     Aggregate, AggregateFunction, AggregateOrder, Expand, Expr, Group, Join, JoinKind, KeySet, Node, Predicate, Scan,
-    SortKey,
+    Series, SortKey, Unnest, Window,
 };
 
 /// The names that a plan's numbers stand for.
@@ -38,6 +40,7 @@ impl Node {
             Node::Group { input, group, .. } => group_line(group, input, names),
             Node::Expand(expand) => expand_line(expand, names),
             Node::Join(join) => join_line(join, names),
+            Node::Window(window) => window_line(window, names),
             Node::Sort { input, keys, skip, rows } => {
                 let order: Vec<String> = keys.iter().map(|key| key_text(key, input, names)).collect();
                 let verb = if rows.is_some() { "Top rows" } else { "Sort" };
@@ -46,6 +49,17 @@ impl Node {
             Node::Union { inputs, .. } => format!("Union: of {}", inputs.len()),
             Node::Foreign(_) => "Rows of another plan".to_owned(),
             Node::Limit { skip, rows, .. } => format!("Limit{}", bounds(*skip, *rows).replacen(',', ":", 1)),
+            Node::Values { rows } => format!("Values: {} rows", rows.num_rows()),
+            Node::SingleRow { input, by } => format!("Single row{}", per(by, input, names)),
+            Node::FirstRows { input, by } => format!("First row{}", per(by, input, names)),
+            Node::Unnest(unnest) => unnest_line(unnest, names),
+            Node::Series(series) => series_line(series, names),
+            Node::Shared { number, .. } => format!("Shared: {number}"),
+            Node::Recursive(recursive) => {
+                let distinct = if recursive.distinct { ", distinct rows" } else { "" };
+                format!("Recursive: {}{distinct}", recursive.number)
+            }
+            Node::RecursiveRows { number, .. } => format!("Rows of the last round: {number}"),
         }
     }
 
@@ -71,18 +85,57 @@ impl Node {
                 let all = join_names(join, names);
                 join.output.iter().map(|column| all[*column].clone()).collect()
             }
-            Node::Foreign(foreign) => {
-                foreign.schema.fields().iter().map(|field| Cow::Borrowed(field.name().as_str())).collect()
+            Node::Window(window) => {
+                let mut columns = window.input.column_names(names);
+                columns.extend(window_texts(window, names).into_iter().map(Cow::Owned));
+                columns
             }
+            Node::Foreign(foreign) => field_names(&foreign.schema).collect(),
             Node::Union { inputs, schema } => match inputs.first() {
                 Some(first) => first.column_names(names),
-                None => schema.fields().iter().map(|field| Cow::Borrowed(field.name().as_str())).collect(),
+                None => field_names(schema).collect(),
             },
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
                 input.column_names(names)
             }
+            Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => {
+                input.column_names(names)
+            }
+            Node::Recursive(recursive) => recursive.base.column_names(names),
+            Node::Unnest(Unnest { input, keep, schema, .. }) | Node::Series(Series { input, keep, schema, .. }) => {
+                let of_input = input.column_names(names);
+                let kept = keep.iter().map(|column| of_input[*column].clone());
+                kept.chain(field_names(schema).skip(keep.len())).collect()
+            }
+            Node::Values { rows } => field_names(rows.schema_ref()).collect(),
+            Node::RecursiveRows { schema, .. } => field_names(schema).collect(),
         }
     }
+}
+
+fn field_names(schema: &SchemaRef) -> impl Iterator<Item = Cow<'_, str>> {
+    schema.fields().iter().map(|field| Cow::Borrowed(field.name().as_str()))
+}
+
+fn columns(columns: &[usize], input: &Node, names: &dyn Names) -> String {
+    list(columns.iter().map(|column| Expr::Column(*column)), input, names)
+}
+
+fn per(by: &[usize], input: &Node, names: &dyn Names) -> String {
+    if by.is_empty() { String::new() } else { format!(": per [{}]", columns(by, input, names)) }
+}
+
+fn unnest_line(unnest: &Unnest, names: &dyn Names) -> String {
+    let ordinality = if unnest.ordinality { ", with ordinality" } else { "" };
+    let outer = if unnest.outer { ", outer" } else { "" };
+    format!("Unnest: [{}]{ordinality}{outer}", columns(&unnest.lists, &unnest.input, names))
+}
+
+fn series_line(series: &Series, names: &dyn Names) -> String {
+    let name = |column: usize| shown(Expr::Column(column), &series.input, names);
+    let step = series.step.map(|step| format!(" by {}", name(step))).unwrap_or_default();
+    let bound = if series.inclusive { "to" } else { "below" };
+    format!("Series: {} {bound} {}{step}", name(series.start), name(series.stop))
 }
 
 fn scan_line(scan: &Scan, names: &dyn Names) -> String {
@@ -131,7 +184,10 @@ fn expand_line(expand: &Expand, names: &dyn Names) -> String {
 fn aggregate_texts<'a>(group: &'a Group, input: &'a Node, names: &'a dyn Names) -> impl Iterator<Item = String> + 'a {
     group.aggregates.iter().map(|aggregate| {
         let argument = match &aggregate.argument {
-            Some((expr, _)) => shown(*expr, input, names),
+            Some((expr, _)) => {
+                let more = aggregate.more.iter().map(|(expr, _)| *expr);
+                list(std::iter::once(*expr).chain(more), input, names)
+            }
             None => "*".to_owned(),
         };
         if let Some(count) = aggregate.of_parts {
@@ -180,8 +236,11 @@ fn join_line(join: &Join, names: &dyn Names) -> String {
         JoinKind::BuildSemi => "semi (first)",
         JoinKind::BuildAnti => "anti (first)",
         JoinKind::ProbeMark => "mark (second)",
+        JoinKind::ProbeTruth => "truth (second)",
+        JoinKind::ProbeSingle => "single (second)",
     };
-    let mut line = format!("Hash join: {kind}");
+    let operator = if on.is_empty() { "Loop join" } else { "Hash join" };
+    let mut line = format!("{operator}: {kind}");
     if !on.is_empty() {
         line += &format!(", on [{}]", on.join(", "));
     }
@@ -189,6 +248,27 @@ fn join_line(join: &Join, names: &dyn Names) -> String {
         Some(Expr::Function(function)) => line += &format!(", where {}", names.function(function)),
         Some(Expr::Column(column)) => line += &format!(", where {}", join_names(join, names)[column]),
         None => {}
+    }
+    line
+}
+
+fn window_texts(window: &Window, names: &dyn Names) -> Vec<String> {
+    let columns = window.input.column_names(names);
+    window.calls.iter().map(|call| call.text(&|column| columns[column].clone().into_owned())).collect()
+}
+
+fn window_line(window: &Window, names: &dyn Names) -> String {
+    let mut line = format!("Window: {}", window_texts(window, names).join(", "));
+    if !window.partition.is_empty() {
+        let partition = window.partition.iter().map(|column| Expr::Column(*column));
+        line += &format!(", by [{}]", list(partition, &window.input, names));
+    }
+    if !window.order.is_empty() {
+        let order: Vec<String> = window.order.iter().map(|key| key_text(key, &window.input, names)).collect();
+        line += &format!(", ordered by [{}]", order.join(", "));
+    }
+    if let Some(limit) = window.limit {
+        line += &format!(", first {limit}");
     }
     line
 }

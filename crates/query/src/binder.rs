@@ -31,7 +31,7 @@ mod select;
 mod subquery;
 mod table_function;
 pub mod type_name;
-mod walk;
+pub(crate) mod walk;
 mod window;
 mod with;
 

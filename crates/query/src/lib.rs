@@ -8,5 +8,11 @@
 
 pub mod binder;
 pub mod catalog;
+mod column_set;
+pub mod estimate;
 pub mod lower;
+pub mod memory_rows;
 pub mod optimizer;
+mod parameters;
+
+pub use lower::{PhysicalQuery, lower};

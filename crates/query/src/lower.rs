@@ -1,1 +1,217 @@
 //! From the logical plan to the operators of the engine.
+//!
+//! The plan is lowered from its leaves up. Each operator is told which of its columns are needed above, and gives no
+//! others. Expressions become functions of the engine where an operator reads them (`relation.rs`).
+
+mod expression;
+mod group;
+mod grouping_sets;
+mod join;
+mod join_graph;
+mod operators;
+mod predicate;
+mod relation;
+mod repeated;
+mod set_operation;
+mod window;
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use rowmill_base::Result;
+use rowmill_exec::function::VectorFunction;
+use rowmill_plan::logical::Columns;
+use rowmill_plan::{ColumnId, Logical, Names, Node, Predicate, ScalarExpr};
+use rowmill_storage::TableSource;
+
+use self::relation::Relation;
+use crate::binder::BoundQuery;
+use crate::catalog::RowSource;
+use crate::column_set::ColumnSet;
+
+/// A query that the engine runs.
+#[derive(Clone, Debug)]
+pub struct PhysicalQuery {
+    /// The operators. Functions, tables and sources are numbers in the lists below.
+    pub root: Arc<Node>,
+    /// The functions.
+    pub functions: Vec<Arc<dyn VectorFunction>>,
+    /// The functions as EXPLAIN shows them.
+    pub texts: Vec<String>,
+    /// The tables.
+    pub tables: Vec<Arc<dyn TableSource>>,
+    /// What `Node::Foreign` reads, by number.
+    pub sources: Vec<SourceScan>,
+    /// The names of the result's columns as spelled, and their types.
+    pub schema: SchemaRef,
+}
+
+/// A scan of something that is not a stored table.
+#[derive(Clone, Debug)]
+pub struct SourceScan {
+    /// The source.
+    pub source: Arc<dyn RowSource>,
+    /// The columns that are read.
+    pub columns: Vec<usize>,
+    /// Conditions by which the source may leave rows out. Columns are positions in the source.
+    pub predicates: Vec<Predicate>,
+}
+
+/// Lowers an optimized query.
+pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
+    let mut lowerer = Lowerer {
+        columns: bound.query.columns.clone(),
+        tables: &bound.tables,
+        all_sources: &bound.sources,
+        functions: Vec::new(),
+        texts: Vec::new(),
+        sources: Vec::new(),
+    };
+    let output = &bound.query.output;
+    let needed: ColumnSet = output.iter().map(|(id, _)| *id).collect();
+    let relation = lowerer.lower(&bound.query.root, &needed)?;
+    let ids: Vec<ColumnId> = output.iter().map(|(id, _)| *id).collect();
+    let root = lowerer.exactly(relation, &ids)?;
+    let fields: Vec<Field> =
+        output.iter().map(|(id, name)| Field::new(name, bound.query.columns.get(*id).kind.clone(), true)).collect();
+    let Lowerer { functions, texts, sources, .. } = lowerer;
+    Ok(PhysicalQuery {
+        root,
+        functions,
+        texts,
+        tables: bound.tables.clone(),
+        sources,
+        schema: Arc::new(Schema::new(fields)),
+    })
+}
+
+impl Names for PhysicalQuery {
+    fn table(&self, table: usize) -> &str {
+        &self.tables[table].table().name
+    }
+
+    fn column(&self, table: usize, column: usize) -> &str {
+        &self.tables[table].table().columns[column].name
+    }
+
+    fn size(&self, table: usize) -> (usize, u64) {
+        let table = &*self.tables[table];
+        (table.blocks().len(), table.row_count())
+    }
+
+    fn function(&self, function: usize) -> &str {
+        &self.texts[function]
+    }
+}
+
+/// Lowers one query.
+struct Lowerer<'b> {
+    columns: Columns,
+    tables: &'b [Arc<dyn TableSource>],
+    all_sources: &'b [Arc<dyn RowSource>],
+    functions: Vec<Arc<dyn VectorFunction>>,
+    texts: Vec<String>,
+    sources: Vec<SourceScan>,
+}
+
+impl Lowerer<'_> {
+    /// Lowers `plan`; the result has the columns of `needed` that the plan makes, and perhaps others.
+    fn lower(&mut self, plan: &Logical, needed: &ColumnSet) -> Result<Relation> {
+        match plan {
+            Logical::Scan(scan) => self.scan(scan, needed),
+            Logical::Source(source) => self.source(source, needed),
+            Logical::Values { columns, rows } => self.values(columns, rows),
+            Logical::Filter { input, conditions } => self.filter(input, conditions, needed),
+            Logical::Map { input, exprs } => self.map(input, exprs, needed),
+            Logical::Join(join) => self.join(join, needed),
+            Logical::Group(group) => self.group(group, needed),
+            Logical::Window(window) => self.window(window, needed),
+            Logical::Sort { input, keys } => self.sort(input, keys, None, needed),
+            Logical::Limit { input, skip, rows } => self.limit(input, skip.as_ref(), rows.as_ref(), needed),
+            Logical::Distinct { input, columns, on: false } => self.distinct(input, columns),
+            Logical::Distinct { input, columns, on: true } => self.first_rows(input, columns, needed),
+            Logical::SetOperation(operation) => self.set_operation(operation),
+            Logical::Recursive { .. } => self.recursive(plan),
+            Logical::RecursiveRows { number, columns } => {
+                let schema = self.schema(columns);
+                Ok(Relation::new(Node::RecursiveRows { number: *number, schema }, columns.clone()))
+            }
+            Logical::Shared { number, input, input_columns, columns } => {
+                let rows = self.lower(input, &input_columns.iter().copied().collect())?;
+                let input = self.exactly(rows, input_columns)?;
+                Ok(Relation::new(Node::Shared { number: *number, input }, columns.clone()))
+            }
+            Logical::Unnest { input, lists, ordinality, outer } => {
+                self.unnest(input, lists, *ordinality, *outer, needed)
+            }
+            Logical::SingleRow { input, by } => self.single_row(input, by, needed),
+        }
+    }
+
+    fn kind(&self, id: ColumnId) -> &DataType {
+        &self.columns.get(id).kind
+    }
+
+    /// The schema of an operator with these columns.
+    fn schema(&self, ids: &[ColumnId]) -> SchemaRef {
+        let field = |id: &ColumnId| {
+            let info = self.columns.get(*id);
+            Field::new(&info.name, info.kind.clone(), true)
+        };
+        Arc::new(Schema::new(ids.iter().map(field).collect::<Vec<_>>()))
+    }
+
+    /// An operator that gives exactly the columns `ids`, in that order.
+    fn exactly(&mut self, relation: Relation, ids: &[ColumnId]) -> Result<Arc<Node>> {
+        let relation = self.settled(relation, &ids.iter().copied().collect())?;
+        if relation.ids == ids {
+            return Ok(Arc::clone(relation.node()));
+        }
+        let exprs = ids.iter().map(|id| self.expr(&self.columns.expr(*id), &relation)).collect::<Result<Vec<_>>>()?;
+        let input = Arc::clone(relation.node());
+        Ok(Arc::new(Node::Project { input, exprs, schema: self.schema(ids) }))
+    }
+
+    /// `relation` with a column of its source for every one of `exprs`; their ids, in order.
+    fn with_columns(&mut self, relation: Relation, exprs: &[ScalarExpr]) -> Result<(Relation, Vec<ColumnId>)> {
+        let mut made: Vec<(ColumnId, ScalarExpr)> = Vec::new();
+        let mut ids = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let resolved = relation.resolve(expr);
+            let of_source = resolved.as_column().map(ColumnId).filter(|id| relation.position(*id).is_some());
+            let known = made.iter().find(|(_, made)| *made == resolved).map(|(id, _)| *id);
+            ids.push(match of_source.or(known) {
+                Some(id) => id,
+                None => {
+                    // A derived column keeps its id, so that readers above find it.
+                    let own = expr.as_column().map(ColumnId);
+                    let id = own.unwrap_or_else(|| self.columns.add("", resolved.kind.clone()));
+                    made.push((id, resolved));
+                    id
+                }
+            });
+        }
+        if made.is_empty() {
+            return Ok((relation, ids));
+        }
+        let mut columns: Vec<rowmill_plan::Expr> = (0..relation.ids.len()).map(rowmill_plan::Expr::Column).collect();
+        for (_, expr) in &made {
+            columns.push(self.resolved_expr(expr, &relation)?);
+        }
+        let mut all = relation.ids.clone();
+        all.extend(made.iter().map(|(id, _)| *id));
+        let input = Arc::clone(relation.node());
+        let node = Node::Project { input, exprs: columns, schema: self.schema(&all) };
+        let mut derived = relation.derived;
+        derived.retain(|(id, _)| !all.contains(id));
+        // What is made here is read from here by the columns that wait.
+        for (_, expr) in &mut derived {
+            expr.rewrite(&mut |part| {
+                if let Some((id, of)) = made.iter().find(|(_, of)| of == part && of.as_column().is_none()) {
+                    *part = ScalarExpr::id(*id, of.kind.clone());
+                }
+            });
+        }
+        Ok((Relation { derived, ..Relation::new(node, all) }, ids))
+    }
+}

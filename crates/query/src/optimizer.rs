@@ -1,11 +1,57 @@
 //! Rewrites of the logical plan. Each rule is one file.
+//!
+//! The order matters: a plan loses its subqueries, then its correlation, and only then do conditions and columns move.
+//!
+//! | step | file |
+//! |---|---|
+//! | subplans that are computed once wait in a table | `context.rs` |
+//! | subqueries in expressions become joins | `subquery.rs` |
+//! | correlated conditions leave the right sides of joins | `pull_up.rs` |
+//! | what correlation is left is removed with domains | `domain.rs` |
+//! | columns that repeat others go away | `alias.rs` |
+//! | conditions move down | `pushdown.rs` |
+//! | columns that nobody reads are not made | `prune.rs` |
+
+mod alias;
+mod column_set;
+mod context;
+mod domain;
+mod facts;
+mod interim;
+mod prune;
+mod pull_up;
+mod pushdown;
+mod subquery;
+mod unique;
+mod walk;
+
+#[cfg(test)]
+mod tests;
 
 use rowmill_base::Result;
 
 use crate::binder::BoundQuery;
+use column_set::ColumnSet;
+use context::{RewriteContext, SharedPlans};
 
 /// The same query, faster: without subqueries in expressions, without correlation, with conditions and columns pushed to where
 /// rows come from, and joins in a good order.
-pub fn optimize(_query: &mut BoundQuery) -> Result<()> {
-    todo!()
+pub fn optimize(query: &mut BoundQuery) -> Result<()> {
+    let plan = &mut query.query;
+    let root = &mut plan.root;
+    let mut context =
+        RewriteContext { columns: &mut plan.columns, tables: &query.tables, shared: SharedPlans::default() };
+    context.detach_shared(root);
+    context.inline_shared(root);
+    context.each_plan(root, &mut |plan, context| subquery::remove_subqueries(plan, context))?;
+    context.each_plan(root, &mut |plan, context| pull_up::pull_up(plan, context))?;
+    context.each_plan(root, &mut |plan, context| domain::remove_dependent_joins(plan, context))?;
+    context.inline_shared(root);
+    alias::remove_all_aliases(root, &mut plan.output, &mut context)?;
+    context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
+    let read: ColumnSet = plan.output.iter().map(|(id, _)| *id).collect();
+    prune::prune_columns(root, &read, &mut context);
+    context.inline_shared(root);
+    context.attach_shared(root);
+    Ok(())
 }

@@ -66,6 +66,8 @@ pub(crate) struct StatementContext {
     pub(crate) notices: Arc<Mutex<Vec<String>>>,
     /// The scans of the statement, for its progress.
     pub(crate) scans: Mutex<Vec<Arc<ScanProgress>>>,
+    /// What `now()` gives: microseconds since 1970-01-01 UTC.
+    pub(crate) now_us: i64,
     /// Rows that are about to be written.
     pub(crate) new_rows: Option<Arc<dyn TableSource>>,
 }
@@ -77,10 +79,11 @@ impl StatementContext {
         settings: Settings,
         engine: &Arc<Engine>,
         notices: Arc<Mutex<Vec<String>>>,
+        now_us: i64,
     ) -> Arc<Self> {
         let (broker, engine) = (engine.broker().clone(), Arc::downgrade(engine));
         let scans = Mutex::default();
-        Arc::new(StatementContext { snapshot, cancel, settings, engine, broker, notices, scans, new_rows: None })
+        Arc::new(StatementContext { snapshot, cancel, settings, engine, broker, notices, scans, now_us, new_rows: None })
     }
 
     /// The same with rows that are about to be written.

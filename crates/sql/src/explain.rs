@@ -22,6 +22,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use crate::native::NativeExec;
 use crate::outcome::{Outcome, RowStream};
+use crate::query::ReadyPlan;
 use crate::session::Work;
 
 /// Runs an `EXPLAIN`, or a `DESCRIBE` of a query.
@@ -72,7 +73,7 @@ fn explain(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
     let ready = work.ready(view, query)?;
     let mut lines = Vec::new();
-    tree(&ready.plan, "", "", false, &mut lines);
+    plan_lines(&ready.plan, false, &mut lines);
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
 }
 
@@ -80,7 +81,7 @@ fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
     let ready = work.ready(view, query)?;
     let planned = work.started.elapsed();
-    let plan = Arc::clone(&ready.plan);
+    let plan = ready.plan.clone();
     let mut rows = 0;
     for batch in ready.start(work.progress().cloned(), work.started) {
         rows += batch?.num_rows();
@@ -90,8 +91,16 @@ fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let mut lines = vec![format!(
         "{rows} rows, planned in {planned_ms:.1} ms, run in {ran_ms:.1} ms; the times below add up over threads"
     )];
-    tree(&plan, "", "", true, &mut lines);
+    plan_lines(&plan, true, &mut lines);
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
+}
+
+/// The lines of a plan.
+fn plan_lines(plan: &ReadyPlan, measured: bool, lines: &mut Vec<String>) {
+    match plan {
+        ReadyPlan::Engine(query) => lines.extend(query.lines(measured)),
+        ReadyPlan::Mixed { plan, .. } => tree(plan, "", "", measured, lines),
+    }
 }
 
 /// One line per operator, each below the one that it feeds.

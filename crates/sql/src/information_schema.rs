@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use async_trait::async_trait;
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::{DataFusionError, Result as PlanResult};
-use rowmill_base::{SETTINGS, SettingScope};
+use rowmill_base::{Error, Result, SETTINGS, SettingScope};
 use rowmill_txn::SchemaDef;
 
 use crate::catalog::StatementContext;
@@ -19,6 +19,13 @@ use crate::names::CATALOG;
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 
 const TABLES: [&str; 5] = ["schemata", "tables", "views", "columns", "settings"];
+
+/// The table `name` of `information_schema` as rows; `None` if there is none of that name.
+pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option<RecordBatch>> {
+    let rows = InformationSchema(Arc::clone(context)).table_rows(name);
+    let batch = rows.map(|rows| rows.into_batch()).transpose();
+    batch.map_err(|error| Error::internal(format!("information_schema.{name}: {error}")))
+}
 
 pub(crate) fn provider(context: Arc<StatementContext>) -> Arc<dyn SchemaProvider> {
     Arc::new(InformationSchema(context))
@@ -34,14 +41,7 @@ impl SchemaProvider for InformationSchema {
     }
 
     async fn table(&self, name: &str) -> PlanResult<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        let rows = match name {
-            "schemata" => self.schemata(),
-            "tables" => self.tables(),
-            "views" => self.views(),
-            "columns" => self.columns(),
-            "settings" => self.settings(),
-            _ => return Ok(None),
-        };
+        let Some(rows) = self.table_rows(name) else { return Ok(None) };
         let batch = rows.into_batch()?;
         Ok(Some(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?)))
     }
@@ -52,6 +52,17 @@ impl SchemaProvider for InformationSchema {
 }
 
 impl InformationSchema {
+    fn table_rows(&self, name: &str) -> Option<Rows> {
+        Some(match name {
+            "schemata" => self.schemata(),
+            "tables" => self.tables(),
+            "views" => self.views(),
+            "columns" => self.columns(),
+            "settings" => self.settings(),
+            _ => return None,
+        })
+    }
+
     fn schemas(&self) -> impl Iterator<Item = &Arc<SchemaDef>> {
         self.0.snapshot.catalog().schemas()
     }

@@ -9,6 +9,7 @@ use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableP
 use datafusion::common::Result as PlanResult;
 use datafusion::execution::SessionState;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::Constant;
 use rowmill_txn::{Engine, HeldBack, LogStatus, SnapshotInfo};
 
 use crate::catalog::StatementContext;
@@ -17,16 +18,32 @@ use crate::outcome::nullable_batch;
 
 /// Makes the functions known to the planner of one statement.
 pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
-    let functions: [(&'static str, Rows); 4] = [
-        ("rowmill_log", log),
-        ("rowmill_readers", readers),
-        ("rowmill_snapshots", snapshots),
-        ("rowmill_space", space),
-    ];
-    for (name, rows) in functions {
+    for (name, rows) in FUNCTIONS {
         let engine = Weak::clone(&context.engine);
         state.register_udtf(name, Arc::new(StatusFunction { name, rows, engine }));
     }
+}
+
+const FUNCTIONS: [(&str, Rows); 4] =
+    [("rowmill_log", log), ("rowmill_readers", readers), ("rowmill_snapshots", snapshots), ("rowmill_space", space)];
+
+/// The rows of the function `name`; `None` if it is none of these.
+pub(crate) fn rows(
+    context: &StatementContext,
+    name: &str,
+    arguments: &[Constant],
+) -> Result<Option<RecordBatch>> {
+    let Some((_, rows)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else { return Ok(None) };
+    if !arguments.is_empty() {
+        return Err(takes_no_argument(name));
+    }
+    let engine = context.engine.upgrade();
+    rows(&*engine.ok_or_else(|| Error::internal("a statement of a database that is closed"))?).map(Some)
+}
+
+fn takes_no_argument(name: &str) -> Error {
+    Error::new(ErrorKind::UndefinedFunction, format!("{name} takes no argument"))
+        .hint(format!("SELECT * FROM {name}()"))
 }
 
 /// The rows of a function.
@@ -42,8 +59,7 @@ struct StatusFunction {
 impl TableFunctionImpl for StatusFunction {
     fn call_with_args(&self, args: TableFunctionArgs) -> PlanResult<Arc<dyn TableProvider>> {
         if !args.exprs().is_empty() {
-            let error = Error::new(ErrorKind::UndefinedFunction, format!("{} takes no argument", self.name));
-            return Err(to_datafusion(error.hint(format!("SELECT * FROM {}()", self.name))));
+            return Err(to_datafusion(takes_no_argument(self.name)));
         }
         let closed = || Error::internal("a statement of a database that is closed");
         let engine = self.engine.upgrade().ok_or_else(closed).map_err(to_datafusion)?;

@@ -34,7 +34,7 @@ use self::lowering::{Lowered, Lowerer};
 use crate::catalog::StatementContext;
 use crate::operators;
 
-pub(crate) use table::NativeExec;
+pub(crate) use table::{NativeExec, estimated, measures};
 
 /// A logical plan after lowering.
 pub(crate) enum Lowering {

@@ -1,5 +1,7 @@
 //! The transaction between `BEGIN` and `COMMIT`: what it may do and the points it can go back to.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use rowmill_base::{Error, ErrorKind, Result, nearest};
 use rowmill_txn::{Savepoint, Transaction};
 
@@ -13,11 +15,20 @@ pub(crate) struct OpenTransaction {
     savepoints: Vec<(String, Savepoint)>,
     /// Whether a statement has run in it.
     pub(crate) is_used: bool,
+    /// When it began, in microseconds since 1970-01-01 UTC.
+    pub(crate) began_us: i64,
+}
+
+/// The clock of the system, in microseconds since 1970-01-01 UTC.
+pub(crate) fn now_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    // A clock that is set before 1970 is no reason to fail.
+    since.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 impl OpenTransaction {
     pub(crate) fn new(transaction: Transaction, read_only: bool) -> Self {
-        OpenTransaction { transaction, read_only, savepoints: Vec::new(), is_used: false }
+        OpenTransaction { transaction, read_only, savepoints: Vec::new(), is_used: false, began_us: now_us() }
     }
 
     /// `SAVEPOINT name`

@@ -31,6 +31,7 @@ use rowmill_base::Result;
 use rowmill_txn::Snapshot;
 
 use crate::catalog::StatementContext;
+use crate::engine_query::EngineQuery;
 use crate::errors::to_datafusion;
 use crate::guards::{StatementLimits, check_growth, run_on_large_stack};
 use crate::names::Spellings;
@@ -48,14 +49,25 @@ pub(crate) use running::Running;
 /// A query that is ready to run.
 pub(crate) struct ReadyQuery {
     pub(crate) context: Arc<StatementContext>,
-    pub(crate) task: Arc<TaskContext>,
-    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    pub(crate) plan: ReadyPlan,
     /// The names of the result as spelled, and the types that the operators give.
     pub(crate) schema: SchemaRef,
-    /// The plan, where all of it is the engine's.
-    native: Option<Arc<NativeExec>>,
     /// What another statement with the same text can run again.
     reusable: Option<CachedPlan>,
+}
+
+/// How a query runs.
+#[derive(Clone)]
+pub(crate) enum ReadyPlan {
+    /// Our own front end planned it, and the engine runs it.
+    Engine(Arc<EngineQuery>),
+    /// DataFusion planned it.
+    Mixed {
+        task: Arc<TaskContext>,
+        plan: Arc<dyn ExecutionPlan>,
+        /// The plan, where all of it is the engine's.
+        native: Option<Arc<NativeExec>>,
+    },
 }
 
 /// A query after binding: what it means is settled, how it runs is not.
@@ -112,6 +124,9 @@ impl Draft {
     }
 
     fn ready_here(self) -> Result<ReadyQuery> {
+        if let Some(ready) = self.ready_by_engine()? {
+            return Ok(ready);
+        }
         let state = self.planner.state(&self.context);
         let has_params = !self.params.is_empty();
         let planned = runtime::handle().block_on(async {
@@ -142,8 +157,33 @@ impl Draft {
             })
         });
         let (plan, schema, native, reusable) = planned.map_err(|error| self.planner.translate(error, &self.context))?;
-        Ok(ReadyQuery { context: self.context, task: state.task_ctx(), plan, schema, native, reusable })
+        let plan = ReadyPlan::Mixed { task: state.task_ctx(), plan, native };
+        Ok(ReadyQuery { context: self.context, plan, schema, reusable })
     }
+
+    /// The query as our own front end plans it; `None` if it is left to DataFusion.
+    fn ready_by_engine(&self) -> Result<Option<ReadyQuery>> {
+        let mode = front_end_mode();
+        if mode == "old" || !self.context.settings.flag("native_operators") {
+            return Ok(None);
+        }
+        match EngineQuery::plan(&self.context, &self.query, &self.spellings, &self.params) {
+            Ok(query) => {
+                let (schema, plan) = (Arc::clone(query.schema()), ReadyPlan::Engine(Arc::new(query)));
+                let context = Arc::clone(&self.context);
+                Ok(Some(ReadyQuery { context, plan, schema, reusable: None }))
+            }
+            Err(error) if mode == "new" => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Which front end plans queries, while both exist: `old`, `new` without the other, or the new one and then the old one.
+fn front_end_mode() -> &'static str {
+    static MODE: std::sync::LazyLock<String> =
+        std::sync::LazyLock::new(|| std::env::var("ROWMILL_FRONT_END").unwrap_or_default());
+    &MODE
 }
 
 /// The plan of `statement`, and the names of its columns as spelled.
@@ -192,8 +232,8 @@ impl ReadyQuery {
 impl Work<'_> {
     /// What a query of this statement works with.
     pub(crate) fn context(&self, snapshot: Arc<Snapshot>) -> Arc<StatementContext> {
-        let notices = Arc::clone(self.notices());
-        StatementContext::new(snapshot, self.cancel.clone(), self.settings().clone(), self.engine(), notices)
+        let (notices, now_us) = (Arc::clone(self.notices()), self.now_us());
+        StatementContext::new(snapshot, self.cancel.clone(), self.settings().clone(), self.engine(), notices, now_us)
     }
 
     /// Plans a query of this statement over `snapshot`, with the statement's parameters.
@@ -236,6 +276,7 @@ impl Work<'_> {
         let plan = NativePlan::over(shape, &context)?;
         let native = NativeExec::new(plan, Default::default(), Arc::clone(&schema));
         let plan = Arc::clone(&native) as Arc<dyn ExecutionPlan>;
-        Some(ReadyQuery { context, task: self.planner().task(), plan, schema, native: Some(native), reusable: None })
+        let plan = ReadyPlan::Mixed { task: self.planner().task(), plan, native: Some(native) };
+        Some(ReadyQuery { context, plan, schema, reusable: None })
     }
 }

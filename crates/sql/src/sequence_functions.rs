@@ -5,13 +5,15 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
-use rowmill_base::{Error, ErrorKind, Result, TableId};
+use rowmill_base::{Error, ErrorKind, Result, SqlType, TableId};
+use rowmill_plan::DynamicFunction;
 use rowmill_txn::Engine;
 
 use crate::catalog::StatementContext;
@@ -32,6 +34,41 @@ pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>
         let function = SequenceFunction { name, runs, signature, context: Arc::clone(context) };
         // The names are not those of other functions.
         let _ = state.register_udf(Arc::new(ScalarUDF::new_from_impl(function)));
+    }
+}
+
+/// The function `name` with so many arguments, and the type of its values; `None` if it is none of these.
+pub(crate) fn function(
+    context: &Arc<StatementContext>,
+    name: &str,
+    arguments: usize,
+) -> Option<(Arc<dyn DynamicFunction>, SqlType)> {
+    let (name, runs) = match (name, arguments) {
+        ("nextval", 1) => ("nextval", next as Runs),
+        ("setval", 2 | 3) => ("setval", set as Runs),
+        _ => return None,
+    };
+    let signature = Signature::any(arguments, Volatility::Volatile);
+    let function = SequenceFunction { name, runs, signature, context: Arc::clone(context) };
+    Some((Arc::new(function), SqlType::Int64))
+}
+
+impl DynamicFunction for SequenceFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn volatility(&self) -> rowmill_plan::Volatility {
+        rowmill_plan::Volatility::Volatile
+    }
+
+    fn evaluate(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let kinds = [DataType::Utf8, DataType::Int64, DataType::Boolean];
+        let arguments = arguments.iter().zip(&kinds).map(|(values, kind)| cast(values, kind));
+        let arguments = arguments
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| Error::new(ErrorKind::UndefinedFunction, format!("{}: {error}", self.name)))?;
+        Ok(Arc::new(Int64Array::from((self.runs)(self, &arguments, rows)?)))
     }
 }
 

@@ -15,7 +15,7 @@ use rowmill_txn::{Engine, Snapshot, Transaction};
 use crate::deep::with_room;
 use crate::dispatch;
 use crate::guards::catch_panics;
-use crate::open_transaction::OpenTransaction;
+use crate::open_transaction::{OpenTransaction, now_us};
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::plan_cache::PlanCache;
@@ -117,7 +117,7 @@ impl Session {
         if statement.is_repeated() {
             self.begin_in_transaction()?;
         }
-        let mut this = Work { session: self, statement, params, cancel, started: Instant::now() };
+        let mut this = Work { session: self, statement, params, cancel, started: Instant::now(), now_us: now_us() };
         with_room(statement.room_bytes_at_first(), || catch_panics(|| work(&mut this)))
     }
 
@@ -281,6 +281,8 @@ pub(crate) struct Work<'w> {
     pub(crate) params: &'w [ScalarValue],
     pub(crate) cancel: Cancel,
     pub(crate) started: Instant,
+    /// When the statement began, in microseconds since 1970-01-01 UTC.
+    pub(crate) now_us: i64,
 }
 
 impl Work<'_> {
@@ -306,6 +308,12 @@ impl Work<'_> {
 
     pub(crate) fn progress(&self) -> Option<&ProgressFn> {
         self.session.progress.as_ref()
+    }
+
+    /// When the open transaction began, or the statement where none is open: what `now()` gives, in microseconds since
+    /// 1970-01-01 UTC.
+    pub(crate) fn now_us(&self) -> i64 {
+        self.session.transaction.as_ref().map_or(self.now_us, |open| open.began_us)
     }
 
     /// Something the user should know beside the result.

@@ -9,6 +9,7 @@ use datafusion::common::Result as PlanResult;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
 use rowmill_base::{Error, ErrorKind, Result, SqlType, nearest};
+use rowmill_plan::Constant;
 use rowmill_storage::{Block, ROW_NUMBERS, ROW_NUMBERS_NAME, TableSource, chunk::Chunk};
 
 use crate::catalog::StatementContext;
@@ -20,6 +21,25 @@ const NAME: &str = "rowmill_storage";
 /// Makes the function known to the planner of one statement.
 pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
     state.register_udtf(NAME, Arc::new(StorageFunction(Arc::clone(context))));
+}
+
+/// The rows of `rowmill_storage('table')`; `None` if `name` is another function.
+pub(crate) fn rows(
+    context: &Arc<StatementContext>,
+    name: &str,
+    arguments: &[Constant],
+) -> Result<Option<RecordBatch>> {
+    if name != NAME {
+        return Ok(None);
+    }
+    let [table] = arguments else { return Err(takes_a_table()) };
+    let table = find_table(context, table.as_text().ok_or_else(takes_a_table)?)?;
+    describe(&*table).map(Some)
+}
+
+fn takes_a_table() -> Error {
+    Error::new(ErrorKind::UndefinedFunction, format!("{NAME} takes the name of a table"))
+        .hint(format!("SELECT * FROM {NAME}('table')"))
 }
 
 #[derive(Debug)]
@@ -40,10 +60,7 @@ fn table_argument(args: &[Expr]) -> Result<String> {
         [Expr::Literal(value, _)] => value.try_as_str().flatten().map(str::to_string),
         _ => None,
     }
-    .ok_or_else(|| {
-        Error::new(ErrorKind::UndefinedFunction, format!("{NAME} takes the name of a table"))
-            .hint(format!("SELECT * FROM {NAME}('table')"))
-    })
+    .ok_or_else(takes_a_table)
 }
 
 /// The table called `name` or `schema.name`.

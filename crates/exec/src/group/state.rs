@@ -11,6 +11,7 @@
 //! | extreme of texts and blobs | the complement of a view; zero without any |
 //! | bits that values have in common | the bits |
 //! | variance | the number of values, their mean, the sum of the squared distances from it |
+//! | pairs | the number of pairs, both means, the sums of the squared distances and of their products (pairs.rs) |
 //!
 //! Aggregates share cells: `SUM(x)`, `AVG(x)` and `COUNT(x)` together have one total and one count, and where `x` is never
 //! NULL the count is that of the rows, which `COUNT(*)` has too. The cells of two parts of a group make those of the
@@ -24,6 +25,8 @@ mod fold;
 mod log;
 mod middle;
 mod numbers;
+mod ordered;
+mod pairs;
 mod rank;
 mod registers;
 mod text;
@@ -72,6 +75,8 @@ enum Operation {
     BitXor,
     /// For variances and what comes of them.
     Spread,
+    /// For what is computed of pairs of floats.
+    Pairs,
 }
 
 impl Operation {
@@ -276,7 +281,8 @@ impl States {
             Operation::Count => true,
             _ if aggregate.function == AggregateFunction::Average || shift != 0 => true,
             // These know by themselves whether there was a value.
-            operation if operation.is_of_texts() || operation == Operation::Spread => false,
+            operation if operation.is_of_texts() => false,
+            Operation::Spread | Operation::Pairs => false,
             _ => mask.is_some() || !always_rows,
         };
         let count = parts.or_else(|| counts.then(|| self.cell(Operation::Count, None, mask, &aggregate)));
@@ -291,6 +297,7 @@ impl States {
     }
 
     fn log_output(&mut self, aggregate: &Aggregate, facts: Facts<'_>) -> Result<Output> {
+        let aggregate = &log::in_own_order(aggregate);
         let takes_nulls = aggregate.takes_nulls();
         let (Some((argument, kind)), mask) = self.argument(aggregate, |expr| !takes_nulls && facts.is_nullable(expr))
         else {
@@ -518,6 +525,7 @@ fn operation(function: AggregateFunction, kind: &DataType) -> Result<Operation> 
             | AggregateFunction::DeviationSample,
             _,
         ) => Operation::Spread,
+        (function, Decimal128(..)) if function.is_of_pairs() => Operation::Pairs,
         (function, kind) => return Err(Error::internal(format!("{} of {kind} has no cell", function.name()))),
     })
 }

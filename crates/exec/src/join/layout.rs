@@ -3,7 +3,7 @@
 use arrow::datatypes::{DataType, Schema};
 use rowmill_base::{Error, Result};
 
-use super::{JoinKind, JoinRequest};
+use super::JoinRequest;
 
 /// Where a column of pairs comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ fn check(request: &JoinRequest, build: &Schema, probe: &Schema) -> Result<()> {
         Some(column) => probe.field(column).data_type(),
         None => build.field(*column).data_type(),
     };
-    let mark = (kind == JoinKind::ProbeMark).then_some(&DataType::Boolean);
+    let mark = kind.has_mark().then_some(&DataType::Boolean);
     let given = request.output.iter().map(kind_of).chain(mark);
     match given.eq(request.schema.fields().iter().map(|field| field.data_type())) {
         true => Ok(()),

@@ -5,19 +5,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanBufferBuilder, make_array};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, BooleanBufferBuilder};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, SortField};
 use rowmill_base::{Error, Reservation, Result};
-use rowmill_storage::canonical_floats;
 
 use super::columns::join_arrays;
 use super::packing::{NO_KEY, each_null};
 use crate::hash::{hash_of_bytes, mix};
 use crate::numbers::{self, Width};
+use crate::row_keys::with_canonical_floats;
 
 /// The keys of rows.
 #[derive(Debug)]
@@ -260,23 +260,9 @@ fn bytes_of(values: &ArrayRef) -> Result<BinaryViewArray> {
 
 /// Values of any type as the bytes of rows of one column.
 fn rows_of(values: &ArrayRef) -> Result<BinaryArray> {
-    let values = with_canonical_floats(values)?;
+    let values = with_canonical_floats(values).map_err(failed)?;
     let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())]).map_err(failed)?;
     converter.convert_columns(&[values]).and_then(|rows| rows.try_into_binary()).map_err(failed)
-}
-
-/// The same values with one NaN and one zero at any depth.
-fn with_canonical_floats(values: &ArrayRef) -> Result<ArrayRef> {
-    if !values.data_type().is_nested() {
-        return Ok(canonical_floats(values));
-    }
-    let data = values.to_data();
-    let children = data.child_data().iter().map(|child| {
-        let child = with_canonical_floats(&make_array(child.clone()))?;
-        Ok(child.to_data())
-    });
-    let children = children.collect::<Result<Vec<_>>>()?;
-    data.into_builder().child_data(children).build().map(make_array).map_err(failed)
 }
 
 fn failed(error: ArrowError) -> Error {

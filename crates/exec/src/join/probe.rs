@@ -27,6 +27,7 @@ use super::{Join, JoinKind};
 use crate::batch::Batches;
 use crate::phase::Turn;
 use crate::scan::block_state::selected;
+use crate::single_row::more_than_one_row;
 
 /// A worker's share of the probe side.
 pub(super) struct Prober {
@@ -283,7 +284,11 @@ impl Prober {
                 return Ok(None);
             }
             self.join.request.cancel.check()?;
-            self.keep_true(&mut pairs)?;
+            let unknown = self.keep_true(&mut pairs)?;
+            self.slice.note_unknown(unknown);
+            if kind == JoinKind::ProbeSingle {
+                self.slice.note_only(&pairs.probe)?;
+            }
             pairs.probe.iter().for_each(|row| self.slice.matched[*row as usize] = true);
             if let Some(marks) = &self.built.marks {
                 pairs.build.iter().for_each(|row| marks.set(*row));
@@ -294,11 +299,12 @@ impl Prober {
         }
     }
 
-    /// Leaves the pairs for which the condition is true.
-    pub(super) fn keep_true(&self, pairs: &mut Pairs) -> Result<()> {
-        let Some(residual) = &self.join.request.residual else { return Ok(()) };
+    /// Leaves the pairs for which the condition is true. Returns the rows of the probe side of those for which it is
+    /// NULL, where that matters.
+    pub(super) fn keep_true(&self, pairs: &mut Pairs) -> Result<Vec<u32>> {
+        let Some(residual) = &self.join.request.residual else { return Ok(Vec::new()) };
         if pairs.build.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let build = UInt32Array::from(std::mem::take(&mut pairs.build));
         let probe = UInt32Array::from(std::mem::take(&mut pairs.probe));
@@ -309,10 +315,16 @@ impl Prober {
             let (found, kind) = (truth.len(), truth.data_type());
             return Err(Error::internal(format!("the condition of a join gave {found} of {kind} for {rows} rows")));
         };
+        let unknown = match truth.nulls() {
+            Some(nulls) if self.join.request.kind == JoinKind::ProbeTruth => {
+                (0..rows).filter(|pair| nulls.is_null(*pair)).map(|pair| probe.value(pair)).collect()
+            }
+            _ => Vec::new(),
+        };
         let truth = selected(truth);
         pairs.build.extend(truth.set_indices().map(|pair| build.value(pair)));
         pairs.probe.extend(truth.set_indices().map(|pair| probe.value(pair)));
-        Ok(())
+        Ok(unknown)
     }
 
     fn emit_pairs(&self, pairs: Pairs) -> Result<RecordBatch> {
@@ -328,8 +340,8 @@ impl Prober {
         let is_in = |row: usize| match self.join.request.kind {
             JoinKind::ProbeSemi => slice.matched[row],
             JoinKind::ProbeAnti => !slice.matched[row] && !slice.uncertain.get(row).is_some_and(|is| *is),
-            JoinKind::ProbeOuter | JoinKind::FullOuter => !slice.matched[row],
-            JoinKind::ProbeMark => true,
+            JoinKind::ProbeOuter | JoinKind::ProbeSingle | JoinKind::FullOuter => !slice.matched[row],
+            JoinKind::ProbeMark | JoinKind::ProbeTruth => true,
             JoinKind::Inner | JoinKind::BuildOuter | JoinKind::BuildSemi | JoinKind::BuildAnti => false,
         };
         let rows: Vec<u32> = (0..slice.rows as u32).filter(|row| is_in(*row as usize)).collect();
@@ -337,7 +349,7 @@ impl Prober {
         if count == 0 {
             return Ok(None);
         }
-        let mark = (self.join.request.kind == JoinKind::ProbeMark).then(|| slice.mark());
+        let mark = self.join.request.kind.has_mark().then(|| slice.mark());
         let probe = match count == slice.rows {
             true => ProbeSide::All(&slice.columns),
             false => ProbeSide::Rows(&slice.columns, &UInt32Array::from(rows)),
@@ -351,6 +363,24 @@ impl Slice {
     #[inline]
     fn count(&self, row: usize) -> u32 {
         self.counts.get(row).copied().unwrap_or_else(|| u32::from(self.entries[row] != NONE))
+    }
+
+    /// Notes rows for which the condition was NULL.
+    fn note_unknown(&mut self, rows: Vec<u32>) {
+        if !rows.is_empty() {
+            self.uncertain.resize(self.rows, false);
+            rows.into_iter().for_each(|row| self.uncertain[row as usize] = true);
+        }
+    }
+
+    /// Fails if one of the rows, which have a match each, has another one.
+    fn note_only(&mut self, rows: &[u32]) -> Result<()> {
+        for row in rows {
+            if std::mem::replace(&mut self.matched[*row as usize], true) {
+                return Err(more_than_one_row());
+            }
+        }
+        Ok(())
     }
 
     /// Whether each row has a match; NULL if it only may have one.

@@ -3,7 +3,8 @@
 //! `a IN (b, NULL)` is not false if `a` differs from `b`, for NULL may stand for `a`. So a row is uncertain if one of the
 //! other side could have its key, with values for the NULLs of both, and the condition is true of the two. With one key
 //! and no condition this is known of all rows at once. Otherwise the rows of the build side that come into question are
-//! gone through: those with a NULL in their key, or for a row with one all.
+//! gone through: those with a NULL in their key, or for a row with one all. A condition that is NULL for a pair counts as
+//! false, except for [`JoinKind::ProbeTruth`].
 
 use std::sync::atomic::Ordering;
 
@@ -18,7 +19,8 @@ impl JoinRequest {
     /// Whether keys that are not equal may be, as far as is known.
     pub(super) fn is_uncertain(&self) -> bool {
         let asks = matches!(self.kind, JoinKind::ProbeAnti | JoinKind::BuildAnti | JoinKind::ProbeMark);
-        self.null_aware && !self.nulls_equal && !self.on.is_empty() && asks
+        let is_asked = self.kind == JoinKind::ProbeTruth || self.null_aware && asks;
+        is_asked && !self.nulls_equal && !self.on.is_empty()
     }
 }
 
@@ -95,7 +97,8 @@ impl Prober {
             }
             cursor = next;
             self.keep_uncertain(&mut pairs);
-            self.keep_true(&mut pairs)?;
+            let unknown = self.keep_true(&mut pairs)?;
+            unknown.into_iter().for_each(|row| self.slice.uncertain[row as usize] = true);
             match &self.built.marks {
                 Some(marks) => pairs.build.iter().for_each(|row| marks.set(*row)),
                 None => pairs.probe.iter().for_each(|row| self.slice.uncertain[*row as usize] = true),

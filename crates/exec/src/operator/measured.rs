@@ -13,7 +13,7 @@ use crate::key_filter::KeyFilter;
 use crate::scan::ScanMetrics;
 
 /// What is measured of an operator and of those below it; the shape is the plan's.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Operator {
     /// What it gave and what that took; of a scan that the operator above took over, nothing.
     pub measured: Option<Arc<Measured>>,
@@ -32,6 +32,11 @@ impl Operator {
     pub(super) fn of_scan(metrics: &Arc<ScanMetrics>) -> Operator {
         let memory = Arc::clone(metrics.reads.memory());
         Operator { memory, scan: Some(Arc::clone(metrics)), ..Operator::default() }
+    }
+
+    /// The same shape, of which nothing is measured.
+    pub(super) fn unmeasured(&self) -> Operator {
+        Operator { inputs: self.inputs.iter().map(Operator::unmeasured).collect(), ..Operator::default() }
     }
 
     /// Calls `each` with what is measured of the scans, in the order in which they stand in the plan.

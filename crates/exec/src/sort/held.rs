@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 
 /// The buffers of batches, each counted once, however many slices of it there are.
 #[derive(Default)]
-pub(super) struct HeldBuffers {
+pub(crate) struct HeldBuffers {
     /// Their bytes, by where they are.
     seen: HashMap<usize, usize>,
     bytes: usize,
@@ -16,7 +16,7 @@ pub(super) struct HeldBuffers {
 
 impl HeldBuffers {
     /// Counts the buffers of a batch.
-    pub(super) fn add(&mut self, batch: &RecordBatch) {
+    pub(crate) fn add(&mut self, batch: &RecordBatch) {
         for column in batch.columns() {
             self.add_data(&column.to_data());
         }
@@ -31,7 +31,7 @@ impl HeldBuffers {
     }
 
     /// Bytes of all buffers, and of the arrays around them.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 

@@ -1,6 +1,93 @@
-//! Conditional functions.
+//! The greatest of several values, and what is known of a value and of the program.
+//!
+//! `coalesce`, `nvl`, `ifnull` and `nullif` are not here: they are expressions of their own, which the binder makes, because
+//! a later operand is evaluated only for the rows that need it.
+
+mod choice;
+mod extreme;
 
 use rowmill_plan::FunctionSpec;
+use rowmill_plan::function::{ArgumentKind, CallKinds};
+
+use super::signatures::{TEXT, exactly, ordinary};
+use crate::typing::common_kind;
 
 /// The family.
-pub(super) static CONDITIONAL: &[FunctionSpec] = &[];
+pub(super) static CONDITIONAL: &[FunctionSpec] = &[
+    FunctionSpec {
+        name: "greatest",
+        strict: false,
+        signature: of_one_kind,
+        kernel: extreme::greatest,
+        doc: "The greatest of the values that are not NULL.",
+        example: ("greatest(4, NULL, 7, 5)", "7"),
+        ..ordinary("conditional")
+    },
+    FunctionSpec {
+        name: "least",
+        strict: false,
+        signature: of_one_kind,
+        kernel: extreme::least,
+        doc: "The least of the values that are not NULL.",
+        example: ("least(4, NULL, 7, 5)", "4"),
+        ..ordinary("conditional")
+    },
+    FunctionSpec {
+        name: "nvl2",
+        strict: false,
+        signature: |arguments| {
+            let [tested, rest @ ..] = arguments else { return None };
+            if rest.len() != 2 {
+                return None;
+            }
+            let rest = of_one_kind(rest)?;
+            let arguments = [vec![tested.kind.clone()], rest.arguments].concat();
+            Some(CallKinds { arguments, result: rest.result })
+        },
+        kernel: choice::nvl2,
+        doc: "The second value where the first one is not NULL, else the third one.",
+        example: ("nvl2(NULL, 'known', 'unknown')", "unknown"),
+        ..ordinary("conditional")
+    },
+    FunctionSpec {
+        name: "typeof",
+        strict: false,
+        signature: any_kind,
+        kernel: choice::type_of,
+        doc: "The SQL type of the value.",
+        example: ("typeof(1.50)", "DECIMAL(3,2)"),
+        ..ordinary("conditional")
+    },
+    FunctionSpec {
+        name: "arrow_typeof",
+        strict: false,
+        signature: any_kind,
+        kernel: choice::arrow_type_of,
+        doc: "The Arrow type of the value.",
+        example: ("arrow_typeof('mill')", "Utf8View"),
+        ..ordinary("conditional")
+    },
+    FunctionSpec {
+        name: "version",
+        signature: |arguments| exactly(arguments, &[], TEXT),
+        kernel: choice::version,
+        doc: "The name and the version of the program.",
+        example: ("starts_with(version(), 'Rowmill')", "true"),
+        ..ordinary("conditional")
+    },
+];
+
+/// Values that have a common type.
+fn of_one_kind(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+    if arguments.is_empty() {
+        return None;
+    }
+    let result = common_kind(arguments.iter().map(|argument| argument.kind))?;
+    Some(CallKinds { arguments: vec![result.clone(); arguments.len()], result })
+}
+
+/// One value of any type, as it is.
+fn any_kind(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+    let [argument] = arguments else { return None };
+    Some(CallKinds { arguments: vec![argument.kind.clone()], result: TEXT })
+}

@@ -1,6 +1,31 @@
 //! Intervals, and arithmetic of dates and times.
+//!
+//! The operators `+`, `-`, `*` and `/` of dates, times and intervals are calls of these functions; the binder chooses one by
+//! the types of the operands. Months are added first and end at the last day of their month, then days, then time.
+
+mod dates;
+mod intervals;
+mod timestamps;
 
 use rowmill_plan::FunctionSpec;
 
 /// The family.
-pub(super) static INTERVAL: &[FunctionSpec] = &[];
+pub(super) static INTERVAL: &[FunctionSpec] = &[
+    timestamps::TIMESTAMP_PLUS_INTERVAL,
+    timestamps::TIMESTAMP_MINUS_INTERVAL,
+    timestamps::TIMESTAMP_MINUS_TIMESTAMP,
+    timestamps::TIME_PLUS_INTERVAL,
+    timestamps::TIME_MINUS_INTERVAL,
+    timestamps::TIME_MINUS_TIME,
+    dates::DATE_PLUS_DAYS,
+    dates::DATE_MINUS_DAYS,
+    dates::DATE_MINUS_DATE,
+    intervals::INTERVAL_PLUS_INTERVAL,
+    intervals::INTERVAL_MINUS_INTERVAL,
+    intervals::INTERVAL_TIMES_NUMBER,
+    intervals::INTERVAL_DIVIDED_BY_NUMBER,
+    intervals::NEGATE_INTERVAL,
+];
+
+#[cfg(test)]
+mod tests;

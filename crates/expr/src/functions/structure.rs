@@ -1,6 +1,21 @@
-//! Structs.
+//! Structs, and maps, which are lists of structs of a key and a value.
+
+mod maps;
+mod structs;
 
 use rowmill_plan::FunctionSpec;
 
 /// The family.
-pub(super) static STRUCTURE: &[FunctionSpec] = &[];
+pub(super) static STRUCTURE: &[FunctionSpec] = &[
+    structs::NAMED_STRUCT,
+    structs::STRUCT,
+    structs::GET_FIELD,
+    maps::MAP,
+    maps::MAP_KEYS,
+    maps::MAP_VALUES,
+    maps::MAP_ENTRIES,
+    maps::MAP_EXTRACT,
+];
+
+#[cfg(test)]
+mod tests;

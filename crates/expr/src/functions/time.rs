@@ -1,6 +1,43 @@
 //! Dates, times and timestamps.
 
+mod bin;
+pub(super) mod calendar;
+pub(super) mod columns;
+mod convert;
+mod field;
+mod make;
+mod part;
+mod pattern;
+mod read;
+mod to_char;
+mod trunc;
+mod zone;
+
 use rowmill_plan::FunctionSpec;
 
 /// The family.
-pub(super) static TIME: &[FunctionSpec] = &[];
+pub(super) static TIME: &[FunctionSpec] = &[
+    part::DATE_PART,
+    trunc::DATE_TRUNC,
+    bin::DATE_BIN,
+    make::MAKE_DATE,
+    make::MAKE_TIME,
+    make::MAKE_TIMESTAMP,
+    to_char::TO_CHAR,
+    convert::TO_DATE,
+    convert::TO_TIME,
+    convert::TO_TIMESTAMP,
+    convert::TO_TIMESTAMP_SECONDS,
+    convert::TO_TIMESTAMP_MILLIS,
+    convert::TO_TIMESTAMP_MICROS,
+    convert::TO_TIMESTAMP_NANOS,
+    convert::TO_UNIXTIME,
+    convert::FROM_UNIXTIME,
+    zone::TIMESTAMP_AT_ZONE,
+    zone::INSTANT_AT_ZONE,
+    zone::TIMEZONE,
+    zone::TO_LOCAL_TIME,
+];
+
+#[cfg(test)]
+mod tests;

@@ -193,6 +193,9 @@ impl LikePattern {
 
     /// Whether one string matches.
     pub fn matches(&self, string: &[u8]) -> bool {
+        if self.search == Search::Needle {
+            return self.needle.find(string).is_some();
+        }
         let (first, rest) = self.pieces.split_first().expect("a pattern has a piece");
         let Some(mut at) = first.end_at(string, 0) else { return false };
         let Some((last, middle)) = rest.split_last() else { return at == string.len() };

@@ -44,6 +44,7 @@ mod parquet_table;
 mod pattern;
 pub mod provider;
 pub(crate) mod report;
+pub(crate) mod rows;
 mod source_file;
 mod text_source;
 mod type_guess;

@@ -11,6 +11,8 @@ use crate::table_scan::{column_statistics, distinct_values, selectivity};
 const FILTER: f64 = 0.2;
 /// Of the rows that are put into groups.
 const GROUP: f64 = 0.1;
+/// Items of a list or a series, and rounds of a recursive query.
+const ITEMS: f64 = 10.0;
 
 /// A guess at the rows of `node`, one at least.
 pub(super) fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
@@ -23,6 +25,7 @@ pub(super) fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Filter { input, .. } => of(input) * FILTER,
         Node::Project { input, .. } => of(input),
         Node::Expand(expand) => of(&expand.input) * expand.sets.len() as f64,
+        Node::Window(window) => of(&window.input),
         Node::Group { group, .. } if group.keys.is_empty() => 1.0,
         Node::Group { input, .. } => of(input) * GROUP,
         Node::Sort { input, rows, .. } | Node::Limit { input, rows, .. } => {
@@ -31,6 +34,13 @@ pub(super) fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Join(join) => join.rows.unwrap_or_else(|| join_count(join, tables)),
         Node::Union { inputs, .. } => inputs.iter().map(|input| of(input)).sum(),
         Node::Foreign(foreign) => foreign.rows as f64,
+        Node::Values { rows } => rows.num_rows() as f64,
+        Node::SingleRow { by, .. } if by.is_empty() => 1.0,
+        Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => of(input),
+        Node::Unnest(unnest) => of(&unnest.input) * ITEMS,
+        Node::Series(series) => of(&series.input) * ITEMS,
+        Node::Recursive(recursive) => of(&recursive.base) * ITEMS,
+        Node::RecursiveRows { .. } => ITEMS,
     };
     rows.max(1.0)
 }
@@ -49,9 +59,10 @@ fn join_count(join: &Join, tables: &[Arc<dyn TableSource>]) -> f64 {
     match join.kind {
         JoinKind::Inner => pairs,
         JoinKind::ProbeOuter => pairs.max(probe),
+        JoinKind::ProbeSingle => probe,
         JoinKind::BuildOuter => pairs.max(build),
         JoinKind::FullOuter => pairs.max(build).max(probe),
-        JoinKind::ProbeMark => probe,
+        JoinKind::ProbeMark | JoinKind::ProbeTruth => probe,
         JoinKind::ProbeSemi => pairs.min(probe),
         JoinKind::BuildSemi => build.min(pairs),
         JoinKind::ProbeAnti => probe * FILTER,
@@ -67,7 +78,8 @@ pub(super) fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Join(join) => whole_count(&join.build, tables).max(whole_count(&join.probe, tables)),
         Node::Union { inputs, .. } => inputs.iter().map(|input| whole_count(input, tables)).sum(),
         Node::Expand(expand) => whole_count(&expand.input, tables) * expand.sets.len() as f64,
-        Node::Group { .. } | Node::Sort { .. } | Node::Limit { .. } | Node::Foreign(_) => row_count(node, tables),
+        Node::Window(window) => whole_count(&window.input, tables),
+        _ => row_count(node, tables),
     }
 }
 

@@ -188,7 +188,7 @@ impl Lowerer<'_> {
         }
         let of_build = build.schema.fields().len();
         let given = match spec.kind {
-            JoinKind::ProbeSemi | JoinKind::ProbeAnti | JoinKind::ProbeMark => of_build..fields.len(),
+            kind if kind.asks_of_probe() => of_build..fields.len(),
             JoinKind::BuildSemi | JoinKind::BuildAnti => 0..of_build,
             _ => 0..fields.len(),
         };

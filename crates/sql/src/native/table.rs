@@ -148,6 +148,7 @@ impl NativeExec {
                 threads: context.settings.threads(),
                 cancel: &context.cancel,
                 broker: &context.broker,
+                recursion_max: context.settings.number("recursion_max"),
             };
             let running = Arc::new(Running::new(&shape.root, &environment)?);
             let mut progress = self.progress.iter();
@@ -199,12 +200,12 @@ fn parts_of(table: &dyn TableSource) -> usize {
 }
 
 /// Rows that were estimated, in words.
-fn estimated(rows: f64) -> String {
+pub(crate) fn estimated(rows: f64) -> String {
     format!("~{rows:.0} rows")
 }
 
 /// What was measured of an operator that was to give `estimate` rows, in words.
-fn measures(operator: &Operator, estimate: f64) -> String {
+pub(crate) fn measures(operator: &Operator, estimate: f64) -> String {
     let mut parts = Vec::new();
     match &operator.measured {
         Some(measured) => {

@@ -17,15 +17,13 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
-use datafusion::execution::TaskContext;
 use rowmill_base::{Cancel, Error, Result, Settings};
 use rowmill_exec::batch::Batches;
 use rowmill_exec::spin::set_spin_us;
 
-use super::ReadyQuery;
+use super::{ReadyPlan, ReadyQuery};
 use crate::catalog::StatementContext;
 use crate::guards::catch_panics;
-use crate::native::NativeExec;
 use crate::operators::{BATCHES_AHEAD, Operators, POLL};
 use crate::outcome::{Progress, ProgressFn};
 use crate::runtime;
@@ -55,10 +53,13 @@ enum Producer {
 impl Running {
     /// Puts the operators of `query` to work.
     pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
-        let ReadyQuery { context, task, plan, schema, native, .. } = query;
-        let work = match native {
-            Some(native) => Producer::native(&native, task, &context.settings),
-            None => Producer::Operators(Operators::start(plan, task)),
+        let ReadyQuery { context, plan, schema, .. } = query;
+        let work = match plan {
+            ReadyPlan::Engine(query) => Producer::native(query.begin(), &context.settings),
+            ReadyPlan::Mixed { task, native: Some(native), .. } => {
+                Producer::native(native.begin(task), &context.settings)
+            }
+            ReadyPlan::Mixed { task, plan, native: None } => Producer::Operators(Operators::start(plan, task)),
         };
         let report = progress.map(|tell| Report { tell, started, last: started });
         Running { work, schema, context, report, finished: false }
@@ -137,10 +138,10 @@ impl Drop for Running {
 }
 
 impl Producer {
-    fn native(native: &NativeExec, task: Arc<TaskContext>, settings: &Settings) -> Producer {
+    fn native(running: Result<Arc<rowmill_exec::operator::Running>>, settings: &Settings) -> Producer {
         let (threads, spin_us) = (settings.threads(), settings.number("exec.steal_spin_us"));
         let (sender, batches) = sync_channel(BATCHES_AHEAD);
-        let started = native.begin(task).and_then(|running| {
+        let started = running.and_then(|running| {
             let workers = running.parallelism().min(threads);
             if workers == 0 {
                 return Ok(Some(catch_panics(|| Ok(running.worker()))?));

@@ -10,6 +10,7 @@ use rowmill_plan::AggregateFunction;
 
 use super::fold::{Fold, Spread, SumFloat};
 use super::numbers::{signed_array, wide_array};
+use super::pairs::Pairs;
 use super::text::text_at;
 use super::{Cell, CellOutput, Operation, Output, States};
 use crate::group::bits::array_of;
@@ -87,6 +88,11 @@ impl States {
                 array_of(kind, cells.map(|words| words[0].into()), nulls)
             }
             Operation::Spread => Ok(Arc::new(Float64Array::from_iter(cells.map(|words| output.spread(words))))),
+            // A count of pairs is the first word.
+            Operation::Pairs if *kind == DataType::Int64 => {
+                Ok(Arc::new(Int64Array::from_iter_values(cells.map(|words| words[0] as i64))))
+            }
+            Operation::Pairs => Ok(Arc::new(Float64Array::from_iter(cells.map(|words| output.of_pairs(words))))),
             _ => signed_array(cells.map(|words| words[0] as i64), nulls, kind),
         }
     }
@@ -128,6 +134,11 @@ impl CellOutput {
         let is_root = matches!(self.aggregate.function, DeviationPopulation | DeviationSample);
         let variance = Spread::load(words).variance(is_sample)?;
         Some(shown(if is_root { variance.sqrt() } else { variance }))
+    }
+
+    /// What the words of a cell of pairs make.
+    pub(super) fn of_pairs(&self, words: &[u64]) -> Option<f64> {
+        Pairs::load(words).value(self.aggregate.function).map(shown)
     }
 }
 

@@ -45,6 +45,7 @@ macro_rules! with_fold {
             Operation::BitOr => with_fold!(@ fold::BitOr, $fold => $call),
             Operation::BitXor => with_fold!(@ fold::BitXor, $fold => $call),
             Operation::Spread => with_fold!(@ fold::Spread, $fold => $call),
+            Operation::Pairs => with_fold!(@ $crate::group::state::pairs::Pairs, $fold => $call),
             Operation::LeastText | Operation::GreatestText => unreachable!("texts are no numbers"),
         }
     }};

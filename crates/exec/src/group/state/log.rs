@@ -23,11 +23,12 @@ use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::error::ArrowError;
 use rowmill_base::{Error, ErrorKind, Reservation, Result};
-use rowmill_plan::{Aggregate, AggregateFunction, Expr, Key, SortKey};
+use rowmill_plan::{Aggregate, AggregateFunction, AggregateOrder, Expr, Key, SortKey};
 
 use super::add::{Grouped, Groups};
 use super::first::{Direction, Firsts, OrderColumn};
 use super::middle::{median, quantile};
+use super::ordered::{discrete_quantile, mode, weighted_quantile};
 use super::registers::{self, STRIDE, estimates, put, registers};
 use super::{Finished, States};
 use crate::group::facts::Facts;
@@ -63,6 +64,9 @@ enum LogOutput {
     Cells(usize),
     Median(DataType),
     Quantile(f64, DataType),
+    DiscreteQuantile(f64, DataType),
+    WeightedQuantile(f64, DataType),
+    Mode(DataType),
     Array(DataType),
     Text(String, DataType),
     /// The value that is at a place of the order; the last one is at -1.
@@ -114,25 +118,47 @@ pub(in crate::group) struct Log {
 /// Whether an aggregate needs the values themselves.
 pub(super) fn needs_values(aggregate: &Aggregate) -> bool {
     use AggregateFunction::{
-        ApproximateCount, Array, BitAnd, BitOr, First, Last, Max, Median, Min, Nth, Quantile, Text,
+        ApproximateCount, Array, BitAnd, BitOr, DiscreteQuantile, First, Last, Max, Median, Min, Mode, Nth, Quantile,
+        Text, WeightedQuantile,
     };
     match aggregate.function {
-        Median | Quantile | Array | Text | First | Last | Nth | ApproximateCount => true,
+        Median | Quantile | DiscreteQuantile | WeightedQuantile | Mode => true,
+        Array | Text | First | Last | Nth | ApproximateCount => true,
         // A value that counts twice changes nothing.
         Min | Max | BitAnd | BitOr => false,
         _ => aggregate.distinct,
     }
 }
 
+/// The aggregate with its values in their own order, if it needs that and has no other.
+pub(super) fn in_own_order(aggregate: &Aggregate) -> Aggregate {
+    let mut aggregate = aggregate.clone();
+    let needs_order = match aggregate.function {
+        AggregateFunction::DiscreteQuantile => aggregate.order.is_empty(),
+        // The order says which of several comes first, and must be that of the values.
+        AggregateFunction::Mode => true,
+        _ => false,
+    };
+    if let (true, Some((expr, kind))) = (needs_order, &aggregate.argument) {
+        let kind = kind.clone();
+        let descending = aggregate.order.first().is_some_and(|order| order.descending);
+        aggregate.order = vec![AggregateOrder { expr: *expr, kind, descending, nulls_first: false }];
+    }
+    aggregate
+}
+
 /// The order and the choice of an aggregate's values: the last one of an order is the first one of its reverse.
 pub(super) fn choice(aggregate: &Aggregate) -> (Vec<(Expr, Direction)>, Kept) {
-    use AggregateFunction::{ApproximateCount, Array, First, Last, Nth, Text};
+    use AggregateFunction::{ApproximateCount, Array, DiscreteQuantile, First, Last, Mode, Nth, Text};
     let function = aggregate.function;
     let order = aggregate.order.iter().map(|order| {
         let direction = Direction { descending: order.descending, nulls_first: order.nulls_first };
         (order.expr, if function == Last { direction.reversed() } else { direction })
     });
-    let order = if matches!(function, Array | Text | First | Last | Nth) { order.collect() } else { Vec::new() };
+    let order = match function {
+        Array | Text | First | Last | Nth | DiscreteQuantile | Mode => order.collect(),
+        _ => Vec::new(),
+    };
     let kept = match function {
         First => Kept::First,
         Last => Kept::LastOfFirst,
@@ -203,10 +229,15 @@ impl Log {
         self.outputs.push(match aggregate.function {
             AggregateFunction::Count => LogOutput::Count,
             AggregateFunction::Median => LogOutput::Median(kind),
-            AggregateFunction::Quantile => {
+            AggregateFunction::Quantile | AggregateFunction::DiscreteQuantile | AggregateFunction::WeightedQuantile => {
                 let share = parameter.and_then(|share| share.as_primitive_opt::<Float64Type>()).ok_or_else(lacking)?;
-                LogOutput::Quantile(share.value(0), kind)
+                match aggregate.function {
+                    AggregateFunction::Quantile => LogOutput::Quantile(share.value(0), kind),
+                    AggregateFunction::DiscreteQuantile => LogOutput::DiscreteQuantile(share.value(0), kind),
+                    _ => LogOutput::WeightedQuantile(share.value(0), kind),
+                }
             }
+            AggregateFunction::Mode => LogOutput::Mode(kind),
             AggregateFunction::Array => LogOutput::Array(kind),
             AggregateFunction::Text => {
                 let between = parameter.and_then(|text| text.as_string_view_opt()).ok_or_else(lacking)?;
@@ -236,6 +267,9 @@ impl Log {
             LogOutput::Cells(number) => &self.distinct_aggregates[*number].kind,
             LogOutput::Median(kind)
             | LogOutput::Quantile(_, kind)
+            | LogOutput::DiscreteQuantile(_, kind)
+            | LogOutput::WeightedQuantile(_, kind)
+            | LogOutput::Mode(kind)
             | LogOutput::Array(kind)
             | LogOutput::Text(_, kind)
             | LogOutput::At(_, kind) => kind,
@@ -335,6 +369,9 @@ impl Log {
             LogOutput::Cells(number) => Ok(Arc::clone(&cells[*number])),
             LogOutput::Median(kind) => median(&column, &starts, kind),
             LogOutput::Quantile(share, kind) => quantile(&column, &starts, *share, kind),
+            LogOutput::DiscreteQuantile(share, _) => discrete_quantile(&column, &starts, *share),
+            LogOutput::WeightedQuantile(share, kind) => weighted_quantile(&column, &starts, *share, kind),
+            LogOutput::Mode(_) => mode(&column, &starts),
             LogOutput::Array(kind) => list(&column, &starts, kind),
             LogOutput::Text(between, kind) => joined(&column, &starts, between, kind, memory),
             LogOutput::At(place, _) => at(&column, &starts, *place),

@@ -36,7 +36,7 @@ impl Form {
             }
             Operation::SumNarrow | Operation::SumSigned | Operation::Least | Operation::Greatest => Form::Signed,
             Operation::SumUnsigned | Operation::BitAnd | Operation::BitOr | Operation::BitXor => Form::Unsigned,
-            Operation::SumWide | Operation::LeastWide | Operation::GreatestWide => Form::Wide,
+            Operation::SumWide | Operation::LeastWide | Operation::GreatestWide | Operation::Pairs => Form::Wide,
             Operation::SumFloat | Operation::Spread => Form::Float,
             Operation::LeastText | Operation::GreatestText => {
                 debug_assert!(width_of(kind).is_none(), "texts have no fixed size");

@@ -77,6 +77,13 @@ impl States {
                 Some(spread) => rank.of(float_rank(spread)),
                 None => rank.of_null(),
             })),
+            Operation::Pairs if output.aggregate.function == AggregateFunction::RegressionCount => {
+                ranks.extend(rows.map(|row| rank.of(row[at].into())));
+            }
+            Operation::Pairs => ranks.extend(rows.map(|row| match output.of_pairs(&row[at..]) {
+                Some(value) => rank.of(float_rank(value)),
+                None => rank.of_null(),
+            })),
             Operation::BitAnd | Operation::BitOr | Operation::BitXor => {
                 // The bits of a number without its sign are put in order as those of its type.
                 let order = BitOrder::of(&output.aggregate.kind, width_of(&output.aggregate.kind).unwrap_or(64));

@@ -17,7 +17,7 @@ use crate::function::VectorFunction;
 use crate::join::index::Hashing;
 use crate::join::{Join, JoinKind, JoinRequest};
 
-const KINDS: [JoinKind; 9] = [
+const KINDS: [JoinKind; 10] = [
     JoinKind::Inner,
     JoinKind::ProbeOuter,
     JoinKind::BuildOuter,
@@ -27,6 +27,7 @@ const KINDS: [JoinKind; 9] = [
     JoinKind::BuildSemi,
     JoinKind::BuildAnti,
     JoinKind::ProbeMark,
+    JoinKind::ProbeTruth,
 ];
 
 /// How numbers become values of a key column. Equal numbers become equal values, if not always by their bits.
@@ -213,13 +214,18 @@ impl Case {
 
     fn schema(&self) -> SchemaRef {
         let texts_and_ids = [DataType::Utf8View, DataType::Int32].into_iter().cycle().take(self.output().len());
-        let mark = (self.kind == JoinKind::ProbeMark).then_some(DataType::Boolean);
+        let mark = self.kind.has_mark().then_some(DataType::Boolean);
         let fields = texts_and_ids.chain(mark).map(|kind| Field::new("x", kind, true));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
     /// What the join gives, in order.
     fn joined(&self, random: &mut SmallRng) -> Vec<Joined> {
+        self.try_joined(random).expect("nothing fails")
+    }
+
+    /// As [`Case::joined`], or the first error.
+    fn try_joined(&self, random: &mut SmallRng) -> Result<Vec<Joined>> {
         let (build, probe) = (self.input(&self.build, random), self.input(&self.probe, random));
         let width = self.keys.len() + 3;
         let residual = Condition { columns: vec![width - 2, 2 * width - 2] };
@@ -238,26 +244,32 @@ impl Case {
         };
         let hashing = Hashing { all_equal: self.hashes_equal };
         let join = Join::with_hashing(build, probe, request, hashing).expect("a request that fits");
-        let mut rows = Vec::new();
+        let (mut rows, mut failure) = (Vec::new(), None);
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..self.workers)
                 .map(|_| {
                     let share = Arc::clone(&join).worker();
-                    scope.spawn(|| share.collect::<Result<Vec<RecordBatch>>>().expect("nothing fails"))
+                    scope.spawn(|| share.collect::<Result<Vec<RecordBatch>>>())
                 })
                 .collect();
             for worker in workers {
-                for batch in worker.join().expect("no panic") {
-                    assert!((1..=self.batch_rows).contains(&batch.num_rows()), "{} rows", batch.num_rows());
-                    self.read(&batch, &mut rows);
+                match worker.join().expect("no panic") {
+                    Ok(batches) => batches.iter().for_each(|batch| {
+                        assert!((1..=self.batch_rows).contains(&batch.num_rows()), "{} rows", batch.num_rows());
+                        self.read(batch, &mut rows);
+                    }),
+                    Err(error) => failure = Some(error),
                 }
             }
         });
+        if let Some(error) = failure {
+            return Err(error);
+        }
         assert_eq!(join.metrics().output_rows.load(std::sync::atomic::Ordering::Relaxed), rows.len() as u64);
         drop(join);
         assert_eq!(broker.used_bytes(), 0);
         rows.sort();
-        rows
+        Ok(rows)
     }
 
     fn read(&self, batch: &RecordBatch, rows: &mut Vec<Joined>) {
@@ -279,10 +291,12 @@ impl Case {
 
     /// Whether two rows match, as far as is known.
     fn matches(&self, build: &Row, probe: &Row) -> Option<bool> {
-        if self.residual && holds(build.value, probe.value) != Some(true) {
-            return Some(false);
-        }
-        let mut all = Some(true);
+        let is_truth = self.kind == JoinKind::ProbeTruth;
+        let mut all = match holds(build.value, probe.value) {
+            _ if !self.residual => Some(true),
+            None if is_truth => None,
+            holds => Some(holds == Some(true)),
+        };
         for (build, probe) in build.keys.iter().zip(&probe.keys) {
             let equal = match (build, probe) {
                 (Some(build), Some(probe)) => Some(build == probe),
@@ -295,7 +309,7 @@ impl Case {
                 _ => None,
             };
         }
-        if self.null_aware { all } else { Some(all == Some(true)) }
+        if self.null_aware || is_truth { all } else { Some(all == Some(true)) }
     }
 
     /// Whether one of `rows` matches: false only if that is certain.
@@ -346,7 +360,10 @@ impl Case {
             JoinKind::ProbeAnti => of_one_side(&probe, &|row| of_probe(row) == Some(false), false),
             JoinKind::BuildSemi => of_one_side(&build, &|row| of_build(row) == Some(true), true),
             JoinKind::BuildAnti => of_one_side(&build, &|row| of_build(row) == Some(false), true),
-            JoinKind::ProbeMark => rows.extend(probe.iter().map(|row| (None, Some(row.id), Some(of_probe(row))))),
+            JoinKind::ProbeMark | JoinKind::ProbeTruth => {
+                rows.extend(probe.iter().map(|row| (None, Some(row.id), Some(of_probe(row)))));
+            }
+            JoinKind::ProbeSingle => unreachable!("it has a test of its own"),
         }
         rows.sort();
         rows
@@ -362,4 +379,36 @@ fn joins_give_what_a_nested_loop_gives() {
         let case = Case::random(&mut random);
         assert_eq!(case.joined(&mut random), case.expected(), "seed {seed}: {case:#?}");
     }
+}
+
+/// A single join of the case is an outer join, or fails where that has a row of the probe side twice.
+#[test]
+fn single_joins_are_outer_joins_without_second_matches() {
+    let mut failures = 0;
+    for seed in 0..1_000 {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut case = Case { kind: JoinKind::ProbeOuter, null_aware: false, ..Case::random(&mut random) };
+        if seed % 2 == 0 {
+            // Fewer rows, so that a part of the cases has no second match.
+            case.build.truncate(1);
+            case.build.iter_mut().for_each(|rows| rows.truncate(3));
+        }
+        let expected = case.expected();
+        let mut probe: Vec<_> = expected.iter().map(|(_, probe, _)| *probe).collect();
+        probe.sort_unstable();
+        let is_single = probe.windows(2).all(|pair| pair[0] != pair[1]);
+        case.kind = JoinKind::ProbeSingle;
+        match case.try_joined(&mut random) {
+            Ok(joined) => {
+                assert!(is_single, "seed {seed}: {case:#?}");
+                assert_eq!(joined, expected, "seed {seed}: {case:#?}");
+            }
+            Err(error) => {
+                assert!(!is_single, "seed {seed}: {case:#?}");
+                assert_eq!(error.kind(), rowmill_base::ErrorKind::CardinalityViolation);
+                failures += 1;
+            }
+        }
+    }
+    assert!((100..900).contains(&failures), "{failures}");
 }

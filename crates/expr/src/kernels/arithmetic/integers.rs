@@ -194,16 +194,17 @@ pub fn integer_value(op: ArithmeticOp, left: i128, right: i128, kind: &DataType)
     if right == 0 && matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder) {
         return Err(division_by_zero());
     }
-    // Values of at most 64 bits: nothing wraps.
+    // Of values of at most 64 bits, only a product of two unsigned ones can have more than 127.
     let value = match op {
-        ArithmeticOp::Plus => left + right,
-        ArithmeticOp::Minus => left - right,
-        ArithmeticOp::Times => left * right,
-        ArithmeticOp::Divide => left / right,
-        ArithmeticOp::Remainder => left % right,
+        ArithmeticOp::Plus => Some(left + right),
+        ArithmeticOp::Minus => Some(left - right),
+        ArithmeticOp::Times => left.checked_mul(right),
+        ArithmeticOp::Divide => Some(left / right),
+        ArithmeticOp::Remainder => Some(left % right),
     };
-    match integer_bounds(kind) {
-        Some((least, most)) if (least..=most).contains(&value) => Ok(value),
-        _ => Err(out_of_range(format!("{left} {op} {right}"), kind)),
+    let bounds = integer_bounds(kind);
+    match value.filter(|value| bounds.is_some_and(|(least, most)| (least..=most).contains(value))) {
+        Some(value) => Ok(value),
+        None => Err(out_of_range(format!("{left} {op} {right}"), kind)),
     }
 }

@@ -50,12 +50,22 @@ impl Replacer {
     /// Errors: [`ErrorKind::InvalidParameter`] where pattern or flags are not valid (flags may be missing but not empty),
     /// [`ErrorKind::ResultTooLarge`] where the pattern is too large.
     pub fn new(pattern: &str, replacement: &str, flags: Option<&str>) -> Result<Replacer> {
+        Replacer::with(pattern, flags, |regex| Template::new(replacement, regex))
+    }
+
+    /// Reads a pattern and the flags as [`Replacer::new`] does, and a replacement as SQL writes it: `\1` to `\9` stand for
+    /// groups, `\0` and `\&` for the match, `\\` for the sign itself, and `$` for nothing but itself.
+    pub fn sql(pattern: &str, replacement: &str, flags: Option<&str>) -> Result<Replacer> {
+        Replacer::with(pattern, flags, |regex| Template::sql(replacement, regex))
+    }
+
+    fn with(pattern: &str, flags: Option<&str>, template: impl FnOnce(&Regex) -> Template) -> Result<Replacer> {
         let pattern = match flags {
             None | Some("g") => pattern.to_string(),
             Some(flags) => format!("(?{}){pattern}", flags.replace('g', "")),
         };
         let (regex, hir) = read(&pattern)?;
-        let template = Template::new(replacement, &regex);
+        let template = template(&regex);
         let search = Search::places(regex, &hir, &template.groups());
         Ok(Replacer { search, template, is_global: flags.is_some_and(|flags| flags.contains('g')) })
     }
@@ -65,6 +75,17 @@ impl Replacer {
     ///
     /// Errors: [`ErrorKind::ResultTooLarge`] where a text would pass 2 GiB.
     pub fn replace(&self, texts: &StringViewArray) -> Result<StringViewArray> {
+        self.replace_within(texts, &|_| Ok(()))
+    }
+
+    /// What [`Replacer::replace`] gives, as long as `check` takes the bytes of all new texts so far. It is asked while a text
+    /// grows, so that one text cannot take all memory either.
+    pub fn replace_within(
+        &self,
+        texts: &StringViewArray,
+        check: &dyn Fn(usize) -> Result<()>,
+    ) -> Result<StringViewArray> {
+        let mut new_bytes = 0;
         let mut searcher = self.search.searcher();
         let mut rewrite = Rewrite::default();
         let mut views = Views::new(texts);
@@ -73,10 +94,14 @@ impl Replacer {
                 views.push_same();
                 continue;
             };
-            self.rewrite(text, &mut searcher, &mut rewrite)?;
+            self.rewrite(text, &mut searcher, &mut rewrite, &|bytes| check(new_bytes + bytes))?;
             match rewrite.finish(text) {
                 Rewritten::Piece(start, end) => views.push_piece(text, start, end)?,
-                Rewritten::New(text) => views.push_new(text)?,
+                Rewritten::New(text) => {
+                    new_bytes += text.len();
+                    check(new_bytes)?;
+                    views.push_new(text)?;
+                }
             }
         }
         views.finish()
@@ -84,7 +109,13 @@ impl Replacer {
 
     /// Rewrites a text of which the first match was found.
     #[inline]
-    fn rewrite(&self, text: &str, searcher: &mut Searcher<'_>, rewrite: &mut Rewrite) -> Result<()> {
+    fn rewrite(
+        &self,
+        text: &str,
+        searcher: &mut Searcher<'_>,
+        rewrite: &mut Rewrite,
+        check: &impl Fn(usize) -> Result<()>,
+    ) -> Result<()> {
         rewrite.clear();
         let mut behind = 0;
         loop {
@@ -96,6 +127,7 @@ impl Replacer {
                 break;
             }
             check_length(rewrite.written_bytes())?;
+            check(rewrite.written_bytes())?;
         }
         rewrite.copy(text, behind, text.len());
         Ok(())
@@ -134,6 +166,12 @@ impl Matcher {
             BooleanBuffer::collect_bool(texts.len(), |row| !texts.is_null(row) && searcher.any(texts.value(row)));
         BooleanArray::new(found, texts.nulls().cloned())
     }
+}
+
+/// A pattern with flags, both those of the `regex` library, for whoever asks more than [`Matcher`] and [`Replacer`] answer.
+pub(crate) fn compile(pattern: &str, flags: &str) -> Result<Regex> {
+    let (regex, _) = if flags.is_empty() { read(pattern) } else { read(&format!("(?{flags}){pattern}")) }?;
+    Ok(regex)
 }
 
 /// Reads a pattern as the library does.

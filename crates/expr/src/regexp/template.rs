@@ -34,6 +34,28 @@ impl Template {
         Template { text, references }
     }
 
+    /// Reads a replacement in which `\1` to `\9` stand for groups, `\0` and `\&` for the match, and `\\` for the sign itself.
+    /// Groups that the pattern does not have are empty.
+    pub(super) fn sql(replacement: &str, regex: &Regex) -> Template {
+        let mut text = String::new();
+        let mut references = Vec::new();
+        let mut chars = replacement.chars();
+        while let Some(char) = chars.next() {
+            if char != '\\' {
+                text.push(char);
+                continue;
+            }
+            match chars.next() {
+                Some('&') => references.push((text.len(), 0)),
+                Some(digit @ '0'..='9') => references.push((text.len(), digit as usize - '0' as usize)),
+                Some('\\') | None => text.push('\\'),
+                Some(other) => text.extend(['\\', other]),
+            }
+        }
+        references.retain(|&(_, group)| group < regex.captures_len());
+        Template { text, references }
+    }
+
     /// The groups that are referred to, 0 for the match.
     pub(super) fn groups(&self) -> BTreeSet<usize> {
         self.references.iter().map(|&(_, group)| group).collect()

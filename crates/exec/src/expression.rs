@@ -1,0 +1,213 @@
+//! Typed expressions as functions of the engine.
+//!
+//! Operators ask a function for more than its values: whether it can fail, and whether it is a length, exact arithmetic or a
+//! CASE over texts, which scans and groupings work out from the stored form of a column. All of that is read off the
+//! expression here, once, when a plan is built.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Decimal128Type};
+use rowmill_base::Result;
+use rowmill_expr::evaluator::Evaluator;
+use rowmill_expr::fold::can_fail;
+use rowmill_plan::program::ArithmeticOp;
+use rowmill_plan::{Constant, ExprOp, ScalarExpr};
+
+use crate::arithmetic::{Arithmetic, Operator, Span, Step};
+use crate::case::{Branch, Case};
+use crate::function::{LengthUnit, VectorFunction};
+
+/// An expression over some columns of an operator's input.
+#[derive(Debug)]
+pub struct ExpressionFunction {
+    evaluator: Evaluator,
+    columns: Vec<usize>,
+    kind: DataType,
+    never_fails: bool,
+    length: Option<LengthUnit>,
+    arithmetic: Option<Arithmetic>,
+    case: Option<Case>,
+}
+
+impl ExpressionFunction {
+    /// The function that `expr` is. Its columns are positions in the input of the operator.
+    pub fn new(expr: &ScalarExpr) -> Result<ExpressionFunction> {
+        let (expr, columns) = compact(expr);
+        Ok(ExpressionFunction {
+            evaluator: Evaluator::new(&expr)?,
+            never_fails: !can_fail(&expr),
+            length: length(&expr),
+            arithmetic: arithmetic(&expr).filter(|arithmetic| matches!(arithmetic, Arithmetic::Step(_))),
+            case: case(&expr)?,
+            kind: expr.kind,
+            columns,
+        })
+    }
+}
+
+impl VectorFunction for ExpressionFunction {
+    fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        if let Some(arithmetic) = &self.arithmetic
+            && let Some(values) = arithmetic.of_arrays(columns, rows, &self.kind)
+        {
+            return Ok(values);
+        }
+        self.evaluator.evaluate(columns, rows)
+    }
+
+    fn never_fails(&self) -> bool {
+        self.never_fails
+    }
+
+    fn length(&self) -> Option<(LengthUnit, &DataType)> {
+        self.length.map(|unit| (unit, &self.kind))
+    }
+
+    fn arithmetic(&self) -> Option<&Arithmetic> {
+        self.arithmetic.as_ref()
+    }
+
+    fn case(&self) -> Option<&Case> {
+        self.case.as_ref()
+    }
+}
+
+/// The expression over the columns that it reads alone, numbered from 0, and the positions of those in the input.
+fn compact(expr: &ScalarExpr) -> (ScalarExpr, Vec<usize>) {
+    let mut columns = Vec::new();
+    expr.each(&mut |part| columns.extend(part.as_column()));
+    columns.sort_unstable();
+    columns.dedup();
+    let mut expr = expr.clone();
+    expr.rewrite(&mut |part| {
+        if let ExprOp::Column(column) = &mut part.op {
+            *column = columns.binary_search(column).expect("every column was collected");
+        }
+    });
+    (expr, columns)
+}
+
+/// The unit, if the expression is the length of its one column.
+fn length(expr: &ScalarExpr) -> Option<LengthUnit> {
+    match &expr.op {
+        ExprOp::Cast { value, .. } if expr.kind.is_integer() => length(value),
+        ExprOp::Call(function, arguments) => match (function.name, &**arguments) {
+            ("character_length", [text]) if is_text_column(text) => Some(LengthUnit::Characters),
+            ("octet_length", [text]) if is_text_column(text) => Some(LengthUnit::Bytes),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_text_column(expr: &ScalarExpr) -> bool {
+    expr.as_column().is_some() && expr.kind == DataType::Utf8View
+}
+
+/// The expression as exact arithmetic, if nothing but sums, differences and products of integers and decimals is in it.
+fn arithmetic(expr: &ScalarExpr) -> Option<Arithmetic> {
+    match &expr.op {
+        ExprOp::Column(column) if is_exact(&expr.kind) => Some(Arithmetic::Column(*column)),
+        ExprOp::Literal(value) => Some(Arithmetic::Number(unscaled(value)?)),
+        ExprOp::Cast { value, or_null: false } => rescaled(arithmetic(value)?, &value.kind, &expr.kind),
+        ExprOp::Arithmetic(op, pair) => {
+            let [left, right] = &**pair;
+            let operator = match op {
+                ArithmeticOp::Plus => Operator::Plus,
+                ArithmeticOp::Minus => Operator::Minus,
+                ArithmeticOp::Times => Operator::Times,
+                ArithmeticOp::Divide | ArithmeticOp::Remainder => return None,
+            };
+            let (of_left, of_right) = (arithmetic(left)?, arithmetic(right)?);
+            let (of_left, of_right) = match operator {
+                // The digits after the point add up.
+                Operator::Times if scale(&left.kind) + scale(&right.kind) == scale(&expr.kind) => (of_left, of_right),
+                Operator::Times => return None,
+                Operator::Plus | Operator::Minus => {
+                    (rescaled(of_left, &left.kind, &expr.kind)?, rescaled(of_right, &right.kind, &expr.kind)?)
+                }
+            };
+            let range = Span::of_type(&expr.kind)?;
+            Some(Arithmetic::Step(Box::new(Step { operator, left: of_left, right: of_right, range })))
+        }
+        _ => None,
+    }
+}
+
+/// Values of one exact type as values of another one that has at least as many digits after the point.
+fn rescaled(of: Arithmetic, from: &DataType, to: &DataType) -> Option<Arithmetic> {
+    if !is_exact(from) || !is_exact(to) {
+        return None;
+    }
+    let more = u32::try_from(scale(to) - scale(from)).ok()?;
+    let range = Span::of_type(to)?;
+    if more == 0 && Span::of_type(from).is_some_and(|from| range.holds(from)) {
+        return Some(of);
+    }
+    let factor = 10_i128.checked_pow(more)?;
+    Some(match of {
+        Arithmetic::Number(number) => {
+            let number = number.checked_mul(factor)?;
+            range.holds(Span { least: number, greatest: number }).then_some(Arithmetic::Number(number))?
+        }
+        left => {
+            let right = Arithmetic::Number(factor);
+            Arithmetic::Step(Box::new(Step { operator: Operator::Times, left, right, range }))
+        }
+    })
+}
+
+/// Digits after the point.
+fn scale(kind: &DataType) -> i32 {
+    if let DataType::Decimal128(_, scale) = kind { i32::from(*scale) } else { 0 }
+}
+
+fn is_exact(kind: &DataType) -> bool {
+    kind.is_integer() || matches!(kind, DataType::Decimal128(..))
+}
+
+/// An integer, or a decimal without its point.
+fn unscaled(value: &Constant) -> Option<i128> {
+    if value.is_null() || !is_exact(value.kind()) {
+        return None;
+    }
+    let array = match value.kind() {
+        DataType::Decimal128(..) => Arc::clone(value.array()),
+        _ => cast(value.array(), &DataType::Decimal128(38, 0)).ok()?,
+    };
+    let array = array.as_primitive::<Decimal128Type>();
+    array.is_valid(0).then(|| array.value(0))
+}
+
+/// What the expression chooses from, if it is a CASE that chooses among texts of columns and constants by conditions that
+/// cannot fail.
+fn case(expr: &ScalarExpr) -> Result<Option<Case>> {
+    let ExprOp::Case { whens, otherwise } = &expr.op else { return Ok(None) };
+    if expr.kind != DataType::Utf8View {
+        return Ok(None);
+    }
+    let Some(otherwise) = branch(otherwise.as_deref()) else { return Ok(None) };
+    let mut arms = Vec::with_capacity(whens.len());
+    for (when, then) in whens {
+        let Some(branch) = branch(Some(then)).filter(|_| !can_fail(when)) else { return Ok(None) };
+        arms.push((Arc::new(ExpressionFunction::new(when)?) as Arc<dyn VectorFunction>, branch));
+    }
+    Ok(Some(Case { arms, otherwise }))
+}
+
+fn branch(expr: Option<&ScalarExpr>) -> Option<Branch> {
+    match expr {
+        None => Some(Branch::Constant(Arc::clone(Constant::null(&DataType::Utf8View).array()))),
+        Some(expr) => match &expr.op {
+            ExprOp::Column(column) => Some(Branch::Column(*column)),
+            ExprOp::Literal(value) => Some(Branch::Constant(Arc::clone(value.array()))),
+            _ => None,
+        },
+    }
+}

@@ -1,0 +1,125 @@
+//! What operators are built with: an [`Environment`] that outlives the call, and the subplans that are built once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use parking_lot::Mutex;
+use rowmill_base::{Broker, Cancel, Result};
+use rowmill_storage::TableSource;
+
+use super::measured::Operator;
+use super::{Environment, Wish};
+use crate::batch::BatchSource;
+use crate::function::VectorFunction;
+use crate::shared::SharedRows;
+
+/// Builds the operators of a plan, or of a round of a recursive query in it.
+pub(super) struct Builder {
+    pub(super) tables: Vec<Arc<dyn TableSource>>,
+    pub(super) functions: Vec<Arc<dyn VectorFunction>>,
+    pub(super) foreign: BTreeMap<usize, Arc<dyn BatchSource>>,
+    pub(super) batch_rows: usize,
+    pub(super) threads: usize,
+    pub(super) cancel: Cancel,
+    pub(super) broker: Broker,
+    pub(super) recursion_max: u64,
+    /// The shared subplans by number, and, in a round, those that have the same rows in every round by their nodes.
+    pub(super) built: Mutex<BTreeMap<BuiltName, BuiltRows>>,
+    /// The rows of the last round, by recursive query.
+    pub(super) rounds: BTreeMap<usize, Vec<RecordBatch>>,
+}
+
+/// What names a subplan that is built once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum BuiltName {
+    /// [`rowmill_plan::Node::Shared`]
+    Shared(usize),
+    /// A node of the step of a recursive query, by its address. Whoever builds with such names holds the plan.
+    Node(usize),
+}
+
+/// A subplan that is built once and read by several.
+#[derive(Clone)]
+pub(super) struct BuiltRows {
+    pub(super) rows: Arc<SharedRows>,
+    pub(super) operator: Operator,
+    /// The recursive queries around it whose rows it reads.
+    pub(super) reads_rounds: Vec<usize>,
+}
+
+impl Builder {
+    pub(super) fn new(environment: &Environment<'_>) -> Builder {
+        Builder {
+            tables: environment.tables.to_vec(),
+            functions: environment.functions.to_vec(),
+            foreign: environment.foreign.clone(),
+            batch_rows: environment.batch_rows,
+            threads: environment.threads,
+            cancel: environment.cancel.clone(),
+            broker: environment.broker.clone(),
+            recursion_max: environment.recursion_max,
+            built: Mutex::default(),
+            rounds: BTreeMap::new(),
+        }
+    }
+
+    /// A builder for a round of the recursive query `number`, over `rows`. It knows what has the same rows in all rounds.
+    pub(super) fn for_round(&self, number: usize, rows: Vec<RecordBatch>) -> Builder {
+        let mut rounds = self.rounds.clone();
+        rounds.insert(number, rows);
+        let mut built = self.built.lock().clone();
+        built.retain(|_, built| !built.reads_rounds.contains(&number));
+        Builder {
+            tables: self.tables.clone(),
+            functions: self.functions.clone(),
+            foreign: self.foreign.clone(),
+            batch_rows: self.batch_rows,
+            threads: self.threads,
+            cancel: self.cancel.clone(),
+            broker: self.broker.clone(),
+            recursion_max: self.recursion_max,
+            built: Mutex::new(built),
+            rounds,
+        }
+    }
+
+    /// The rows of a shared subplan, which is built for its first reader.
+    pub(super) fn shared(
+        &self,
+        number: usize,
+        input: &rowmill_plan::Node,
+        operator: &mut Operator,
+        broker: Broker,
+    ) -> Result<Arc<dyn BatchSource>> {
+        let name = BuiltName::Shared(number);
+        let known = self.built.lock().get(&name).cloned();
+        let built = match known {
+            Some(built) => built,
+            None => {
+                let (source, of_input) = self.build(input, Wish::All)?;
+                let rows = SharedRows::new(source, self.cancel.clone(), broker);
+                let built = BuiltRows { rows, operator: of_input, reads_rounds: rounds_read_by(input) };
+                self.built.lock().insert(name, built.clone());
+                built
+            }
+        };
+        operator.inputs.push(built.operator);
+        Ok(built.rows.reader())
+    }
+}
+
+/// The recursive queries around `node` whose rows it reads.
+pub(super) fn rounds_read_by(node: &rowmill_plan::Node) -> Vec<usize> {
+    use rowmill_plan::Node;
+    match node {
+        Node::RecursiveRows { number, .. } => vec![*number],
+        Node::Recursive(recursive) => {
+            let mut of_step = rounds_read_by(&recursive.step);
+            of_step.retain(|number| *number != recursive.number);
+            of_step.extend(rounds_read_by(&recursive.base));
+            of_step
+        }
+        _ => node.inputs().into_iter().flat_map(rounds_read_by).collect(),
+    }
+}

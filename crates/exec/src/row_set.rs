@@ -1,0 +1,132 @@
+//! A set of rows as bytes.
+//!
+//! The bytes of all rows lie one after the other. A table of places with linear probing finds them by their hashes; it is
+//! at most half full.
+
+use rowmill_base::{Reservation, Result};
+
+use crate::hash::hash_of_bytes;
+use crate::row_keys::KeyRows;
+
+/// The place of no row.
+const EMPTY: u32 = u32::MAX;
+/// Places of the smallest table.
+const PLACES_MIN: usize = 16;
+
+/// Rows without repetition.
+#[derive(Debug)]
+pub(crate) struct RowSet {
+    bytes: Vec<u8>,
+    /// The hash of each row, and where its bytes end.
+    rows: Vec<(u64, usize)>,
+    places: Vec<u32>,
+    memory: Reservation,
+}
+
+impl RowSet {
+    /// No rows; `memory` is asked for those to come.
+    pub(crate) fn new(memory: Reservation) -> RowSet {
+        RowSet { bytes: Vec::new(), rows: Vec::new(), places: Vec::new(), memory }
+    }
+
+    /// Adds so many rows, and tells `is_new` of each whether it was not there before.
+    pub(crate) fn add(&mut self, keys: &KeyRows, rows: usize, mut is_new: impl FnMut(bool)) -> Result<()> {
+        for row in 0..rows {
+            is_new(self.insert(keys.get(row)));
+        }
+        let held = self.bytes.capacity() + self.rows.capacity() * size_of::<(u64, usize)>() + self.places.len() * 4;
+        self.memory.grow((held as u64).saturating_sub(self.memory.bytes()))
+    }
+
+    /// Adds a row; whether it was not there before.
+    fn insert(&mut self, row: &[u8]) -> bool {
+        if self.rows.len() * 2 >= self.places.len() {
+            self.make_room();
+        }
+        let hash = hash_of_bytes(row, 0);
+        let mut place = hash as usize & (self.places.len() - 1);
+        while self.places[place] != EMPTY {
+            let other = self.places[place] as usize;
+            if self.rows[other].0 == hash && self.row(other) == row {
+                return false;
+            }
+            place = (place + 1) & (self.places.len() - 1);
+        }
+        self.places[place] = u32::try_from(self.rows.len()).expect("fewer rows than memory has room for");
+        self.bytes.extend_from_slice(row);
+        self.rows.push((hash, self.bytes.len()));
+        true
+    }
+
+    fn row(&self, number: usize) -> &[u8] {
+        let start = number.checked_sub(1).map_or(0, |before| self.rows[before].1);
+        &self.bytes[start..self.rows[number].1]
+    }
+
+    fn make_room(&mut self) {
+        let places = (self.places.len() * 2).max(PLACES_MIN);
+        self.places = vec![EMPTY; places];
+        for (number, (hash, _)) in self.rows.iter().enumerate() {
+            let mut place = *hash as usize & (places - 1);
+            while self.places[place] != EMPTY {
+                place = (place + 1) & (places - 1);
+            }
+            self.places[place] = number as u32;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Float64Array, Int64Array};
+    use arrow::datatypes::DataType;
+    use rowmill_base::{Broker, ErrorKind};
+
+    use super::*;
+    use crate::row_keys::RowKeys;
+
+    #[test]
+    fn a_row_is_new_once() {
+        let broker = Broker::new(1 << 20);
+        let mut set = RowSet::new(broker.reservation("a test"));
+        let keys = RowKeys::new([DataType::Int64]).expect("a type that rows can have");
+        let mut known = HashSet::new();
+        for batch in 0..50_i64 {
+            let numbers: Vec<i64> = (0..batch).map(|row| (row * 37 + batch * batch) % 700).collect();
+            let column: ArrayRef = Arc::new(Int64Array::from(numbers.clone()));
+            let mut found = Vec::new();
+            let rows = keys.encode(&[column]).expect("numbers");
+            set.add(&rows, numbers.len(), |is_new| found.push(is_new)).expect("memory");
+            assert_eq!(found, numbers.iter().map(|number| known.insert(*number)).collect::<Vec<_>>());
+        }
+        assert!(broker.used_bytes() > 700 * 8);
+        drop(set);
+        assert_eq!(broker.used_bytes(), 0);
+    }
+
+    #[test]
+    fn nulls_nans_and_zeros_are_one_value_each() {
+        let mut set = RowSet::new(Broker::new(1 << 20).reservation("a test"));
+        let keys = RowKeys::new([DataType::Float64]).expect("a type that rows can have");
+        let values = [Some(0.0), Some(-0.0), None, Some(f64::NAN), Some(-f64::NAN), None, Some(1.0)];
+        let column: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
+        let mut found = Vec::new();
+        set.add(&keys.encode(&[column]).expect("floats"), 7, |is_new| found.push(is_new)).expect("memory");
+        assert_eq!(found, [true, false, true, true, false, false, true]);
+    }
+
+    #[test]
+    fn rows_without_columns_are_equal_and_memory_is_asked_for() {
+        let keys = RowKeys::new([]).expect("no types");
+        let mut found = Vec::new();
+        let mut set = RowSet::new(Broker::new(1 << 20).reservation("a test"));
+        set.add(&keys.encode(&[]).expect("nothing"), 2, |is_new| found.push(is_new)).expect("memory");
+        assert_eq!(found, [true, false]);
+        let mut set = RowSet::new(Broker::new(8).reservation("a test"));
+        let error = set.add(&keys.encode(&[]).expect("nothing"), 1, |_| ()).expect_err("too much");
+        assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+    }
+}

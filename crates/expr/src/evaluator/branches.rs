@@ -1,0 +1,182 @@
+//! CASE and COALESCE: one of several values for each row, each computed only for the rows that take it.
+
+use arrow::array::{Array, ArrayRef, BooleanArray, Scalar, new_null_array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::interleave;
+use arrow::compute::kernels::zip::zip;
+use arrow::datatypes::DataType;
+use rowmill_base::Result;
+use rowmill_plan::Operand;
+
+use super::narrowed::InputRows;
+use super::prepared::PreparedExpr;
+use super::truth;
+use crate::kinds::arrow_failed;
+
+/// `CASE WHEN condition THEN value ... ELSE otherwise END`
+pub(super) fn case(
+    whens: &[(PreparedExpr, PreparedExpr)],
+    otherwise: Option<&PreparedExpr>,
+    kind: &DataType,
+    input: InputRows<'_>,
+) -> Result<Operand> {
+    let mut choice = Choice::new(input);
+    for (condition, value) in whens {
+        if choice.is_done() {
+            break;
+        }
+        let taken = choice.open_rows_where(condition)?;
+        choice.take(taken, value)?;
+    }
+    if let Some(otherwise) = otherwise {
+        choice.take(choice.open.clone(), otherwise)?;
+    }
+    choice.finish(kind)
+}
+
+/// The first of `values` that is not NULL.
+pub(super) fn coalesce(values: &[PreparedExpr], kind: &DataType, input: InputRows<'_>) -> Result<Operand> {
+    let mut choice = Choice::new(input);
+    for value in values {
+        if choice.is_done() {
+            break;
+        }
+        choice.take_where_valid(value)?;
+    }
+    choice.finish(kind)
+}
+
+/// Which branch each row takes.
+struct Choice<'a> {
+    input: InputRows<'a>,
+    /// The rows that take none so far.
+    open: BooleanBuffer,
+    branches: Vec<BranchValues>,
+}
+
+/// The values of one branch.
+struct BranchValues {
+    /// The rows that take it.
+    taken: BooleanBuffer,
+    values: Operand,
+    /// The rows that `values` were computed for; all if none are named.
+    computed: Option<BooleanBuffer>,
+}
+
+impl<'a> Choice<'a> {
+    fn new(input: InputRows<'a>) -> Choice<'a> {
+        Choice { input, open: BooleanBuffer::new_set(input.rows), branches: Vec::new() }
+    }
+
+    fn is_done(&self) -> bool {
+        self.open.count_set_bits() == 0
+    }
+
+    /// The values of `expr` for at least the rows of `wanted`, and the rows they were computed for.
+    fn values(&self, expr: &PreparedExpr, wanted: &BooleanBuffer) -> Result<(Operand, Option<BooleanBuffer>)> {
+        let is_plain = !expr.can_fail && !expr.is_costly;
+        if is_plain || wanted.count_set_bits() == self.input.rows {
+            return Ok((expr.evaluate(self.input)?, None));
+        }
+        let rows = self.input.narrowed(wanted, &expr.columns)?;
+        Ok((expr.evaluate(rows.input())?, Some(wanted.clone())))
+    }
+
+    /// The open rows for which a condition is true.
+    fn open_rows_where(&self, condition: &PreparedExpr) -> Result<BooleanBuffer> {
+        let (values, computed) = self.values(condition, &self.open)?;
+        match computed {
+            None => Ok(&truth(&values, self.input.rows)? & &self.open),
+            Some(rows) => {
+                let narrow = truth(&values, rows.count_set_bits())?;
+                Ok(spread_bits(&narrow, &rows))
+            }
+        }
+    }
+
+    /// Has the rows of `taken` take the value of `expr`.
+    fn take(&mut self, taken: BooleanBuffer, expr: &PreparedExpr) -> Result<()> {
+        if taken.count_set_bits() == 0 {
+            return Ok(());
+        }
+        let (values, computed) = self.values(expr, &taken)?;
+        self.open = &self.open & &!&taken;
+        self.branches.push(BranchValues { taken, values, computed });
+        Ok(())
+    }
+
+    /// Has the open rows take the value of `expr` where it is not NULL.
+    fn take_where_valid(&mut self, expr: &PreparedExpr) -> Result<()> {
+        let (values, computed) = self.values(expr, &self.open)?;
+        let valid = match (values.values.logical_nulls(), values.is_constant, &computed) {
+            (None, ..) => self.open.clone(),
+            (Some(nulls), true, _) if nulls.is_null(0) => return Ok(()),
+            (Some(_), true, _) => self.open.clone(),
+            (Some(nulls), false, None) => nulls.inner() & &self.open,
+            (Some(nulls), false, Some(rows)) => spread_bits(nulls.inner(), rows),
+        };
+        if valid.count_set_bits() > 0 {
+            self.open = &self.open & &!&valid;
+            self.branches.push(BranchValues { taken: valid, values, computed });
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, kind: &DataType) -> Result<Operand> {
+        if !self.is_done() {
+            let values = Operand::constant(new_null_array(kind, 1));
+            self.branches.push(BranchValues { taken: self.open, values, computed: None });
+        }
+        if *kind == DataType::Null {
+            return Ok(Operand::constant(new_null_array(kind, 1)));
+        }
+        if self.branches.len() == 1 {
+            return Ok(self.branches.remove(0).values);
+        }
+        if let [first, second] = &self.branches[..]
+            && first.computed.is_none()
+            && second.computed.is_none()
+        {
+            let mask = BooleanArray::new(first.taken.clone(), None);
+            return merge_two(&mask, &first.values, &second.values).map(Operand::rows);
+        }
+        let arrays: Vec<&dyn Array> = self.branches.iter().map(|branch| branch.values.values.as_ref()).collect();
+        let mut places = vec![(0, 0); self.input.rows];
+        for (number, branch) in self.branches.iter().enumerate() {
+            match &branch.computed {
+                None => branch.taken.set_indices().for_each(|row| places[row] = (number, branch.values.at(row))),
+                Some(rows) => {
+                    for (position, row) in rows.set_indices().enumerate() {
+                        if branch.taken.value(row) {
+                            places[row] = (number, branch.values.at(position));
+                        }
+                    }
+                }
+            }
+        }
+        interleave(&arrays, &places).map(Operand::rows).map_err(arrow_failed)
+    }
+}
+
+/// The bits of the rows of `mask`, at their places among all rows.
+fn spread_bits(narrow: &BooleanBuffer, mask: &BooleanBuffer) -> BooleanBuffer {
+    let mut bits = arrow::array::BooleanBufferBuilder::new(mask.len());
+    bits.append_n(mask.len(), false);
+    for (position, row) in mask.set_indices().enumerate() {
+        if narrow.value(position) {
+            bits.set_bit(row, true);
+        }
+    }
+    bits.finish()
+}
+
+fn merge_two(mask: &BooleanArray, first: &Operand, second: &Operand) -> Result<ArrayRef> {
+    let (one, other) = (&first.values, &second.values);
+    match (first.is_constant, second.is_constant) {
+        (false, false) => zip(mask, one, other),
+        (false, true) => zip(mask, one, &Scalar::new(other)),
+        (true, false) => zip(mask, &Scalar::new(one), other),
+        (true, true) => zip(mask, &Scalar::new(one), &Scalar::new(other)),
+    }
+    .map_err(arrow_failed)
+}

@@ -1,0 +1,56 @@
+//! The range of an integer expression.
+
+use rowmill_plan::program::ArithmeticOp;
+use rowmill_plan::{ExprOp, ScalarExpr};
+
+use crate::kinds::{exact_value, integer_bounds};
+
+/// How far down the range of an expression is looked for; what lies deeper has the range of its type.
+const DEPTH_MAX: usize = 8;
+
+/// The smallest and the largest value that an integer expression can have; `None` for other types.
+pub fn integer_range(expr: &ScalarExpr) -> Option<(i128, i128)> {
+    range(expr, DEPTH_MAX)
+}
+
+fn range(expr: &ScalarExpr, depth: usize) -> Option<(i128, i128)> {
+    let whole = integer_bounds(&expr.kind)?;
+    if depth == 0 {
+        return Some(whole);
+    }
+    let within = |range: Option<(i128, i128)>| range.filter(|range| whole.0 <= range.0 && range.1 <= whole.1);
+    Some(match &expr.op {
+        ExprOp::Literal(value) => exact_value(value).map_or(whole, |(value, _)| (value, value)),
+        ExprOp::Cast { value, .. } => within(range(value, depth - 1)).unwrap_or(whole),
+        ExprOp::Negate(value) => within(range(value, depth - 1).map(|(least, most)| (-most, -least))).unwrap_or(whole),
+        ExprOp::Arithmetic(op, pair) => {
+            let result = range(&pair[0], depth - 1)
+                .zip(range(&pair[1], depth - 1))
+                .and_then(|(left, right)| range_of_result(*op, left, right));
+            within(result).unwrap_or(whole)
+        }
+        _ => whole,
+    })
+}
+
+/// The range that a result would have if nothing limited it; `None` if a divisor can be zero, and for products of more than
+/// 127 bits.
+pub(super) fn range_of_result(op: ArithmeticOp, left: (i128, i128), right: (i128, i128)) -> Option<(i128, i128)> {
+    let corners = match op {
+        ArithmeticOp::Plus => return Some((left.0 + right.0, left.1 + right.1)),
+        ArithmeticOp::Minus => return Some((left.0 - right.1, left.1 - right.0)),
+        ArithmeticOp::Times => {
+            let product = |left: i128, right: i128| left.checked_mul(right);
+            [product(left.0, right.0)?, product(left.0, right.1)?, product(left.1, right.0)?, product(left.1, right.1)?]
+        }
+        // A divisor that can be zero has no quotient there.
+        _ if right.0 <= 0 && right.1 >= 0 => return None,
+        ArithmeticOp::Divide => [left.0 / right.0, left.0 / right.1, left.1 / right.0, left.1 / right.1],
+        ArithmeticOp::Remainder => {
+            // Less than the divisor, and no further from zero than the dividend, whose sign it has.
+            let most = right.0.abs().max(right.1.abs()) - 1;
+            return Some((left.0.clamp(-most, 0), left.1.clamp(0, most)));
+        }
+    };
+    Some((*corners.iter().min()?, *corners.iter().max()?))
+}

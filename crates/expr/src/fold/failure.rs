@@ -1,0 +1,114 @@
+//! Whether the evaluation of an expression can fail.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use rowmill_plan::program::ArithmeticOp;
+use rowmill_plan::{ExprOp, ScalarExpr};
+
+use super::bounds::{integer_range, range_of_result};
+use crate::functions::call_can_fail;
+use crate::kernels::like::{ESCAPE, LikeMatcher};
+use crate::kinds::{DIGITS_MAX, digits_and_scale, exact_value, integer_bounds, is_float, is_number, power_of_ten};
+
+/// Whether the evaluation can fail for some values of the columns.
+pub fn can_fail(expr: &ScalarExpr) -> bool {
+    expr.any(&operator_can_fail)
+}
+
+/// As [`can_fail`], of the operator alone: its operands do not fail.
+pub(crate) fn operator_can_fail(expr: &ScalarExpr) -> bool {
+    match &expr.op {
+        ExprOp::Arithmetic(op, pair) => arithmetic_can_fail(*op, &pair[0], &pair[1], &expr.kind),
+        ExprOp::Negate(value) => integer_range(value)
+            .zip(integer_bounds(&expr.kind))
+            .is_some_and(|(range, bounds)| -range.0 > bounds.1 || -range.1 < bounds.0),
+        ExprOp::Cast { value, or_null } => !or_null && value_cast_can_fail(value, &expr.kind),
+        ExprOp::Like { pattern, escape, ignore_case, .. } => match pattern.as_constant() {
+            Some(pattern) => {
+                pattern.as_text().is_some_and(|pattern| LikeMatcher::new(pattern, *escape, *ignore_case).is_err())
+            }
+            None => escape.is_some_and(|escape| escape != ESCAPE),
+        },
+        ExprOp::Call(function, arguments) => call_can_fail(function, arguments),
+        ExprOp::Dynamic(..) | ExprOp::Subquery(_) => true,
+        _ => false,
+    }
+}
+
+fn arithmetic_can_fail(op: ArithmeticOp, left: &ScalarExpr, right: &ScalarExpr, kind: &DataType) -> bool {
+    if is_float(&left.kind) || is_float(&right.kind) || left.kind == DataType::Null || right.kind == DataType::Null {
+        return false;
+    }
+    if let Some((least, most)) = integer_bounds(kind) {
+        let result =
+            integer_range(left).zip(integer_range(right)).and_then(|(left, right)| range_of_result(op, left, right));
+        return result.is_none_or(|result| result.0 < least || most < result.1);
+    }
+    let is_division = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Remainder);
+    let divisor = right.as_constant().filter(|value| !value.is_null()).and_then(exact_value);
+    if is_division && divisor.is_none_or(|(value, _)| value == 0) {
+        return true;
+    }
+    let Some(((p1, s1), (p2, s2))) = digits_and_scale(&left.kind).zip(digits_and_scale(&right.kind)) else {
+        return true;
+    };
+    let (whole1, whole2) = (i16::from(p1) - i16::from(s1), i16::from(p2) - i16::from(s2));
+    let wanted = match op {
+        // A quotient that is a double.
+        ArithmeticOp::Divide if is_float(kind) => return false,
+        ArithmeticOp::Times => i16::from(p1) + i16::from(p2),
+        _ => whole1.max(whole2) + 1 + i16::from(s1.max(s2)),
+    };
+    wanted > i16::from(DIGITS_MAX)
+}
+
+/// Whether the cast of `value` to `kind` can fail.
+fn value_cast_can_fail(value: &ScalarExpr, kind: &DataType) -> bool {
+    if let Some(constant) = value.as_constant() {
+        return crate::kernels::cast::cast(constant.array(), kind, false).is_err();
+    }
+    if let (Some(range), Some(bounds)) = (integer_range(value), integer_bounds(kind)) {
+        return range.0 < bounds.0 || bounds.1 < range.1;
+    }
+    if let (Some(range), DataType::Decimal128(digits, scale)) = (integer_range(value), kind) {
+        let whole = (i16::from(*digits) - i16::from(*scale)).clamp(0, i16::from(DIGITS_MAX));
+        return range.0.abs().max(range.1.abs()) >= power_of_ten(whole.unsigned_abs().into());
+    }
+    cast_can_fail(&value.kind, kind)
+}
+
+/// Whether some value of type `from` cannot be cast to `to`.
+pub fn cast_can_fail(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Boolean, Date32, Decimal128, Float64, List, Null, Struct, Time64, Timestamp, Utf8View};
+    match (from, to) {
+        (from, to) if from == to => false,
+        (Null, _) | (_, Utf8View) => false,
+        (_, Boolean) if is_number(from) => false,
+        (Boolean, Decimal128(digits, scale)) => i16::from(*digits) <= i16::from(*scale),
+        (Boolean, to) if is_number(to) => false,
+        (Float64, DataType::Float32) => true,
+        (from, to) if is_number(from) && is_float(to) => false,
+        (from, to) if from.is_integer() && to.is_integer() => {
+            integer_bounds(from).zip(integer_bounds(to)).is_none_or(|(from, to)| from.0 < to.0 || to.1 < from.1)
+        }
+        (from, to) if is_number(from) && !is_float(from) && is_number(to) => {
+            let Some(((p1, s1), (p2, s2))) = digits_and_scale(from).zip(digits_and_scale(to)) else { return true };
+            // Rounding can carry into one digit more. An integer type does not hold all numbers of its digits.
+            let rounded = i16::from(s1 > s2);
+            let whole = i16::from(p1) - i16::from(s1) + rounded;
+            let room = i16::from(p2) - i16::from(s2) - i16::from(to.is_integer());
+            whole > room || to.is_unsigned_integer()
+        }
+        (Date32, Timestamp(unit, _)) => matches!(unit, TimeUnit::Microsecond | TimeUnit::Nanosecond),
+        (Timestamp(unit, _), Date32) => matches!(unit, TimeUnit::Second | TimeUnit::Millisecond),
+        (Timestamp(from, _), Timestamp(to, _)) => to > from,
+        (Timestamp(..), Time64(_)) => false,
+        (DataType::FixedSizeBinary(16), DataType::BinaryView) => false,
+        (List(from), List(to)) => cast_can_fail(from.data_type(), to.data_type()),
+        (Struct(from), Struct(to)) => crate::kernels::cast::struct_places(from, to).is_none_or(|places| {
+            to.iter().zip(places).any(|(field, place)| {
+                place.is_some_and(|place| cast_can_fail(from[place].data_type(), field.data_type()))
+            })
+        }),
+        _ => true,
+    }
+}

@@ -1,0 +1,115 @@
+//! Choices by NULL, and facts that are the same for every row.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, Datum, Scalar, StringViewArray};
+use arrow::compute::is_not_null;
+use arrow::compute::kernels::zip::zip;
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, Result};
+use rowmill_plan::Operand;
+
+use crate::kinds::{arrow_failed, type_name};
+
+pub(super) fn nvl2(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let [tested, known, unknown] = arguments else { return Err(Error::internal("nvl2 takes three values")) };
+    // The type NULL has no validity bitmap.
+    let is_known = match tested.values.data_type() {
+        DataType::Null => BooleanArray::from(vec![false; tested.values.len()]),
+        _ => is_not_null(&tested.values).map_err(arrow_failed)?,
+    };
+    let is_known = match tested.is_constant {
+        true => BooleanArray::from(vec![is_known.value(0); rows]),
+        false => is_known,
+    };
+    let values = |operand: &Operand| -> Box<dyn Datum> {
+        match operand.is_constant {
+            true => Box::new(Scalar::new(operand.values.clone())),
+            false => Box::new(operand.values.clone()),
+        }
+    };
+    zip(&is_known, &*values(known), &*values(unknown)).map_err(arrow_failed)
+}
+
+pub(super) fn type_of(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    Ok(everywhere(&type_name(arguments[0].values.data_type()), rows))
+}
+
+pub(super) fn arrow_type_of(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    Ok(everywhere(&arguments[0].values.data_type().to_string(), rows))
+}
+
+pub(super) fn version(_arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    Ok(everywhere(concat!("Rowmill ", env!("CARGO_PKG_VERSION")), rows))
+}
+
+/// A column with one text in every row.
+fn everywhere(text: &str, rows: usize) -> ArrayRef {
+    Arc::new(StringViewArray::from_iter_values(std::iter::repeat_n(text, rows)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, ListArray, StringViewArray};
+    use arrow::datatypes::{DataType, Int64Type};
+    use rowmill_plan::Operand;
+
+    use crate::functions::find;
+    use crate::functions::signatures::{BIGINT, TEXT};
+    use crate::functions::test_call::*;
+
+    /// Calls the kernel with arguments that have one type already, for three rows.
+    fn three(name: &str, kind: &DataType, arguments: &[Operand]) -> Vec<String> {
+        let made = (find(name).unwrap().kernel)(arguments, kind, 3).unwrap();
+        assert_eq!((made.data_type(), made.len()), (kind, 3));
+        show(&made)
+    }
+
+    #[test]
+    fn extremes_leave_out_null() {
+        let (a, b) = (bigint([Some(1), None, None]), bigint([Some(2), Some(3), None]));
+        assert_eq!(three("greatest", &BIGINT, &[a.clone(), b.clone()]), ["2", "3", "NULL"]);
+        assert_eq!(three("least", &BIGINT, &[a.clone(), b.clone()]), ["1", "3", "NULL"]);
+        assert_eq!(three("greatest", &BIGINT, &[b.clone(), a.clone()]), ["2", "3", "NULL"]);
+        assert_eq!(three("greatest", &BIGINT, &[a.clone(), constant(2), b.clone()]), ["2", "3", "2"]);
+        assert_eq!(three("least", &BIGINT, &[constant(2), a.clone(), null(&BIGINT)]), ["1", "2", "2"]);
+        assert_eq!(three("least", &BIGINT, &[null(&BIGINT), a]), ["1", "NULL", "NULL"]);
+        assert_eq!(three("greatest", &BIGINT, &[constant(1), constant(4)]), ["4"; 3]);
+        assert_eq!(three("greatest", &BIGINT, &[b]), ["2", "3", "NULL"]);
+    }
+
+    #[test]
+    fn extremes_order_values_as_comparisons_do() {
+        let texts = |values: [Option<&str>; 3]| Operand::rows(Arc::new(StringViewArray::from_iter(values)));
+        let words = texts([Some("b"), Some("я"), None]);
+        assert_eq!(three("greatest", &TEXT, &[words.clone(), constant("B")]), ["b", "я", "B"]);
+        assert_eq!(three("least", &TEXT, &[words, constant("B")]), ["B", "B", "B"]);
+        let numbers = Operand::rows(Arc::new(Float64Array::from(vec![Some(f64::NAN), Some(-1.0), None])));
+        assert_eq!(three("greatest", &DataType::Float64, &[numbers.clone(), number(1.0)]), ["NaN", "1.0", "1.0"]);
+        assert_eq!(three("least", &DataType::Float64, &[numbers, number(1.0)]), ["1.0", "-1.0", "1.0"]);
+        let decimals = Decimal128Array::from(vec![Some(150), Some(-5), None]).with_precision_and_scale(5, 2).unwrap();
+        let kind = decimals.data_type().clone();
+        let decimals: ArrayRef = Arc::new(decimals);
+        assert_eq!(three("greatest", &kind, &[Operand::rows(decimals)]), ["1.50", "-0.05", "NULL"]);
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1)]), None, Some(vec![Some(9)])]);
+        let other = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), Some(0)])]);
+        let kind = lists.data_type().clone();
+        let made = three("greatest", &kind, &[column(lists), Operand::constant(Arc::new(other))]);
+        assert_eq!(made, ["[1, 0]", "[1, 0]", "[9]"]);
+    }
+
+    #[test]
+    fn choices_and_facts() {
+        let tested = bigint([Some(1), None, Some(3)]);
+        assert_eq!(three("nvl2", &TEXT, &[tested.clone(), constant("known"), constant("-")]), ["known", "-", "known"]);
+        let words = Operand::rows(Arc::new(StringViewArray::from(vec!["a", "b", "c"])));
+        assert_eq!(three("nvl2", &TEXT, &[tested, words.clone(), null(&TEXT)]), ["a", "NULL", "c"]);
+        assert_eq!(three("nvl2", &TEXT, &[null(&DataType::Null), constant("x"), words]), ["a", "b", "c"]);
+        assert_eq!(shown("typeof", &[column(Int64Array::from(vec![1, 2]))]), ["BIGINT", "BIGINT"]);
+        assert_eq!(shown("typeof", &[null(&DataType::Null)]), ["NULL"]);
+        assert_eq!(shown("arrow_typeof", &[text([None])]), ["Utf8View"]);
+        assert!(shown("version", &[])[0].starts_with("Rowmill "));
+    }
+}

@@ -1,0 +1,260 @@
+//! Timestamps and times, plus and minus intervals.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
+use rowmill_base::Result;
+use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::{FunctionSpec, Operand, Volatility};
+
+use crate::functions::time::calendar::{FIRST_DAY, LAST_DAY, MICROS_PER_DAY, add_months, units_per_day};
+use crate::functions::time::columns::{
+    INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, each_row, instant_kind, out_of_range, primitive, slots, strict_nulls,
+    tick_slots, unit_of,
+};
+
+/// `timestamp + interval`
+pub(super) const TIMESTAMP_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
+    name: "timestamp_plus_interval",
+    aliases: &["date_add"],
+    family: "interval",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature: timestamp_and_interval,
+    kernel: |arguments, kind, rows| shift_timestamps(arguments, kind, rows, 1),
+    doc: "The point in time an interval after another, as `+` computes it. Months end at their last day.",
+    example: ("timestamp_plus_interval(TIMESTAMP '2013-01-31 12:00:00', INTERVAL '1 month')", "2013-02-28 12:00:00"),
+};
+
+/// `timestamp - interval`
+pub(super) const TIMESTAMP_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
+    name: "timestamp_minus_interval",
+    aliases: &["date_sub", "date_subtract"],
+    family: "interval",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature: timestamp_and_interval,
+    kernel: |arguments, kind, rows| shift_timestamps(arguments, kind, rows, -1),
+    doc: "The point in time an interval before another, as `-` computes it. Months end at their last day.",
+    example: ("timestamp_minus_interval(TIMESTAMP '2012-02-29 00:00:00', INTERVAL '1 year')", "2011-02-28 00:00:00"),
+};
+
+/// `timestamp - timestamp`
+pub(super) const TIMESTAMP_MINUS_TIMESTAMP: FunctionSpec = FunctionSpec {
+    name: "timestamp_minus_timestamp",
+    aliases: &[],
+    family: "interval",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature: two_timestamps,
+    kernel: subtract_timestamps,
+    doc: "The time between two timestamps, in days and what is left of a day.",
+    example: (
+        "timestamp_minus_timestamp(TIMESTAMP '2013-07-31 12:00:00', TIMESTAMP '2013-07-01 00:00:00')",
+        "30 days 12:00:00",
+    ),
+};
+
+/// `time + interval`
+pub(super) const TIME_PLUS_INTERVAL: FunctionSpec = FunctionSpec {
+    name: "time_plus_interval",
+    aliases: &[],
+    family: "interval",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: true,
+    signature: time_and_interval,
+    kernel: |arguments, _, rows| shift_times(arguments, rows, 1),
+    doc: "The time of day an interval later, beyond midnight if need be; days and months of the interval do not count.",
+    example: ("time_plus_interval(TIME '23:30:00', INTERVAL '1 hour')", "00:30:00"),
+};
+
+/// `time - interval`
+pub(super) const TIME_MINUS_INTERVAL: FunctionSpec = FunctionSpec {
+    name: "time_minus_interval",
+    aliases: &[],
+    family: "interval",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: true,
+    signature: time_and_interval,
+    kernel: |arguments, _, rows| shift_times(arguments, rows, -1),
+    doc: "The time of day an interval earlier, beyond midnight if need be; days and months of the interval do not count.",
+    example: ("time_minus_interval(TIME '00:30:00', INTERVAL '1 hour')", "23:30:00"),
+};
+
+/// `time - time`
+pub(super) const TIME_MINUS_TIME: FunctionSpec = FunctionSpec {
+    name: "time_minus_time",
+    aliases: &[],
+    family: "interval",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: true,
+    signature: |arguments| match arguments {
+        [a, b] if is_time(a) && is_time(b) => {
+            Some(CallKinds { arguments: vec![TIME_KIND, TIME_KIND], result: INTERVAL_KIND })
+        }
+        _ => None,
+    },
+    kernel: subtract_times,
+    doc: "The time between two times of day.",
+    example: ("time_minus_time(TIME '12:00:00', TIME '10:30:00')", "01:30:00"),
+};
+
+fn is_time(argument: &ArgumentKind<'_>) -> bool {
+    matches!(argument.kind, DataType::Time64(_) | DataType::Null) || is_literal_text(argument)
+}
+
+fn is_interval(argument: &ArgumentKind<'_>) -> bool {
+    matches!(argument.kind, DataType::Interval(_) | DataType::Null) || is_literal_text(argument)
+}
+
+/// A literal text beside a time is read as one.
+fn is_literal_text(argument: &ArgumentKind<'_>) -> bool {
+    *argument.kind == DataType::Utf8View && argument.constant.is_some()
+}
+
+/// The timestamp that an argument is taken for, where `other` is beside it.
+fn timestamp_of(argument: &ArgumentKind<'_>, other: &DataType) -> Option<DataType> {
+    match argument.kind {
+        DataType::Timestamp(..) => Some(argument.kind.clone()),
+        DataType::Date32 | DataType::Null => Some(beside(other)),
+        _ if is_literal_text(argument) => Some(beside(other)),
+        _ => None,
+    }
+}
+
+fn beside(other: &DataType) -> DataType {
+    if matches!(other, DataType::Timestamp(..)) { other.clone() } else { TIMESTAMP_KIND }
+}
+
+fn timestamp_and_interval(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+    let [timestamp, interval] = arguments else { return None };
+    let kind = timestamp_of(timestamp, &DataType::Null)?;
+    is_interval(interval).then(|| CallKinds { arguments: vec![kind.clone(), INTERVAL_KIND], result: kind })
+}
+
+fn time_and_interval(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+    let [time, interval] = arguments else { return None };
+    let fits = is_time(time) && is_interval(interval);
+    fits.then(|| CallKinds { arguments: vec![TIME_KIND, INTERVAL_KIND], result: TIME_KIND })
+}
+
+/// Two timestamps are subtracted in the finer of their units, as instants if one is an instant.
+fn two_timestamps(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+    let [left, right] = arguments else { return None };
+    let (from, to) = (timestamp_of(left, right.kind)?, timestamp_of(right, left.kind)?);
+    let (DataType::Timestamp(first, first_zone), DataType::Timestamp(second, second_zone)) = (from, to) else {
+        return None;
+    };
+    let unit: TimeUnit = first.max(second);
+    let is_instant = first_zone.is_some() || second_zone.is_some();
+    let kind = if is_instant { instant_kind(unit) } else { DataType::Timestamp(unit, None) };
+    Some(CallKinds { arguments: vec![kind.clone(), kind], result: INTERVAL_KIND })
+}
+
+/// What a shift needs to know of a unit.
+#[derive(Clone, Copy)]
+struct TickScale {
+    per_day: i64,
+    nanos_per_tick: i64,
+    first: i64,
+    last: i64,
+}
+
+impl TickScale {
+    fn of(unit: TimeUnit) -> TickScale {
+        let per_day = units_per_day(unit);
+        let last = i128::from(LAST_DAY + 1) * i128::from(per_day) - 1;
+        let first = i128::from(FIRST_DAY) * i128::from(per_day);
+        TickScale {
+            per_day,
+            nanos_per_tick: 86_400_000_000_000 / per_day,
+            first: i64::try_from(first).unwrap_or(i64::MIN),
+            last: i64::try_from(last).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Days and time of an interval in units; what is finer than the unit leads to the unit that it falls in.
+    fn ticks(self, interval: IntervalMonthDayNano, sign: i64) -> i128 {
+        let days = i128::from(interval.days) * i128::from(sign);
+        let nanos = i128::from(interval.nanoseconds) * i128::from(sign);
+        days * i128::from(self.per_day) + nanos.div_euclid(i128::from(self.nanos_per_tick))
+    }
+
+    fn shift(self, ticks: i64, interval: IntervalMonthDayNano, sign: i64) -> Option<i64> {
+        let mut from = i128::from(ticks);
+        if interval.months != 0 {
+            let (day, rest) = (ticks.div_euclid(self.per_day), ticks.rem_euclid(self.per_day));
+            let day = add_months(day, i64::from(interval.months) * sign);
+            from = i128::from(day) * i128::from(self.per_day) + i128::from(rest);
+        }
+        let to = i64::try_from(from + self.ticks(interval, sign)).ok()?;
+        (self.first..=self.last).contains(&to).then_some(to)
+    }
+}
+
+fn shift_timestamps(arguments: &[Operand], kind: &DataType, rows: usize, sign: i64) -> Result<ArrayRef> {
+    let scale = TickScale::of(unit_of(kind));
+    let nulls = strict_nulls(arguments, rows);
+    let ticks = tick_slots(&arguments[0]);
+    let intervals = slots::<IntervalMonthDayNanoType>(&arguments[1]);
+    let distance = intervals.constant().filter(|interval| interval.months == 0);
+    let distance = distance.and_then(|interval| i64::try_from(scale.ticks(interval, sign)).ok());
+    if let (Some(distance), None) = (distance, ticks.constant()) {
+        let mut is_outside = false;
+        let moved: Vec<i64> = ticks
+            .values
+            .iter()
+            .map(|ticks| {
+                let (to, overflows) = ticks.overflowing_add(distance);
+                is_outside |= overflows | (to < scale.first) | (to > scale.last);
+                to
+            })
+            .collect();
+        if !is_outside {
+            return primitive(kind, moved, nulls);
+        }
+        // A NULL may have led outside, or a row that is an error: the rows are looked at one by one.
+    }
+    let moved = each_row(rows, nulls.as_ref(), |row| {
+        scale.shift(ticks.at(row), intervals.at(row), sign).ok_or_else(|| out_of_range("the timestamp"))
+    })?;
+    primitive(kind, moved, nulls)
+}
+
+fn subtract_timestamps(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let scale = TickScale::of(unit_of(arguments[0].values.data_type()));
+    let nulls = strict_nulls(arguments, rows);
+    let (left, right) = (tick_slots(&arguments[0]), tick_slots(&arguments[1]));
+    let between = each_row(rows, nulls.as_ref(), |row| {
+        let ticks = left.at(row).checked_sub(right.at(row)).ok_or_else(|| out_of_range("the interval"))?;
+        let days = i32::try_from(ticks / scale.per_day).map_err(|_| out_of_range("the interval"))?;
+        Ok(IntervalMonthDayNano::new(0, days, ticks % scale.per_day * scale.nanos_per_tick))
+    })?;
+    primitive(&INTERVAL_KIND, between, nulls)
+}
+
+fn shift_times(arguments: &[Operand], rows: usize, sign: i64) -> Result<ArrayRef> {
+    let nulls = strict_nulls(arguments, rows);
+    let times = tick_slots(&arguments[0]);
+    let intervals = slots::<IntervalMonthDayNanoType>(&arguments[1]);
+    let moved = each_row(rows, nulls.as_ref(), |row| {
+        // Within a day both fit, and the sign cannot overflow.
+        let nanos = intervals.at(row).nanoseconds % (MICROS_PER_DAY * 1_000) * sign;
+        Ok((times.at(row) + nanos.div_euclid(1_000)).rem_euclid(MICROS_PER_DAY))
+    })?;
+    primitive(&TIME_KIND, moved, nulls)
+}
+
+fn subtract_times(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let nulls = strict_nulls(arguments, rows);
+    let (left, right) = (tick_slots(&arguments[0]), tick_slots(&arguments[1]));
+    let between = each_row(rows, nulls.as_ref(), |row| {
+        Ok(IntervalMonthDayNano::new(0, 0, (left.at(row) - right.at(row)) * 1_000))
+    })?;
+    primitive(&INTERVAL_KIND, between, nulls)
+}

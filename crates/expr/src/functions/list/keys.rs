@@ -1,0 +1,50 @@
+//! Items as keys that compare, sort and hash as the values of SQL do.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::row::{RowConverter, Rows, SortField};
+use rowmill_base::Result;
+
+use crate::functions::time::columns::failed;
+
+/// The keys of each of `sources`, which are of one type and whose keys compare among all of them. NULL is below every value,
+/// and equal to NULL.
+pub(in crate::functions) fn keys_of<const N: usize>(sources: [&ArrayRef; N]) -> Result<[Rows; N]> {
+    let kind = sources[0].data_type().clone();
+    let converter = RowConverter::new(vec![SortField::new(kind)]).map_err(failed)?;
+    let mut keys = Vec::with_capacity(N);
+    for source in sources {
+        keys.push(converter.convert_columns(&[with_one_zero(source)?]).map_err(failed)?);
+    }
+    keys.try_into().map_err(|_| failed("as many keys as sources"))
+}
+
+/// The values with one zero and one NaN: -0.0 is 0.0, and NaN equals NaN.
+fn with_one_zero(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match values.data_type() {
+        DataType::Float32 => Arc::new(
+            values
+                .as_primitive::<Float32Type>()
+                .unary::<_, Float32Type>(|value| if value.is_nan() { f32::NAN } else { value + 0.0 }),
+        ),
+        DataType::Float64 => Arc::new(
+            values
+                .as_primitive::<Float64Type>()
+                .unary::<_, Float64Type>(|value| if value.is_nan() { f64::NAN } else { value + 0.0 }),
+        ),
+        DataType::List(field) => {
+            let lists = values.as_list::<i32>();
+            let items = with_one_zero(lists.values())?;
+            let lists = ListArray::try_new(field.clone(), lists.offsets().clone(), items, lists.nulls().cloned());
+            Arc::new(lists.map_err(failed)?)
+        }
+        DataType::Struct(fields) if !fields.is_empty() => {
+            let of = values.as_struct();
+            let columns: Vec<ArrayRef> = of.columns().iter().map(with_one_zero).collect::<Result<_>>()?;
+            Arc::new(StructArray::try_new(fields.clone(), columns, of.nulls().cloned()).map_err(failed)?)
+        }
+        _ => values.clone(),
+    })
+}

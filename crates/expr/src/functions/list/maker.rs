@@ -1,0 +1,201 @@
+//! Lists as ranges of items, and lists made of items that come from elsewhere.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, NullBufferBuilder, UInt32Array, new_empty_array};
+use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::{DataType, Field};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::Operand;
+use rowmill_plan::function::ArgumentKind;
+
+use crate::functions::time::columns::failed;
+use crate::typing::common_kind;
+
+/// Bytes of a batch that one function may make; the default of `result_value_max_bytes`.
+pub(in crate::functions) const RESULT_BYTES_MAX: u64 = 256 << 20;
+
+/// The type of a list of such items.
+pub(in crate::functions) fn list_of(item: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new("item", item, true)))
+}
+
+/// The type of the items of a list. NULL is taken for a list of NULLs.
+pub(in crate::functions) fn item_kind(kind: &DataType) -> Option<DataType> {
+    match kind {
+        DataType::List(item) => Some(item.data_type().clone()),
+        DataType::Null => Some(DataType::Null),
+        _ => None,
+    }
+}
+
+/// The common type of items that come together in one list.
+pub(in crate::functions) fn common_item(kinds: &[DataType]) -> Option<DataType> {
+    let mut known = kinds.iter().filter(|kind| **kind != DataType::Null);
+    let Some(first) = known.next() else { return Some(DataType::Null) };
+    if known.all(|kind| kind == first) { Some(first.clone()) } else { common_kind(kinds) }
+}
+
+/// The common type of a list's items and of one value, such as in `array_append(list, value)`.
+pub(in crate::functions) fn item_and_value(list: &ArgumentKind<'_>, value: &ArgumentKind<'_>) -> Option<DataType> {
+    common_item(&[item_kind(list.kind)?, value.kind.clone()])
+}
+
+/// The lists of an operand.
+pub(in crate::functions) struct ListRanges<'a> {
+    lists: &'a ListArray,
+    offsets: &'a [i32],
+    items: ArrayRef,
+    is_constant: bool,
+}
+
+impl<'a> ListRanges<'a> {
+    /// The lists of an operand of a list type.
+    pub(in crate::functions) fn of(operand: &'a Operand) -> ListRanges<'a> {
+        let lists = operand.values.as_list::<i32>();
+        let offsets = lists.value_offsets();
+        let (first, last) = (offsets[0] as usize, offsets[lists.len()] as usize);
+        ListRanges {
+            lists,
+            offsets,
+            items: lists.values().slice(first, last - first),
+            is_constant: operand.is_constant,
+        }
+    }
+
+    /// Where the items of a row are among all items; `None` where the list is NULL.
+    #[inline]
+    pub(in crate::functions) fn at(&self, row: usize) -> Option<Range<usize>> {
+        let row = if self.is_constant { 0 } else { row };
+        let place = |offset: i32| (offset - self.offsets[0]) as usize;
+        self.lists.is_valid(row).then(|| place(self.offsets[row])..place(self.offsets[row + 1]))
+    }
+
+    /// The items of all lists.
+    pub(in crate::functions) fn items(&self) -> &ArrayRef {
+        &self.items
+    }
+}
+
+/// Lists that are made item by item, each item by where it comes from.
+pub(in crate::functions) struct ListMaker<'a> {
+    function: &'static str,
+    sources: Vec<&'a dyn Array>,
+    picks: Vec<(u32, u32)>,
+    offsets: Vec<i32>,
+    nulls: NullBufferBuilder,
+    bytes_per_item: u64,
+}
+
+impl<'a> ListMaker<'a> {
+    /// No lists yet, of items that come from `sources`, all of one type.
+    pub(in crate::functions) fn new(function: &'static str, sources: &[&'a ArrayRef], rows: usize) -> ListMaker<'a> {
+        let mut offsets = Vec::with_capacity(rows + 1);
+        offsets.push(0);
+        ListMaker {
+            function,
+            sources: sources.iter().map(|&source| source.as_ref()).collect(),
+            picks: Vec::new(),
+            offsets,
+            nulls: NullBufferBuilder::new(rows),
+            bytes_per_item: sources.iter().map(|source| bytes_per_item(source)).max().unwrap_or(1),
+        }
+    }
+
+    /// Adds an item to the list that is being made.
+    #[inline]
+    pub(in crate::functions) fn push(&mut self, source: usize, index: usize) {
+        self.picks.push((source as u32, index as u32));
+    }
+
+    /// Adds items that follow each other to the list that is being made.
+    pub(in crate::functions) fn extend(&mut self, source: usize, items: Range<usize>) {
+        self.picks.extend(items.map(|index| (source as u32, index as u32)));
+    }
+
+    /// Adds one item again and again.
+    pub(in crate::functions) fn fill(&mut self, source: usize, index: usize, times: u64) -> Result<()> {
+        self.reserve(times)?;
+        self.picks.extend(std::iter::repeat_n((source as u32, index as u32), times as usize));
+        Ok(())
+    }
+
+    /// Fails if so many more items are too many.
+    pub(in crate::functions) fn reserve(&mut self, more: u64) -> Result<()> {
+        check_size(self.function, more.saturating_add(self.picks.len() as u64), self.bytes_per_item)
+    }
+
+    /// The list that was being made is done.
+    pub(in crate::functions) fn finish_list(&mut self) {
+        self.nulls.append_non_null();
+        self.offsets.push(self.picks.len() as i32);
+    }
+
+    /// NULL instead of a list.
+    pub(in crate::functions) fn finish_null(&mut self) {
+        self.nulls.append_null();
+        self.offsets.push(self.picks.len() as i32);
+    }
+
+    /// The lists, of a list type.
+    pub(in crate::functions) fn finish(mut self, kind: &DataType) -> Result<ArrayRef> {
+        if i32::try_from(self.picks.len()).is_err() {
+            return Err(failed("more items in a batch than a list can address"));
+        }
+        let items = picked(&self.sources, &self.picks, &item_kind(kind).unwrap_or(DataType::Null))?;
+        lists_of(kind, self.offsets, items, self.nulls.finish())
+    }
+}
+
+/// The items at `picks`, each a source and an index in it.
+pub(in crate::functions) fn picked(sources: &[&dyn Array], picks: &[(u32, u32)], item: &DataType) -> Result<ArrayRef> {
+    match sources {
+        _ if picks.is_empty() => Ok(new_empty_array(item)),
+        [source] => {
+            let indices = UInt32Array::from_iter_values(picks.iter().map(|(_, index)| *index));
+            take(*source, &indices, None).map_err(failed)
+        }
+        _ => {
+            let picks: Vec<(usize, usize)> =
+                picks.iter().map(|(source, index)| (*source as usize, *index as usize)).collect();
+            interleave(sources, &picks).map_err(failed)
+        }
+    }
+}
+
+/// Lists of `items`, which `offsets` divide.
+pub(in crate::functions) fn lists_of(
+    kind: &DataType,
+    offsets: Vec<i32>,
+    items: ArrayRef,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
+    let DataType::List(field) = kind else { return Err(failed(format!("a list of type {kind}"))) };
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    ListArray::try_new(field.clone(), offsets, items, nulls).map(|lists| Arc::new(lists) as ArrayRef).map_err(failed)
+}
+
+/// Bytes that an item takes, on average rounded up.
+pub(in crate::functions) fn bytes_per_item(items: &ArrayRef) -> u64 {
+    match items.data_type().primitive_width() {
+        Some(bytes) => bytes as u64,
+        None => items.to_data().get_slice_memory_size().unwrap_or(0) as u64 / items.len().max(1) as u64 + 1,
+    }
+}
+
+/// Fails if so many items of so many bytes are more than a function may make in one batch.
+pub(in crate::functions) fn check_size(function: &'static str, items: u64, bytes_per_item: u64) -> Result<()> {
+    let bytes = items.saturating_mul(bytes_per_item);
+    if bytes <= RESULT_BYTES_MAX && items < i32::MAX as u64 {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::ResultTooLarge,
+        format!(
+            "{function} asks for {bytes} bytes in one batch, the limit is {RESULT_BYTES_MAX} (result_value_max_bytes)"
+        ),
+    )
+    .hint("raise it with SET result_value_max_bytes = '...', or lower the rows of a batch with SET batch_rows = ..."))
+}

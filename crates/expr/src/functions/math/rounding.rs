@@ -1,0 +1,235 @@
+//! Rounding of integers, decimals and floats.
+//!
+//! A decimal is an integer `unscaled` with a scale: `unscaled / 10^scale`. Rounding it to `places` digits behind the point
+//! divides by `10^(scale - places)`, exactly. The type of the result has as many digits behind the point as `places` says,
+//! if that is a literal, and as many as before otherwise; and one more digit in front of it, because 9.99 becomes 10.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Float32Type, Float64Type};
+use rowmill_base::Result;
+use rowmill_plan::Operand;
+use rowmill_plan::function::{ArgumentKind, CallKinds};
+
+use super::float::{apply, canonical, repeated};
+use super::{for_integer, not_a_number};
+use crate::functions::rowwise::{NumberArgument, bigints, numbers};
+use crate::functions::signatures::{BIGINT, number, stands_for};
+use crate::kinds::out_of_range;
+
+/// To which side what is cut off decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    HalfAwayFromZero,
+    TowardZero,
+    Up,
+    Down,
+}
+
+impl Direction {
+    /// `value / 10^digits`, rounded.
+    fn divide(self, value: i128, digits: u32) -> i128 {
+        let Some(divisor) = 10_i128.checked_pow(digits) else {
+            // Less than half of what no i128 reaches.
+            return match self {
+                Direction::Up if value > 0 => 1,
+                Direction::Down if value < 0 => -1,
+                _ => 0,
+            };
+        };
+        let (quotient, rest) = (value / divisor, value % divisor);
+        match self {
+            Direction::HalfAwayFromZero if rest.unsigned_abs() >= divisor.unsigned_abs().div_ceil(2) && divisor > 1 => {
+                quotient + value.signum()
+            }
+            Direction::Up if rest > 0 => quotient + 1,
+            Direction::Down if rest < 0 => quotient - 1,
+            _ => quotient,
+        }
+    }
+
+    fn float(self, value: f64) -> f64 {
+        match self {
+            Direction::HalfAwayFromZero => value.round(),
+            Direction::TowardZero => value.trunc(),
+            Direction::Up => value.ceil(),
+            Direction::Down => value.floor(),
+        }
+    }
+}
+
+/// The type of a decimal rounded to whole numbers; every other type stays.
+pub(super) fn whole_kind(kind: &DataType) -> DataType {
+    rounded_kind(kind, Some(0), 1)
+}
+
+/// The type of a number rounded to `places`, unknown if they are not a literal, with room for `carry` further digits.
+fn rounded_kind(kind: &DataType, places: Option<i64>, carry: u8) -> DataType {
+    let &DataType::Decimal128(precision, scale) = kind else { return kind.clone() };
+    let kept = places.map_or(scale, |places| places.clamp(0, i64::from(scale.max(0))) as i8);
+    if kept == scale && places.is_some_and(|places| places >= i64::from(scale)) {
+        return kind.clone();
+    }
+    let precision = i16::from(precision) - i16::from(scale) + i16::from(kept) + i16::from(carry);
+    DataType::Decimal128(precision.clamp(1, i16::from(DECIMAL128_MAX_PRECISION)) as u8, kept)
+}
+
+pub(super) fn round_kinds(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+    rounding_kinds(arguments, 1)
+}
+
+pub(super) fn trunc_kinds(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+    rounding_kinds(arguments, 0)
+}
+
+fn rounding_kinds(arguments: &[ArgumentKind<'_>], carry: u8) -> Option<CallKinds> {
+    let (value, places) = match arguments {
+        [value] => (value, Some(0)),
+        [value, places] if stands_for(places, &BIGINT) => (value, places.constant.and_then(literal_integer)),
+        _ => return None,
+    };
+    let kind = number(value)?;
+    let result = rounded_kind(&kind, places, carry);
+    let kinds = [kind, BIGINT];
+    Some(CallKinds { arguments: kinds[..arguments.len()].to_vec(), result })
+}
+
+/// The value of a literal integer of any type.
+fn literal_integer(constant: &rowmill_plan::Constant) -> Option<i64> {
+    let value = arrow::compute::cast(constant.array(), &BIGINT).ok()?;
+    rowmill_plan::Constant::new(value).as_bigint()
+}
+
+pub(super) fn round(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    to_places(arguments, kind, rows, Direction::HalfAwayFromZero)
+}
+
+pub(super) fn trunc(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    to_places(arguments, kind, rows, Direction::TowardZero)
+}
+
+pub(super) fn ceil(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    to_whole(arguments, kind, rows, Direction::Up)
+}
+
+pub(super) fn floor(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    to_whole(arguments, kind, rows, Direction::Down)
+}
+
+fn to_whole(arguments: &[Operand], kind: &DataType, rows: usize, direction: Direction) -> Result<ArrayRef> {
+    let values = &arguments[0].values;
+    let made: ArrayRef = match values.data_type() {
+        DataType::Float32 | DataType::Float64 => {
+            return apply(arguments, kind, rows, |value| direction.float(value));
+        }
+        DataType::Decimal128(_, scale) if *scale > 0 => {
+            let digits = scale.unsigned_abs().into();
+            let made: PrimitiveArray<Decimal128Type> =
+                values.as_primitive::<Decimal128Type>().unary(|value| direction.divide(value, digits));
+            Arc::new(made.with_data_type(kind.clone()))
+        }
+        _ => Arc::clone(values),
+    };
+    Ok(if arguments[0].is_constant { repeated(&made, rows) } else { made })
+}
+
+fn to_places(arguments: &[Operand], kind: &DataType, rows: usize, direction: Direction) -> Result<ArrayRef> {
+    let Some(places) = arguments.get(1) else {
+        return match arguments[0].values.data_type() {
+            DataType::Decimal128(..) => decimals(arguments, kind, rows, direction, |_| 0),
+            _ => to_whole(arguments, kind, rows, direction),
+        };
+    };
+    let places = bigints(places);
+    match kind {
+        DataType::Decimal128(..) => decimals(arguments, kind, rows, direction, |row| places.at(row)),
+        DataType::Float64 => {
+            let values = NumberArgument::new::<Float64Type>(&arguments[0]);
+            numbers::<Float64Type>(arguments, kind, rows, |row| {
+                Ok(float_to_places(values.at(row), places.at(row), direction))
+            })
+        }
+        DataType::Float32 => {
+            let values = NumberArgument::new::<Float32Type>(&arguments[0]);
+            numbers::<Float32Type>(arguments, kind, rows, |row| {
+                // The double of the shortest text of the REAL: 0.15 is rounded as 0.15, not as 0.15000000596.
+                let value = values.at(row);
+                let value = value.to_string().parse().unwrap_or(f64::from(value));
+                Ok(float_to_places(value, places.at(row), direction) as f32)
+            })
+        }
+        kind => for_integer!(kind, integers(arguments, kind, rows, direction), Err(not_a_number(kind))),
+    }
+}
+
+/// Integers rounded to tens, hundreds and so on, if the places are negative.
+fn integers<T: ArrowPrimitiveType>(
+    arguments: &[Operand],
+    kind: &DataType,
+    rows: usize,
+    direction: Direction,
+) -> Result<ArrayRef>
+where
+    T::Native: TryFrom<i128> + Into<i128>,
+{
+    let (values, places) = (NumberArgument::new::<T>(&arguments[0]), bigints(&arguments[1]));
+    numbers::<T>(arguments, kind, rows, |row| {
+        let (value, places) = (values.at(row), places.at(row));
+        if places >= 0 {
+            return Ok(value);
+        }
+        let digits = u32::try_from(places.unsigned_abs()).unwrap_or(u32::MAX);
+        let quotient = direction.divide(value.into(), digits);
+        let rounded = if quotient == 0 { 0 } else { quotient * 10_i128.pow(digits) };
+        T::Native::try_from(rounded).map_err(|_| out_of_range(rounded, kind))
+    })
+}
+
+/// Decimals rounded to places, in the scale of `kind`, which is no smaller than the places that are kept.
+fn decimals(
+    arguments: &[Operand],
+    kind: &DataType,
+    rows: usize,
+    direction: Direction,
+    places: impl Fn(usize) -> i64,
+) -> Result<ArrayRef> {
+    let (&DataType::Decimal128(_, from), &DataType::Decimal128(precision, to)) =
+        (arguments[0].values.data_type(), kind)
+    else {
+        return Err(not_a_number(kind));
+    };
+    let values = NumberArgument::new::<Decimal128Type>(&arguments[0]);
+    let limit = 10_i128.pow(precision.into());
+    numbers::<Decimal128Type>(arguments, kind, rows, |row| {
+        let value = values.at(row);
+        // No more digits are cut than a number has, and one; and no fewer than the result has room for.
+        let kept = places(row).clamp(-i64::from(DECIMAL128_MAX_PRECISION) - 1, i64::from(from.min(to))) as i32;
+        let quotient = direction.divide(value, (i32::from(from) - kept).unsigned_abs());
+        let rounded = match (i32::from(to) - kept).unsigned_abs() {
+            _ if quotient == 0 => Some(0),
+            digits => 10_i128.checked_pow(digits).and_then(|factor| quotient.checked_mul(factor)),
+        };
+        let rounded = rounded.filter(|rounded| rounded.unsigned_abs() < limit.unsigned_abs());
+        rounded.ok_or_else(|| out_of_range("a rounded decimal", kind))
+    })
+}
+
+/// A float rounded to places: the double nearest to the rounded decimal.
+fn float_to_places(value: f64, places: i64, direction: Direction) -> f64 {
+    // 10^308 is the largest power that is a double. Only the tiniest numbers have digits behind that place, and they stay.
+    let places = places.clamp(-400, 400) as i32;
+    if places > 308 || !value.is_finite() {
+        return canonical(value);
+    }
+    let rounded = if places >= 0 {
+        let factor = 10_f64.powi(places);
+        let scaled = value * factor;
+        // A number as large as this is whole already.
+        if scaled.is_finite() { direction.float(scaled) / factor } else { value }
+    } else {
+        let factor = 10_f64.powi(-places);
+        if factor.is_finite() { direction.float(value / factor) * factor } else { 0.0 }
+    };
+    canonical(rounded)
+}

@@ -1,0 +1,189 @@
+//! Maps. There is no type of maps: a map is a list of structs of a `key` and a `value`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StructArray};
+use arrow::datatypes::{DataType, Field};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::{FunctionSpec, Operand, Volatility};
+
+use crate::functions::list::keys::keys_of;
+use crate::functions::list::maker::{ListMaker, ListRanges, common_item, item_kind, list_of, lists_of, picked};
+use crate::functions::time::columns::failed;
+
+/// `map(keys, values)`
+pub(super) const MAP: FunctionSpec = FunctionSpec {
+    name: "map",
+    aliases: &["make_map"],
+    family: "struct",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature: |arguments| match arguments {
+        [keys, values] => {
+            let (key, value) = (item_kind(keys.kind)?, item_kind(values.kind)?);
+            let result = list_of(entry_kind(key.clone(), value.clone()));
+            Some(CallKinds { arguments: vec![list_of(key), list_of(value)], result })
+        }
+        _ => None,
+    },
+    kernel: make,
+    doc: "A map of keys and their values, which are lists of one length: a list of structs. No key is NULL or comes twice.",
+    example: ("map(['a', 'b'], [1, 2])", "[{\"key\": \"a\", \"value\": 1}, {\"key\": \"b\", \"value\": 2}]"),
+};
+
+/// `map_keys(map)`
+pub(super) const MAP_KEYS: FunctionSpec = FunctionSpec {
+    name: "map_keys",
+    aliases: &[],
+    family: "struct",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: true,
+    signature: |arguments| of_map(arguments, |key, _| list_of(key)),
+    kernel: |arguments, kind, rows| column(&arguments[0], kind, rows, 0),
+    doc: "The keys of a map.",
+    example: ("map_keys(map(['a', 'b'], [1, 2]))", "[\"a\", \"b\"]"),
+};
+
+/// `map_values(map)`
+pub(super) const MAP_VALUES: FunctionSpec = FunctionSpec {
+    name: "map_values",
+    aliases: &[],
+    family: "struct",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: true,
+    signature: |arguments| of_map(arguments, |_, value| list_of(value)),
+    kernel: |arguments, kind, rows| column(&arguments[0], kind, rows, 1),
+    doc: "The values of a map.",
+    example: ("map_values(map(['a', 'b'], [1, 2]))", "[1, 2]"),
+};
+
+/// `map_entries(map)`
+pub(super) const MAP_ENTRIES: FunctionSpec = FunctionSpec {
+    name: "map_entries",
+    aliases: &[],
+    family: "struct",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: true,
+    signature: |arguments| of_map(arguments, |key, value| list_of(entry_kind(key, value))),
+    kernel: |arguments, _, rows| {
+        crate::functions::time::columns::unary(&arguments[0], rows, |entries| Ok(entries.clone()))
+    },
+    doc: "The entries of a map as structs of a key and a value.",
+    example: ("map_entries(map(['a'], [1]))", "[{\"key\": \"a\", \"value\": 1}]"),
+};
+
+/// `map_extract(map, key)`
+pub(super) const MAP_EXTRACT: FunctionSpec = FunctionSpec {
+    name: "map_extract",
+    aliases: &["element_at"],
+    family: "struct",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: true,
+    signature: |arguments| {
+        let [map, key] = arguments else { return None };
+        let (given, value) = entry_of(map.kind)?;
+        let wanted = common_item(&[given, key.kind.clone()])?;
+        let map = list_of(entry_kind(wanted.clone(), value.clone()));
+        Some(CallKinds { arguments: vec![map, wanted], result: list_of(value) })
+    },
+    kernel: extract,
+    doc: "A list with the value of a key of a map, or without items if the map does not have the key.",
+    example: ("map_extract(map(['a', 'b'], [1, 2]), 'b')", "[2]"),
+};
+
+fn entry_kind(key: DataType, value: DataType) -> DataType {
+    DataType::Struct(vec![Field::new("key", key, true), Field::new("value", value, true)].into())
+}
+
+/// The types of key and value, if the type is one of maps.
+fn entry_of(kind: &DataType) -> Option<(DataType, DataType)> {
+    let DataType::Struct(fields) = item_kind(kind)? else { return None };
+    match fields.as_ref() {
+        [key, value] if key.name() == "key" && value.name() == "value" => {
+            Some((key.data_type().clone(), value.data_type().clone()))
+        }
+        _ => None,
+    }
+}
+
+fn of_map(arguments: &[ArgumentKind<'_>], result: impl Fn(DataType, DataType) -> DataType) -> Option<CallKinds> {
+    let [map] = arguments else { return None };
+    let (key, value) = entry_of(map.kind)?;
+    Some(CallKinds { arguments: vec![map.kind.clone()], result: result(key, value) })
+}
+
+fn make(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let (keys, values) = (ListRanges::of(&arguments[0]), ListRanges::of(&arguments[1]));
+    let [known] = keys_of([keys.items()])?;
+    let nulls = keys.items().logical_nulls();
+    let (mut key_picks, mut value_picks, mut offsets) = (Vec::new(), Vec::new(), vec![0]);
+    let mut validity = Vec::with_capacity(rows);
+    let mut given: HashSet<&[u8]> = HashSet::new();
+    let wrong = |message: String| Err(Error::new(ErrorKind::InvalidParameter, message));
+    for row in 0..rows {
+        let both = keys.at(row).zip(values.at(row));
+        validity.push(both.is_some());
+        if let Some((of_keys, of_values)) = both {
+            if of_keys.len() != of_values.len() {
+                let (keys, values) = (of_keys.len(), of_values.len());
+                return wrong(format!(
+                    "a map takes as many values as keys, but there are {keys} keys and {values} values"
+                ));
+            }
+            given.clear();
+            for key in of_keys.clone() {
+                if nulls.as_ref().is_some_and(|nulls| nulls.is_null(key)) {
+                    return wrong("a key of a map is NULL".to_owned());
+                }
+                if !given.insert(known.row(key).data()) {
+                    return wrong("a key comes twice in a map".to_owned());
+                }
+            }
+            key_picks.extend(of_keys.map(|item| (0, item as u32)));
+            value_picks.extend(of_values.map(|item| (0, item as u32)));
+        }
+        offsets.push(key_picks.len() as i32);
+    }
+    let Some(DataType::Struct(fields)) = item_kind(kind) else { return Err(failed(format!("a map of type {kind}"))) };
+    let columns = vec![
+        picked(&[keys.items().as_ref()], &key_picks, keys.items().data_type())?,
+        picked(&[values.items().as_ref()], &value_picks, values.items().data_type())?,
+    ];
+    let entries = StructArray::try_new(fields, columns, None).map_err(failed)?;
+    lists_of(kind, offsets, Arc::new(entries), Some(validity.into()))
+}
+
+/// The keys (0) or values (1) of maps.
+fn column(maps: &Operand, kind: &DataType, rows: usize, at: usize) -> Result<ArrayRef> {
+    crate::functions::time::columns::unary(maps, rows, |maps| {
+        let lists = maps.as_list::<i32>();
+        let items = lists.values().as_struct().column(at).clone();
+        lists_of(kind, lists.value_offsets().to_vec(), items, lists.nulls().cloned())
+    })
+}
+
+fn extract(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let maps = ListRanges::of(&arguments[0]);
+    let wanted = &arguments[1];
+    let entries = maps.items().as_struct();
+    let [keys, sought] = keys_of([entries.column(0), &wanted.values])?;
+    let mut maker = ListMaker::new("map_extract", &[entries.column(1)], rows);
+    for row in 0..rows {
+        let (Some(mut items), true) = (maps.at(row), wanted.values.is_valid(wanted.at(row))) else {
+            maker.finish_null();
+            continue;
+        };
+        if let Some(item) = items.find(|item| keys.row(*item) == sought.row(wanted.at(row))) {
+            maker.push(0, item);
+        }
+        maker.finish_list();
+    }
+    maker.finish(kind)
+}

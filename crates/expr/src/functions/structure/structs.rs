@@ -1,0 +1,135 @@
+//! Structs from their fields, and fields of structs.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StructArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, Fields};
+use rowmill_base::Result;
+use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::{FunctionSpec, Operand, Volatility};
+
+use crate::functions::time::columns::{failed, repeated, unary};
+
+/// `{'name': value, ...}`
+pub(super) const NAMED_STRUCT: FunctionSpec = FunctionSpec {
+    name: "named_struct",
+    aliases: &["struct_pack"],
+    family: "struct",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: false,
+    signature: |arguments| {
+        if arguments.is_empty() || arguments.len() % 2 == 1 {
+            return None;
+        }
+        let mut fields: Vec<Field> = Vec::with_capacity(arguments.len() / 2);
+        let mut kinds = Vec::with_capacity(arguments.len());
+        for pair in arguments.chunks_exact(2) {
+            let name = pair[0].constant?.as_text()?;
+            if fields.iter().any(|field| field.name().eq_ignore_ascii_case(name)) {
+                return None;
+            }
+            fields.push(Field::new(name, pair[1].kind.clone(), true));
+            kinds.extend([DataType::Utf8View, pair[1].kind.clone()]);
+        }
+        Some(CallKinds { arguments: kinds, result: DataType::Struct(fields.into()) })
+    },
+    kernel: |arguments, kind, rows| {
+        let values: Vec<&Operand> = arguments.iter().skip(1).step_by(2).collect();
+        struct_of(&values, kind, rows)
+    },
+    doc: "A struct of names and values in turns, as `{'a': 1, 'b': 2}` makes it. Names are literals.",
+    example: ("named_struct('a', 1, 'b', 'x')", "{\"a\": 1, \"b\": \"x\"}"),
+};
+
+/// `struct(value, ...)`
+pub(super) const STRUCT: FunctionSpec = FunctionSpec {
+    name: "struct",
+    aliases: &["row"],
+    family: "struct",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: false,
+    signature: |arguments| {
+        let fields: Vec<Field> = arguments
+            .iter()
+            .enumerate()
+            .map(|(at, argument)| Field::new(format!("c{at}"), argument.kind.clone(), true))
+            .collect();
+        let arguments: Vec<DataType> = arguments.iter().map(|argument| argument.kind.clone()).collect();
+        (!fields.is_empty()).then(|| CallKinds { arguments, result: DataType::Struct(fields.into()) })
+    },
+    kernel: |arguments, kind, rows| struct_of(&arguments.iter().collect::<Vec<_>>(), kind, rows),
+    doc: "A struct of values, whose fields are called c0, c1 and so on.",
+    example: ("struct(1, 'x')", "{\"c0\": 1, \"c1\": \"x\"}"),
+};
+
+/// `struct['name']`
+pub(super) const GET_FIELD: FunctionSpec = FunctionSpec {
+    name: "get_field",
+    aliases: &["struct_extract"],
+    family: "struct",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: true,
+    signature: |arguments| {
+        let [value, names @ ..] = arguments else { return None };
+        if names.is_empty() {
+            return None;
+        }
+        let mut kind = value.kind.clone();
+        for name in names {
+            kind = field_kind(&kind, name)?;
+        }
+        let mut kinds = vec![value.kind.clone()];
+        kinds.resize(arguments.len(), DataType::Utf8View);
+        Some(CallKinds { arguments: kinds, result: kind })
+    },
+    kernel: |arguments, _, rows| {
+        unary(&arguments[0], rows, |value| {
+            let mut value = value.clone();
+            for name in &arguments[1..] {
+                value = field_of(&value, name.values.as_string_view().value(0))?;
+            }
+            Ok(value)
+        })
+    },
+    doc: "A field of a struct by its name, as `s['name']` and `s.name` give it; more names lead into structs in it.",
+    example: ("get_field({'a': 1, 'b': 2}, 'b')", "2"),
+};
+
+/// The field of a name: the one that is spelled so, or else the one that is whatever its case.
+fn position_of(fields: &Fields, name: &str) -> Option<usize> {
+    let exact = fields.iter().position(|field| field.name() == name);
+    exact.or_else(|| fields.iter().position(|field| field.name().eq_ignore_ascii_case(name)))
+}
+
+fn field_kind(kind: &DataType, name: &ArgumentKind<'_>) -> Option<DataType> {
+    let DataType::Struct(fields) = kind else { return None };
+    position_of(fields, name.constant?.as_text()?).map(|at| fields[at].data_type().clone())
+}
+
+/// The field, NULL where the struct is.
+fn field_of(value: &ArrayRef, name: &str) -> Result<ArrayRef> {
+    let structs = value.as_struct();
+    let at = position_of(structs.fields(), name).ok_or_else(|| failed(format!("a field called {name}")))?;
+    let column = structs.column(at);
+    match structs.nulls() {
+        Some(nulls) if nulls.null_count() > 0 && *column.data_type() != DataType::Null => {
+            let nulls = NullBuffer::union(Some(nulls), column.nulls());
+            let data = column.to_data().into_builder().nulls(nulls).build().map_err(failed)?;
+            Ok(arrow::array::make_array(data))
+        }
+        _ => Ok(column.clone()),
+    }
+}
+
+fn struct_of(values: &[&Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let DataType::Struct(fields) = kind else { return Err(failed(format!("a struct of type {kind}"))) };
+    let columns: Vec<ArrayRef> = values
+        .iter()
+        .map(|operand| if operand.is_constant { repeated(&operand.values, rows) } else { Ok(operand.values.clone()) })
+        .collect::<Result<_>>()?;
+    StructArray::try_new(fields.clone(), columns, None).map(|structs| Arc::new(structs) as ArrayRef).map_err(failed)
+}

@@ -1,0 +1,110 @@
+//! Calls of functions in tests: by name, over columns and constants, without binder and evaluator.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, StringViewArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Decimal128Type};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::{Constant, Operand};
+
+use super::find;
+
+/// A column of texts.
+pub(super) fn text<const N: usize>(values: [Option<&str>; N]) -> Operand {
+    Operand::rows(Arc::new(StringViewArray::from_iter(values)))
+}
+
+/// A column of BIGINTs.
+pub(super) fn bigint<const N: usize>(values: [Option<i64>; N]) -> Operand {
+    Operand::rows(Arc::new(Int64Array::from_iter(values)))
+}
+
+/// A column of DOUBLEs.
+pub(super) fn double<const N: usize>(values: [Option<f64>; N]) -> Operand {
+    Operand::rows(Arc::new(Float64Array::from_iter(values)))
+}
+
+/// A column of any type.
+pub(super) fn column(values: impl Array + 'static) -> Operand {
+    Operand::rows(Arc::new(values))
+}
+
+/// A constant.
+pub(super) fn constant(value: impl Into<Constant>) -> Operand {
+    Operand::constant(value.into().array().clone())
+}
+
+/// A constant DOUBLE.
+pub(super) fn number(value: f64) -> Operand {
+    Operand::constant(Arc::new(Float64Array::from(vec![value])))
+}
+
+/// NULL of a type as a constant.
+pub(super) fn null(kind: &DataType) -> Operand {
+    Operand::constant(Constant::null(kind).array().clone())
+}
+
+/// The types that a call has.
+pub(super) fn kinds(name: &str, arguments: &[Operand]) -> Option<CallKinds> {
+    let constants: Vec<Option<Constant>> =
+        arguments.iter().map(|argument| argument.is_constant.then(|| Constant::new(argument.values.clone()))).collect();
+    let arguments: Vec<ArgumentKind<'_>> = arguments
+        .iter()
+        .zip(&constants)
+        .map(|(argument, constant)| ArgumentKind { kind: argument.values.data_type(), constant: constant.as_ref() })
+        .collect();
+    (find(name).unwrap_or_else(|| panic!("no function {name}")).signature)(&arguments)
+}
+
+/// The result of a call for as many rows as the columns have, one if all arguments are constant.
+pub(super) fn call(name: &str, arguments: &[Operand]) -> Result<ArrayRef> {
+    let rows = arguments.iter().find(|argument| !argument.is_constant).map_or(1, |argument| argument.values.len());
+    call_rows(name, arguments, rows)
+}
+
+/// The result of a call for so many rows.
+pub(super) fn call_rows(name: &str, arguments: &[Operand], rows: usize) -> Result<ArrayRef> {
+    let kinds = kinds(name, arguments).unwrap_or_else(|| panic!("{name} does not take {arguments:?}"));
+    let arguments: Vec<Operand> = arguments
+        .iter()
+        .zip(&kinds.arguments)
+        .map(|(argument, kind)| Operand { values: cast(&argument.values, kind).unwrap(), ..argument.clone() })
+        .collect();
+    let function = find(name).unwrap();
+    let made = (function.kernel)(&arguments, &kinds.result, rows);
+    match &made {
+        Ok(made) => {
+            assert_eq!(*made.data_type(), kinds.result, "the type that the signature of {name} says");
+            assert_eq!(made.len(), rows);
+        }
+        Err(error) if error.kind() == ErrorKind::ResultTooLarge => (),
+        Err(error) => assert!(function.can_fail, "{name} must not fail: {error}"),
+    }
+    made
+}
+
+/// The result of a call as text, one entry per row.
+pub(super) fn shown(name: &str, arguments: &[Operand]) -> Vec<String> {
+    show(&call(name, arguments).unwrap())
+}
+
+/// The values of a column as text.
+pub(super) fn show(values: &ArrayRef) -> Vec<String> {
+    let shown = |row: usize| match values.data_type() {
+        _ if values.is_null(row) => "NULL".to_owned(),
+        DataType::Decimal128(..) => values.as_primitive::<Decimal128Type>().value_as_string(row),
+        DataType::BinaryView => values.as_binary_view().value(row).iter().map(|byte| format!("{byte:02x}")).collect(),
+        _ => arrow::util::display::array_value_to_string(values, row).unwrap(),
+    };
+    (0..values.len()).map(shown).collect()
+}
+
+/// The error of a call.
+pub(super) fn refused(name: &str, arguments: &[Operand]) -> Error {
+    match call(name, arguments) {
+        Ok(made) => panic!("{name} gave {:?}", show(&made)),
+        Err(error) => error,
+    }
+}

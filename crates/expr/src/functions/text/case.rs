@@ -1,0 +1,60 @@
+//! Upper and lower case, and texts backwards.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use rowmill_base::Result;
+use rowmill_plan::Operand;
+
+use crate::functions::rowwise::{TextArgument, texts};
+
+pub(super) fn upper(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    rewritten("upper", arguments, rows, |source, made| match source.is_ascii() {
+        true => {
+            made.push_str(source);
+            made.make_ascii_uppercase();
+        }
+        false => made.push_str(&source.to_uppercase()),
+    })
+}
+
+pub(super) fn lower(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    rewritten("lower", arguments, rows, |source, made| match source.is_ascii() {
+        true => {
+            made.push_str(source);
+            made.make_ascii_lowercase();
+        }
+        // The standard library knows that a sigma at the end of a word is another one.
+        false => made.push_str(&source.to_lowercase()),
+    })
+}
+
+pub(super) fn initcap(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    rewritten("initcap", arguments, rows, |source, made| {
+        let mut is_inside = false;
+        for char in source.chars() {
+            match is_inside {
+                true => made.extend(char.to_lowercase()),
+                false => made.extend(char.to_uppercase()),
+            }
+            is_inside = char.is_alphanumeric();
+        }
+    })
+}
+
+pub(super) fn reverse(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    rewritten("reverse", arguments, rows, |source, made| made.extend(source.chars().rev()))
+}
+
+/// The texts that `write` makes of those of the argument, of about their size.
+fn rewritten(
+    function: &'static str,
+    arguments: &[Operand],
+    rows: usize,
+    write: impl Fn(&str, &mut String),
+) -> Result<ArrayRef> {
+    let sources = TextArgument::new(&arguments[0]);
+    texts(function, arguments, rows, |row, made| {
+        write(sources.at(row), made.text());
+        Ok(())
+    })
+}

@@ -1,0 +1,220 @@
+//! Days, months and years: the proleptic Gregorian calendar over days since 1970-01-01.
+//!
+//! Both directions count years from 1 March, so that the leap day is the last of its year and needs no case of its own.
+//! The calendar repeats after 400 years of 146,097 days. The way from days to a date is that of Neri and Schneider
+//! ("Euclidean affine functions and their application to calendar algorithms", 2022): one wide multiplication takes the
+//! place of the divisions. Years are astronomical: year 0 is the one before year 1.
+
+use arrow::datatypes::TimeUnit;
+
+/// Days in 400 years.
+const DAYS_PER_ERA: i64 = 146_097;
+/// Days from 0000-03-01 to 1970-01-01.
+const DAYS_TO_EPOCH: i64 = 719_468;
+/// Eras that are added so that the number of any day is positive: every count of seconds in 64 bits is covered.
+const ERAS_ADDED: i64 = 1_000_000_000;
+
+/// The first day that arithmetic may lead to, -262143-01-01.
+pub(in crate::functions) const FIRST_DAY: i64 = days_of_date(-262_143, 1, 1);
+/// The last day that arithmetic may lead to, 262142-12-31.
+pub(in crate::functions) const LAST_DAY: i64 = days_of_date(262_142, 12, 31);
+
+/// Nanoseconds of a day.
+pub(in crate::functions) const NANOS_PER_DAY: i64 = 86_400_000_000_000;
+/// Microseconds of a day.
+pub(in crate::functions) const MICROS_PER_DAY: i64 = 86_400_000_000;
+/// Seconds of a day.
+pub(in crate::functions) const SECONDS_PER_DAY: i64 = 86_400;
+
+/// A date by its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::functions) struct CivilDate {
+    /// The astronomical year.
+    pub year: i64,
+    /// 1 to 12.
+    pub month: u32,
+    /// 1 to 31.
+    pub day: u32,
+}
+
+/// Days since 1970-01-01 of a date that exists; see [`days_in_month`].
+#[inline]
+pub(in crate::functions) const fn days_of_date(year: i64, month: u32, day: u32) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let month_from_march = ((month + 9) % 12) as i64;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day as i64 - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * DAYS_PER_ERA + day_of_era - DAYS_TO_EPOCH
+}
+
+/// The date of a number of days since 1970-01-01.
+#[inline(always)]
+pub(in crate::functions) fn date_of_days(days: i64) -> CivilDate {
+    let number = (days + DAYS_TO_EPOCH + ERAS_ADDED * DAYS_PER_ERA) as u64;
+    let quarters = 4 * number + 3;
+    let century = quarters / DAYS_PER_ERA as u64;
+    let day_of_century = (quarters % DAYS_PER_ERA as u64) / 4;
+    let product = 2_939_745 * (4 * day_of_century + 3);
+    let year_of_century = product >> 32;
+    let day_of_year = ((product & 0xffff_ffff) / 2_939_745 / 4) as u32;
+    let month_and_day = 2141 * day_of_year + 197_913;
+    let after_december = day_of_year >= 306;
+    let month = (month_and_day >> 16) - if after_december { 12 } else { 0 };
+    let day = (month_and_day & 0xffff) / 2141 + 1;
+    let year = (100 * century + year_of_century) as i64 - 400 * ERAS_ADDED + i64::from(after_december);
+    CivilDate { year, month, day }
+}
+
+/// The days that [`date_of_near_days`] takes, some million years around 1970.
+pub(in crate::functions) const NEAR_DAYS: std::ops::RangeInclusive<i64> = -390_000_000..=390_000_000;
+
+/// Eras that make the number of any near day positive.
+const NEAR_ERAS: u32 = 3_600;
+
+/// The date of one of [`NEAR_DAYS`]: the same as [`date_of_days`] in numbers of 32 bits, of which a processor computes several
+/// at once.
+#[inline(always)]
+pub(in crate::functions) fn date_of_near_days(days: i64) -> CivilDate {
+    let number = (days as i32 as u32).wrapping_add(DAYS_TO_EPOCH as u32 + NEAR_ERAS * DAYS_PER_ERA as u32);
+    let quarters = 4 * number + 3;
+    let century = quarters / DAYS_PER_ERA as u32;
+    let day_of_century = (quarters % DAYS_PER_ERA as u32) / 4;
+    let product = 2_939_745 * u64::from(4 * day_of_century + 3);
+    let year_of_century = (product >> 32) as u32;
+    let day_of_year = (product as u32) / 2_939_745 / 4;
+    let month_and_day = 2141 * day_of_year + 197_913;
+    let after_december = day_of_year >= 306;
+    let month = (month_and_day >> 16) - if after_december { 12 } else { 0 };
+    let day = (month_and_day & 0xffff) / 2141 + 1;
+    let year = (100 * century + year_of_century) as i32 - 400 * NEAR_ERAS as i32 + i32::from(after_december);
+    CivilDate { year: i64::from(year), month, day }
+}
+
+/// Whether a year has 366 days.
+pub(in crate::functions) const fn is_leap_year(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+/// The number of days of a month, 1 to 12.
+#[inline]
+pub(in crate::functions) const fn days_in_month(year: i64, month: u32) -> u32 {
+    match month {
+        2 if is_leap_year(year) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// The day `months` months after `days`; where that month has no such day, its last one.
+#[inline]
+pub(in crate::functions) fn add_months(days: i64, months: i64) -> i64 {
+    let date = date_of_days(days);
+    let month = date.year * 12 + i64::from(date.month) - 1 + months;
+    let (year, month) = (month.div_euclid(12), month.rem_euclid(12) as u32 + 1);
+    days_of_date(year, month, date.day.min(days_in_month(year, month)))
+}
+
+/// The day of the week: 0 is Sunday.
+#[inline(always)]
+pub(in crate::functions) fn weekday(days: i64) -> i64 {
+    (days + 4).rem_euclid(7)
+}
+
+/// The Monday of the week of a day.
+#[inline(always)]
+pub(in crate::functions) fn monday_of(days: i64) -> i64 {
+    days - (days + 3).rem_euclid(7)
+}
+
+/// The year and number of the ISO week of a day: a week belongs to the year of its Thursday.
+#[inline]
+pub(in crate::functions) fn iso_week(days: i64) -> (i64, i64) {
+    let thursday = monday_of(days) + 3;
+    let year = date_of_days(thursday).year;
+    (year, (thursday - days_of_date(year, 1, 1)) / 7 + 1)
+}
+
+/// Units per second of a timestamp.
+#[inline]
+pub(in crate::functions) const fn units_per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+/// Units per day of a timestamp.
+#[inline]
+pub(in crate::functions) const fn units_per_day(unit: TimeUnit) -> i64 {
+    SECONDS_PER_DAY * units_per_second(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_days() {
+        assert_eq!(days_of_date(1970, 1, 1), 0);
+        assert_eq!(days_of_date(2013, 7, 31), 15_917);
+        assert_eq!(days_of_date(1969, 12, 31), -1);
+        assert_eq!(days_of_date(2000, 2, 29), 11_016);
+        assert_eq!(date_of_days(-719_528), CivilDate { year: 0, month: 1, day: 1 });
+        assert_eq!(weekday(0), 4);
+        assert_eq!(weekday(-4), 0);
+        assert_eq!(monday_of(0), -3);
+    }
+
+    #[test]
+    fn both_ways_agree_over_several_eras() {
+        let mut expected = days_of_date(-801, 1, 1);
+        for year in -801..=2401 {
+            for month in 1..=12 {
+                for day in 1..=days_in_month(year, month) {
+                    assert_eq!(days_of_date(year, month, day), expected);
+                    assert_eq!(date_of_days(expected), CivilDate { year, month, day });
+                    expected += 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn near_days_are_the_same_dates() {
+        let ends = [*NEAR_DAYS.start(), *NEAR_DAYS.end(), FIRST_DAY, LAST_DAY, -1, 0];
+        for days in NEAR_DAYS.step_by(9_973).chain(ends) {
+            assert_eq!(date_of_near_days(days), date_of_days(days));
+        }
+    }
+
+    #[test]
+    fn the_ends_are_dates() {
+        let seconds = i64::MAX / SECONDS_PER_DAY;
+        for days in [i64::from(i32::MIN), i64::from(i32::MAX), FIRST_DAY, LAST_DAY, seconds, -seconds] {
+            let CivilDate { year, month, day } = date_of_days(days);
+            assert_eq!(days_of_date(year, month, day), days);
+        }
+    }
+
+    #[test]
+    fn months_end_at_their_last_day() {
+        let day = |year, month, day| days_of_date(year, month, day);
+        assert_eq!(add_months(day(2013, 1, 31), 1), day(2013, 2, 28));
+        assert_eq!(add_months(day(2012, 1, 31), 1), day(2012, 2, 29));
+        assert_eq!(add_months(day(2012, 2, 29), -12), day(2011, 2, 28));
+        assert_eq!(add_months(day(1970, 1, 15), -1), day(1969, 12, 15));
+    }
+
+    #[test]
+    fn weeks_belong_to_the_year_of_their_thursday() {
+        assert_eq!(iso_week(days_of_date(2005, 1, 1)), (2004, 53));
+        assert_eq!(iso_week(days_of_date(2006, 1, 1)), (2005, 52));
+        assert_eq!(iso_week(days_of_date(2012, 12, 31)), (2013, 1));
+        assert_eq!(iso_week(days_of_date(2013, 7, 31)), (2013, 31));
+    }
+}

@@ -1,0 +1,157 @@
+//! Operands as slices of numbers, and numbers as arrays of times.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayData, ArrayRef, ArrowPrimitiveType, AsArray, UInt32Array, make_array};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::compute::take;
+use arrow::datatypes::{ArrowNativeType, DataType, IntervalUnit, TimeUnit};
+use arrow::datatypes::{Time64MicrosecondType, TimestampMicrosecondType, TimestampMillisecondType};
+use arrow::datatypes::{TimestampNanosecondType, TimestampSecondType};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::Operand;
+
+/// `INTERVAL`
+pub(in crate::functions) const INTERVAL_KIND: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+/// `TIME`
+pub(in crate::functions) const TIME_KIND: DataType = DataType::Time64(TimeUnit::Microsecond);
+/// `TIMESTAMP`
+pub(in crate::functions) const TIMESTAMP_KIND: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// `TIMESTAMP WITH TIME ZONE` of a unit.
+pub(in crate::functions) fn instant_kind(unit: TimeUnit) -> DataType {
+    DataType::Timestamp(unit, Some(Arc::from("UTC")))
+}
+
+/// The values of an operand: one for each row, or one for all.
+#[derive(Clone, Copy)]
+pub(in crate::functions) struct SlotValues<'a, N> {
+    /// The values.
+    pub values: &'a [N],
+    step: usize,
+}
+
+impl<'a, N: Copy> SlotValues<'a, N> {
+    fn new(operand: &Operand, values: &'a [N]) -> SlotValues<'a, N> {
+        SlotValues { values, step: usize::from(!operand.is_constant) }
+    }
+
+    /// The value of a row; anything where it is NULL.
+    #[inline(always)]
+    pub(in crate::functions) fn at(&self, row: usize) -> N {
+        self.values[row * self.step]
+    }
+
+    /// The value that holds for all rows.
+    pub(in crate::functions) fn constant(&self) -> Option<N> {
+        (self.step == 0).then(|| self.values[0])
+    }
+}
+
+/// The values of an operand of a primitive type.
+pub(in crate::functions) fn slots<T: ArrowPrimitiveType>(operand: &Operand) -> SlotValues<'_, T::Native> {
+    SlotValues::new(operand, operand.values.as_primitive::<T>().values())
+}
+
+/// The counts of an operand that is a timestamp or a time.
+pub(in crate::functions) fn tick_slots(operand: &Operand) -> SlotValues<'_, i64> {
+    SlotValues::new(operand, ticks_of(&operand.values))
+}
+
+/// The counts of timestamps of any unit, or of times.
+pub(in crate::functions) fn ticks_of(array: &ArrayRef) -> &[i64] {
+    match array.data_type() {
+        DataType::Timestamp(TimeUnit::Second, _) => array.as_primitive::<TimestampSecondType>().values(),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => array.as_primitive::<TimestampMillisecondType>().values(),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => array.as_primitive::<TimestampMicrosecondType>().values(),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => array.as_primitive::<TimestampNanosecondType>().values(),
+        _ => array.as_primitive::<Time64MicrosecondType>().values(),
+    }
+}
+
+/// The unit of a timestamp; that of `TIME` for everything else.
+pub(in crate::functions) fn unit_of(kind: &DataType) -> TimeUnit {
+    match kind {
+        DataType::Timestamp(unit, _) => *unit,
+        _ => TimeUnit::Microsecond,
+    }
+}
+
+/// An array of a primitive type with these values.
+pub(in crate::functions) fn primitive<N: ArrowNativeType>(
+    kind: &DataType,
+    values: Vec<N>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef> {
+    let data = ArrayData::builder(kind.clone())
+        .len(values.len())
+        .add_buffer(ScalarBuffer::from(values).into_inner())
+        .nulls(nulls)
+        .build();
+    data.map(make_array).map_err(failed)
+}
+
+/// Where the result of a strict function is not NULL: where no operand is.
+pub(in crate::functions) fn strict_nulls(arguments: &[Operand], rows: usize) -> Option<NullBuffer> {
+    let mut nulls: Option<NullBuffer> = None;
+    for operand in arguments {
+        let own = match operand.is_constant {
+            false => operand.values.logical_nulls(),
+            true => (operand.values.logical_null_count() > 0).then(|| NullBuffer::new_null(rows)),
+        };
+        nulls = NullBuffer::union(nulls.as_ref(), own.as_ref());
+    }
+    nulls.filter(|nulls| nulls.null_count() > 0)
+}
+
+/// The value of each row; that of a row which is NULL is not computed.
+#[inline(always)]
+pub(in crate::functions) fn each_row<N: Default>(
+    rows: usize,
+    nulls: Option<&NullBuffer>,
+    mut value: impl FnMut(usize) -> Result<N>,
+) -> Result<Vec<N>> {
+    let mut values = Vec::with_capacity(rows);
+    match nulls {
+        None => {
+            for row in 0..rows {
+                values.push(value(row)?);
+            }
+        }
+        Some(nulls) => {
+            for row in 0..rows {
+                values.push(if nulls.is_valid(row) { value(row)? } else { N::default() });
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// The one value of `array` for so many rows.
+pub(in crate::functions) fn repeated(array: &ArrayRef, rows: usize) -> Result<ArrayRef> {
+    match rows {
+        1 => Ok(array.clone()),
+        _ => take(array, &UInt32Array::from(vec![0; rows]), None).map_err(failed),
+    }
+}
+
+/// The kernel `of` for one operand, computed once if the operand is constant.
+pub(in crate::functions) fn unary(
+    operand: &Operand,
+    rows: usize,
+    of: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
+) -> Result<ArrayRef> {
+    let values = of(&operand.values)?;
+    if operand.is_constant { repeated(&values, rows) } else { Ok(values) }
+}
+
+/// The error of something that only a bug leads to.
+pub(in crate::functions) fn failed(error: impl std::fmt::Display) -> Error {
+    Error::internal(error.to_string())
+}
+
+/// The error of a date, time or interval that its type does not hold.
+#[cold]
+pub(in crate::functions) fn out_of_range(what: &str) -> Error {
+    Error::new(ErrorKind::NumericOutOfRange, format!("{what} is out of range"))
+}

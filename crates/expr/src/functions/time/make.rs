@@ -1,0 +1,132 @@
+//! Dates and times from their parts.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Float64Type, Int32Type};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::{FunctionSpec, Operand, Volatility};
+
+use super::calendar::{FIRST_DAY, LAST_DAY, MICROS_PER_DAY, days_in_month, days_of_date};
+use super::columns::{SlotValues, TIME_KIND, TIMESTAMP_KIND, each_row, primitive, slots, strict_nulls};
+
+/// `make_date(year, month, day)`
+pub(super) const MAKE_DATE: FunctionSpec = FunctionSpec {
+    name: "make_date",
+    aliases: &[],
+    family: "time",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature: |arguments| {
+        of_numbers(arguments, &[DataType::Int32, DataType::Int32, DataType::Int32], DataType::Date32)
+    },
+    kernel: make_dates,
+    doc: "The date of a year, month and day.",
+    example: ("make_date(2013, 7, 31)", "2013-07-31"),
+};
+
+/// `make_time(hour, minute, second)`
+pub(super) const MAKE_TIME: FunctionSpec = FunctionSpec {
+    name: "make_time",
+    aliases: &[],
+    family: "time",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature: |arguments| of_numbers(arguments, &[DataType::Int32, DataType::Int32, DataType::Float64], TIME_KIND),
+    kernel: make_times,
+    doc: "The time of an hour, minute and second; the second may have digits behind the point.",
+    example: ("make_time(12, 30, 45.5)", "12:30:45.5"),
+};
+
+/// `make_timestamp(year, month, day, hour, minute, second)`
+pub(super) const MAKE_TIMESTAMP: FunctionSpec = FunctionSpec {
+    name: "make_timestamp",
+    aliases: &[],
+    family: "time",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature: |arguments| {
+        let int = DataType::Int32;
+        of_numbers(
+            arguments,
+            &[int.clone(), int.clone(), int.clone(), int.clone(), int, DataType::Float64],
+            TIMESTAMP_KIND,
+        )
+    },
+    kernel: make_timestamps,
+    doc: "The timestamp of a year, month, day, hour, minute and second.",
+    example: ("make_timestamp(2013, 7, 31, 12, 30, 45.5)", "2013-07-31 12:30:45.5"),
+};
+
+/// Numbers, or texts that are read as numbers.
+fn of_numbers(arguments: &[ArgumentKind<'_>], kinds: &[DataType], result: DataType) -> Option<CallKinds> {
+    let fits = |argument: &ArgumentKind<'_>, kind: &DataType| match argument.kind {
+        DataType::Utf8View | DataType::Null => true,
+        given => given.is_integer() || (given.is_numeric() && *kind == DataType::Float64),
+    };
+    let fit =
+        arguments.len() == kinds.len() && arguments.iter().zip(kinds).all(|(argument, kind)| fits(argument, kind));
+    fit.then(|| CallKinds { arguments: kinds.to_vec(), result })
+}
+
+fn no_date(year: i32, month: i32, day: i32) -> Error {
+    Error::new(
+        ErrorKind::NumericOutOfRange,
+        format!("date out of range: there is no day {year:04}-{month:02}-{day:02}"),
+    )
+}
+
+pub(super) fn day_of(year: i32, month: i32, day: i32) -> Option<i64> {
+    let month = u32::try_from(month).ok().filter(|month| (1..=12).contains(month))?;
+    let day = u32::try_from(day).ok().filter(|day| (1..=days_in_month(i64::from(year), month)).contains(day))?;
+    let days = days_of_date(i64::from(year), month, day);
+    (FIRST_DAY..=LAST_DAY).contains(&days).then_some(days)
+}
+
+/// Microseconds since midnight, which `24:00:00` is not.
+fn micros_of(hour: i32, minute: i32, second: f64) -> Result<i64> {
+    let is_time = (0..24).contains(&hour) && (0..60).contains(&minute) && (0.0..60.0).contains(&second);
+    let micros = (second * 1e6).round() as i64;
+    if !is_time || micros >= 60_000_000 {
+        let message = format!("time out of range: there is no time {hour:02}:{minute:02}:{second}");
+        return Err(Error::new(ErrorKind::NumericOutOfRange, message));
+    }
+    Ok((i64::from(hour) * 60 + i64::from(minute)) * 60_000_000 + micros)
+}
+
+fn integers(arguments: &[Operand], index: usize) -> SlotValues<'_, i32> {
+    slots::<Int32Type>(&arguments[index])
+}
+
+fn make_dates(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let nulls = strict_nulls(arguments, rows);
+    let (years, months, days) = (integers(arguments, 0), integers(arguments, 1), integers(arguments, 2));
+    let dates = each_row(rows, nulls.as_ref(), |row| {
+        let (year, month, day) = (years.at(row), months.at(row), days.at(row));
+        day_of(year, month, day).map(|days| days as i32).ok_or_else(|| no_date(year, month, day))
+    })?;
+    primitive(kind, dates, nulls)
+}
+
+fn make_times(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let nulls = strict_nulls(arguments, rows);
+    let (hours, minutes) = (integers(arguments, 0), integers(arguments, 1));
+    let seconds = slots::<Float64Type>(&arguments[2]);
+    let times = each_row(rows, nulls.as_ref(), |row| micros_of(hours.at(row), minutes.at(row), seconds.at(row)))?;
+    primitive(kind, times, nulls)
+}
+
+fn make_timestamps(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let nulls = strict_nulls(arguments, rows);
+    let (years, months, days) = (integers(arguments, 0), integers(arguments, 1), integers(arguments, 2));
+    let (hours, minutes) = (integers(arguments, 3), integers(arguments, 4));
+    let seconds = slots::<Float64Type>(&arguments[5]);
+    let stamps = each_row(rows, nulls.as_ref(), |row| {
+        let (year, month, day) = (years.at(row), months.at(row), days.at(row));
+        let date = day_of(year, month, day).ok_or_else(|| no_date(year, month, day))?;
+        Ok(date * MICROS_PER_DAY + micros_of(hours.at(row), minutes.at(row), seconds.at(row))?)
+    })?;
+    primitive(kind, stamps, nulls)
+}

@@ -1,0 +1,204 @@
+//! `extract`, as the function `date_part`.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Date32Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
+use rowmill_base::Result;
+use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::{FunctionSpec, Operand, Volatility};
+
+use super::calendar::{
+    CivilDate, NEAR_DAYS, date_of_days, date_of_near_days, days_of_date, iso_week, units_per_second, weekday,
+};
+use super::columns::{INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, failed, primitive, ticks_of, unary};
+use super::field::{TimeField, age_of_year};
+
+/// `extract(field FROM value)`
+pub(super) const DATE_PART: FunctionSpec = FunctionSpec {
+    name: "date_part",
+    aliases: &["datepart", "extract"],
+    family: "time",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: true,
+    signature,
+    kernel,
+    doc: "A field of a date, time, timestamp or interval, such as year, quarter, week, dow, second or epoch. \
+          Milliseconds and microseconds include the seconds; epoch is in seconds.",
+    example: ("date_part('year', DATE '2013-07-31')", "2013"),
+};
+
+/// The Julian day of 1970-01-01.
+const JULIAN_EPOCH: i64 = 2_440_588;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const NANOS_PER_HOUR: i64 = 3_600 * NANOS_PER_SECOND;
+
+fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+    let [field, value] = arguments else { return None };
+    let field = TimeField::of(field)?;
+    let kind = match value.kind {
+        kind @ (DataType::Date32 | DataType::Timestamp(..)) => kind.clone(),
+        DataType::Utf8View | DataType::Null => TIMESTAMP_KIND,
+        DataType::Time64(_) if field.is_of_times() || field == TimeField::Epoch => TIME_KIND,
+        DataType::Interval(_) if field.is_of_intervals() || field == TimeField::Epoch => INTERVAL_KIND,
+        _ => return None,
+    };
+    let is_instant = matches!(kind, DataType::Timestamp(_, Some(_)));
+    if matches!(field, TimeField::Zone | TimeField::ZoneHour | TimeField::ZoneMinute) && !is_instant {
+        return None;
+    }
+    let result = match field {
+        TimeField::Epoch | TimeField::Julian => DataType::Float64,
+        TimeField::Nanosecond => DataType::Int64,
+        _ => DataType::Int32,
+    };
+    Some(CallKinds { arguments: vec![DataType::Utf8View, kind], result })
+}
+
+fn kernel(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let field = arguments[0].values.as_string_view().value(0);
+    let field = TimeField::named(field).ok_or_else(|| failed(format!("a field called {field}")))?;
+    unary(&arguments[1], rows, |values| {
+        let nulls = values.logical_nulls();
+        match values.data_type() {
+            DataType::Date32 => of_dates(field, values.as_primitive::<Date32Type>().values(), nulls),
+            DataType::Interval(_) => {
+                of_intervals(field, values.as_primitive::<IntervalMonthDayNanoType>().values(), nulls)
+            }
+            DataType::Timestamp(TimeUnit::Second, _) => of_ticks::<1>(field, ticks_of(values), nulls),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => of_ticks::<1_000>(field, ticks_of(values), nulls),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                of_ticks::<NANOS_PER_SECOND>(field, ticks_of(values), nulls)
+            }
+            _ => of_ticks::<1_000_000>(field, ticks_of(values), nulls),
+        }
+    })
+}
+
+/// A number as an INTEGER. Only years beyond the calendar that can be written do not fit.
+#[inline(always)]
+fn narrow(number: i64) -> i32 {
+    number.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+}
+
+fn integers<N: Copy>(values: &[N], nulls: Option<NullBuffer>, of: impl Fn(N) -> i64) -> Result<ArrayRef> {
+    primitive(&DataType::Int32, values.iter().map(|value| narrow(of(*value))).collect(), nulls)
+}
+
+fn bigints<N: Copy>(values: &[N], nulls: Option<NullBuffer>, of: impl Fn(N) -> i64) -> Result<ArrayRef> {
+    primitive(&DataType::Int64, values.iter().map(|value| of(*value)).collect(), nulls)
+}
+
+fn doubles<N: Copy>(values: &[N], nulls: Option<NullBuffer>, of: impl Fn(N) -> f64) -> Result<ArrayRef> {
+    primitive(&DataType::Float64, values.iter().map(|value| of(*value)).collect(), nulls)
+}
+
+/// A field that depends on the day alone.
+fn of_days<N: Copy>(
+    field: TimeField,
+    values: &[N],
+    nulls: Option<NullBuffer>,
+    day: impl Fn(N) -> i64 + Copy,
+) -> Result<ArrayRef> {
+    let are_near = values.iter().fold(true, |are_near, value| are_near & NEAR_DAYS.contains(&day(*value)));
+    if are_near {
+        of_days_by(field, values, nulls, day, date_of_near_days)
+    } else {
+        of_days_by(field, values, nulls, day, date_of_days)
+    }
+}
+
+/// A field of days, whose dates `date` gives.
+fn of_days_by<N: Copy>(
+    field: TimeField,
+    values: &[N],
+    nulls: Option<NullBuffer>,
+    day: impl Fn(N) -> i64,
+    date: impl Fn(i64) -> CivilDate,
+) -> Result<ArrayRef> {
+    match field {
+        TimeField::Year => integers(values, nulls, |value| date(day(value)).year),
+        TimeField::Month => integers(values, nulls, |value| i64::from(date(day(value)).month)),
+        TimeField::Day => integers(values, nulls, |value| i64::from(date(day(value)).day)),
+        TimeField::Quarter => integers(values, nulls, |value| i64::from(date(day(value)).month.div_ceil(3))),
+        TimeField::Decade => integers(values, nulls, |value| date(day(value)).year.div_euclid(10)),
+        TimeField::Century => integers(values, nulls, |value| age_of_year(date(day(value)).year, 100)),
+        TimeField::Millennium => integers(values, nulls, |value| age_of_year(date(day(value)).year, 1_000)),
+        TimeField::Week => integers(values, nulls, |value| iso_week(day(value)).1),
+        TimeField::IsoYear => integers(values, nulls, |value| iso_week(day(value)).0),
+        TimeField::DayOfWeek => integers(values, nulls, |value| weekday(day(value))),
+        TimeField::IsoDayOfWeek => integers(values, nulls, |value| (day(value) + 3).rem_euclid(7) + 1),
+        TimeField::DayOfYear => integers(values, nulls, |value| {
+            let day = day(value);
+            day - days_of_date(date(day).year, 1, 1) + 1
+        }),
+        _ => integers(values, nulls, |_| 0),
+    }
+}
+
+fn of_dates(field: TimeField, dates: &[i32], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    match field {
+        TimeField::Epoch => doubles(dates, nulls, |date| f64::from(date) * 86_400.0),
+        TimeField::Julian => doubles(dates, nulls, |date| (i64::from(date) + JULIAN_EPOCH) as f64),
+        TimeField::Nanosecond => bigints(dates, nulls, |_| 0),
+        _ => of_days(field, dates, nulls, i64::from),
+    }
+}
+
+/// Fields of timestamps, and of times, whose day is 0.
+fn of_ticks<const PER_SECOND: i64>(field: TimeField, ticks: &[i64], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let per_day = 86_400 * PER_SECOND;
+    let in_day = |ticks: i64| ticks.rem_euclid(per_day);
+    let in_minute = |ticks: i64| ticks.rem_euclid(60 * PER_SECOND);
+    match field {
+        TimeField::Hour => integers(ticks, nulls, |ticks| in_day(ticks) / (3_600 * PER_SECOND)),
+        TimeField::Minute => integers(ticks, nulls, |ticks| ticks.rem_euclid(3_600 * PER_SECOND) / (60 * PER_SECOND)),
+        TimeField::Second => integers(ticks, nulls, |ticks| in_minute(ticks) / PER_SECOND),
+        TimeField::Millisecond => integers(ticks, nulls, |ticks| scaled::<PER_SECOND>(in_minute(ticks), 1_000)),
+        TimeField::Microsecond => integers(ticks, nulls, |ticks| scaled::<PER_SECOND>(in_minute(ticks), 1_000_000)),
+        TimeField::Nanosecond => {
+            bigints(ticks, nulls, |ticks| scaled::<PER_SECOND>(in_minute(ticks), NANOS_PER_SECOND))
+        }
+        TimeField::Epoch => doubles(ticks, nulls, |ticks| ticks as f64 / PER_SECOND as f64),
+        TimeField::Julian => doubles(ticks, nulls, |ticks| {
+            (ticks.div_euclid(per_day) + JULIAN_EPOCH) as f64 + in_day(ticks) as f64 / per_day as f64
+        }),
+        _ => of_days(field, ticks, nulls, |ticks| ticks.div_euclid(per_day)),
+    }
+}
+
+/// Ticks of less than a minute in a unit of so many per second.
+#[inline(always)]
+fn scaled<const PER_SECOND: i64>(ticks: i64, per_second: i64) -> i64 {
+    if per_second >= PER_SECOND { ticks * (per_second / PER_SECOND) } else { ticks / (PER_SECOND / per_second) }
+}
+
+fn of_intervals(field: TimeField, intervals: &[IntervalMonthDayNano], nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let years = |interval: IntervalMonthDayNano| i64::from(interval.months / 12);
+    let per_minute = 60 * units_per_second(TimeUnit::Nanosecond);
+    match field {
+        TimeField::Millennium => integers(intervals, nulls, |interval| years(interval) / 1_000),
+        TimeField::Century => integers(intervals, nulls, |interval| years(interval) / 100),
+        TimeField::Decade => integers(intervals, nulls, |interval| years(interval) / 10),
+        TimeField::Year => integers(intervals, nulls, years),
+        TimeField::Quarter => integers(intervals, nulls, |interval| i64::from(interval.months % 12 / 3) + 1),
+        TimeField::Month => integers(intervals, nulls, |interval| i64::from(interval.months % 12)),
+        TimeField::Week => integers(intervals, nulls, |interval| i64::from(interval.days / 7)),
+        TimeField::Day => integers(intervals, nulls, |interval| i64::from(interval.days)),
+        TimeField::Hour => integers(intervals, nulls, |interval| interval.nanoseconds / NANOS_PER_HOUR),
+        TimeField::Minute => integers(intervals, nulls, |interval| interval.nanoseconds / per_minute % 60),
+        TimeField::Second => integers(intervals, nulls, |interval| interval.nanoseconds / NANOS_PER_SECOND % 60),
+        TimeField::Millisecond => integers(intervals, nulls, |interval| interval.nanoseconds % per_minute / 1_000_000),
+        TimeField::Microsecond => integers(intervals, nulls, |interval| interval.nanoseconds % per_minute / 1_000),
+        TimeField::Nanosecond => bigints(intervals, nulls, |interval| interval.nanoseconds % per_minute),
+        _ => doubles(intervals, nulls, seconds_of_interval),
+    }
+}
+
+/// Seconds of an interval: a year counts as 365.25 days and a month that is left as 30.
+pub(super) fn seconds_of_interval(interval: IntervalMonthDayNano) -> f64 {
+    let years = i64::from(interval.months / 12);
+    let days = i64::from(interval.months % 12) * 30 + i64::from(interval.days);
+    let seconds = years * 31_557_600 + days * 86_400;
+    seconds as f64 + interval.nanoseconds as f64 / NANOS_PER_SECOND as f64
+}

@@ -1,0 +1,306 @@
+//! `to_char`.
+
+use std::fmt::Write;
+
+use arrow::array::{ArrayRef, AsArray, StringViewBuilder};
+use arrow::datatypes::{DataType, Date32Type};
+use chrono::format::{Item, StrftimeItems};
+use chrono::{DateTime, NaiveTime};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::{FunctionSpec, Operand, Volatility};
+
+use super::calendar::{CivilDate, date_of_days, days_of_date, iso_week, monday_of, units_per_second, weekday};
+use super::columns::{TIME_KIND, TIMESTAMP_KIND, out_of_range, slots, strict_nulls, tick_slots, unit_of};
+use super::field::age_of_year;
+use super::pattern::{LetterCase, MONTHS, PatternPart, PatternPiece, ROMAN_MONTHS, WEEKDAYS, pieces_of};
+
+/// `to_char(value, pattern)`
+pub(super) const TO_CHAR: FunctionSpec = FunctionSpec {
+    name: "to_char",
+    aliases: &["date_format"],
+    family: "time",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature,
+    kernel,
+    doc: "A date, time or timestamp as text by a pattern: of PostgreSQL, such as 'YYYY-MM-DD HH24:MI:SS', or of strftime \
+          if there is a % in it, such as '%Y-%m-%d %H:%M:%S'.",
+    example: ("to_char(TIMESTAMP '2013-07-31 12:30:45', 'DD.MM.YYYY HH24:MI')", "31.07.2013 12:30"),
+};
+
+fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
+    let [value, pattern] = arguments else { return None };
+    let kind = match value.kind {
+        kind @ (DataType::Timestamp(..) | DataType::Date32) => kind.clone(),
+        DataType::Time64(_) => TIME_KIND,
+        DataType::Utf8View | DataType::Null => TIMESTAMP_KIND,
+        _ => return None,
+    };
+    let fits = matches!(pattern.kind, DataType::Utf8View | DataType::Null);
+    fits.then(|| CallKinds { arguments: vec![kind, DataType::Utf8View], result: DataType::Utf8View })
+}
+
+/// A format, ready to be written.
+enum CharFormat {
+    /// Of strftime.
+    Strftime(Vec<Item<'static>>),
+    /// Of PostgreSQL.
+    Pattern(Vec<PatternPiece>),
+}
+
+impl CharFormat {
+    fn new(pattern: &str) -> Result<CharFormat> {
+        if !pattern.contains('%') {
+            return Ok(CharFormat::Pattern(pieces_of(pattern)));
+        }
+        let items = StrftimeItems::new(pattern).parse_to_owned();
+        items.map(CharFormat::Strftime).map_err(|_| {
+            Error::new(ErrorKind::InvalidParameter, format!("'{pattern}' is no format of strftime"))
+                .hint("a percent sign is written as '%%'")
+        })
+    }
+}
+
+/// What a value is, which a format may ask for parts of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WrittenKind {
+    Date,
+    Time,
+    Timestamp,
+    Instant,
+}
+
+fn kernel(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let nulls = strict_nulls(arguments, rows);
+    let [value, pattern] = arguments else { return Err(super::columns::failed("to_char of other arguments")) };
+    let kind = match value.values.data_type() {
+        DataType::Date32 => WrittenKind::Date,
+        DataType::Time64(_) => WrittenKind::Time,
+        DataType::Timestamp(_, None) => WrittenKind::Timestamp,
+        _ => WrittenKind::Instant,
+    };
+    let per_second = units_per_second(unit_of(value.values.data_type()));
+    let (dates, ticks) = match kind {
+        WrittenKind::Date => (Some(slots::<Date32Type>(value)), None),
+        _ => (None, Some(tick_slots(value))),
+    };
+    let patterns = pattern.values.as_string_view();
+    let mut last: Option<(usize, CharFormat)> = None;
+    let mut written = String::new();
+    let mut texts = StringViewBuilder::with_capacity(rows);
+    for row in 0..rows {
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            texts.append_null();
+            continue;
+        }
+        let at = pattern.at(row);
+        let is_known =
+            last.as_ref().is_some_and(|(known, _)| *known == at || patterns.value(*known) == patterns.value(at));
+        if !is_known {
+            last = Some((at, CharFormat::new(patterns.value(at))?));
+        }
+        let (_, format) = last.as_ref().expect("the format of this row is known");
+        let (seconds, nanos) = match (&dates, &ticks) {
+            (Some(dates), _) => (i64::from(dates.at(row)) * 86_400, 0),
+            (_, Some(ticks)) => {
+                let ticks = ticks.at(row);
+                (ticks.div_euclid(per_second), ticks.rem_euclid(per_second) * (1_000_000_000 / per_second))
+            }
+            _ => (0, 0),
+        };
+        written.clear();
+        match format {
+            CharFormat::Pattern(pieces) => {
+                WrittenMoment::new(seconds, nanos, kind).write(pieces, &mut written);
+            }
+            CharFormat::Strftime(items) => {
+                write_strftime(items, seconds, nanos, kind, &mut written)?.map_err(|_| {
+                    let pattern = patterns.value(at);
+                    let message = format!("the format '{pattern}' asks for what a value of its type does not have");
+                    Error::new(ErrorKind::InvalidParameter, message)
+                })?;
+            }
+        }
+        texts.append_value(&written);
+    }
+    Ok(std::sync::Arc::new(texts.finish()))
+}
+
+fn write_strftime(
+    items: &[Item<'static>],
+    seconds: i64,
+    nanos: i64,
+    kind: WrittenKind,
+    written: &mut String,
+) -> Result<std::fmt::Result> {
+    if kind == WrittenKind::Time {
+        let time = NaiveTime::from_num_seconds_from_midnight_opt(seconds as u32, nanos as u32);
+        let time = time.ok_or_else(|| out_of_range("the time"))?;
+        return Ok(write!(written, "{}", time.format_with_items(items.iter())));
+    }
+    let moment = DateTime::from_timestamp(seconds, nanos as u32).ok_or_else(|| out_of_range("the timestamp"))?;
+    Ok(match kind {
+        WrittenKind::Instant => write!(written, "{}", moment.format_with_items(items.iter())),
+        _ => write!(written, "{}", moment.naive_utc().format_with_items(items.iter())),
+    })
+}
+
+/// A point in time with its parts.
+struct WrittenMoment {
+    days: i64,
+    date: CivilDate,
+    second_of_day: i64,
+    nanos: i64,
+    is_instant: bool,
+}
+
+impl WrittenMoment {
+    fn new(seconds: i64, nanos: i64, kind: WrittenKind) -> WrittenMoment {
+        let days = seconds.div_euclid(86_400);
+        WrittenMoment {
+            days,
+            date: date_of_days(days),
+            second_of_day: seconds.rem_euclid(86_400),
+            nanos,
+            is_instant: kind == WrittenKind::Instant,
+        }
+    }
+
+    fn write(&self, pieces: &[PatternPiece], written: &mut String) {
+        for piece in pieces {
+            match piece {
+                PatternPiece::Literal(text) => written.push_str(text),
+                PatternPiece::Part { part, letters, is_short, ordinal } => {
+                    let start = written.len();
+                    self.write_part(*part, *letters, *is_short, written);
+                    let is_number = written[start..].bytes().next_back().is_some_and(|last| last.is_ascii_digit());
+                    if let Some(letters) = ordinal
+                        && is_number
+                    {
+                        let suffix = ordinal_suffix(&written[start..]);
+                        match letters {
+                            LetterCase::Upper => written.extend(suffix.chars().map(|c| c.to_ascii_uppercase())),
+                            _ => written.push_str(suffix),
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The year as it is counted: the year before 1 is 1 BC.
+    fn counted_year(year: i64) -> i64 {
+        if year > 0 { year } else { 1 - year }
+    }
+
+    fn write_part(&self, part: PatternPart, letters: LetterCase, is_short: bool, written: &mut String) {
+        let date = self.date;
+        let second = self.second_of_day;
+        let hour = second / 3_600;
+        let day_of_year = || self.days - days_of_date(date.year, 1, 1) + 1;
+        let name = weekday(self.days) as usize;
+        let month = date.month as usize - 1;
+        match part {
+            PatternPart::Hour24 => number(hour, 2, is_short, written),
+            PatternPart::Hour12 => number((hour + 11) % 12 + 1, 2, is_short, written),
+            PatternPart::Minute => number(second / 60 % 60, 2, is_short, written),
+            PatternPart::Second => number(second % 60, 2, is_short, written),
+            PatternPart::Fraction(digits) => {
+                number(self.nanos / 10_i64.pow(9 - digits), digits as usize, false, written);
+            }
+            PatternPart::SecondOfDay => number(second, 1, is_short, written),
+            PatternPart::Meridiem(has_points) => {
+                let text = match (hour < 12, has_points) {
+                    (true, true) => "a.m.",
+                    (false, true) => "p.m.",
+                    (true, false) => "am",
+                    (false, false) => "pm",
+                };
+                word(text, letters, 0, written);
+            }
+            PatternPart::YearWithComma => {
+                let year = Self::counted_year(date.year);
+                number(year / 1_000, 1, is_short, written);
+                written.push(',');
+                number(year % 1_000, 3, false, written);
+            }
+            PatternPart::Year(digits) => year(Self::counted_year(date.year), digits, is_short, written),
+            PatternPart::IsoYear(digits) => {
+                year(Self::counted_year(iso_week(self.days).0), digits, is_short, written);
+            }
+            PatternPart::Era(has_points) => {
+                let text = match (date.year > 0, has_points) {
+                    (true, true) => "a.d.",
+                    (false, true) => "b.c.",
+                    (true, false) => "ad",
+                    (false, false) => "bc",
+                };
+                word(text, letters, 0, written);
+            }
+            PatternPart::MonthName => word(MONTHS[month], letters, if is_short { 0 } else { 9 }, written),
+            PatternPart::MonthShort => word(&MONTHS[month][..3], letters, 0, written),
+            PatternPart::Month => number(i64::from(date.month), 2, is_short, written),
+            PatternPart::MonthRoman => word(ROMAN_MONTHS[month], letters, if is_short { 0 } else { 4 }, written),
+            PatternPart::DayName => word(WEEKDAYS[name], letters, if is_short { 0 } else { 9 }, written),
+            PatternPart::DayShort => word(&WEEKDAYS[name][..3], letters, 0, written),
+            PatternPart::DayOfYear => number(day_of_year(), 3, is_short, written),
+            PatternPart::IsoDayOfYear => {
+                let (_, week) = iso_week(self.days);
+                number((week - 1) * 7 + self.days - monday_of(self.days) + 1, 3, is_short, written);
+            }
+            PatternPart::Day => number(i64::from(date.day), 2, is_short, written),
+            PatternPart::Weekday => number(name as i64 + 1, 1, is_short, written),
+            PatternPart::IsoWeekday => number(self.days - monday_of(self.days) + 1, 1, is_short, written),
+            PatternPart::WeekOfMonth => number((i64::from(date.day) - 1) / 7 + 1, 1, is_short, written),
+            PatternPart::WeekOfYear => number((day_of_year() - 1) / 7 + 1, 2, is_short, written),
+            PatternPart::IsoWeek => number(iso_week(self.days).1, 2, is_short, written),
+            PatternPart::Century => number(age_of_year(date.year, 100), 2, is_short, written),
+            PatternPart::Julian => number(self.days + 2_440_588, 1, is_short, written),
+            PatternPart::Quarter => number(i64::from(date.month.div_ceil(3)), 1, is_short, written),
+            PatternPart::ZoneName if self.is_instant => word("utc", letters, 0, written),
+            PatternPart::ZoneName => {}
+            PatternPart::ZoneHours | PatternPart::ZoneOffset => written.push_str("+00"),
+            PatternPart::ZoneMinutes => written.push_str("00"),
+        }
+    }
+}
+
+fn number(number: i64, digits: usize, is_short: bool, written: &mut String) {
+    let digits = if is_short { 1 } else { digits + usize::from(number < 0) };
+    // Writing to a text does not fail.
+    let _ = write!(written, "{number:0digits$}");
+}
+
+/// The last digits of a year; all of them for four.
+fn year(year: i64, digits: u32, is_short: bool, written: &mut String) {
+    let year = if digits < 4 { year % 10_i64.pow(digits) } else { year };
+    number(year, digits as usize, is_short, written);
+}
+
+fn word(text: &str, letters: LetterCase, width: usize, written: &mut String) {
+    let start = written.len();
+    match letters {
+        LetterCase::Upper => written.extend(text.chars().map(|c| c.to_ascii_uppercase())),
+        LetterCase::Lower => written.extend(text.chars().map(|c| c.to_ascii_lowercase())),
+        LetterCase::Title => {
+            written.extend(text.chars().take(1).map(|c| c.to_ascii_uppercase()));
+            written.extend(text.chars().skip(1).map(|c| c.to_ascii_lowercase()));
+        }
+    }
+    for _ in written.len() - start..width {
+        written.push(' ');
+    }
+}
+
+fn ordinal_suffix(digits: &str) -> &'static str {
+    let bytes = digits.as_bytes();
+    let is_teen = bytes.len() > 1 && bytes[bytes.len() - 2] == b'1';
+    match bytes.last() {
+        Some(b'1') if !is_teen => "st",
+        Some(b'2') if !is_teen => "nd",
+        Some(b'3') if !is_teen => "rd",
+        _ => "th",
+    }
+}

@@ -1,0 +1,169 @@
+//! Time zones: what `AT TIME ZONE` calls.
+
+use arrow::array::timezone::Tz;
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, TimeUnit};
+use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::function::{ArgumentKind, CallKinds};
+use rowmill_plan::{FunctionSpec, Operand, Volatility};
+
+use super::calendar::units_per_second;
+use super::columns::{
+    TIMESTAMP_KIND, each_row, instant_kind, out_of_range, primitive, strict_nulls, tick_slots, unit_of,
+};
+
+/// `timestamp AT TIME ZONE zone`
+pub(super) const TIMESTAMP_AT_ZONE: FunctionSpec = FunctionSpec {
+    name: "timestamp_at_zone",
+    aliases: &[],
+    family: "time",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature: |arguments| match arguments {
+        [time, zone] if is_text(zone) => {
+            let unit = local_unit(time)?;
+            let arguments = vec![DataType::Timestamp(unit, None), DataType::Utf8View];
+            Some(CallKinds { arguments, result: instant_kind(unit) })
+        }
+        _ => None,
+    },
+    kernel: |arguments, kind, rows| shift(&arguments[0], &arguments[1], kind, rows),
+    doc: "The instant at which a clock in a time zone shows a timestamp. Of two such instants it is the earlier one.",
+    example: ("timestamp_at_zone(TIMESTAMP '2013-07-31 12:00:00', 'Europe/Berlin')", "2013-07-31 10:00:00+00"),
+};
+
+/// `instant AT TIME ZONE zone`
+pub(super) const INSTANT_AT_ZONE: FunctionSpec = FunctionSpec {
+    name: "instant_at_zone",
+    aliases: &[],
+    family: "time",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature: |arguments| match arguments {
+        [time, zone] if is_text(zone) => {
+            let unit = instant_unit(time)?;
+            let arguments = vec![instant_kind(unit), DataType::Utf8View];
+            Some(CallKinds { arguments, result: DataType::Timestamp(unit, None) })
+        }
+        _ => None,
+    },
+    kernel: |arguments, kind, rows| shift(&arguments[0], &arguments[1], kind, rows),
+    doc: "What a clock in a time zone shows at an instant.",
+    example: ("instant_at_zone(TIMESTAMPTZ '2013-07-31 12:00:00Z', 'Europe/Berlin')", "2013-07-31 14:00:00"),
+};
+
+/// `timezone(zone, time)`
+pub(super) const TIMEZONE: FunctionSpec = FunctionSpec {
+    name: "timezone",
+    aliases: &[],
+    family: "time",
+    volatility: Volatility::Immutable,
+    can_fail: true,
+    strict: true,
+    signature: |arguments| match arguments {
+        [zone, time] if is_text(zone) => {
+            let (given, result) = match time.kind {
+                DataType::Timestamp(unit, Some(_)) => (instant_kind(*unit), DataType::Timestamp(*unit, None)),
+                _ => {
+                    let unit = local_unit(time)?;
+                    (DataType::Timestamp(unit, None), instant_kind(unit))
+                }
+            };
+            Some(CallKinds { arguments: vec![DataType::Utf8View, given], result })
+        }
+        _ => None,
+    },
+    kernel: |arguments, kind, rows| shift(&arguments[1], &arguments[0], kind, rows),
+    doc: "The same as `time AT TIME ZONE zone`.",
+    example: ("timezone('+02:00', TIMESTAMPTZ '2013-07-31 12:00:00Z')", "2013-07-31 14:00:00"),
+};
+
+/// `to_local_time(instant)`
+pub(super) const TO_LOCAL_TIME: FunctionSpec = FunctionSpec {
+    name: "to_local_time",
+    aliases: &[],
+    family: "time",
+    volatility: Volatility::Immutable,
+    can_fail: false,
+    strict: true,
+    signature: |arguments| match arguments {
+        [time] => {
+            let kind = DataType::Timestamp(local_unit(time).or_else(|| instant_unit(time))?, None);
+            Some(CallKinds { arguments: vec![kind.clone()], result: kind })
+        }
+        _ => None,
+    },
+    kernel: |arguments, _, rows| super::columns::unary(&arguments[0], rows, |values| Ok(values.clone())),
+    doc: "The instant in UTC as a timestamp without time zone.",
+    example: ("to_local_time(TIMESTAMPTZ '2013-07-31 12:00:00Z')", "2013-07-31 12:00:00"),
+};
+
+fn is_text(argument: &ArgumentKind<'_>) -> bool {
+    matches!(argument.kind, DataType::Utf8View | DataType::Null)
+}
+
+fn local_unit(argument: &ArgumentKind<'_>) -> Option<TimeUnit> {
+    match argument.kind {
+        DataType::Timestamp(unit, None) => Some(*unit),
+        DataType::Date32 | DataType::Utf8View | DataType::Null => Some(unit_of(&TIMESTAMP_KIND)),
+        _ => None,
+    }
+}
+
+fn instant_unit(argument: &ArgumentKind<'_>) -> Option<TimeUnit> {
+    match argument.kind {
+        DataType::Timestamp(unit, Some(_)) => Some(*unit),
+        DataType::Utf8View | DataType::Null => Some(unit_of(&TIMESTAMP_KIND)),
+        _ => None,
+    }
+}
+
+/// The zone of a name or an offset.
+pub(super) fn zone_called(name: &str) -> Result<Tz> {
+    name.parse().map_err(|_| {
+        Error::new(ErrorKind::InvalidParameter, format!("there is no time zone '{name}'"))
+            .hint("a zone is a name such as 'Europe/Berlin' or an offset such as '+02:00'")
+    })
+}
+
+/// Times moved between UTC and zones: away from UTC if `kind` has no zone.
+fn shift(times: &Operand, zones: &Operand, kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    let per_second = units_per_second(unit_of(kind));
+    let is_local = matches!(kind, DataType::Timestamp(_, None));
+    let nulls = strict_nulls(&[times.clone(), zones.clone()], rows);
+    let ticks = tick_slots(times);
+    let names = zones.values.as_string_view();
+    let mut last: Option<(usize, Tz)> = None;
+    let moved = each_row(rows, nulls.as_ref(), |row| {
+        let at = zones.at(row);
+        let zone = match last {
+            Some((known, zone)) if known == at || names.value(known) == names.value(at) => zone,
+            _ => last.insert((at, zone_called(names.value(at))?)).1,
+        };
+        let count = ticks.at(row);
+        let moved = if is_local { shown_at(count, per_second, zone) } else { instant_of(count, per_second, zone) };
+        moved.ok_or_else(|| out_of_range("the timestamp"))
+    })?;
+    primitive(kind, moved, nulls)
+}
+
+/// The clock's time in `zone` at an instant.
+pub(super) fn shown_at(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
+    let utc = DateTime::from_timestamp(count.div_euclid(per_second), 0)?.naive_utc();
+    let offset = zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
+    count.checked_add(i64::from(offset) * per_second)
+}
+
+/// The instant at which the clock in `zone` shows a time. Of two such instants, when the clock was set back, the earlier
+/// one; of none, when it was set forward, the one that it would have been without.
+fn instant_of(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
+    let local: NaiveDateTime = DateTime::from_timestamp(count.div_euclid(per_second), 0)?.naive_utc();
+    let offset = match zone.offset_from_local_datetime(&local).earliest() {
+        Some(offset) => offset,
+        None => zone.offset_from_local_datetime(&(local - TimeDelta::hours(3))).earliest()?,
+    };
+    count.checked_sub(i64::from(offset.fix().local_minus_utc()) * per_second)
+}

@@ -1,0 +1,57 @@
+//! Sets of columns, as bits by their ids.
+
+use rowmill_plan::{ColumnId, ExprOp, ScalarExpr};
+
+/// Some of the columns of a statement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ColumnSet {
+    words: Vec<u64>,
+}
+
+impl ColumnSet {
+    /// Adds a column.
+    pub(crate) fn insert(&mut self, id: ColumnId) {
+        let (word, bit) = (id.0 / 64, id.0 % 64);
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << bit;
+    }
+
+    /// Whether a column is in the set.
+    pub(crate) fn contains(&self, id: ColumnId) -> bool {
+        self.words.get(id.0 / 64).is_some_and(|word| word >> (id.0 % 64) & 1 == 1)
+    }
+
+    /// Adds every column that `expr` reads, those of subqueries aside.
+    pub(crate) fn insert_all(&mut self, expr: &ScalarExpr) {
+        expr.each(&mut |part| {
+            if let ExprOp::Column(id) = part.op {
+                self.insert(ColumnId(id));
+            }
+        });
+    }
+
+    /// Adds every column of another set.
+    pub(crate) fn extend(&mut self, other: &ColumnSet) {
+        if other.words.len() > self.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
+    }
+}
+
+impl FromIterator<ColumnId> for ColumnSet {
+    fn from_iter<I: IntoIterator<Item = ColumnId>>(ids: I) -> ColumnSet {
+        let mut set = ColumnSet::default();
+        ids.into_iter().for_each(|id| set.insert(id));
+        set
+    }
+}
+
+/// The columns that `exprs` read.
+pub(crate) fn columns_of<'e>(exprs: impl IntoIterator<Item = &'e ScalarExpr>) -> ColumnSet {
+    let mut set = ColumnSet::default();
+    exprs.into_iter().for_each(|expr| set.insert_all(expr));
+    set
+}

@@ -1,0 +1,88 @@
+//! Expressions as functions of the engine.
+
+use std::sync::Arc;
+
+use rowmill_base::{Error, Result};
+use rowmill_exec::expression::ExpressionFunction;
+use rowmill_plan::{self as plan, ColumnId, ExprOp, Names, Node, ScalarExpr};
+use rowmill_storage::TableSource;
+
+use super::Lowerer;
+use super::relation::Relation;
+
+impl Lowerer<'_> {
+    /// `expr` over the columns of `relation`.
+    pub(super) fn expr(&mut self, expr: &ScalarExpr, relation: &Relation) -> Result<plan::Expr> {
+        let resolved = relation.resolve(expr);
+        self.resolved_expr(&resolved, relation)
+    }
+
+    /// An expression over the columns of the source of `relation`.
+    pub(super) fn resolved_expr(&mut self, expr: &ScalarExpr, relation: &Relation) -> Result<plan::Expr> {
+        self.positioned(expr, &relation.ids, &[relation])
+    }
+
+    /// An expression over columns in the order of `ids`, those of `relations` one after the other.
+    pub(super) fn positioned(
+        &mut self,
+        expr: &ScalarExpr,
+        ids: &[ColumnId],
+        relations: &[&Relation],
+    ) -> Result<plan::Expr> {
+        let mut expr = expr.clone();
+        let mut missing = None;
+        expr.rewrite(&mut |part| match &mut part.op {
+            ExprOp::Column(column) => match ids.iter().position(|id| id.0 == *column) {
+                Some(position) => *column = position,
+                None => missing = Some(*column),
+            },
+            ExprOp::Subquery(_) => missing = Some(usize::MAX),
+            _ => {}
+        });
+        if let Some(column) = missing {
+            return Err(Error::internal(format!("an operator reads column {column}, which its input does not have")));
+        }
+        if let ExprOp::Column(position) = expr.op {
+            return Ok(plan::Expr::Column(position));
+        }
+        let text = self.shown(&expr, relations);
+        // Operators that read the same value share its function.
+        let function = ExpressionFunction::new(&expr)?;
+        self.functions.push(Arc::new(function));
+        self.texts.push(text);
+        Ok(plan::Expr::Function(self.functions.len() - 1))
+    }
+
+    /// An expression over positions, as EXPLAIN shows it.
+    fn shown(&self, expr: &ScalarExpr, relations: &[&Relation]) -> String {
+        let names: Vec<String> = relations
+            .iter()
+            .flat_map(|relation| relation.node().column_names(self).into_iter().map(|name| name.into_owned()))
+            .collect();
+        rowmill_expr::display::sql_text(expr, &|column| names.get(column).cloned().unwrap_or_else(|| format!("#{column}")))
+    }
+
+    /// Whether column `position` of `node` can be NULL.
+    pub(super) fn is_nullable(&self, node: &Node, position: usize) -> bool {
+        node.is_nullable(position)
+    }
+}
+
+impl Names for Lowerer<'_> {
+    fn table(&self, table: usize) -> &str {
+        &self.tables[table].table().name
+    }
+
+    fn column(&self, table: usize, column: usize) -> &str {
+        &self.tables[table].table().columns[column].name
+    }
+
+    fn size(&self, table: usize) -> (usize, u64) {
+        let table: &Arc<dyn TableSource> = &self.tables[table];
+        (table.blocks().len(), table.row_count())
+    }
+
+    fn function(&self, function: usize) -> &str {
+        &self.texts[function]
+    }
+}

@@ -1,0 +1,227 @@
+//! GROUP BY.
+//!
+//! Where a query asks for the distinct values of several arguments of a whole table, or for other aggregates beside
+//! them, each of these is a grouping of its own over the same rows, and the results are joined by the keys: the engine
+//! has better ways to put one argument's distinct values together than several at a time, and reading a table's value
+//! lists several times costs less than those save. Over other rows one grouping keeps the sets of values.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use rowmill_base::{Result, SqlType};
+use rowmill_plan::logical::{AggregateCall, LogicalGroup};
+use rowmill_plan::{self as plan, AggregateFunction, ColumnId, ExprOp, Node, ScalarExpr};
+
+use super::Lowerer;
+use super::grouping_sets::total_kind;
+use super::join::JoinSpec;
+use super::relation::Relation;
+use crate::column_set::ColumnSet;
+
+/// Aggregates that one grouping gives, by their positions among those of the query.
+struct GroupPart {
+    /// The argument whose distinct values are aggregated.
+    distinct: Option<ScalarExpr>,
+    calls: Vec<usize>,
+}
+
+impl Lowerer<'_> {
+    pub(super) fn group(&mut self, group: &LogicalGroup, needed: &ColumnSet) -> Result<Relation> {
+        let mut group = group.clone();
+        group.aggregates.retain(|(id, _)| needed.contains(*id));
+        let mut read = ColumnSet::default();
+        group.keys.iter().for_each(|(_, key)| read.insert_all(key));
+        group.aggregates.iter().flat_map(|(_, call)| call_exprs(call)).for_each(|expr| read.insert_all(expr));
+        let input = self.lower(&group.input, &read)?;
+        let input = self.settled(input, &read)?;
+        if let Some(sets) = &group.sets {
+            return self.grouping_sets(&group, sets, input);
+        }
+        let is_table = matches!(&**input.node(), Node::Scan(scan) if scan.predicates.is_empty());
+        let calls = &group.aggregates;
+        let in_parts = is_table
+            && calls.iter().any(|(_, call)| is_of_distinct_values(call))
+            && calls.iter().all(|(_, call)| call.filter.is_none());
+        match in_parts {
+            true => self.grouped_in_parts(input, &group.keys, calls),
+            false => self.grouped_rows(input, &group.keys, calls),
+        }
+    }
+
+    /// The rows of `input` by keys.
+    pub(super) fn grouped_rows(
+        &mut self,
+        input: Relation,
+        keys: &[(ColumnId, ScalarExpr)],
+        calls: &[(ColumnId, AggregateCall)],
+    ) -> Result<Relation> {
+        // The engine groups by values of rows: a constant becomes a column first.
+        let constants: Vec<ScalarExpr> = keys
+            .iter()
+            .map(|(_, key)| key)
+            .chain(calls.iter().flat_map(|(_, call)| value_exprs(call)))
+            .filter(|expr| !input.reads(&input.resolve(expr)))
+            .cloned()
+            .collect();
+        let (input, made) = self.with_columns(input, &constants)?;
+        let as_column = |expr: &ScalarExpr| match constants.iter().position(|constant| constant == expr) {
+            Some(place) => ScalarExpr::id(made[place], expr.kind.clone()),
+            None => expr.clone(),
+        };
+        let mut of_node = Vec::with_capacity(keys.len());
+        for (_, key) in keys {
+            of_node.push(self.key(&as_column(key), &input)?);
+        }
+        let mut aggregates = Vec::with_capacity(calls.len());
+        for (_, call) in calls {
+            let mut call = call.clone();
+            value_exprs_mut(&mut call).for_each(|expr| *expr = as_column(expr));
+            aggregates.push(self.aggregate(&call, &input)?);
+        }
+        let ids = keys.iter().map(|(id, _)| *id).chain(calls.iter().map(|(id, _)| *id)).collect();
+        Ok(self.group_node(of_node, aggregates, Vec::new(), ids, &input))
+    }
+
+    pub(super) fn key(&mut self, expr: &ScalarExpr, input: &Relation) -> Result<plan::Key> {
+        let resolved = input.resolve(expr);
+        let position = resolved.as_column().and_then(|column| input.position(ColumnId(column)));
+        let nullable = position.is_none_or(|position| self.is_nullable(input.node(), position));
+        Ok(plan::Key { expr: self.resolved_expr(&resolved, input)?, kind: resolved.kind, nullable })
+    }
+
+    pub(super) fn group_node(
+        &mut self,
+        keys: Vec<plan::Key>,
+        aggregates: Vec<plan::Aggregate>,
+        always: Vec<ArrayRef>,
+        ids: Vec<ColumnId>,
+        input: &Relation,
+    ) -> Relation {
+        let group = plan::Group { predicates: Vec::new(), keys, aggregates, always };
+        let schema = self.schema(&ids);
+        Relation::new(Node::Group { input: Arc::clone(input.node()), group, schema }, ids)
+    }
+
+    fn grouped_in_parts(
+        &mut self,
+        input: Relation,
+        keys: &[(ColumnId, ScalarExpr)],
+        calls: &[(ColumnId, AggregateCall)],
+    ) -> Result<Relation> {
+        let mut whole: Option<Relation> = None;
+        for part in parts(calls) {
+            let chosen: Vec<(ColumnId, AggregateCall)> = part.calls.iter().map(|place| calls[*place].clone()).collect();
+            let Some(known) = whole else {
+                whole = Some(self.grouped_rows(input.clone(), keys, &chosen)?);
+                continue;
+            };
+            // The keys of a later part are columns of their own, equal to those of the first.
+            let own: Vec<(ColumnId, ScalarExpr)> = keys
+                .iter()
+                .map(|(id, key)| (self.columns.add(self.columns.get(*id).name.clone(), key.kind.clone()), key.clone()))
+                .collect();
+            let rows = self.grouped_rows(input.clone(), &own, &chosen)?;
+            let on = own.iter().zip(keys).map(|((left, _), (right, _))| (*left, *right)).collect();
+            let kept = known.ids.iter().copied().chain(chosen.iter().map(|(id, _)| *id)).collect();
+            let spec = JoinSpec { nulls_equal: true, ..JoinSpec::inner(on, kept) };
+            whole = Some(self.join_node(spec, rows, known)?);
+        }
+        Ok(whole.expect("there is a part"))
+    }
+
+    /// An aggregate of a query as one of the engine.
+    pub(super) fn aggregate(&mut self, call: &AggregateCall, input: &Relation) -> Result<plan::Aggregate> {
+        use AggregateFunction as Function;
+        // Of distinct values these are what they are of all.
+        let is_same = matches!(
+            call.function,
+            Function::Min | Function::Max | Function::BitAnd | Function::BitOr | Function::ApproximateCount
+        );
+        let mut arguments = call.arguments.as_slice();
+        if let (Function::Count, [argument], false) = (call.function, arguments, call.distinct)
+            && let ExprOp::Literal(value) = &argument.op
+            && !value.is_null()
+        {
+            arguments = &[];
+        }
+        let argument = match arguments.first() {
+            None => None,
+            Some(argument) => Some((self.expr(argument, input)?, argument.kind.clone())),
+        };
+        let mut order: Vec<plan::AggregateOrder> = Vec::with_capacity(call.order.len());
+        for key in &call.order {
+            let resolved = input.resolve(&key.expr);
+            if !input.reads(&resolved) {
+                // What is the same for all rows orders nothing.
+                continue;
+            }
+            order.push(plan::AggregateOrder {
+                expr: self.resolved_expr(&resolved, input)?,
+                kind: resolved.kind,
+                descending: key.descending,
+                nulls_first: key.nulls_first,
+            });
+        }
+        let filter = call.filter.as_ref().map(|filter| self.expr(filter, input)).transpose()?;
+        let plain = plan::Aggregate::new(call.function, argument, call.kind.clone());
+        let total_error = match (&plain.argument, call.function) {
+            (Some((_, of)), Function::Sum | Function::Average) => total_error(call.function, of),
+            _ => plain.total_error.clone(),
+        };
+        Ok(plan::Aggregate {
+            parameter: call.parameter.as_ref().map(|value| Arc::clone(value.array())),
+            distinct: call.distinct && !is_same,
+            order,
+            skips_nulls: call.skips_nulls,
+            filter,
+            total_error,
+            ..plain
+        })
+    }
+}
+
+/// The message of a total that leaves its type.
+fn total_error(function: AggregateFunction, of: &DataType) -> String {
+    let name = |kind: &DataType| SqlType::from_arrow(kind).map_or_else(|| kind.to_string(), |kind| kind.to_string());
+    let total = name(&total_kind(of));
+    format!("number out of range: the total of {}({}) does not fit {total}", function.name(), name(of))
+}
+
+/// Whether an aggregate is the same over a grouping by its argument, and thus needs no set of values.
+fn is_of_distinct_values(call: &AggregateCall) -> bool {
+    use AggregateFunction::{Average, Count, Sum};
+    call.distinct && matches!(call.function, Count | Sum | Average)
+}
+
+/// What an aggregate reads of a row.
+pub(super) fn call_exprs(call: &AggregateCall) -> impl Iterator<Item = &ScalarExpr> {
+    call.arguments.iter().chain(call.order.iter().map(|key| &key.expr)).chain(&call.filter)
+}
+
+/// What an aggregate takes its values from. `count` of a constant reads nothing.
+fn value_exprs(call: &AggregateCall) -> impl Iterator<Item = &ScalarExpr> {
+    let is_count = call.function == AggregateFunction::Count && !call.distinct;
+    let counts_rows = move |expr: &&ScalarExpr| !(is_count && expr.as_constant().is_some_and(|value| !value.is_null()));
+    call.arguments.iter().filter(counts_rows).chain(&call.filter)
+}
+
+fn value_exprs_mut(call: &mut AggregateCall) -> impl Iterator<Item = &mut ScalarExpr> {
+    call.arguments.iter_mut().chain(&mut call.filter)
+}
+
+/// The groupings that give all of `calls`; there is at least one.
+fn parts(calls: &[(ColumnId, AggregateCall)]) -> Vec<GroupPart> {
+    let mut parts: Vec<GroupPart> = Vec::new();
+    for (place, (_, call)) in calls.iter().enumerate() {
+        let distinct = call.arguments.first().filter(|_| is_of_distinct_values(call)).cloned();
+        match parts.iter_mut().find(|part| part.distinct == distinct) {
+            Some(part) => part.calls.push(place),
+            None => parts.push(GroupPart { distinct, calls: vec![place] }),
+        }
+    }
+    if parts.is_empty() {
+        parts.push(GroupPart { distinct: None, calls: Vec::new() });
+    }
+    parts
+}

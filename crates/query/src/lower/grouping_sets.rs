@@ -1,0 +1,178 @@
+//! GROUPING SETS, ROLLUP and CUBE.
+//!
+//! The rows are read once. Where the aggregates of a group are those of its parts put together, the rows are grouped by
+//! all keys first; the groups, which are fewer, then come once for each set ([`plan::Expand`]) and are grouped again, by the
+//! keys of the set and its number. For other aggregates the rows themselves come once for each set.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, UInt64Array, new_null_array};
+use arrow::datatypes::DataType;
+use rowmill_base::Result;
+use rowmill_plan::logical::{AggregateCall, LogicalGroup};
+use rowmill_plan::{self as plan, AggregateFunction, ColumnId, KeySet, Node, ScalarExpr};
+
+use super::Lowerer;
+use super::group::call_exprs;
+use super::relation::Relation;
+
+impl Lowerer<'_> {
+    /// The groups of all sets of `group` over `input`.
+    pub(super) fn grouping_sets(
+        &mut self,
+        group: &LogicalGroup,
+        sets: &[Vec<usize>],
+        input: Relation,
+    ) -> Result<Relation> {
+        let sets: Vec<KeySet> = sets
+            .iter()
+            .enumerate()
+            .map(|(number, set)| KeySet {
+                columns: (0..group.keys.len()).map(|key| set.contains(&key)).collect(),
+                number: number as u64,
+            })
+            .collect();
+        let set_id = group.set.unwrap_or_else(|| self.columns.add("set", DataType::UInt64));
+        let key_exprs: Vec<ScalarExpr> = group.keys.iter().map(|(_, key)| key.clone()).collect();
+        let calls: Vec<&AggregateCall> = group.aggregates.iter().map(|(_, call)| call).collect();
+        let mut aggregates = Vec::with_capacity(calls.len());
+        let rows = if calls.iter().all(|call| is_of_parts(call)) {
+            let exprs: Vec<ScalarExpr> =
+                key_exprs.iter().cloned().chain(calls.iter().flat_map(|call| call_exprs(call)).cloned()).collect();
+            let constants: Vec<ScalarExpr> =
+                exprs.into_iter().filter(|expr| !input.reads(&input.resolve(expr))).collect();
+            let (input, made) = self.with_columns(input, &constants)?;
+            let as_column = |expr: &ScalarExpr| match constants.iter().position(|constant| constant == expr) {
+                Some(place) => ScalarExpr::id(made[place], expr.kind.clone()),
+                None => expr.clone(),
+            };
+            let mut keys = Vec::with_capacity(key_exprs.len());
+            for key in &key_exprs {
+                keys.push(self.key(&as_column(key), &input)?);
+            }
+            let mut parts = Vec::new();
+            for call in &calls {
+                let mut call = AggregateCall::clone(call);
+                call.arguments.iter_mut().chain(&mut call.filter).for_each(|expr| *expr = as_column(expr));
+                let whole = self.aggregate(&call, &input)?;
+                aggregates.push(of_parts(whole, keys.len(), &mut parts));
+            }
+            let kinds = keys.iter().map(|key| &key.kind).chain(parts.iter().map(|part| &part.kind));
+            let ids = kinds.map(|kind| self.columns.add("", kind.clone())).collect::<Vec<_>>();
+            let groups = self.group_node(keys, parts, Vec::new(), ids, &input);
+            self.expanded(groups, &sets)
+        } else {
+            let (rows, read) = self.with_keys_first(&key_exprs, &calls, input)?;
+            let rows = self.expanded(rows, &sets);
+            for call in &calls {
+                let mut call = AggregateCall::clone(call);
+                let order = call.order.iter_mut().map(|key| &mut key.expr);
+                for expr in call.arguments.iter_mut().chain(order).chain(&mut call.filter) {
+                    let (_, id) = read.iter().find(|(known, _)| known == expr).expect("what is read is a column");
+                    *expr = ScalarExpr::id(*id, expr.kind.clone());
+                }
+                aggregates.push(self.aggregate(&call, &rows)?);
+            }
+            rows
+        };
+        let key = |(position, (_, key)): (usize, &(ColumnId, ScalarExpr))| plan::Key {
+            expr: plan::Expr::Column(position),
+            kind: key.kind.clone(),
+            nullable: true,
+        };
+        let mut keys: Vec<plan::Key> = group.keys.iter().enumerate().map(key).collect();
+        keys.push(plan::Key { expr: plan::Expr::Column(rows.ids.len() - 1), kind: DataType::UInt64, nullable: false });
+        let always = always(&sets, &key_exprs);
+        let ids = group
+            .keys
+            .iter()
+            .map(|(id, _)| *id)
+            .chain([set_id])
+            .chain(group.aggregates.iter().map(|(id, _)| *id))
+            .collect();
+        Ok(self.group_node(keys, aggregates, always, ids, &rows))
+    }
+
+    /// `rows`, whose first columns are keys, once for each set.
+    fn expanded(&mut self, rows: Relation, sets: &[KeySet]) -> Relation {
+        let number = self.columns.add("set", DataType::UInt64);
+        let mut ids = rows.ids.clone();
+        ids.push(number);
+        let schema = self.schema(&ids);
+        let (input, sets) = (Arc::clone(rows.node()), sets.to_vec());
+        Relation::new(Node::Expand(plan::Expand { input, sets, schema }), ids)
+    }
+
+    /// Rows whose first columns are the keys, followed by what `calls` read; the ids of the latter.
+    fn with_keys_first(
+        &mut self,
+        keys: &[ScalarExpr],
+        calls: &[&AggregateCall],
+        input: Relation,
+    ) -> Result<(Relation, Vec<(ScalarExpr, ColumnId)>)> {
+        let mut read: Vec<(ScalarExpr, ColumnId)> = Vec::new();
+        for expr in calls.iter().flat_map(|call| call_exprs(call)) {
+            if !read.iter().any(|(known, _)| known == expr) {
+                let id = self.columns.add("", expr.kind.clone());
+                read.push((expr.clone(), id));
+            }
+        }
+        let mut exprs = Vec::with_capacity(keys.len() + read.len());
+        for expr in keys.iter().chain(read.iter().map(|(expr, _)| expr)) {
+            exprs.push(self.expr(expr, &input)?);
+        }
+        let of_keys: Vec<ColumnId> = keys.iter().map(|key| self.columns.add("", key.kind.clone())).collect();
+        let ids: Vec<ColumnId> = of_keys.into_iter().chain(read.iter().map(|(_, id)| *id)).collect();
+        let schema = self.schema(&ids);
+        let node = Node::Project { input: Arc::clone(input.node()), exprs, schema };
+        Ok((Relation::new(node, ids), read))
+    }
+}
+
+/// Whether an aggregate of a group can be put together from those of its parts.
+fn is_of_parts(call: &AggregateCall) -> bool {
+    use AggregateFunction::{Average, BitAnd, BitOr, BitXor, Count, Max, Min, Sum};
+    !call.distinct && matches!(call.function, Count | Sum | Average | Min | Max | BitAnd | BitOr | BitXor)
+}
+
+/// The aggregate that puts together what `parts`, columns after `keys` keys, give of parts of the rows.
+fn of_parts(whole: plan::Aggregate, keys: usize, parts: &mut Vec<plan::Aggregate>) -> plan::Aggregate {
+    use AggregateFunction::{Average, Count, Sum};
+    let mut add = |part: plan::Aggregate| {
+        parts.push(part);
+        plan::Expr::Column(keys + parts.len() - 1)
+    };
+    let (argument, of_parts) = match (whole.function, &whole.argument) {
+        (Count, _) => (None, Some(add(whole.clone()))),
+        (Average, Some((_, of))) => {
+            let kind = total_kind(of);
+            let total = add(plan::Aggregate { function: Sum, kind: kind.clone(), ..whole.clone() });
+            let count = add(plan::Aggregate { function: Count, kind: DataType::Int64, ..whole.clone() });
+            (Some((total, kind)), Some(count))
+        }
+        _ => (Some((add(whole.clone()), whole.kind.clone())), None),
+    };
+    plan::Aggregate { argument, of_parts, filter: None, ..whole }
+}
+
+/// The type of the exact total of numbers.
+pub(super) fn total_kind(kind: &DataType) -> DataType {
+    match kind {
+        DataType::Float32 | DataType::Float64 => DataType::Float64,
+        DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
+        DataType::Int64 | DataType::UInt64 => DataType::Decimal128(38, 0),
+        _ => DataType::Int64,
+    }
+}
+
+/// The groups that are there without rows: those of sets without keys. One array for each key and one for the number.
+fn always(sets: &[KeySet], keys: &[ScalarExpr]) -> Vec<ArrayRef> {
+    let empty = sets.iter().filter(|set| !set.columns.contains(&true));
+    let numbers = UInt64Array::from_iter_values(empty.map(|set| set.number));
+    if numbers.is_empty() {
+        return Vec::new();
+    }
+    let mut always: Vec<ArrayRef> = keys.iter().map(|key| new_null_array(&key.kind, numbers.len())).collect();
+    always.push(Arc::new(numbers));
+    always
+}

@@ -1,0 +1,326 @@
+//! Joins: which side is kept in memory, and what each kind gives.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use rowmill_base::Result;
+use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind};
+use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, JoinKind, Node, ScalarExpr};
+
+use super::Lowerer;
+use super::relation::{Relation, RelationSource};
+use crate::column_set::ColumnSet;
+
+/// A join of two sides of which it is settled which is kept in memory.
+pub(super) struct JoinSpec {
+    pub(super) kind: JoinKind,
+    /// Columns of the side that is kept and of the other.
+    pub(super) on: Vec<(ColumnId, ColumnId)>,
+    pub(super) nulls_equal: bool,
+    pub(super) null_aware: bool,
+    /// What has to be true besides, over the columns of both sources.
+    pub(super) conditions: Vec<ScalarExpr>,
+    /// The columns that are asked of the join.
+    pub(super) kept: ColumnSet,
+    /// The mark of a mark join.
+    pub(super) mark: Option<ColumnId>,
+    /// Rows of the result, about, where its place in an order of joins was chosen by it.
+    pub(super) rows: Option<f64>,
+}
+
+impl JoinSpec {
+    /// An inner join.
+    pub(super) fn inner(on: Vec<(ColumnId, ColumnId)>, kept: ColumnSet) -> JoinSpec {
+        JoinSpec {
+            kind: JoinKind::Inner,
+            on,
+            nulls_equal: false,
+            null_aware: false,
+            conditions: Vec::new(),
+            kept,
+            mark: None,
+            rows: None,
+        }
+    }
+}
+
+/// The conditions of a join, by what they are good for.
+struct SplitConditions {
+    /// Equal expressions of the left and of the right side.
+    equal: Vec<(ScalarExpr, ScalarExpr)>,
+    /// Whether NULL equals NULL in `equal`.
+    nulls_equal: bool,
+    others: Vec<ScalarExpr>,
+}
+
+impl Lowerer<'_> {
+    pub(super) fn join(&mut self, join: &LogicalJoin, needed: &ColumnSet) -> Result<Relation> {
+        let mut read = needed.clone();
+        join.conditions.iter().chain(&join.compared).for_each(|condition| read.insert_all(condition));
+        let left = self.lower(&join.left, &read)?;
+        let right = self.lower(&join.right, &read)?;
+        if join.kind == LogicalJoinKind::Inner {
+            return Ok(self.inner_join(left, right, &join.conditions, &read));
+        }
+        let left_filled = join.kind == LogicalJoinKind::Full;
+        let right_filled = matches!(join.kind, LogicalJoinKind::Left | LogicalJoinKind::Full | LogicalJoinKind::Single);
+        let left = self.own_columns(left, left_filled, &read)?;
+        let right = self.own_columns(right, right_filled, &read)?;
+        let resolve = |exprs: &[ScalarExpr]| -> Vec<ScalarExpr> {
+            exprs.iter().map(|expr| right.resolve(&left.resolve(expr))).collect()
+        };
+        let (mut conditions, compared) = (resolve(&join.conditions), resolve(&join.compared));
+        if let (LogicalJoinKind::Mark(mark), false, false) = (join.kind, conditions.is_empty(), compared.is_empty()) {
+            return self.compared_mark(mark, left, right, conditions, compared, read);
+        }
+        let mut null_aware = false;
+        match join.kind {
+            _ if compared.is_empty() => {}
+            LogicalJoinKind::Anti => match &compared[..] {
+                [only] if conditions.is_empty() && is_key(only, &left, &right) => {
+                    null_aware = true;
+                    conditions.push(only.clone());
+                }
+                _ => conditions.push(not_false(compared.clone())),
+            },
+            _ => conditions.extend(compared.iter().cloned()),
+        }
+        let SplitConditions { equal, nulls_equal, others } = split(conditions, &left, &right);
+        let (of_left, of_right): (Vec<ScalarExpr>, Vec<ScalarExpr>) = equal.into_iter().unzip();
+        let (left, of_left) = self.with_columns(left, &of_left)?;
+        let (right, of_right) = self.with_columns(right, &of_right)?;
+        let left_is_smaller = self.rows_of(&left) <= self.rows_of(&right);
+        let (build_left, kind) = match join.kind {
+            LogicalJoinKind::Inner => unreachable!("inner joins were handled"),
+            LogicalJoinKind::Left if left_is_smaller => (true, JoinKind::BuildOuter),
+            LogicalJoinKind::Left => (false, JoinKind::ProbeOuter),
+            LogicalJoinKind::Full => (left_is_smaller, JoinKind::FullOuter),
+            LogicalJoinKind::Semi if left_is_smaller => (true, JoinKind::BuildSemi),
+            LogicalJoinKind::Semi => (false, JoinKind::ProbeSemi),
+            LogicalJoinKind::Anti if left_is_smaller && !null_aware => (true, JoinKind::BuildAnti),
+            LogicalJoinKind::Anti => (false, JoinKind::ProbeAnti),
+            LogicalJoinKind::Mark(_) if compared.is_empty() => (false, JoinKind::ProbeMark),
+            LogicalJoinKind::Mark(_) => (false, JoinKind::ProbeTruth),
+            LogicalJoinKind::Single => (false, JoinKind::ProbeSingle),
+        };
+        let mark = match join.kind {
+            LogicalJoinKind::Mark(id) => Some(id),
+            _ => None,
+        };
+        let gives_right =
+            !matches!(join.kind, LogicalJoinKind::Semi | LogicalJoinKind::Anti | LogicalJoinKind::Mark(_));
+        let mut derived = left.derived.clone();
+        if gives_right {
+            derived.extend(right.derived.iter().cloned());
+        }
+        let mut kept = read;
+        derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
+        let on: Vec<(ColumnId, ColumnId)> = match build_left {
+            true => of_left.into_iter().zip(of_right).collect(),
+            false => of_right.into_iter().zip(of_left).collect(),
+        };
+        let (build, probe) = if build_left { (left, right) } else { (right, left) };
+        let spec = JoinSpec {
+            kind,
+            nulls_equal,
+            null_aware,
+            conditions: others,
+            mark,
+            ..JoinSpec::inner(on, kept)
+        };
+        let joined = self.join_node(spec, build, probe)?;
+        Ok(Relation { derived, ..joined })
+    }
+
+    /// A mark join some conditions of which are two-valued: whether a pair matches, and whether one may match, are asked
+    /// by a join each.
+    fn compared_mark(
+        &mut self,
+        mark: ColumnId,
+        left: Relation,
+        right: Relation,
+        conditions: Vec<ScalarExpr>,
+        compared: Vec<ScalarExpr>,
+        kept: ColumnSet,
+    ) -> Result<Relation> {
+        let mut matches = conditions.clone();
+        matches.extend(compared.iter().cloned());
+        let mut may_match = conditions;
+        may_match.push(not_false(compared));
+        let is_match = self.columns.add("matches", DataType::Boolean);
+        let may_be = self.columns.add("may match", DataType::Boolean);
+        let mut kept = kept;
+        kept.insert(is_match);
+        left.derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
+        may_match.iter().for_each(|condition| kept.insert_all(condition));
+        let rows = self.mark_join(is_match, left, right.clone(), matches, &kept)?;
+        let mut rows = self.mark_join(may_be, rows, right, may_match, &kept)?;
+        let column = |id: ColumnId| ScalarExpr::id(id, DataType::Boolean);
+        let whens = vec![
+            (column(is_match), ScalarExpr::literal(true)),
+            (column(may_be), ScalarExpr::null(DataType::Boolean)),
+        ];
+        let otherwise = Some(Box::new(ScalarExpr::literal(false)));
+        rows.derived.push((mark, ScalarExpr::new(DataType::Boolean, ExprOp::Case { whens, otherwise })));
+        Ok(rows)
+    }
+
+    /// The rows of `left` with a mark that says whether there is a pair for which all conditions are true.
+    fn mark_join(
+        &mut self,
+        mark: ColumnId,
+        left: Relation,
+        right: Relation,
+        conditions: Vec<ScalarExpr>,
+        kept: &ColumnSet,
+    ) -> Result<Relation> {
+        let SplitConditions { equal, nulls_equal, others } = split(conditions, &left, &right);
+        let (of_left, of_right): (Vec<ScalarExpr>, Vec<ScalarExpr>) = equal.into_iter().unzip();
+        let (left, of_left) = self.with_columns(left, &of_left)?;
+        let (right, of_right) = self.with_columns(right, &of_right)?;
+        let on = of_right.into_iter().zip(of_left).collect();
+        let derived = left.derived.clone();
+        let spec = JoinSpec {
+            kind: JoinKind::ProbeMark,
+            nulls_equal,
+            conditions: others,
+            mark: Some(mark),
+            ..JoinSpec::inner(on, kept.clone())
+        };
+        Ok(Relation { derived, ..self.join_node(spec, right, left)? })
+    }
+
+    /// The rows of a side. If the join fills the side up with NULLs, everything that it gives is a column of its source: a
+    /// waiting expression would be computed over the NULLs.
+    fn own_columns(&mut self, side: Relation, is_filled: bool, needed: &ColumnSet) -> Result<Relation> {
+        let mut side = self.settled(side, needed)?;
+        side.keep_derived(needed);
+        if !is_filled || side.derived.is_empty() {
+            return Ok(side);
+        }
+        let exprs: Vec<ScalarExpr> =
+            side.derived.iter().map(|(id, expr)| ScalarExpr::id(*id, expr.kind.clone())).collect();
+        self.with_derived_columns(side, &exprs)
+    }
+
+    /// `relation`, in whose source every derived column of `exprs` is a column under its own id.
+    fn with_derived_columns(&mut self, relation: Relation, exprs: &[ScalarExpr]) -> Result<Relation> {
+        let mut ids = relation.ids.clone();
+        let mut columns: Vec<plan::Expr> = (0..ids.len()).map(plan::Expr::Column).collect();
+        for expr in exprs {
+            columns.push(self.expr(expr, &relation)?);
+            ids.push(ColumnId(expr.as_column().expect("a derived column is a column")));
+        }
+        let input = Arc::clone(relation.node());
+        let node = Node::Project { input, exprs: columns, schema: self.schema(&ids) };
+        let derived = relation.derived.into_iter().filter(|(id, _)| !ids.contains(id)).collect();
+        Ok(Relation { derived, ..Relation::new(node, ids) })
+    }
+
+    /// A join of which all is settled.
+    pub(super) fn join_node(&mut self, spec: JoinSpec, build: Relation, probe: Relation) -> Result<Relation> {
+        let position =
+            |relation: &Relation, id: ColumnId| relation.position(id).expect("a key is a column of its side");
+        let on: Vec<(usize, usize)> = spec
+            .on
+            .iter()
+            .map(|(of_build, of_probe)| (position(&build, *of_build), position(&probe, *of_probe)))
+            .collect();
+        let pairs: Vec<ColumnId> = build.ids.iter().chain(&probe.ids).copied().collect();
+        let condition = match spec.conditions.is_empty() {
+            true => None,
+            false => Some(self.positioned(&ScalarExpr::and(spec.conditions), &pairs, &[&build, &probe])?),
+        };
+        let of_build = build.ids.len();
+        let given = match spec.kind {
+            kind if kind.asks_of_probe() => of_build..pairs.len(),
+            JoinKind::BuildSemi | JoinKind::BuildAnti => 0..of_build,
+            _ => 0..pairs.len(),
+        };
+        let mut output: Vec<usize> = given.filter(|place| spec.kept.contains(pairs[*place])).collect();
+        let mut ids: Vec<ColumnId> = output.iter().map(|place| pairs[*place]).collect();
+        if let Some(mark) = spec.mark {
+            output.push(pairs.len());
+            ids.push(mark);
+        }
+        let node = plan::Join {
+            build: Arc::clone(build.node()),
+            probe: Arc::clone(probe.node()),
+            kind: spec.kind,
+            on,
+            nulls_equal: spec.nulls_equal,
+            null_aware: spec.null_aware,
+            condition,
+            output,
+            rows: spec.rows,
+            schema: self.schema(&ids),
+        };
+        Ok(Relation::new(Node::Join(node), ids))
+    }
+
+    /// The same rows without the columns of a join that are not needed.
+    pub(super) fn narrowed(&mut self, relation: Relation, needed: &ColumnSet) -> Relation {
+        let RelationSource::Operator(node) = &relation.source else { return relation };
+        let Node::Join(join) = &**node else { return relation };
+        let mut read = needed.clone();
+        relation.derived.iter().for_each(|(_, expr)| read.insert_all(expr));
+        let kept: Vec<usize> = (0..relation.ids.len()).filter(|place| read.contains(relation.ids[*place])).collect();
+        let ids: Vec<ColumnId> = kept.iter().map(|place| relation.ids[*place]).collect();
+        let output = kept.iter().map(|place| join.output[*place]).collect();
+        let node = Node::Join(plan::Join { output, schema: self.schema(&ids), ..join.clone() });
+        Relation { derived: relation.derived.clone(), ..Relation::new(node, ids) }
+    }
+}
+
+/// `(all of compared) IS DISTINCT FROM false`: true where the comparison is true or NULL.
+fn not_false(compared: Vec<ScalarExpr>) -> ScalarExpr {
+    let operands = Box::new([ScalarExpr::and(compared), ScalarExpr::literal(false)]);
+    ScalarExpr::new(DataType::Boolean, ExprOp::IsDistinct { operands, negated: false })
+}
+
+/// Whether a comparison is an equality of the two sides that a hash table answers.
+fn is_key(compared: &ScalarExpr, left: &Relation, right: &Relation) -> bool {
+    match &compared.op {
+        ExprOp::Compare(CompareOp::Equal, pair) => {
+            !pair[0].kind.is_nested() && sides(&pair[0], &pair[1], left, right).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Splits the conditions of a join into keys and others.
+fn split(conditions: Vec<ScalarExpr>, left: &Relation, right: &Relation) -> SplitConditions {
+    let (mut equal, mut null_safe, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for condition in conditions {
+        let (pair, is_null_safe) = match &condition.op {
+            ExprOp::Compare(CompareOp::Equal, pair) => (pair, false),
+            ExprOp::IsDistinct { operands, negated: true } => (operands, true),
+            _ => {
+                others.push(condition);
+                continue;
+            }
+        };
+        match sides(&pair[0], &pair[1], left, right) {
+            None => others.push(condition),
+            Some(_) if pair[0].kind.is_nested() => others.push(condition),
+            Some(sides) if is_null_safe => null_safe.push((sides, condition)),
+            Some(sides) => equal.push(sides),
+        }
+    }
+    if equal.is_empty() {
+        let equal = null_safe.into_iter().map(|(sides, _)| sides).collect::<Vec<_>>();
+        return SplitConditions { nulls_equal: !equal.is_empty(), equal, others };
+    }
+    // One table has one rule for NULL: beside plain keys the others are checked per pair.
+    others.extend(null_safe.into_iter().map(|(_, condition)| condition));
+    SplitConditions { equal, nulls_equal: false, others }
+}
+
+/// The two expressions as one of the left and one of the right side, if that is what they are.
+fn sides(one: &ScalarExpr, other: &ScalarExpr, left: &Relation, right: &Relation) -> Option<(ScalarExpr, ScalarExpr)> {
+    let is_of = |expr: &ScalarExpr, side: &Relation| side.reads(expr) && side.has_all(expr);
+    if is_of(one, left) && is_of(other, right) {
+        return Some((one.clone(), other.clone()));
+    }
+    (is_of(other, left) && is_of(one, right)).then(|| (other.clone(), one.clone()))
+}

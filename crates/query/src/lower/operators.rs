@@ -1,0 +1,227 @@
+//! Operators with one input, and the leaves.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, Field, Schema};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::evaluator::Evaluator;
+use rowmill_plan::logical::{LogicalScan, LogicalSortKey, LogicalSource};
+use rowmill_plan::{self as plan, ColumnId, Logical, Node, ScalarExpr, SortKey, Volatility};
+
+use super::relation::{Relation, RelationSource};
+use super::{Lowerer, SourceScan, predicate};
+use crate::column_set::ColumnSet;
+
+impl Lowerer<'_> {
+    pub(super) fn scan(&mut self, scan: &LogicalScan, needed: &ColumnSet) -> Result<Relation> {
+        let table = Arc::clone(&self.tables[scan.table]);
+        let definition = table.table();
+        let column = |id: usize| {
+            let (_, column) = scan.columns.iter().find(|(own, _)| own.0 == id)?;
+            Some((*column, definition.columns[*column].kind.clone()))
+        };
+        let (mut predicates, mut others) = (Vec::new(), Vec::new());
+        for condition in &scan.conditions {
+            match predicate::translate(condition, &column) {
+                Some(predicate) => predicates.push(predicate),
+                None => others.push(condition.clone()),
+            }
+        }
+        let mut read = needed.clone();
+        others.iter().for_each(|condition| read.insert_all(condition));
+        let kept: Vec<(ColumnId, usize)> = scan.columns.iter().copied().filter(|(id, _)| read.contains(*id)).collect();
+        let ids: Vec<ColumnId> = kept.iter().map(|(id, _)| *id).collect();
+        let fields = kept.iter().map(|(id, column)| {
+            let info = self.columns.get(*id);
+            Field::new(&info.name, info.kind.clone(), definition.columns[*column].nullable)
+        });
+        let node = Node::Scan(plan::Scan {
+            table: scan.table,
+            columns: kept.iter().map(|(_, column)| *column).collect(),
+            predicates,
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+        });
+        self.filtered(Relation::new(node, ids), others)
+    }
+
+    pub(super) fn source(&mut self, source: &LogicalSource, needed: &ColumnSet) -> Result<Relation> {
+        let rows = Arc::clone(&self.all_sources[source.source]);
+        let column = |id: usize| {
+            let (_, column) = source.columns.iter().find(|(own, _)| own.0 == id)?;
+            let kind = rowmill_base::SqlType::from_arrow(rows.schema().field(*column).data_type())?;
+            Some((*column, kind))
+        };
+        // A source may ignore its predicates, so that all conditions are checked again.
+        let predicates = source.conditions.iter().filter_map(|condition| predicate::translate(condition, &column));
+        let predicates = predicates.collect();
+        let mut read = needed.clone();
+        source.conditions.iter().for_each(|condition| read.insert_all(condition));
+        let kept: Vec<(ColumnId, usize)> =
+            source.columns.iter().copied().filter(|(id, _)| read.contains(*id)).collect();
+        let ids: Vec<ColumnId> = kept.iter().map(|(id, _)| *id).collect();
+        let columns = kept.iter().map(|(_, column)| *column).collect();
+        let rows_about = rows.row_count().unwrap_or(100_000);
+        self.sources.push(SourceScan { source: rows, columns, predicates });
+        let node =
+            Node::Foreign(plan::Foreign { plan: self.sources.len() - 1, rows: rows_about, schema: self.schema(&ids) });
+        self.filtered(Relation::new(node, ids), source.conditions.clone())
+    }
+
+    /// Rows that the statement contains.
+    pub(super) fn values(&mut self, ids: &[ColumnId], rows: &[Vec<ScalarExpr>]) -> Result<Relation> {
+        let schema = self.schema(ids);
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(ids.len());
+        for (place, id) in ids.iter().enumerate() {
+            let mut values = Vec::with_capacity(rows.len());
+            for row in rows {
+                values.push(match row[place].as_constant() {
+                    Some(value) => Arc::clone(value.array()),
+                    None => Evaluator::new(&row[place])?.evaluate(&[], 1)?,
+                });
+            }
+            columns.push(match values.is_empty() {
+                true => new_empty_array(self.kind(*id)),
+                false => concat(&values.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+                    .map_err(|error| Error::internal(format!("values of several types: {error}")))?,
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)
+            .map_err(|error| Error::internal(format!("VALUES: {error}")))?;
+        Ok(Relation::new(Node::Values { rows: batch }, ids.to_vec()))
+    }
+
+    pub(super) fn filter(
+        &mut self,
+        input: &Logical,
+        conditions: &[ScalarExpr],
+        needed: &ColumnSet,
+    ) -> Result<Relation> {
+        let mut read = needed.clone();
+        conditions.iter().for_each(|condition| read.insert_all(condition));
+        let input = self.lower(input, &read)?;
+        self.filtered(input, conditions.to_vec())
+    }
+
+    /// The rows for which all conditions are true.
+    pub(super) fn filtered(&mut self, mut input: Relation, conditions: Vec<ScalarExpr>) -> Result<Relation> {
+        if conditions.is_empty() {
+            return Ok(input);
+        }
+        let resolved: Vec<ScalarExpr> = conditions.iter().map(|condition| input.resolve(condition)).collect();
+        if let RelationSource::Joins(graph) = &mut input.source
+            && resolved.iter().all(|condition| condition.volatility() < Volatility::Volatile)
+        {
+            graph.add_conditions(resolved);
+            return Ok(input);
+        }
+        let read = crate::column_set::columns_of(&resolved);
+        let input = self.settled(input, &read)?;
+        let condition = self.resolved_expr(&ScalarExpr::and(resolved), &input)?;
+        let below = Arc::clone(input.node());
+        Ok(input.over(Node::Filter { input: below, condition }))
+    }
+
+    pub(super) fn map(
+        &mut self,
+        input: &Logical,
+        exprs: &[(ColumnId, ScalarExpr)],
+        needed: &ColumnSet,
+    ) -> Result<Relation> {
+        let used: Vec<&(ColumnId, ScalarExpr)> = exprs.iter().filter(|(id, _)| needed.contains(*id)).collect();
+        let mut read = needed.clone();
+        used.iter().for_each(|(_, expr)| read.insert_all(expr));
+        let mut relation = self.lower(input, &read)?;
+        let mut volatile = Vec::new();
+        for (id, expr) in used {
+            let resolved = relation.resolve(expr);
+            if resolved.volatility() == Volatility::Volatile {
+                volatile.push(ScalarExpr::id(*id, resolved.kind.clone()));
+            }
+            relation.derived.push((*id, resolved));
+        }
+        if volatile.is_empty() {
+            return Ok(relation);
+        }
+        // A volatile value is made once per row, here: readers above must all see the same one.
+        let all: ColumnSet = relation.all_ids().collect();
+        let relation = self.settled(relation, &all)?;
+        Ok(self.with_columns(relation, &volatile)?.0)
+    }
+
+    pub(super) fn sort(
+        &mut self,
+        input: &Logical,
+        keys: &[LogicalSortKey],
+        bounds: Option<(usize, Option<usize>)>,
+        needed: &ColumnSet,
+    ) -> Result<Relation> {
+        let mut read = needed.clone();
+        keys.iter().for_each(|key| read.insert_all(&key.expr));
+        let input = self.lower(input, &read)?;
+        let input = self.settled(input, &read)?;
+        let exprs: Vec<ScalarExpr> = keys.iter().map(|key| key.expr.clone()).collect();
+        let (input, ids) = self.with_columns(input, &exprs)?;
+        let mut sorted: Vec<SortKey> = Vec::with_capacity(keys.len());
+        for (key, id) in keys.iter().zip(ids) {
+            let column = input.position(id).expect("the column was made");
+            if !sorted.iter().any(|known| known.column == column) {
+                sorted.push(SortKey { column, descending: key.descending, nulls_first: key.nulls_first });
+            }
+        }
+        let (skip, rows) = bounds.unwrap_or((0, None));
+        let below = Arc::clone(input.node());
+        Ok(input.over(Node::Sort { input: below, keys: sorted, skip, rows }))
+    }
+
+    pub(super) fn limit(
+        &mut self,
+        input: &Logical,
+        skip: Option<&ScalarExpr>,
+        rows: Option<&ScalarExpr>,
+        needed: &ColumnSet,
+    ) -> Result<Relation> {
+        let skip = skip.map_or(Ok(None), |expr| bound("OFFSET", expr))?.unwrap_or(0);
+        let rows = rows.map_or(Ok(None), |expr| bound("LIMIT", expr))?;
+        if let Logical::Sort { input, keys } = input {
+            return self.sort(input, keys, Some((skip, rows)), needed);
+        }
+        let input = self.lower(input, needed)?;
+        let input = self.settled(input, needed)?;
+        let below = Arc::clone(input.node());
+        Ok(input.over(Node::Limit { input: below, skip, rows }))
+    }
+
+    /// One row for each combination of values in `columns`.
+    pub(super) fn distinct(&mut self, input: &Logical, columns: &[ColumnId]) -> Result<Relation> {
+        let read: ColumnSet = columns.iter().copied().collect();
+        let input = self.lower(input, &read)?;
+        let input = self.settled(input, &read)?;
+        let keys: Vec<(ColumnId, ScalarExpr)> = columns.iter().map(|id| (*id, self.columns.expr(*id))).collect();
+        self.grouped_rows(input, &keys, &[])
+    }
+}
+
+/// The number of rows that a LIMIT or OFFSET says; none for NULL.
+fn bound(clause: &str, expr: &ScalarExpr) -> Result<Option<usize>> {
+    let Some(value) = expr.as_constant() else {
+        return Err(Error::new(ErrorKind::InvalidParameter, format!("{clause} takes a number of rows"))
+            .hint("a literal, a parameter, or an expression of these"));
+    };
+    if value.is_null() {
+        return Ok(None);
+    }
+    let number = match value.kind() {
+        DataType::Int64 => value.as_bigint(),
+        _ => None,
+    };
+    match number {
+        Some(rows) if rows >= 0 => Ok(Some(usize::try_from(rows).unwrap_or(usize::MAX))),
+        Some(rows) => {
+            Err(Error::new(ErrorKind::InvalidParameter, format!("{clause} must not be negative, but is {rows}")))
+        }
+        None => Err(Error::internal(format!("{clause} is bound as a BIGINT"))),
+    }
+}

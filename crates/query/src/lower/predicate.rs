@@ -1,0 +1,74 @@
+//! Conditions that a scan checks itself, over the stored form of a column.
+//!
+//! A condition is translated whole or not at all: the scan evaluates a translated one exactly. None of them can fail, so
+//! that the scan may evaluate them in any order.
+
+use arrow::array::ArrayRef;
+use arrow::compute::concat;
+use arrow::datatypes::DataType;
+use rowmill_base::SqlType;
+use rowmill_plan::{CompareOp, Constant, ExprOp, Predicate, ScalarExpr};
+
+/// `condition` as a predicate. `column` gives the position in the source, and the type, of a column that it reads.
+pub(crate) fn translate(
+    condition: &ScalarExpr,
+    column: &dyn Fn(usize) -> Option<(usize, SqlType)>,
+) -> Option<Predicate> {
+    let each = |parts: &[ScalarExpr]| parts.iter().map(|part| translate(part, column)).collect::<Option<Vec<_>>>();
+    match &condition.op {
+        ExprOp::And(parts) => each(parts).map(Predicate::And),
+        ExprOp::Or(parts) => each(parts).map(Predicate::Or),
+        ExprOp::Not(part) => Some(Predicate::Not(Box::new(translate(part, column)?))),
+        ExprOp::Compare(op, pair) => {
+            let [left, right] = &**pair;
+            compare(left, *op, right, column).or_else(|| compare(right, op.flipped(), left, column))
+        }
+        ExprOp::IsNull { value, negated } => {
+            Some(Predicate::IsNull { column: column(value.as_column()?)?.0, negated: *negated })
+        }
+        ExprOp::InList { value, list, negated } => {
+            let (column, kind) = column(value.as_column()?)?;
+            if !kind.is_ordered() {
+                return None;
+            }
+            let values = list.iter().map(|item| stored(item, &kind)).collect::<Option<Vec<_>>>()?;
+            let values = concat(&values.iter().map(AsRef::as_ref).collect::<Vec<_>>()).ok()?;
+            Some(Predicate::In { column, values, negated: *negated })
+        }
+        ExprOp::Like { value, pattern, escape: Some('\\'), negated, ignore_case } => {
+            let (column, kind) = column(value.as_column()?)?;
+            let pattern = pattern.as_constant()?.as_text()?.to_owned();
+            (kind.arrow() == DataType::Utf8View).then_some(Predicate::Like {
+                column,
+                pattern,
+                negated: *negated,
+                ignore_case: *ignore_case,
+            })
+        }
+        ExprOp::Column(id) if condition.kind == DataType::Boolean => {
+            let (column, kind) = column(*id)?;
+            let value = std::sync::Arc::clone(Constant::from(true).array());
+            (kind == SqlType::Boolean).then_some(Predicate::Compare { column, op: CompareOp::Equal, value })
+        }
+        _ => None,
+    }
+}
+
+fn compare(
+    side: &ScalarExpr,
+    op: CompareOp,
+    other: &ScalarExpr,
+    column: &dyn Fn(usize) -> Option<(usize, SqlType)>,
+) -> Option<Predicate> {
+    let (column, kind) = column(side.as_column()?)?;
+    if !kind.is_ordered() {
+        return None;
+    }
+    Some(Predicate::Compare { column, op, value: stored(other, &kind)? })
+}
+
+/// The value that `expr` is, of the type of a column. NULL compares to nothing and is left to a filter.
+fn stored(expr: &ScalarExpr, kind: &SqlType) -> Option<ArrayRef> {
+    let value = expr.as_constant()?;
+    (!value.is_null() && *value.kind() == kind.arrow()).then(|| std::sync::Arc::clone(value.array()))
+}

@@ -1,0 +1,103 @@
+//! Rows while they are lowered.
+//!
+//! Expressions of a [`Logical::Map`](rowmill_plan::Logical::Map) are not computed where they stand. They wait beside the
+//! operator, as expressions over its columns, and are put into the operator that reads them. So a filter, a key or an
+//! argument is computed over stored columns, once per distinct value where that is cheaper, and a column that nothing
+//! reads is never made. Inner joins wait too, until all relations that are joined to each other are known and their order
+//! can be chosen (`join_graph.rs`).
+
+use std::sync::Arc;
+
+use rowmill_plan::{ColumnId, ExprOp, Node, ScalarExpr};
+
+use super::join_graph::JoinGraph;
+use crate::column_set::ColumnSet;
+
+/// Rows, as far as they are lowered.
+#[derive(Clone, Debug)]
+pub(crate) struct Relation {
+    pub(super) source: RelationSource,
+    /// The columns of the source, in its order.
+    pub(super) ids: Vec<ColumnId>,
+    /// Columns that are expressions over those of the source.
+    pub(super) derived: Vec<(ColumnId, ScalarExpr)>,
+}
+
+/// Where rows come from.
+#[derive(Clone, Debug)]
+pub(super) enum RelationSource {
+    Operator(Arc<Node>),
+    /// Inner joins that have no order yet.
+    Joins(Box<JoinGraph>),
+}
+
+impl Relation {
+    /// The rows of an operator.
+    pub(super) fn new(node: Node, ids: Vec<ColumnId>) -> Relation {
+        debug_assert_eq!(node.schema().fields().len(), ids.len(), "every column of an operator has an id");
+        Relation { source: RelationSource::Operator(Arc::new(node)), ids, derived: Vec::new() }
+    }
+
+    /// The operator.
+    ///
+    /// # Panics
+    ///
+    /// If the rows are joins that have no order yet.
+    pub(super) fn node(&self) -> &Arc<Node> {
+        match &self.source {
+            RelationSource::Operator(node) => node,
+            RelationSource::Joins(_) => unreachable!("the joins have no order yet"),
+        }
+    }
+
+    /// The same columns from another operator.
+    #[must_use]
+    pub(super) fn over(self, node: Node) -> Relation {
+        Relation { source: RelationSource::Operator(Arc::new(node)), ..self }
+    }
+
+    /// The position of a column of the source.
+    pub(super) fn position(&self, id: ColumnId) -> Option<usize> {
+        self.ids.iter().position(|own| *own == id)
+    }
+
+    /// `expr` over the columns of the source.
+    pub(super) fn resolve(&self, expr: &ScalarExpr) -> ScalarExpr {
+        let mut expr = expr.clone();
+        if !self.derived.is_empty() {
+            substitute(&mut expr, &self.derived);
+        }
+        expr
+    }
+
+    /// All columns, those of the source and the derived ones.
+    pub(super) fn all_ids(&self) -> impl Iterator<Item = ColumnId> {
+        self.ids.iter().copied().chain(self.derived.iter().map(|(id, _)| *id))
+    }
+
+    /// The columns of the source that `expr`, resolved, reads.
+    pub(super) fn reads(&self, expr: &ScalarExpr) -> bool {
+        expr.any(&|part| part.as_column().is_some_and(|column| self.position(ColumnId(column)).is_some()))
+    }
+
+    /// Whether every column that `expr`, resolved, reads is the source's.
+    pub(super) fn has_all(&self, expr: &ScalarExpr) -> bool {
+        !expr.any(&|part| part.as_column().is_some_and(|column| self.position(ColumnId(column)).is_none()))
+    }
+
+    /// Forgets derived columns that are not needed.
+    pub(super) fn keep_derived(&mut self, needed: &ColumnSet) {
+        self.derived.retain(|(id, _)| needed.contains(*id));
+    }
+}
+
+/// Replaces every column of `derived` in `expr` by its expression.
+fn substitute(expr: &mut ScalarExpr, derived: &[(ColumnId, ScalarExpr)]) {
+    if let ExprOp::Column(column) = expr.op {
+        if let Some((_, of)) = derived.iter().find(|(id, _)| id.0 == column) {
+            *expr = of.clone();
+        }
+        return;
+    }
+    expr.operands_mut().into_iter().for_each(|operand| substitute(operand, derived));
+}

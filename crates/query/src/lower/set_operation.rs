@@ -1,0 +1,77 @@
+//! UNION, INTERSECT and EXCEPT.
+
+use std::sync::Arc;
+
+use rowmill_base::{Error, Result};
+use rowmill_plan::logical::{LogicalSetOperation, SetOperationKind};
+use rowmill_plan::{ColumnId, JoinKind, Node, ScalarExpr};
+
+use super::Lowerer;
+use super::join::JoinSpec;
+use super::relation::Relation;
+
+impl Lowerer<'_> {
+    pub(super) fn set_operation(&mut self, operation: &LogicalSetOperation) -> Result<Relation> {
+        let mut inputs = Vec::with_capacity(operation.inputs.len());
+        for (input, columns) in &operation.inputs {
+            let rows = self.lower(input, &columns.iter().copied().collect())?;
+            inputs.push((self.exactly(rows, columns)?, columns));
+        }
+        match (operation.kind, operation.all) {
+            (SetOperationKind::Union, all) => {
+                let ids = operation.columns.clone();
+                let nodes = inputs.into_iter().map(|(node, _)| node).collect();
+                let rows = Relation::new(Node::Union { inputs: nodes, schema: self.schema(&ids) }, ids);
+                if all {
+                    return Ok(rows);
+                }
+                let keys: Vec<(ColumnId, ScalarExpr)> =
+                    operation.columns.iter().map(|id| (*id, self.columns.expr(*id))).collect();
+                self.grouped_rows(rows, &keys, &[])
+            }
+            (kind, false) => {
+                let [(left, of_left), (right, of_right)] = &inputs[..] else {
+                    return Err(Error::internal("INTERSECT and EXCEPT have two inputs"));
+                };
+                let relation = |node: &Arc<Node>, ids: &[ColumnId]| Relation {
+                    derived: Vec::new(),
+                    ..Relation::new(Node::clone(node), ids.to_vec())
+                };
+                let left = relation(left, of_left);
+                let right = relation(right, of_right);
+                let keys: Vec<(ColumnId, ScalarExpr)> =
+                    operation.columns.iter().zip(*of_left).map(|(id, of)| (*id, self.columns.expr(*of))).collect();
+                let distinct = self.grouped_rows(left, &keys, &[])?;
+                let join = match kind {
+                    SetOperationKind::Except => JoinKind::ProbeAnti,
+                    _ => JoinKind::ProbeSemi,
+                };
+                let on = of_right.iter().copied().zip(operation.columns.iter().copied()).collect();
+                let kept = operation.columns.iter().copied().collect();
+                let spec = JoinSpec { kind: join, nulls_equal: true, ..JoinSpec::inner(on, kept) };
+                self.join_node(spec, right, distinct)
+            }
+            (kind, true) => {
+                // The nth of equal rows on the left has a partner if there are n of them on the right.
+                let [(left, of_left), (right, of_right)] = &inputs[..] else {
+                    return Err(Error::internal("INTERSECT and EXCEPT have two inputs"));
+                };
+                debug_assert_eq!(of_left.len(), operation.columns.len(), "every column of the result is of each input");
+                let left = Relation::new(Node::clone(left), operation.columns.clone());
+                let (left, left_number) = self.numbered(left, &operation.columns)?;
+                let right = Relation::new(Node::clone(right), of_right.to_vec());
+                let (right, right_number) = self.numbered(right, of_right)?;
+                let join = match kind {
+                    SetOperationKind::Except => JoinKind::ProbeAnti,
+                    _ => JoinKind::ProbeSemi,
+                };
+                let mut on: Vec<(ColumnId, ColumnId)> =
+                    of_right.iter().copied().zip(operation.columns.iter().copied()).collect();
+                on.push((right_number, left_number));
+                let kept = operation.columns.iter().copied().collect();
+                let spec = JoinSpec { kind: join, nulls_equal: true, ..JoinSpec::inner(on, kept) };
+                self.join_node(spec, right, left)
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Rows that are in memory already: system views, results of table functions, VALUES.
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use rowmill_base::{Cancel, Error, Result, SqlType};
+use rowmill_exec::batch::BatchSource;
+use rowmill_exec::values::Values;
+use rowmill_plan::Predicate;
+
+use crate::catalog::RowSource;
+
+/// A batch as a source of rows.
+#[derive(Debug)]
+pub struct MemoryRows {
+    name: String,
+    batch: RecordBatch,
+    schema: SchemaRef,
+}
+
+impl MemoryRows {
+    /// The rows of `batch`, under a name that EXPLAIN shows. Columns get the types that the engine works with.
+    ///
+    /// # Panics
+    ///
+    /// If a column has a type that SQL does not have.
+    pub fn new(name: impl Into<String>, batch: RecordBatch) -> Arc<MemoryRows> {
+        let batch = with_engine_types(&batch);
+        Arc::new(MemoryRows { name: name.into(), schema: batch.schema(), batch })
+    }
+}
+
+impl RowSource for MemoryRows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn row_count(&self) -> Option<u64> {
+        Some(self.batch.num_rows() as u64)
+    }
+
+    fn open(
+        &self,
+        columns: &[usize],
+        _predicates: &[Predicate],
+        batch_rows: usize,
+        _threads: usize,
+        _cancel: &Cancel,
+    ) -> Result<Arc<dyn BatchSource>> {
+        let failed = |error| Error::internal(format!("columns of {}: {error}", self.name));
+        let batch = self.batch.project(columns).map_err(failed)?;
+        let schema = batch.schema();
+        let rows = batch_rows.max(1);
+        let batches =
+            (0..batch.num_rows()).step_by(rows).map(|start| batch.slice(start, rows.min(batch.num_rows() - start)));
+        Ok(Values::new(schema, batches.collect()))
+    }
+}
+
+/// The batch with columns of the types that the engine works with, such as texts as views.
+fn with_engine_types(batch: &RecordBatch) -> RecordBatch {
+    let mut fields = Vec::with_capacity(batch.num_columns());
+    let mut columns = Vec::with_capacity(batch.num_columns());
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        let kind = match field.data_type() {
+            DataType::Null => DataType::Null,
+            kind => SqlType::from_arrow(kind).expect("rows in memory have types of SQL").arrow(),
+        };
+        columns.push(cast(column, &kind).expect("a type and the one that the engine has for it"));
+        fields.push(Field::new(field.name(), kind, true));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+        .expect("the columns keep their length")
+}

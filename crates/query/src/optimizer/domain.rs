@@ -1,0 +1,461 @@
+//! Correlation that cannot be pulled up is removed with a domain: the distinct values of the outer columns.
+//!
+//! ```text
+//! Join(l, r(l.a))  ->  Join(l, r') on l.a IS NOT DISTINCT FROM d.a     where r' = r over each row of Distinct(l.a)
+//! ```
+//!
+//! The right side is evaluated for every row of the domain at once: the domain is pushed down to where the outer columns
+//! are read, and every operator on the way keeps the rows of different domain values apart. This is the method of Neumann
+//! and Kemper, "Unnesting Arbitrary Queries" (2015). Dependent joins are taken from the outside inwards, as Neumann,
+//! "Improving Unnesting of Complex Queries" (2025), has it: when a domain reaches a dependent join, it goes into the left
+//! side only, and the right side finds the outer columns there.
+//!
+//! Values that cannot be compared, such as lists, are not grouped. The rows of the left side are numbered then, and the
+//! number stands for the values.
+
+use std::collections::HashMap;
+
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::logical::{
+    FrameBound, FrameExclude, FrameUnit, LogicalJoin, LogicalJoinKind, LogicalSetOperation, LogicalWindow,
+    LogicalWindowCall, LogicalWindowFunction, RankFunction, SetOperationKind, WindowFrame,
+};
+use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr, is_key_kind};
+
+use super::column_set::ColumnSet;
+use super::context::RewriteContext;
+use super::facts::same;
+use super::pull_up::empty_group_values;
+use super::subquery::numbered_limit;
+use super::walk::{copy_column, each_operator, free, inputs_mut, output, renumber, substitute, substitute_operator, substitute_plan, take};
+
+/// Removes what dependent joins are left in a plan.
+pub(crate) fn remove_dependent_joins(plan: &mut Logical, context: &mut RewriteContext<'_>) -> Result<()> {
+    DomainPush { context }.flatten(plan)
+}
+
+struct DomainPush<'a, 'b> {
+    context: &'a mut RewriteContext<'b>,
+}
+
+/// The outer rows that a plan is evaluated for.
+struct OuterDomain {
+    /// The outer columns, as the plan names them.
+    outer: Vec<ColumnId>,
+    /// Those of them that tell the rows of the domain apart.
+    keys: Vec<ColumnId>,
+    /// Its rows.
+    rows: DomainRows,
+    /// The columns of `rows`, in the order of `outer`.
+    columns: Vec<ColumnId>,
+    /// The recursive queries whose rows carry the domain, with its columns there.
+    recursive: Vec<usize>,
+}
+
+/// Where the rows of a domain come from.
+enum DomainRows {
+    /// A shared plan.
+    Shared(usize),
+    /// A plan that is copied for each use, because within a recursive query nothing can be computed once.
+    Copied(Logical),
+}
+
+/// What the outer columns are called in a plan.
+type DomainColumns = HashMap<ColumnId, ColumnId>;
+
+impl DomainPush<'_, '_> {
+    /// Removes the dependent joins of a plan that is not itself correlated, or whose own correlation is done with.
+    fn flatten(&mut self, plan: &mut Logical) -> Result<()> {
+        if let Logical::Join(join) = plan {
+            self.flatten(&mut join.left)?;
+            let mut outer = free(&join.right);
+            let left = output(&join.left);
+            outer = outer.iter().filter(|id| left.contains(*id)).collect();
+            if outer.is_empty() {
+                return self.flatten(&mut join.right);
+            }
+            let Logical::Join(join) = take(plan) else { unreachable!("the plan is a join") };
+            *plan = self.dependent(join, &outer)?;
+            return Ok(());
+        }
+        for input in inputs_mut(plan) {
+            self.flatten(input)?;
+        }
+        Ok(())
+    }
+
+    /// A join whose right side names the columns `outer` of the left side, which is flat.
+    fn dependent(&mut self, mut join: LogicalJoin, outer: &ColumnSet) -> Result<Logical> {
+        if join.kind == LogicalJoinKind::Full {
+            let message = "a FULL JOIN cannot have a lateral right side";
+            return Err(Error::new(ErrorKind::Unsupported, message).hint("use LEFT JOIN LATERAL"));
+        }
+        let mut left = take(&mut join.left);
+        let mut outer: Vec<ColumnId> = outer.iter().collect();
+        let has_keys = outer.iter().all(|id| is_key_kind(&self.context.columns.get(*id).kind));
+        let keys = match has_keys {
+            true => outer.clone(),
+            false => {
+                let (numbered, number) = self.numbered(left);
+                left = numbered;
+                outer.push(number);
+                vec![number]
+            }
+        };
+        let mut domain = self.domain(&mut left, outer, keys, has_keys);
+        let (right, columns) = self.push(take(&mut join.right), &mut domain)?;
+        for key in &domain.keys {
+            join.conditions.push(same(self.context.columns, *key, columns[key]));
+        }
+        *join.left = left;
+        *join.right = right;
+        Ok(Logical::Join(join))
+    }
+
+    /// The rows of a plan, each with a number of its own.
+    fn numbered(&mut self, input: Logical) -> (Logical, ColumnId) {
+        let number = self.context.columns.add("row", DataType::Int64);
+        let frame = WindowFrame {
+            unit: FrameUnit::Rows,
+            start: FrameBound::Unbounded,
+            end: FrameBound::CurrentRow,
+            exclude: FrameExclude::NoOthers,
+        };
+        let call = LogicalWindowCall { function: LogicalWindowFunction::Rank(RankFunction::RowNumber), frame };
+        let (input, calls) = (Box::new(input), vec![(number, call)]);
+        let window = LogicalWindow { input, partition: Vec::new(), order: Vec::new(), calls, top: None };
+        (Logical::Window(window), number)
+    }
+
+    /// The domain of `left`, which is changed so that both read the same rows.
+    fn domain(
+        &mut self,
+        left: &mut Logical,
+        outer: Vec<ColumnId>,
+        keys: Vec<ColumnId>,
+        is_distinct: bool,
+    ) -> OuterDomain {
+        let mut is_recursive = false;
+        each_operator(left, &mut |plan| is_recursive |= matches!(plan, Logical::RecursiveRows { .. }));
+        let mut copy = left.clone();
+        let numbers = renumber(&mut copy, self.context.columns);
+        let input_columns: Vec<_> = output(left).iter().map(|id| (id, numbers[&id])).collect();
+        let read = |context: &mut RewriteContext<'_>, number, ids: Vec<(ColumnId, ColumnId)>| {
+            let _ = context;
+            let (columns, input_columns) = ids.into_iter().unzip();
+            let input = std::sync::Arc::new(Logical::no_rows(Vec::new()));
+            Logical::Shared { number, input, input_columns, columns }
+        };
+        let (rows, columns): (Logical, Vec<ColumnId>) = match is_recursive {
+            true => (copy, outer.iter().map(|id| numbers[id]).collect()),
+            false => {
+                let number = self.context.shared.add(copy);
+                *left = read(self.context, number, input_columns);
+                let columns: Vec<_> = outer.iter().map(|id| copy_column(self.context.columns, *id)).collect();
+                let ids = columns.iter().zip(&outer).map(|(new, id)| (*new, numbers[id])).collect();
+                (read(self.context, number, ids), columns)
+            }
+        };
+        let rows = match is_distinct {
+            true => Logical::Distinct { input: Box::new(rows), columns: columns.clone(), on: false },
+            false => rows,
+        };
+        let rows = match is_recursive {
+            true => DomainRows::Copied(rows),
+            false => DomainRows::Shared(self.context.shared.add(rows)),
+        };
+        OuterDomain { outer, keys, rows, columns, recursive: Vec::new() }
+    }
+
+    /// The rows of the domain, with columns of their own.
+    fn read(&mut self, domain: &OuterDomain) -> (Logical, DomainColumns) {
+        match &domain.rows {
+            DomainRows::Shared(number) => {
+                let columns: Vec<_> =
+                    domain.outer.iter().map(|id| copy_column(self.context.columns, *id)).collect();
+                let names = domain.outer.iter().copied().zip(columns.iter().copied()).collect();
+                let input = std::sync::Arc::new(Logical::no_rows(Vec::new()));
+                let input_columns = domain.columns.clone();
+                (Logical::Shared { number: *number, input, input_columns, columns }, names)
+            }
+            DomainRows::Copied(rows) => {
+                let mut rows = rows.clone();
+                let numbers = renumber(&mut rows, self.context.columns);
+                let names = domain.outer.iter().zip(&domain.columns).map(|(id, column)| (*id, numbers[column]));
+                (rows, names.collect())
+            }
+        }
+    }
+
+    /// What replaces the outer columns in expressions.
+    fn replacements(&self, names: &DomainColumns) -> HashMap<ColumnId, ScalarExpr> {
+        names.iter().map(|(outer, own)| (*outer, self.context.expr(*own))).collect()
+    }
+
+    /// Equality of all keys of the domain under two names.
+    fn same_keys(&self, domain: &OuterDomain, left: &DomainColumns, right: &DomainColumns) -> Vec<ScalarExpr> {
+        domain.keys.iter().map(|key| same(self.context.columns, left[key], right[key])).collect()
+    }
+
+    /// Adds the other columns of the domain to rows that have only its keys.
+    fn with_all_columns(&mut self, plan: Logical, keys: DomainColumns, domain: &OuterDomain) -> (Logical, DomainColumns) {
+        if domain.keys.len() == domain.outer.len() {
+            return (plan, keys);
+        }
+        let (rows, names) = self.read(domain);
+        let conditions = self.same_keys(domain, &names, &keys);
+        (Logical::join(LogicalJoinKind::Inner, rows, plan, conditions), names)
+    }
+
+    fn is_dependent(&self, plan: &Logical, domain: &OuterDomain) -> bool {
+        let free = free(plan);
+        if domain.outer.iter().any(|id| free.contains(*id)) {
+            return true;
+        }
+        let mut reads = false;
+        if !domain.recursive.is_empty() {
+            each_operator(plan, &mut |plan| {
+                if let Logical::RecursiveRows { number, .. } = plan {
+                    reads |= domain.recursive.contains(number);
+                }
+            });
+        }
+        reads
+    }
+
+    /// The rows that `plan` gives for each row of the domain, with the columns of the domain.
+    fn push(&mut self, mut plan: Logical, domain: &mut OuterDomain) -> Result<(Logical, DomainColumns)> {
+        if !self.is_dependent(&plan, domain) {
+            self.flatten(&mut plan)?;
+            let (rows, names) = self.read(domain);
+            let is_one_row = matches!(&plan, Logical::Values { columns, rows } if columns.is_empty() && rows.len() == 1);
+            return Ok(match is_one_row {
+                true => (rows, names),
+                false => (Logical::join(LogicalJoinKind::Inner, rows, plan, Vec::new()), names),
+            });
+        }
+        match plan {
+            Logical::Join(join) => self.push_join(join, domain),
+            Logical::Limit { input, skip, rows } => {
+                let (input, names) = self.push(*input, domain)?;
+                let by = self.replacements(&names);
+                let partition = domain.keys.iter().map(|key| by[key].clone()).collect();
+                let (plan, mut conditions) = numbered_limit(self.context, input, partition, skip, rows);
+                conditions.iter_mut().for_each(|condition| substitute(condition, &by));
+                Ok((Logical::filter(plan, conditions), names))
+            }
+            Logical::SetOperation(operation) => self.push_set_operation(operation, domain),
+            Logical::Values { columns, rows } => self.push_values(columns, rows, domain),
+            Logical::Recursive { .. } => self.push_recursive(plan, domain),
+            Logical::RecursiveRows { number, mut columns } => {
+                let names: DomainColumns =
+                    domain.keys.iter().map(|id| (*id, copy_column(self.context.columns, *id))).collect();
+                columns.extend(domain.keys.iter().map(|id| names[id]));
+                Ok(self.with_all_columns(Logical::RecursiveRows { number, columns }, names, domain))
+            }
+            Logical::Scan(_) | Logical::Source(_) | Logical::Shared { .. } => {
+                Err(Error::internal("a scan names a column of an outer query"))
+            }
+            _ => self.push_through(plan, domain),
+        }
+    }
+
+    /// Pushes the domain through an operator with one input.
+    fn push_through(&mut self, mut plan: Logical, domain: &mut OuterDomain) -> Result<(Logical, DomainColumns)> {
+        let input = take(inputs_mut(&mut plan).remove(0));
+        let (input, names) = self.push(input, domain)?;
+        *inputs_mut(&mut plan).remove(0) = input;
+        let by = self.replacements(&names);
+        substitute_operator(&mut plan, &by);
+        let keys = domain.keys.iter().map(|key| names[key]);
+        match &mut plan {
+            Logical::Filter { .. } | Logical::Map { .. } | Logical::Sort { .. } | Logical::Unnest { .. } => {}
+            Logical::Window(window) => window.partition.extend(domain.keys.iter().map(|key| by[key].clone())),
+            Logical::SingleRow { by, .. } => by.extend(keys),
+            Logical::Distinct { columns, on, .. } => {
+                columns.extend(keys);
+                if !*on {
+                    let names = domain.keys.iter().map(|key| (*key, names[key])).collect();
+                    return Ok(self.with_all_columns(plan, names, domain));
+                }
+            }
+            Logical::Group(_) => return self.push_group(plan, names, domain),
+            _ => return Err(Error::internal("an operator without a rule for unnesting")),
+        }
+        Ok((plan, names))
+    }
+
+    /// Groups the rows of each domain value apart. `plan` reads the rows of the domain already.
+    fn push_group(&mut self, plan: Logical, names: DomainColumns, domain: &OuterDomain) -> Result<(Logical, DomainColumns)> {
+        let Logical::Group(mut group) = plan else { unreachable!("the plan is a group") };
+        let first = group.keys.len();
+        let has_total = match &group.sets {
+            None => group.keys.is_empty(),
+            Some(sets) => sets.iter().any(Vec::is_empty),
+        };
+        let totals: Vec<usize> = match &group.sets {
+            Some(sets) => (0..sets.len()).filter(|at| sets[*at].is_empty()).collect(),
+            None => Vec::new(),
+        };
+        let mut own = DomainColumns::new();
+        for key in &domain.keys {
+            let id = copy_column(self.context.columns, *key);
+            group.keys.push((id, self.context.expr(names[key])));
+            own.insert(*key, id);
+        }
+        for set in group.sets.iter_mut().flatten() {
+            set.extend(first..group.keys.len());
+        }
+        if !has_total {
+            return Ok(self.with_all_columns(Logical::Group(group), own, domain));
+        }
+        if totals.len() > 1 {
+            let message = "a correlated subquery has GROUPING SETS with several empty sets";
+            return Err(Error::new(ErrorKind::Unsupported, message).hint("keep one of them"));
+        }
+        // A total has a row also where there are no rows.
+        let mut defaults = empty_group_values(&mut group, self.context);
+        if let (Some(id), Some(total)) = (&mut group.set, totals.first()) {
+            let given = copy_column(self.context.columns, *id);
+            let kind = self.context.columns.get(*id).kind.clone();
+            let total = ScalarExpr::literal(*total as i64).cast(kind.clone());
+            let value = ExprOp::Coalesce(vec![self.context.expr(given), total]);
+            defaults.push((*id, ScalarExpr::new(kind, value)));
+            *id = given;
+        }
+        let (rows, names) = self.read(domain);
+        let conditions = self.same_keys(domain, &names, &own);
+        let join = Logical::join(LogicalJoinKind::Left, rows, Logical::Group(group), conditions);
+        Ok((Logical::map(join, defaults), names))
+    }
+
+    fn push_join(&mut self, mut join: LogicalJoin, domain: &mut OuterDomain) -> Result<(Logical, DomainColumns)> {
+        let (mut left, mut right) = (take(&mut join.left), take(&mut join.right));
+        if free(&right).intersects(&output(&left)) {
+            // The right side depends on the left one, and finds the outer columns there.
+            let (left, names) = self.push(left, domain)?;
+            let by = self.replacements(&names);
+            substitute_plan(&mut right, &by);
+            join.conditions.iter_mut().chain(&mut join.compared).for_each(|expr| substitute(expr, &by));
+            let left_output = output(&left);
+            let outer = free(&right).iter().filter(|id| left_output.contains(*id)).collect();
+            (*join.left, *join.right) = (left, right);
+            return Ok((self.dependent(join, &outer)?, names));
+        }
+        let (from_left, from_right) = (self.is_dependent(&left, domain), self.is_dependent(&right, domain));
+        let is_full = join.kind == LogicalJoinKind::Full;
+        if join.kind == LogicalJoinKind::Inner && from_right && !from_left {
+            self.flatten(&mut left)?;
+            let (right, names) = self.push(right, domain)?;
+            let by = self.replacements(&names);
+            join.conditions.iter_mut().for_each(|expr| substitute(expr, &by));
+            (*join.left, *join.right) = (left, right);
+            return Ok((Logical::Join(join), names));
+        }
+        let (left, mut names) = self.push(left, domain)?;
+        let by = self.replacements(&names);
+        join.conditions.iter_mut().chain(&mut join.compared).for_each(|expr| substitute(expr, &by));
+        let mut both = Vec::new();
+        if from_right || is_full {
+            let (pushed, right_names) = self.push(right, domain)?;
+            join.conditions.extend(self.same_keys(domain, &names, &right_names));
+            if is_full {
+                for id in domain.outer.clone() {
+                    let own = copy_column(self.context.columns, id);
+                    let operands = vec![self.context.expr(names[&id]), self.context.expr(right_names[&id])];
+                    let kind = self.context.columns.get(id).kind.clone();
+                    both.push((own, ScalarExpr::new(kind, ExprOp::Coalesce(operands))));
+                    names.insert(id, own);
+                }
+            }
+            right = pushed;
+        } else {
+            self.flatten(&mut right)?;
+        }
+        (*join.left, *join.right) = (left, right);
+        Ok((Logical::map(Logical::Join(join), both), names))
+    }
+
+    fn push_set_operation(
+        &mut self,
+        mut operation: LogicalSetOperation,
+        domain: &mut OuterDomain,
+    ) -> Result<(Logical, DomainColumns)> {
+        let mut inputs = Vec::with_capacity(operation.inputs.len());
+        for (input, mut columns) in operation.inputs {
+            let (mut input, names) = self.push(input, domain)?;
+            // An input may give a column of an outer query as it is.
+            for id in &mut columns {
+                *id = names.get(id).copied().unwrap_or(*id);
+            }
+            columns.extend(domain.keys.iter().map(|key| names[key]));
+            let mut seen = ColumnSet::default();
+            for id in &mut columns {
+                if !seen.insert(*id) {
+                    let copy = copy_column(self.context.columns, *id);
+                    input = Logical::map(input, vec![(copy, self.context.expr(*id))]);
+                    *id = copy;
+                }
+            }
+            inputs.push((input, columns));
+        }
+        operation.inputs = inputs;
+        let own: DomainColumns = domain.keys.iter().map(|key| (*key, copy_column(self.context.columns, *key))).collect();
+        operation.columns.extend(domain.keys.iter().map(|key| own[key]));
+        Ok(self.with_all_columns(Logical::SetOperation(operation), own, domain))
+    }
+
+    /// Each row becomes a map over the domain.
+    fn push_values(
+        &mut self,
+        columns: Vec<ColumnId>,
+        rows: Vec<Vec<ScalarExpr>>,
+        domain: &mut OuterDomain,
+    ) -> Result<(Logical, DomainColumns)> {
+        let mut inputs = Vec::with_capacity(rows.len());
+        let is_single = rows.len() == 1;
+        for mut row in rows {
+            let (input, names) = self.read(domain);
+            let by = self.replacements(&names);
+            row.iter_mut().for_each(|expr| substitute(expr, &by));
+            if is_single {
+                return Ok((Logical::map(input, columns.into_iter().zip(row).collect()), names));
+            }
+            let mut own: Vec<_> = columns.iter().map(|id| copy_column(self.context.columns, *id)).collect();
+            let input = Logical::map(input, own.iter().copied().zip(row).collect());
+            own.extend(domain.keys.iter().map(|key| names[key]));
+            inputs.push((input, own));
+        }
+        let own: DomainColumns = domain.keys.iter().map(|key| (*key, copy_column(self.context.columns, *key))).collect();
+        let mut columns = columns;
+        columns.extend(domain.keys.iter().map(|key| own[key]));
+        let kind = SetOperationKind::Union;
+        let plan = Logical::SetOperation(LogicalSetOperation { kind, all: true, inputs, columns });
+        Ok(self.with_all_columns(plan, own, domain))
+    }
+
+    /// The rows of every round carry the domain.
+    fn push_recursive(&mut self, plan: Logical, domain: &mut OuterDomain) -> Result<(Logical, DomainColumns)> {
+        let Logical::Recursive { number, base, mut base_columns, step, mut step_columns, distinct, mut columns } = plan
+        else {
+            unreachable!("the plan is a recursive query")
+        };
+        let (base, base_names) = self.push(*base, domain)?;
+        domain.recursive.push(number);
+        let pushed = self.push(*step, domain);
+        domain.recursive.pop();
+        let (step, step_names) = pushed?;
+        for (ids, names) in [(&mut base_columns, &base_names), (&mut step_columns, &step_names)] {
+            for id in ids.iter_mut() {
+                *id = names.get(id).copied().unwrap_or(*id);
+            }
+            ids.extend(domain.keys.iter().map(|key| names[key]));
+        }
+        let own: DomainColumns = domain.keys.iter().map(|key| (*key, copy_column(self.context.columns, *key))).collect();
+        columns.extend(domain.keys.iter().map(|key| own[key]));
+        let (base, step) = (Box::new(base), Box::new(step));
+        let plan = Logical::Recursive { number, base, base_columns, step, step_columns, distinct, columns };
+        Ok(self.with_all_columns(plan, own, domain))
+    }
+}

@@ -1,0 +1,116 @@
+//! Small facts about expressions, and small expressions, that several rules need.
+
+use arrow::datatypes::DataType;
+use rowmill_plan::function::Volatility;
+use rowmill_plan::logical::AggregateCall;
+use rowmill_plan::{AggregateFunction, ColumnId, Columns, CompareOp, ExprOp, ScalarExpr};
+
+use super::column_set::ColumnSet;
+
+/// Whether a rewrite must neither move nor copy an expression.
+pub(crate) fn is_volatile(expr: &ScalarExpr) -> bool {
+    expr.volatility() == Volatility::Volatile
+}
+
+/// Whether the evaluation of an expression can fail.
+pub(crate) fn can_fail(expr: &ScalarExpr) -> bool {
+    super::interim::can_fail(expr)
+}
+
+/// Whether a condition may be evaluated earlier, and for more rows, than where it stands.
+pub(crate) fn is_movable(expr: &ScalarExpr) -> bool {
+    !is_volatile(expr) && !can_fail(expr)
+}
+
+/// Splits conditions at their ANDs.
+pub(crate) fn split_and(conditions: Vec<ScalarExpr>) -> Vec<ScalarExpr> {
+    let is_flat = |condition: &ScalarExpr| !matches!(condition.op, ExprOp::And(_)) && !is_true(condition);
+    if conditions.iter().all(is_flat) {
+        return conditions;
+    }
+    let mut parts = Vec::new();
+    conditions.into_iter().for_each(|condition| split_one(condition, &mut parts));
+    parts
+}
+
+fn split_one(condition: ScalarExpr, parts: &mut Vec<ScalarExpr>) {
+    match condition.op {
+        ExprOp::And(all) => all.into_iter().for_each(|part| split_one(part, parts)),
+        _ if is_true(&condition) => {}
+        _ => parts.push(condition),
+    }
+}
+
+/// Whether an expression is the literal TRUE.
+pub(crate) fn is_true(expr: &ScalarExpr) -> bool {
+    expr.as_constant().and_then(|value| value.as_bool()) == Some(true)
+}
+
+/// Whether a condition is a literal that is FALSE or NULL.
+pub(crate) fn is_never_true(expr: &ScalarExpr) -> bool {
+    expr.as_constant().is_some_and(|value| value.as_bool() != Some(true))
+}
+
+/// `condition IS TRUE`: false where the condition is NULL.
+pub(crate) fn is_true_of(condition: ScalarExpr) -> ScalarExpr {
+    ScalarExpr::new(DataType::Boolean, ExprOp::Coalesce(vec![condition, ScalarExpr::literal(false)]))
+}
+
+/// `CASE WHEN condition THEN value END`
+pub(crate) fn value_if(condition: ScalarExpr, value: ScalarExpr) -> ScalarExpr {
+    let kind = value.kind.clone();
+    ScalarExpr::new(kind, ExprOp::Case { whens: vec![(condition, value)], otherwise: None })
+}
+
+/// `left IS NOT DISTINCT FROM right` of two columns.
+pub(crate) fn same(columns: &Columns, left: ColumnId, right: ColumnId) -> ScalarExpr {
+    let operands = Box::new([columns.expr(left), columns.expr(right)]);
+    ScalarExpr::new(DataType::Boolean, ExprOp::IsDistinct { operands, negated: true })
+}
+
+/// The comparison that is true where `op` is false.
+pub(crate) fn opposite(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Equal => CompareOp::NotEqual,
+        CompareOp::NotEqual => CompareOp::Equal,
+        CompareOp::Less => CompareOp::GreaterOrEqual,
+        CompareOp::LessOrEqual => CompareOp::Greater,
+        CompareOp::Greater => CompareOp::LessOrEqual,
+        CompareOp::GreaterOrEqual => CompareOp::Less,
+    }
+}
+
+/// The sides of an equality, and whether NULL equals NULL in it.
+pub(crate) fn equality(condition: &ScalarExpr) -> Option<(&ScalarExpr, &ScalarExpr, bool)> {
+    match &condition.op {
+        ExprOp::Compare(CompareOp::Equal, pair) => Some((&pair[0], &pair[1], false)),
+        ExprOp::IsDistinct { operands, negated: true } => Some((&operands[0], &operands[1], true)),
+        _ => None,
+    }
+}
+
+/// Whether a filter with this condition drops every row in which all of `columns` are NULL.
+pub(crate) fn rejects_nulls(condition: &ScalarExpr, columns: &ColumnSet) -> bool {
+    super::interim::rejects_nulls(condition, &|id| columns.contains(ColumnId(id)))
+}
+
+/// How many nodes an expression has.
+pub(crate) fn size(expr: &ScalarExpr) -> usize {
+    1 + expr.operands().into_iter().map(size).sum::<usize>()
+}
+
+/// 0 of an integer type.
+pub(crate) fn zero(kind: &DataType) -> ScalarExpr {
+    let zero = ScalarExpr::literal(0i64);
+    let cast = arrow::compute::cast(zero.as_constant().expect("a literal is a constant").array(), kind);
+    match cast {
+        Ok(array) => ScalarExpr::literal(rowmill_plan::Constant::new(array)),
+        Err(_) => zero.cast(kind.clone()),
+    }
+}
+
+/// Whether the value of an aggregate depends on the order in which its input comes.
+pub(crate) fn reads_order(call: &AggregateCall) -> bool {
+    use AggregateFunction::{Array, First, Last, Nth, Text};
+    call.order.is_empty() && matches!(call.function, Array | Text | First | Last | Nth)
+}

@@ -1,0 +1,180 @@
+//! Columns that nobody reads are not made.
+//!
+//! One pass from the top knows which columns are read above an operator. A shared subplan is pruned after all of its
+//! readers. What is volatile stays, because it is evaluated once per row wherever the row goes.
+
+use rowmill_plan::function::Volatility;
+use rowmill_plan::logical::{LogicalJoinKind, SetOperationKind};
+use rowmill_plan::{ColumnId, Logical};
+
+use super::column_set::ColumnSet;
+use super::context::RewriteContext;
+use super::walk::{add_named, add_read, each_operator, inputs_mut, take};
+
+/// Removes the columns that are not among `read` and not needed for those.
+pub(crate) fn prune_columns(root: &mut Logical, read: &ColumnSet, context: &mut RewriteContext<'_>) {
+    let mut shared = SharedReads::new(root, context);
+    prune(root, read, &mut shared);
+    // A subplan is pruned as soon as all of its readers are.
+    while let Some((number, read)) = shared.next() {
+        let mut plan = context.shared.take(number);
+        prune(&mut plan, &read, &mut shared);
+        context.shared.put(number, plan);
+    }
+}
+
+/// What the readers of shared subplans read.
+struct SharedReads {
+    plans: Vec<SharedRead>,
+}
+
+struct SharedRead {
+    number: usize,
+    /// Readers that have not been pruned yet.
+    readers: usize,
+    read: ColumnSet,
+    is_done: bool,
+}
+
+impl SharedReads {
+    fn new(root: &Logical, context: &RewriteContext<'_>) -> SharedReads {
+        let plans = context.shared.numbers().into_iter();
+        let plans = plans.map(|number| SharedRead { number, readers: 0, read: ColumnSet::default(), is_done: false });
+        let mut reads = SharedReads { plans: plans.collect() };
+        reads.count(root);
+        for number in context.shared.numbers() {
+            if let Some(plan) = context.shared.get(number) {
+                reads.count(plan);
+            }
+        }
+        reads
+    }
+
+    fn count(&mut self, plan: &Logical) {
+        each_operator(plan, &mut |operator| {
+            if let Logical::Shared { number, .. } = operator
+                && let Some(shared) = self.plans.iter_mut().find(|shared| shared.number == *number)
+            {
+                shared.readers += 1;
+            }
+        });
+    }
+
+    fn note(&mut self, number: usize, columns: &[ColumnId]) {
+        if let Some(shared) = self.plans.iter_mut().find(|shared| shared.number == number) {
+            shared.readers = shared.readers.saturating_sub(1);
+            columns.iter().for_each(|id| {
+                shared.read.insert(*id);
+            });
+        }
+    }
+
+    /// Notes that a plan with its readers is gone.
+    fn forget(&mut self, plan: &Logical) {
+        each_operator(plan, &mut |operator| {
+            if let Logical::Shared { number, .. } = operator {
+                self.note(*number, &[]);
+            }
+        });
+    }
+
+    fn next(&mut self) -> Option<(usize, ColumnSet)> {
+        let shared = self.plans.iter_mut().find(|shared| shared.readers == 0 && !shared.is_done)?;
+        shared.is_done = true;
+        Some((shared.number, std::mem::take(&mut shared.read)))
+    }
+}
+
+fn prune(plan: &mut Logical, read: &ColumnSet, shared: &mut SharedReads) {
+    match plan {
+        Logical::Map { exprs, input } => {
+            exprs.retain(|(id, expr)| read.contains(*id) || expr.volatility() == Volatility::Volatile);
+            if exprs.is_empty() {
+                *plan = take(input);
+                return prune(plan, read, shared);
+            }
+        }
+        Logical::Window(window) => {
+            window.calls.retain(|(id, _)| read.contains(*id));
+            if window.calls.is_empty() {
+                *plan = take(&mut window.input);
+                return prune(plan, read, shared);
+            }
+        }
+        Logical::Join(join) => {
+            let is_unread = match join.kind {
+                LogicalJoinKind::Mark(mark) => !read.contains(mark),
+                LogicalJoinKind::Single => !super::walk::output(&join.right).intersects(read),
+                _ => false,
+            };
+            if is_unread {
+                shared.forget(&join.right);
+                *plan = take(&mut join.left);
+                return prune(plan, read, shared);
+            }
+        }
+        Logical::Group(group) => {
+            group.aggregates.retain(|(id, _)| read.contains(*id));
+            group.set = group.set.filter(|id| read.contains(*id));
+        }
+        Logical::Scan(scan) => {
+            let mut own = ColumnSet::default();
+            scan.conditions.iter().for_each(|condition| add_named(condition, &mut own));
+            scan.columns.retain(|(id, _)| read.contains(*id) || own.contains(*id));
+            scan.row_number = scan.row_number.filter(|id| read.contains(*id));
+        }
+        Logical::Source(source) => {
+            let mut own = ColumnSet::default();
+            source.conditions.iter().for_each(|condition| add_named(condition, &mut own));
+            source.columns.retain(|(id, _)| read.contains(*id) || own.contains(*id));
+        }
+        Logical::Values { columns, rows } => {
+            let keep: Vec<bool> = columns.iter().map(|id| read.contains(*id)).collect();
+            let is_kept = |at: &mut usize| {
+                *at += 1;
+                keep[*at - 1]
+            };
+            if rows.iter().flatten().all(|expr| expr.volatility() != Volatility::Volatile) {
+                let mut at = 0;
+                columns.retain(|_| is_kept(&mut at));
+                for row in rows {
+                    let mut at = 0;
+                    row.retain(|_| is_kept(&mut at));
+                }
+            }
+        }
+        Logical::Shared { number, input_columns, columns, .. } => {
+            let mut at = 0;
+            input_columns.retain(|_| {
+                at += 1;
+                read.contains(columns[at - 1])
+            });
+            columns.retain(|id| read.contains(*id));
+            let (number, input_columns) = (*number, input_columns.clone());
+            shared.note(number, &input_columns);
+            return;
+        }
+        Logical::SetOperation(operation) if operation.kind == SetOperationKind::Union && operation.all => {
+            let keep: Vec<bool> = operation.columns.iter().map(|id| read.contains(*id)).collect();
+            operation.columns.retain(|id| read.contains(*id));
+            for (_, columns) in &mut operation.inputs {
+                let mut at = 0;
+                columns.retain(|_| {
+                    at += 1;
+                    keep[at - 1]
+                });
+            }
+        }
+        Logical::Unnest { ordinality, .. } => *ordinality = ordinality.filter(|id| read.contains(*id)),
+        _ => {}
+    }
+    // The inputs of these give only what the operator names.
+    let is_closed = match plan {
+        Logical::Distinct { on, .. } => !*on,
+        Logical::Group(_) | Logical::SetOperation(_) | Logical::Recursive { .. } => true,
+        _ => false,
+    };
+    let mut below = if is_closed { ColumnSet::default() } else { read.clone() };
+    add_read(plan, &mut below);
+    inputs_mut(plan).into_iter().for_each(|input| prune(input, &below, shared));
+}

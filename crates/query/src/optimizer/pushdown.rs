@@ -1,0 +1,357 @@
+//! Conditions move down to where rows come from.
+//!
+//! One pass from the top takes the conditions of filters along and leaves each where it cannot go further. A condition that
+//! can fail or is volatile stays where it was written, behind those that are not. On the way outer joins become inner ones
+//! where a condition drops the rows that they add, mark joins become semi and anti joins where a condition is their mark, and
+//! conditions on one column of an equality are copied to the other.
+
+use std::collections::HashMap;
+
+use rowmill_base::Result;
+use rowmill_plan::logical::{LogicalGroup, LogicalJoin, LogicalJoinKind, SetOperationKind};
+use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
+
+use super::column_set::ColumnSet;
+use super::context::RewriteContext;
+use super::facts::{equality, is_movable, is_never_true, is_volatile, rejects_nulls, size, split_and};
+use super::walk::{inputs_mut, named, output, substitute, take};
+
+/// Pushes all conditions of a plan down.
+pub(crate) fn push_conditions(plan: &mut Logical, _context: &mut RewriteContext<'_>) -> Result<()> {
+    let whole = take(plan);
+    *plan = push(whole, Vec::new());
+    Ok(())
+}
+
+/// The rows of `plan` for which `conditions`, which may all be moved, are true.
+fn push(mut plan: Logical, mut conditions: Vec<ScalarExpr>) -> Logical {
+    if conditions.iter().any(is_never_true) {
+        // What is below gives no row, so that its operators need none of their own.
+        return Logical::no_rows(output(&plan).iter().collect());
+    }
+    match plan {
+        Logical::Filter { input, conditions: own } => {
+            let (movable, rest): (Vec<_>, Vec<_>) = split_and(own).into_iter().partition(is_movable);
+            // Those of the filter come before those from above.
+            let mut all = movable;
+            for condition in conditions {
+                if !all.contains(&condition) {
+                    all.push(condition);
+                }
+            }
+            Logical::filter(push(*input, all), rest)
+        }
+        Logical::Map { input, exprs } => push_map(*input, exprs, conditions),
+        Logical::Join(join) => push_join(join, conditions),
+        Logical::Group(group) => push_group(group, conditions),
+        Logical::Window(mut window) => {
+            let keys = window.partition.iter().filter_map(ScalarExpr::as_column).map(ColumnId).collect();
+            let (below, above) = split_by(conditions, &keys);
+            let input = take(&mut window.input);
+            *window.input = push(input, below);
+            Logical::filter(Logical::Window(window), above)
+        }
+        Logical::Sort { input, keys } => Logical::Sort { input: Box::new(push(*input, conditions)), keys },
+        Logical::Distinct { input, columns, on } => {
+            let keys = columns.iter().copied().collect();
+            let (below, above) = split_by(conditions, &keys);
+            let input = Box::new(push(*input, below));
+            Logical::filter(Logical::Distinct { input, columns, on }, above)
+        }
+        Logical::SetOperation(mut operation) => {
+            let columns = &operation.columns;
+            for (at, (input, own)) in operation.inputs.iter_mut().enumerate() {
+                // The right side of EXCEPT only takes rows away.
+                let is_needed = operation.kind != SetOperationKind::Except || at == 0;
+                let by: HashMap<_, _> = columns.iter().copied().zip(own.iter().copied()).collect();
+                let renamed = conditions.iter().filter(|_| is_needed).map(|condition| renamed(condition, &by));
+                *input = push(take(input), renamed.collect());
+            }
+            Logical::SetOperation(operation)
+        }
+        Logical::Unnest { input, mut lists, ordinality, mut outer } => {
+            let made: ColumnSet = lists.iter().map(|(id, _)| *id).chain(ordinality).collect();
+            outer &= !conditions.iter().any(|condition| rejects_nulls(condition, &made));
+            let (above, below) = conditions.into_iter().partition(|condition| named(condition).intersects(&made));
+            let input = Box::new(push(*input, below));
+            lists.shrink_to_fit();
+            Logical::filter(Logical::Unnest { input, lists, ordinality, outer }, above)
+        }
+        Logical::SingleRow { input, by } => {
+            let keys = by.iter().copied().collect();
+            let (below, above) = split_by(conditions, &keys);
+            Logical::filter(Logical::SingleRow { input: Box::new(push(*input, below)), by }, above)
+        }
+        Logical::Scan(mut scan) => {
+            scan.conditions.append(&mut conditions);
+            Logical::Scan(scan)
+        }
+        Logical::Source(mut source) => {
+            source.conditions.append(&mut conditions);
+            Logical::Source(source)
+        }
+        Logical::Limit { .. } | Logical::Recursive { .. } => {
+            inputs_mut(&mut plan).into_iter().for_each(|input| *input = push(take(input), Vec::new()));
+            Logical::filter(plan, conditions)
+        }
+        Logical::Values { .. } | Logical::RecursiveRows { .. } | Logical::Shared { .. } => {
+            Logical::filter(plan, conditions)
+        }
+    }
+}
+
+/// Splits conditions into those that name only `columns`, at least one of them, and the others.
+fn split_by(conditions: Vec<ScalarExpr>, columns: &ColumnSet) -> (Vec<ScalarExpr>, Vec<ScalarExpr>) {
+    conditions.into_iter().partition(|condition| {
+        let named = named(condition);
+        !named.is_empty() && named.is_subset(columns)
+    })
+}
+
+fn renamed(condition: &ScalarExpr, by: &HashMap<ColumnId, ColumnId>) -> ScalarExpr {
+    let mut condition = condition.clone();
+    condition.rewrite(&mut |expr| {
+        if let ExprOp::Column(id) = &mut expr.op {
+            *id = by.get(&ColumnId(*id)).map_or(*id, |new| new.0);
+        }
+    });
+    condition
+}
+
+fn push_map(input: Logical, exprs: Vec<(ColumnId, ScalarExpr)>, conditions: Vec<ScalarExpr>) -> Logical {
+    let made: ColumnSet = exprs.iter().map(|(id, _)| *id).collect();
+    // Above a plain scan a condition would only compute its expression twice.
+    let is_leaf = is_leaf(&input);
+    let mut by = HashMap::new();
+    for (id, expr) in &exprs {
+        if is_movable(expr) && (!is_leaf || size(expr) == 1) {
+            by.insert(*id, expr.clone());
+        }
+    }
+    let (mut below, mut above) = (Vec::new(), Vec::new());
+    for mut condition in conditions {
+        let mut named = named(&condition);
+        if !named.intersects(&made) {
+            below.push(condition);
+            continue;
+        }
+        by.keys().for_each(|id| named.remove(*id));
+        match named.intersects(&made) {
+            true => above.push(condition),
+            false => {
+                substitute(&mut condition, &by);
+                below.push(condition);
+            }
+        }
+    }
+    Logical::filter(Logical::map(push(input, below), exprs), above)
+}
+
+fn is_leaf(plan: &Logical) -> bool {
+    match plan {
+        Logical::Filter { input, .. } | Logical::Map { input, .. } => is_leaf(input),
+        Logical::Scan(_) | Logical::Source(_) | Logical::Values { .. } | Logical::Shared { .. } => true,
+        _ => false,
+    }
+}
+
+fn push_group(mut group: LogicalGroup, conditions: Vec<ScalarExpr>) -> Logical {
+    // Without keys there is a group whatever the rows are, and a key is NULL in the sets without it.
+    let by: HashMap<_, _> = match group.sets {
+        None => group.keys.iter().filter(|(_, key)| is_movable(key)).cloned().collect(),
+        Some(_) => HashMap::new(),
+    };
+    let keys = by.keys().copied().collect();
+    let (mut below, above) = split_by(conditions, &keys);
+    below.iter_mut().for_each(|condition| substitute(condition, &by));
+    let input = take(&mut group.input);
+    *group.input = push(input, below);
+    Logical::filter(Logical::Group(group), above)
+}
+
+fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>) -> Logical {
+    let (left, right) = (output(&join.left), output(&join.right));
+    let mut constant_marks = Vec::new();
+    strengthen(&mut join, &conditions, &left, &right);
+    let mut conditions = mark_to_semi(&mut join, conditions, &mut constant_marks);
+    let mut own = split_and(std::mem::take(&mut join.conditions));
+    if join.kind == LogicalJoinKind::Inner {
+        // Equalities further down tell what conditions further up mean for other inputs.
+        gather(&mut join.left, &mut own);
+        gather(&mut join.right, &mut own);
+    }
+    let (mut to_left, mut to_right, mut above, mut on) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    if join.kind == LogicalJoinKind::Inner {
+        // Those of an inner join are a filter above it, and the other way round.
+        let (movable, rest): (Vec<_>, Vec<_>) = own.into_iter().partition(is_movable);
+        let (volatile, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_volatile);
+        above.extend(volatile);
+        let mut all = movable;
+        all.append(&mut conditions);
+        infer(&mut all);
+        for condition in all {
+            let named = named(&condition);
+            if named.is_subset(&left) {
+                to_left.push(condition);
+            } else if named.is_subset(&right) {
+                to_right.push(condition);
+            } else if !on.contains(&condition) {
+                on.push(condition);
+            }
+        }
+        on.extend(rest);
+    } else {
+        // What is true of all rows of the left side, for what matches them on the right.
+        let known: Vec<_> = conditions.iter().filter(|condition| named(condition).is_subset(&left)).cloned().collect();
+        if join.kind != LogicalJoinKind::Full {
+            to_right.extend(inferred(&own, &known, &right));
+        }
+        if join.kind == LogicalJoinKind::Semi {
+            to_left.extend(inferred(&own, &own, &left));
+        }
+        for condition in conditions {
+            let is_left = join.kind != LogicalJoinKind::Full && named(&condition).is_subset(&left);
+            if is_left { to_left.push(condition) } else { above.push(condition) }
+        }
+        for condition in own {
+            let named = named(&condition);
+            let is_movable = is_movable(&condition) && join.kind != LogicalJoinKind::Full;
+            if is_movable && named.is_subset(&right) && !named.is_empty() {
+                to_right.push(condition);
+            } else if is_movable && join.kind == LogicalJoinKind::Semi && named.is_subset(&left) {
+                to_left.push(condition);
+            } else {
+                on.push(condition);
+            }
+        }
+    }
+    join.conditions = on;
+    let (left, right) = (take(&mut join.left), take(&mut join.right));
+    *join.left = push(left, to_left);
+    *join.right = push(right, to_right);
+    Logical::filter(Logical::map(Logical::Join(join), constant_marks), above)
+}
+
+/// Takes the movable conditions of a tree of inner joins, and of filters between them.
+fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
+    let own = match plan {
+        Logical::Filter { input, conditions: own } => {
+            if !matches!(**input, Logical::Join(LogicalJoin { kind: LogicalJoinKind::Inner, .. }) | Logical::Filter { .. })
+            {
+                return;
+            }
+            gather(input, conditions);
+            own
+        }
+        Logical::Join(join) if join.kind == LogicalJoinKind::Inner => {
+            gather(&mut join.left, conditions);
+            gather(&mut join.right, conditions);
+            &mut join.conditions
+        }
+        _ => return,
+    };
+    let (movable, rest): (Vec<_>, Vec<_>) = split_and(std::mem::take(own)).into_iter().partition(is_movable);
+    conditions.extend(movable);
+    *own = rest;
+}
+
+/// Makes an outer join one that adds no rows which the conditions above drop again.
+fn strengthen(join: &mut LogicalJoin, conditions: &[ScalarExpr], left: &ColumnSet, right: &ColumnSet) {
+    let rejects = |columns: &ColumnSet| conditions.iter().any(|condition| rejects_nulls(condition, columns));
+    match join.kind {
+        LogicalJoinKind::Left if rejects(right) => join.kind = LogicalJoinKind::Inner,
+        LogicalJoinKind::Full => match (rejects(left), rejects(right)) {
+            (true, true) => join.kind = LogicalJoinKind::Inner,
+            (true, false) => join.kind = LogicalJoinKind::Left,
+            (false, true) => {
+                std::mem::swap(&mut join.left, &mut join.right);
+                join.kind = LogicalJoinKind::Left;
+            }
+            (false, false) => {}
+        },
+        _ => {}
+    }
+}
+
+/// Makes a mark join whose mark is a condition a semi or anti join. The mark is a constant then.
+fn mark_to_semi(
+    join: &mut LogicalJoin,
+    mut conditions: Vec<ScalarExpr>,
+    constants: &mut Vec<(ColumnId, ScalarExpr)>,
+) -> Vec<ScalarExpr> {
+    let LogicalJoinKind::Mark(mark) = join.kind else { return conditions };
+    let is_mark = |expr: &ScalarExpr| expr.as_column() == Some(mark.0);
+    let found = conditions.iter().find_map(|condition| match &condition.op {
+        _ if is_mark(condition) => Some(true),
+        ExprOp::Not(inner) if is_mark(inner) => Some(false),
+        _ => None,
+    });
+    let Some(value) = found else { return conditions };
+    match value {
+        true => {
+            join.kind = LogicalJoinKind::Semi;
+            let mut compared = std::mem::take(&mut join.compared);
+            join.conditions.append(&mut compared);
+        }
+        false => join.kind = LogicalJoinKind::Anti,
+    }
+    constants.push((mark, ScalarExpr::literal(value)));
+    conditions.retain(|condition| match &condition.op {
+        ExprOp::Not(inner) => !is_mark(inner) || value,
+        _ => !is_mark(condition) || !value,
+    });
+    let by = constants.iter().cloned().collect();
+    conditions.iter_mut().for_each(|condition| substitute(condition, &by));
+    conditions
+}
+
+/// Adds what follows for other columns from comparisons of columns with constants, through equalities of columns.
+fn infer(conditions: &mut Vec<ScalarExpr>) {
+    let mut seen = 0;
+    // Each round sees the conditions that the round before has added, so that chains of equalities are followed.
+    while seen < conditions.len() {
+        let known = conditions[seen..].to_vec();
+        seen = conditions.len();
+        for added in inferred(conditions, &known, &ColumnSet::default()) {
+            if !conditions.contains(&added) {
+                conditions.push(added);
+            }
+        }
+    }
+}
+
+/// What follows from `known` by the equalities among `conditions`, for columns of `wanted`; for all if that is empty.
+fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: &ColumnSet) -> Vec<ScalarExpr> {
+    let mut found = Vec::new();
+    let compared: Vec<_> = known.iter().filter_map(|condition| Some((compared_column(condition)?, condition))).collect();
+    if compared.is_empty() {
+        return found;
+    }
+    for condition in conditions {
+        let Some((left, right, false)) = equality(condition) else { continue };
+        let (Some(left), Some(right)) = (left.as_column(), right.as_column()) else { continue };
+        for (from, to) in [(left, right), (right, left)] {
+            if !wanted.is_empty() && !wanted.contains(ColumnId(to)) {
+                continue;
+            }
+            for (column, condition) in compared.iter().filter(|(column, _)| *column == from) {
+                let by = HashMap::from([(ColumnId(*column), ColumnId(to))]);
+                found.push(renamed(condition, &by));
+            }
+        }
+    }
+    found
+}
+
+/// The column of a condition that compares one with constants, and depends on it only by what equality tells.
+fn compared_column(condition: &ScalarExpr) -> Option<usize> {
+    let is_fixed = |expr: &ScalarExpr| matches!(expr.op, ExprOp::Literal(_) | ExprOp::Parameter(_));
+    match &condition.op {
+        ExprOp::Compare(_, pair) => match (&pair[0], &pair[1]) {
+            (column, value) | (value, column) if is_fixed(value) && column.as_column().is_some() => column.as_column(),
+            _ => None,
+        },
+        ExprOp::InList { value, list, negated: false } if list.iter().all(is_fixed) => value.as_column(),
+        _ => None,
+    }
+}

@@ -1,0 +1,379 @@
+//! Subqueries leave expressions and become joins, whose right side may name columns of the left side.
+//!
+//! A conjunct of a filter that is `EXISTS`, `IN`, ANY or ALL becomes a semi or anti join. Elsewhere such a subquery becomes
+//! a mark join, and a scalar subquery a single join, below the operator whose expression it was in. Conjuncts of a filter
+//! without subqueries are evaluated below these joins, so that a subquery sees only rows that they leave; those after a
+//! subquery that can fail stay above.
+
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::function::Volatility;
+use rowmill_plan::logical::{
+    AggregateCall, FrameBound, FrameExclude, FrameUnit, LogicalGroup, LogicalJoin, LogicalJoinKind, LogicalSetOperation,
+    LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction, SetOperationKind, Subquery,
+    SubqueryKind, WindowFrame,
+};
+use rowmill_plan::program::ArithmeticOp;
+use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
+use arrow::datatypes::DataType;
+
+use super::context::RewriteContext;
+use super::facts::{can_fail, opposite, split_and};
+use super::unique::gives_at_most_one_row;
+use super::walk::{exprs, has_subquery, inputs_mut, made, named, output, take};
+
+/// Removes all subqueries from the expressions of a plan.
+pub(crate) fn remove_subqueries(plan: &mut Logical, context: &mut RewriteContext<'_>) -> Result<()> {
+    for input in inputs_mut(plan) {
+        remove_subqueries(input, context)?;
+    }
+    if !exprs(plan).into_iter().any(has_subquery) {
+        return Ok(());
+    }
+    let mut remover = SubqueryRemover { context };
+    *plan = remover.operator(take(plan))?;
+    Ok(())
+}
+
+struct SubqueryRemover<'a, 'b> {
+    context: &'a mut RewriteContext<'b>,
+}
+
+impl SubqueryRemover<'_, '_> {
+    fn operator(&mut self, mut plan: Logical) -> Result<Logical> {
+        match plan {
+            Logical::Filter { input, conditions } => {
+                let order = order_of(&input);
+                Ok(sorted(self.filter(*input, conditions)?, order))
+            }
+            Logical::Map { mut input, mut exprs } => {
+                let order = order_of(&input);
+                for (_, expr) in &mut exprs {
+                    self.expression(expr, &mut input)?;
+                }
+                Ok(sorted(Logical::Map { input, exprs }, order))
+            }
+            Logical::Join(join) => self.join(join),
+            Logical::Values { columns, rows } => self.values(columns, rows),
+            Logical::Limit { input, skip, rows } => self.limit(*input, skip, rows),
+            Logical::Scan(_) | Logical::Source(_) => {
+                Err(Error::internal("a scan has conditions with subqueries before pushdown"))
+            }
+            _ => {
+                // All others have one input, below which the joins are put.
+                let mut input = take(inputs_mut(&mut plan).remove(0));
+                for expr in super::walk::exprs_mut(&mut plan) {
+                    self.expression(expr, &mut input)?;
+                }
+                *inputs_mut(&mut plan).remove(0) = input;
+                Ok(plan)
+            }
+        }
+    }
+
+    fn filter(&mut self, input: Logical, conditions: Vec<ScalarExpr>) -> Result<Logical> {
+        let (mut below, mut asking, mut above) = (Vec::new(), Vec::new(), Vec::new());
+        for condition in split_and(conditions) {
+            if has_subquery(&condition) {
+                asking.push(condition);
+            } else if !asking.is_empty() && (can_fail(&condition) || condition.volatility() == Volatility::Volatile) {
+                above.push(condition);
+            } else {
+                below.push(condition);
+            }
+        }
+        let mut plan = Logical::filter(input, below);
+        let mut rest = Vec::new();
+        for condition in asking {
+            match self.conjunct(condition, &mut plan)? {
+                Some(condition) => rest.push(condition),
+                None => {}
+            }
+        }
+        for condition in &mut rest {
+            self.expression(condition, &mut plan)?;
+        }
+        rest.extend(above);
+        Ok(Logical::filter(plan, rest))
+    }
+
+    /// Turns a conjunct that is a subquery into a semi or anti join over `plan`. Gives back one that is not.
+    fn conjunct(&mut self, condition: ScalarExpr, plan: &mut Logical) -> Result<Option<ScalarExpr>> {
+        let (negated, subquery) = match condition.op {
+            ExprOp::Subquery(subquery) => (false, subquery),
+            ExprOp::Not(inner) if matches!(inner.op, ExprOp::Subquery(_)) => match inner.op {
+                ExprOp::Subquery(subquery) => (true, subquery),
+                _ => unreachable!("the operand of NOT is a subquery"),
+            },
+            op => return Ok(Some(ScalarExpr { kind: condition.kind, op })),
+        };
+        let mut subquery = *subquery;
+        remove_subqueries(&mut subquery.plan, self.context)?;
+        for value in &mut subquery.left {
+            self.expression(value, plan)?;
+        }
+        let (kind, conditions, compared) = match subquery.kind {
+            SubqueryKind::Exists if negated => (LogicalJoinKind::Anti, Vec::new(), Vec::new()),
+            SubqueryKind::Exists => (LogicalJoinKind::Semi, Vec::new(), Vec::new()),
+            SubqueryKind::Quantified { op, all } => match (all, negated) {
+                (false, false) => (LogicalJoinKind::Semi, self.pairs(&subquery, op), Vec::new()),
+                (true, true) => (LogicalJoinKind::Semi, self.pairs(&subquery, opposite(op)), Vec::new()),
+                (true, false) => (LogicalJoinKind::Anti, Vec::new(), self.pairs(&subquery, opposite(op))),
+                (false, true) => (LogicalJoinKind::Anti, Vec::new(), self.pairs(&subquery, op)),
+            },
+            SubqueryKind::Scalar | SubqueryKind::Array => {
+                let value = self.attach(subquery, plan)?;
+                return Ok(Some(if negated { value.negated() } else { value }));
+            }
+        };
+        let left = Box::new(take(plan));
+        let right = Box::new(subquery.plan);
+        *plan = Logical::Join(LogicalJoin { kind, left, right, conditions, compared });
+        Ok(None)
+    }
+
+    /// Replaces the subqueries in an expression over `input` by columns of joins, which become the new `input`.
+    fn expression(&mut self, expr: &mut ScalarExpr, input: &mut Logical) -> Result<()> {
+        if !has_subquery(expr) {
+            return Ok(());
+        }
+        for operand in expr.operands_mut() {
+            self.expression(operand, input)?;
+        }
+        if !matches!(expr.op, ExprOp::Subquery(_)) {
+            return Ok(());
+        }
+        let nothing = ScalarExpr::null(DataType::Null);
+        let ExprOp::Subquery(subquery) = std::mem::replace(expr, nothing).op else {
+            unreachable!("the expression is a subquery")
+        };
+        let mut subquery = *subquery;
+        remove_subqueries(&mut subquery.plan, self.context)?;
+        *expr = self.attach(subquery, input)?;
+        Ok(())
+    }
+
+    /// Joins a subquery to `input`; its value as an expression over the join. The subquery's plan has no subqueries, and
+    /// neither has what it is compared with.
+    fn attach(&mut self, mut subquery: Subquery, input: &mut Logical) -> Result<ScalarExpr> {
+        let left = take(input);
+        match subquery.kind {
+            SubqueryKind::Scalar => {
+                let mut value = subquery.columns[0];
+                if !made(&subquery.plan).contains(value) {
+                    // A column of the query around it is NULL here if the subquery has no row.
+                    let outer = self.context.expr(value);
+                    value = self.context.add_column("value", &outer);
+                    subquery.plan = Logical::map(subquery.plan, vec![(value, outer)]);
+                }
+                let kind = match gives_at_most_one_row(&subquery.plan) {
+                    true => LogicalJoinKind::Left,
+                    false => LogicalJoinKind::Single,
+                };
+                *input = Logical::join(kind, left, subquery.plan, Vec::new());
+                Ok(self.context.expr(value))
+            }
+            SubqueryKind::Exists => Ok(self.mark(left, subquery.plan, Vec::new(), input)),
+            SubqueryKind::Quantified { op, all } => {
+                let compared = self.pairs(&subquery, if all { opposite(op) } else { op });
+                let mark = self.mark(left, subquery.plan, compared, input);
+                Ok(if all { mark.negated() } else { mark })
+            }
+            SubqueryKind::Array => {
+                let order = order_of(&subquery.plan).unwrap_or_default();
+                let value = self.context.expr(subquery.columns[0]);
+                let kind = DataType::new_list(value.kind.clone(), true);
+                let list = self.context.columns.add("array", kind.clone());
+                let call = AggregateCall {
+                    function: AggregateFunction::Array,
+                    arguments: vec![value],
+                    parameter: None,
+                    distinct: false,
+                    order,
+                    skips_nulls: false,
+                    filter: None,
+                    kind: kind.clone(),
+                };
+                let group = Logical::Group(LogicalGroup {
+                    input: Box::new(subquery.plan),
+                    keys: Vec::new(),
+                    sets: None,
+                    set: None,
+                    aggregates: vec![(list, call)],
+                });
+                *input = Logical::join(LogicalJoinKind::Left, left, group, Vec::new());
+                let empty = Constant::new(empty_list(&kind)?);
+                let operands = vec![self.context.expr(list), ScalarExpr::literal(empty)];
+                Ok(ScalarExpr::new(kind, ExprOp::Coalesce(operands)))
+            }
+        }
+    }
+
+    fn mark(
+        &mut self,
+        left: Logical,
+        right: Logical,
+        compared: Vec<ScalarExpr>,
+        input: &mut Logical,
+    ) -> ScalarExpr {
+        let mark = self.context.columns.add("mark", DataType::Boolean);
+        let (left, right) = (Box::new(left), Box::new(right));
+        let kind = LogicalJoinKind::Mark(mark);
+        *input = Logical::Join(LogicalJoin { kind, left, right, conditions: Vec::new(), compared });
+        self.context.expr(mark)
+    }
+
+    /// The conditions, all of which are true where the values of a quantified subquery stand in `op` to its columns.
+    fn pairs(&self, subquery: &Subquery, op: CompareOp) -> Vec<ScalarExpr> {
+        let right = || subquery.columns.iter().map(|id| self.context.expr(*id));
+        let pairs = || subquery.left.iter().cloned().zip(right());
+        match op {
+            _ if subquery.left.len() == 1 => pairs().map(|(l, r)| ScalarExpr::compare(l, op, r)).collect(),
+            CompareOp::Equal => pairs().map(|(l, r)| ScalarExpr::compare(l, op, r)).collect(),
+            CompareOp::NotEqual => {
+                vec![ScalarExpr::or(pairs().map(|(l, r)| ScalarExpr::compare(l, op, r)).collect())]
+            }
+            _ => {
+                let rows = ExprOp::CompareRows(op, subquery.left.clone(), right().collect());
+                vec![ScalarExpr::new(DataType::Boolean, rows)]
+            }
+        }
+    }
+
+    fn join(&mut self, mut join: LogicalJoin) -> Result<Logical> {
+        let conditions = split_and(std::mem::take(&mut join.conditions));
+        let (asking, plain): (Vec<_>, Vec<_>) = conditions.into_iter().partition(has_subquery);
+        join.conditions = plain;
+        if join.kind == LogicalJoinKind::Inner {
+            return self.filter(Logical::Join(join), asking);
+        }
+        let (left, right) = (output(&join.left), output(&join.right));
+        for mut condition in asking {
+            let named = named(&condition);
+            if !named.intersects(&left) {
+                self.expression(&mut condition, &mut join.right)?;
+                join.conditions.push(condition);
+            } else if !named.intersects(&right) {
+                self.expression(&mut condition, &mut join.left)?;
+                join.conditions.push(condition);
+            } else if join.kind == LogicalJoinKind::Full {
+                let message = "a subquery in the ON clause of a FULL JOIN names columns of both sides";
+                let hint = "compute it in a subquery on one of the sides";
+                return Err(Error::new(ErrorKind::Unsupported, message).hint(hint));
+            } else {
+                // The right side of the join then depends on the left one, as LATERAL does.
+                let input = take(&mut join.right);
+                *join.right = self.filter(input, vec![condition])?;
+            }
+        }
+        Ok(Logical::Join(join))
+    }
+
+    /// Rows with subqueries become maps over one row each.
+    fn values(&mut self, columns: Vec<ColumnId>, mut rows: Vec<Vec<ScalarExpr>>) -> Result<Logical> {
+        if rows.len() == 1 {
+            let mut input = Logical::one_row();
+            let mut exprs = rows.remove(0);
+            for expr in &mut exprs {
+                self.expression(expr, &mut input)?;
+            }
+            return Ok(Logical::map(input, columns.into_iter().zip(exprs).collect()));
+        }
+        let mut inputs = Vec::with_capacity(rows.len());
+        for row in rows {
+            let own: Vec<_> = columns.iter().map(|id| super::walk::copy_column(self.context.columns, *id)).collect();
+            inputs.push((self.values(own.clone(), vec![row])?, own));
+        }
+        let kind = SetOperationKind::Union;
+        Ok(Logical::SetOperation(LogicalSetOperation { kind, all: true, inputs, columns }))
+    }
+
+    /// A limit that a subquery gives becomes a condition on the number of each row.
+    fn limit(&mut self, input: Logical, skip: Option<ScalarExpr>, rows: Option<ScalarExpr>) -> Result<Logical> {
+        let order = order_of(&input).unwrap_or_default();
+        let (plan, mut conditions) = numbered_limit(self.context, input, Vec::new(), skip, rows);
+        let mut plan = plan;
+        for condition in &mut conditions {
+            self.expression(condition, &mut plan)?;
+        }
+        Ok(sorted(Logical::filter(plan, conditions), Some(order).filter(|order| !order.is_empty())))
+    }
+}
+
+/// `LIMIT` within partitions: the input with the number of each row in its partition, and the conditions that keep the
+/// rows that the limit keeps.
+pub(crate) fn numbered_limit(
+    context: &mut RewriteContext<'_>,
+    mut input: Logical,
+    partition: Vec<ScalarExpr>,
+    skip: Option<ScalarExpr>,
+    rows: Option<ScalarExpr>,
+) -> (Logical, Vec<ScalarExpr>) {
+    let order = order_of(&input).unwrap_or_default();
+    if !order.is_empty() {
+        remove_order(&mut input);
+    }
+    let number = context.columns.add("row_number", DataType::Int64);
+    let frame = WindowFrame {
+        unit: FrameUnit::Rows,
+        start: FrameBound::Unbounded,
+        end: FrameBound::CurrentRow,
+        exclude: FrameExclude::NoOthers,
+    };
+    let call = LogicalWindowCall { function: LogicalWindowFunction::Rank(RankFunction::RowNumber), frame };
+    let calls = vec![(number, call)];
+    let plan = Logical::Window(LogicalWindow { input: Box::new(input), partition, order, calls, top: None });
+    let number = context.expr(number);
+    let zero = || ScalarExpr::literal(0i64);
+    let or_zero = |expr: ScalarExpr| match expr.as_constant() {
+        Some(value) if !value.is_null() => expr,
+        _ => ScalarExpr::new(DataType::Int64, ExprOp::Coalesce(vec![expr, zero()])),
+    };
+    let mut conditions = Vec::new();
+    let mut beyond = number.clone();
+    if let Some(skip) = skip {
+        let skip = or_zero(skip);
+        conditions.push(ScalarExpr::compare(number.clone(), CompareOp::Greater, skip.clone()));
+        let operands = Box::new([number, skip]);
+        beyond = ScalarExpr::new(DataType::Int64, ExprOp::Arithmetic(ArithmeticOp::Minus, operands));
+    }
+    if let Some(rows) = rows {
+        let is_constant = rows.as_constant().is_some_and(|value| !value.is_null());
+        let value = Box::new(rows.clone());
+        let is_null = ScalarExpr::new(DataType::Boolean, ExprOp::IsNull { value, negated: false });
+        let within = ScalarExpr::compare(beyond, CompareOp::LessOrEqual, rows);
+        conditions.push(if is_constant { within } else { ScalarExpr::or(vec![is_null, within]) });
+    }
+    (plan, conditions)
+}
+
+/// The order in which a plan gives its rows, if it sorts them.
+pub(crate) fn order_of(plan: &Logical) -> Option<Vec<LogicalSortKey>> {
+    match plan {
+        Logical::Sort { keys, .. } => Some(keys.clone()),
+        Logical::Map { input, .. } | Logical::Filter { input, .. } | Logical::Limit { input, .. } => order_of(input),
+        _ => None,
+    }
+}
+
+/// Removes the sort that [`order_of`] finds, unless a limit needs it.
+fn remove_order(plan: &mut Logical) {
+    match plan {
+        Logical::Sort { input, .. } => *plan = take(input),
+        Logical::Map { input, .. } | Logical::Filter { input, .. } => remove_order(input),
+        _ => {}
+    }
+}
+
+fn sorted(plan: Logical, order: Option<Vec<LogicalSortKey>>) -> Logical {
+    match order {
+        Some(keys) => Logical::Sort { input: Box::new(plan), keys },
+        None => plan,
+    }
+}
+
+fn empty_list(kind: &DataType) -> Result<arrow::array::ArrayRef> {
+    let DataType::List(item) = kind else { return Err(Error::internal("the type of an array is a list")) };
+    let items = arrow::array::new_empty_array(item.data_type());
+    let offsets = arrow::buffer::OffsetBuffer::from_lengths([0]);
+    Ok(std::sync::Arc::new(arrow::array::ListArray::new(item.clone(), offsets, items, None)))
+}

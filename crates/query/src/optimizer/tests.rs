@@ -1,0 +1,5 @@
+//! Tests of the rewrites: random plans mean the same before and after, and small plans come out as they should.
+
+mod interpreter;
+mod random_plan;
+mod random_queries;

@@ -1,0 +1,73 @@
+//! Random plans give the same rows before and after all rewrites.
+
+use crate::binder::BoundQuery;
+use crate::optimizer::optimize;
+use crate::optimizer::walk::{each_operator, exprs, free, has_subquery, output};
+
+use super::interpreter::{Failure, Interpreter};
+use super::random_plan::PlanMaker;
+use rowmill_base::ErrorKind;
+use rowmill_plan::Logical;
+
+/// Checks the plan of one seed; whether it could be checked.
+fn check(seed: u64, depth: usize, failing: bool) -> bool {
+    let mut maker = PlanMaker::new(seed);
+    maker.failing = failing;
+    let query = maker.query(depth);
+    let mut bound =
+        BoundQuery { query: query.clone(), tables: Vec::new(), sources: Vec::new(), parameters: Vec::new() };
+    match optimize(&mut bound) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::Unsupported => return false,
+        Err(error) => panic!("seed {seed}: {error}"),
+    }
+    assert!(free(&bound.query.root).is_empty(), "seed {seed}: columns from nowhere\n{:#?}", bound.query.root);
+    each_operator(&bound.query.root, &mut |plan| {
+        assert!(!exprs(plan).into_iter().any(has_subquery), "seed {seed}: a subquery is left");
+        if let Logical::Join(join) = plan {
+            let is_dependent = free(&join.right).intersects(&output(&join.left));
+            assert!(!is_dependent, "seed {seed}: a dependent join is left");
+        }
+    });
+    let mut compared = false;
+    for _ in 0..3 {
+        let tables = maker.tables();
+        let expected = match Interpreter::new(&tables).run(&query) {
+            Ok(rows) => rows,
+            Err(_) => continue,
+        };
+        match Interpreter::new(&tables).run(&bound.query) {
+            Ok(rows) => {
+                assert!(
+                    rows == expected,
+                    "seed {seed} depth {depth}: rows differ\nexpected {expected:?}\nfound {rows:?}\n{tables:?}"
+                );
+                compared = true;
+            }
+            Err(Failure::Budget) => {}
+            Err(error) => panic!("seed {seed} depth {depth}: {error:?}"),
+        }
+    }
+    compared
+}
+
+fn check_all(seeds: std::ops::Range<u64>, depth: usize, failing: bool) {
+    let count = seeds.end - seeds.start;
+    let checked = seeds.filter(|seed| check(*seed, depth, failing)).count() as u64;
+    assert!(checked * 2 > count, "only {checked} of {count} plans could be checked");
+}
+
+#[test]
+fn small_plans_mean_the_same() {
+    check_all(0..4000, 2, false);
+}
+
+#[test]
+fn nested_plans_mean_the_same() {
+    check_all(0..3000, 3, false);
+}
+
+#[test]
+fn deep_plans_mean_the_same() {
+    check_all(0..1000, 4, false);
+}

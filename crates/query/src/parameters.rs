@@ -1,0 +1,35 @@
+//! Values for the parameters of a bound query.
+
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::fold::fold;
+use rowmill_expr::typing;
+use rowmill_plan::{Constant, ExprOp, ScalarExpr};
+
+use crate::binder::BoundQuery;
+use crate::binder::walk::rewrite_plan;
+
+impl BoundQuery {
+    /// Puts `values` into the place of the parameters. A value is cast to the type that its parameter was bound with.
+    pub fn set_parameters(&mut self, values: &[Constant]) -> Result<()> {
+        if values.is_empty() && self.parameters.is_empty() {
+            return Ok(());
+        }
+        let mut failed = None;
+        rewrite_plan(&mut self.query.root, &mut |expr| {
+            let ExprOp::Parameter(number) = expr.op else { return };
+            let value = values.get(number).ok_or_else(|| no_value(number));
+            match value.and_then(|value| typing::cast(ScalarExpr::literal(value.clone()), &expr.kind, false)) {
+                Ok(value) => {
+                    *expr = value;
+                    fold(expr);
+                }
+                Err(error) => failed = Some(error),
+            }
+        });
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+fn no_value(number: usize) -> Error {
+    Error::new(ErrorKind::CardinalityViolation, format!("there is no value for the parameter ${}", number + 1))
+}

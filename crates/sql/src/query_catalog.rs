@@ -1,0 +1,107 @@
+//! The database around a statement, as the binder of queries asks for it.
+
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::ast;
+use rowmill_base::{Error, ErrorKind, Result, Settings, SqlType};
+use rowmill_plan::{Constant, DynamicFunction};
+use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource};
+use rowmill_query::memory_rows::MemoryRows;
+use rowmill_storage::TableSource;
+use rowmill_txn::ViewDef;
+
+use crate::catalog::StatementContext;
+use crate::files::{FileSet, ReadOptions, rows::FileRows};
+use crate::information_schema::{self, INFORMATION_SCHEMA};
+use crate::names::{DEFAULT_SCHEMA, lower};
+use crate::parse::{self, Body};
+use crate::{log_functions, sequence_functions, storage_function};
+
+/// The catalog of one statement.
+pub(crate) struct ContextCatalog {
+    context: Arc<StatementContext>,
+}
+
+impl ContextCatalog {
+    pub(crate) fn new(context: Arc<StatementContext>) -> ContextCatalog {
+        ContextCatalog { context }
+    }
+
+    /// A name that is no table's but looks like a path is a file's.
+    fn file(&self, name: &str) -> Result<Option<CatalogRelation>> {
+        if !name.contains(['.', '/', '*', '?', '[']) {
+            return Ok(None);
+        }
+        let files = FileSet::open(name, &ReadOptions::default())?;
+        self.context.notices.lock().extend(files.notices().iter().cloned());
+        Ok(Some(CatalogRelation::Source(FileRows::new(files)?)))
+    }
+}
+
+impl QueryCatalog for ContextCatalog {
+    fn relation(&self, name: &RelationName) -> Result<Option<CatalogRelation>> {
+        let catalog = self.context.snapshot.catalog();
+        let schema_name = name.schema.as_deref().unwrap_or(DEFAULT_SCHEMA);
+        if schema_name == INFORMATION_SCHEMA {
+            let rows = information_schema::rows(&self.context, &name.name)?;
+            return Ok(rows.map(|batch| CatalogRelation::Source(MemoryRows::new(&name.name, batch))));
+        }
+        let Some(schema) = catalog.schema(schema_name) else {
+            return Err(Error::new(ErrorKind::UndefinedSchema, format!("there is no schema \"{schema_name}\"")));
+        };
+        if let Some(table) = catalog.table(schema.id, &name.name) {
+            let table = self.context.snapshot.table(table.id).expect("a snapshot holds every table of its catalog");
+            return Ok(Some(CatalogRelation::Table(table as Arc<dyn TableSource>)));
+        }
+        match catalog.view(schema.id, &name.name) {
+            Some(view) => parsed(view).map(|view| Some(CatalogRelation::View(view))),
+            None if name.schema.is_none() => self.file(&name.name),
+            None => Ok(None),
+        }
+    }
+
+    fn relation_names(&self) -> Vec<String> {
+        let catalog = self.context.snapshot.catalog();
+        catalog
+            .schemas()
+            .flat_map(|schema| {
+                let prefix = if schema.name == DEFAULT_SCHEMA { String::new() } else { format!("{}.", schema.name) };
+                let tables = catalog.tables(schema.id).map(|table| &table.name);
+                let names = tables.chain(catalog.views(schema.id).map(|view| &view.name));
+                names.map(|name| format!("{prefix}{name}")).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    fn table_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<Arc<dyn RowSource>>> {
+        let batch = match storage_function::rows(&self.context, name, arguments)? {
+            Some(batch) => Some(batch),
+            None => log_functions::rows(&self.context, name, arguments)?,
+        };
+        Ok(batch.map(|batch| MemoryRows::new(format!("{name}()"), batch) as Arc<dyn RowSource>))
+    }
+
+    fn dynamic_function(
+        &self,
+        name: &str,
+        arguments: &[Option<Constant>],
+    ) -> Result<Option<(Arc<dyn DynamicFunction>, SqlType)>> {
+        Ok(sequence_functions::function(&self.context, name, arguments.len()))
+    }
+
+    fn now_us(&self) -> i64 {
+        self.context.now_us
+    }
+}
+
+/// The query of a view.
+fn parsed(view: &ViewDef) -> Result<CatalogView> {
+    let corrupt = |what: &str| Error::corrupt(format!("the text of the view \"{}\" is not {what}", view.name));
+    let mut statements = parse::parse(&view.sql, &Settings::default())?;
+    let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
+        return Err(corrupt("one statement"));
+    };
+    let Body::Sql(sql) = statement.body() else { return Err(corrupt("a query")) };
+    let ast::Statement::Query(query) = &**sql else { return Err(corrupt("a query")) };
+    Ok(CatalogView { name: view.name.clone(), query: query.clone(), columns: view.column_names.clone() })
+}

@@ -77,6 +77,9 @@ impl Binder<'_> {
             {
                 return self.named_struct(call);
             }
+            Err(_) if known.is_none() && !SPECIAL.contains(&name) && !has_named_arguments(call) => {
+                return Err(no_function(name));
+            }
             Err(error) => return Err(error),
         };
         if known.is_some() || SPECIAL.contains(&name) {

@@ -14,6 +14,7 @@ use rowmill_plan::logical::{
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
 use arrow::datatypes::DataType;
+use rowmill_expr::fold::operator_can_fail;
 
 use super::context::RewriteContext;
 use super::facts::{can_fail, is_movable, is_true_of, is_volatile, opposite, split_and};

@@ -51,7 +51,9 @@ impl EngineQuery {
         let mut bound = rowmill_query::binder::bind(query, &catalog, &spelling, &kinds)?;
         bound.set_parameters(&values)?;
         rowmill_query::optimizer::optimize(&mut bound)?;
-        let physical = rowmill_query::lower(&bound)?;
+        // The expressions of the plan take the limit along.
+        let result_bytes_max = context.settings.number("result_value_max_bytes");
+        let physical = rowmill_expr::functions::with_result_limit(result_bytes_max, || rowmill_query::lower(&bound))?;
         Ok(EngineQuery::over(Arc::new(physical), context))
     }
 

@@ -51,6 +51,7 @@ use rowmill_base::{Broker, Cancel, Error, Reservation, Result};
 use rowmill_plan::{Expr, Group, Predicate};
 use rowmill_storage::TableSource;
 
+pub(crate) use self::bits::{Bits, bits_of, width_of};
 pub(crate) use self::choice::{group_batches, group_table};
 pub use self::distinct::DistinctCounts;
 use self::facts::Facts;

@@ -39,6 +39,7 @@ mod testing;
 pub mod union;
 pub mod unnest;
 pub mod values;
+pub mod window;
 pub mod workers;
 
 // Where whoever computes averages finds it.

@@ -40,6 +40,7 @@ use crate::sort::{Sort, SortRequest};
 use crate::union::Union;
 use crate::unnest::{Unnest, UnnestRequest};
 use crate::values::Values;
+use crate::window::{Window, WindowRequest};
 
 /// Above so many rows their keys are no small thing for a scan to keep.
 const TOP_ROWS_MAX: usize = 10_000;
@@ -173,6 +174,20 @@ impl Builder {
                     broker,
                 };
                 Sort::new(input, request)?
+            }
+            Node::Window(window) => {
+                let input = self.build_below(&window.input, Wish::All, &mut operator)?;
+                let request = WindowRequest {
+                    partition: window.partition.clone(),
+                    order: window.order.clone(),
+                    calls: window.calls.clone(),
+                    limit: window.limit,
+                    schema: Arc::clone(&window.schema),
+                    batch_rows: self.batch_rows,
+                    cancel: self.cancel.clone(),
+                    broker,
+                };
+                Window::new(input, request)
             }
             Node::Union { inputs, schema } => {
                 // What is wished for of all together is enough of each.

@@ -3,7 +3,10 @@
 //! Each family is a file with a static list of [`FunctionSpec`]s. To add a function, add its entry to the list of its
 //! family; to add a family, add a file and name its list in [`FAMILIES`].
 
+mod call_failure;
 mod conditional;
+#[cfg(test)]
+mod examples;
 mod hash;
 mod interval;
 mod list;
@@ -24,6 +27,7 @@ use std::sync::LazyLock;
 
 use rowmill_plan::FunctionSpec;
 
+pub use self::call_failure::call_can_fail;
 pub use self::result_limit::{FOLDED_BYTES_MAX, with_result_limit};
 
 /// The families, in the order in which the documentation lists them.

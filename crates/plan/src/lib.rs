@@ -5,11 +5,13 @@ pub mod function;
 mod group;
 pub mod join_order;
 pub mod logical;
+mod logical_text;
 mod node;
 mod predicate;
 pub mod program;
 mod scalar_expr;
 mod text;
+pub mod window;
 
 pub use aggregate_kinds::{AggregateName, AggregateParameter};
 pub use function::{FunctionSpec, Operand, Volatility};
@@ -19,3 +21,4 @@ pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Recursive, Scan, S
 pub use predicate::{CompareOp, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};
 pub use text::{Names, where_clause};
+pub use window::{FrameOffset, Window, WindowCall, WindowFunction};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use crate::{AggregateFunction, Expr, Group, Predicate};
+use crate::{AggregateFunction, Expr, Group, Predicate, Window};
 
 /// An operator and what it works on.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub enum Node {
     },
     /// Rows of two inputs side by side.
     Join(Join),
+    /// Rows with values computed over other rows.
+    Window(Window),
     /// Rows in order.
     Sort {
         /// The rows.
@@ -339,6 +341,7 @@ impl Node {
             Node::Project { schema, .. } | Node::Group { schema, .. } | Node::Union { schema, .. } => schema,
             Node::Expand(Expand { schema, .. })
             | Node::Join(Join { schema, .. })
+            | Node::Window(Window { schema, .. })
             | Node::Foreign(Foreign { schema, .. }) => schema,
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => input.schema(),
             Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => {
@@ -367,6 +370,7 @@ impl Node {
             },
             Node::Expand(expand) => expand.is_nullable(column),
             Node::Join(join) => join.is_nullable(join.output[column]),
+            Node::Window(window) => window.is_nullable(column),
             Node::Union { inputs, .. } => inputs.iter().any(|input| input.is_nullable(column)),
             Node::Foreign(_) => true,
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
@@ -398,6 +402,7 @@ impl Node {
             | Node::Sort { input, .. }
             | Node::Limit { input, .. } => vec![input],
             Node::Expand(expand) => vec![&expand.input],
+            Node::Window(window) => vec![&window.input],
             Node::Join(join) => vec![&join.build, &join.probe],
             Node::Union { inputs, .. } => inputs.iter().map(|input| &**input).collect(),
             Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => vec![input],

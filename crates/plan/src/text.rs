@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::{
     Aggregate, AggregateFunction, AggregateOrder, Expand, Expr, Group, Join, JoinKind, KeySet, Node, Predicate, Scan,
-    Series, SortKey, Unnest,
+    Series, SortKey, Unnest, Window,
 };
 
 /// The names that a plan's numbers stand for.
@@ -40,6 +40,7 @@ impl Node {
             Node::Group { input, group, .. } => group_line(group, input, names),
             Node::Expand(expand) => expand_line(expand, names),
             Node::Join(join) => join_line(join, names),
+            Node::Window(window) => window_line(window, names),
             Node::Sort { input, keys, skip, rows } => {
                 let order: Vec<String> = keys.iter().map(|key| key_text(key, input, names)).collect();
                 let verb = if rows.is_some() { "Top rows" } else { "Sort" };
@@ -83,6 +84,11 @@ impl Node {
             Node::Join(join) => {
                 let all = join_names(join, names);
                 join.output.iter().map(|column| all[*column].clone()).collect()
+            }
+            Node::Window(window) => {
+                let mut columns = window.input.column_names(names);
+                columns.extend(window_texts(window, names).into_iter().map(Cow::Owned));
+                columns
             }
             Node::Foreign(foreign) => field_names(&foreign.schema).collect(),
             Node::Union { inputs, schema } => match inputs.first() {
@@ -242,6 +248,27 @@ fn join_line(join: &Join, names: &dyn Names) -> String {
         Some(Expr::Function(function)) => line += &format!(", where {}", names.function(function)),
         Some(Expr::Column(column)) => line += &format!(", where {}", join_names(join, names)[column]),
         None => {}
+    }
+    line
+}
+
+fn window_texts(window: &Window, names: &dyn Names) -> Vec<String> {
+    let columns = window.input.column_names(names);
+    window.calls.iter().map(|call| call.text(&|column| columns[column].clone().into_owned())).collect()
+}
+
+fn window_line(window: &Window, names: &dyn Names) -> String {
+    let mut line = format!("Window: {}", window_texts(window, names).join(", "));
+    if !window.partition.is_empty() {
+        let partition = window.partition.iter().map(|column| Expr::Column(*column));
+        line += &format!(", by [{}]", list(partition, &window.input, names));
+    }
+    if !window.order.is_empty() {
+        let order: Vec<String> = window.order.iter().map(|key| key_text(key, &window.input, names)).collect();
+        line += &format!(", ordered by [{}]", order.join(", "));
+    }
+    if let Some(limit) = window.limit {
+        line += &format!(", first {limit}");
     }
     line
 }

@@ -37,6 +37,7 @@ pub fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         }
         Node::Filter { input, .. } => of(input) * FILTER_SHARE,
         Node::Project { input, .. } => of(input),
+        Node::Window(window) => of(&window.input),
         Node::Expand(expand) => of(&expand.input) * expand.sets.len() as f64,
         Node::Group { group, .. } if group.keys.is_empty() => 1.0,
         Node::Group { input, group, .. } => {
@@ -98,6 +99,7 @@ pub fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
     match node {
         Node::Scan(scan) => tables[scan.table].row_count() as f64,
         Node::Filter { input, .. } | Node::Project { input, .. } => whole_count(input, tables),
+        Node::Window(window) => whole_count(&window.input, tables),
         Node::Join(join) => whole_count(&join.build, tables).max(whole_count(&join.probe, tables)),
         Node::Union { inputs, .. } => inputs.iter().map(|input| whole_count(input, tables)).sum(),
         Node::Expand(expand) => whole_count(&expand.input, tables) * expand.sets.len() as f64,

@@ -13,11 +13,12 @@ mod predicate;
 mod relation;
 mod repeated;
 mod set_operation;
+mod window;
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::Result;
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan::logical::Columns;
 use rowmill_plan::{ColumnId, Logical, Names, Node, Predicate, ScalarExpr};
@@ -124,6 +125,7 @@ impl Lowerer<'_> {
             Logical::Map { input, exprs } => self.map(input, exprs, needed),
             Logical::Join(join) => self.join(join, needed),
             Logical::Group(group) => self.group(group, needed),
+            Logical::Window(window) => self.window(window, needed),
             Logical::Sort { input, keys } => self.sort(input, keys, None, needed),
             Logical::Limit { input, skip, rows } => self.limit(input, skip.as_ref(), rows.as_ref(), needed),
             Logical::Distinct { input, columns, on: false } => self.distinct(input, columns),
@@ -143,7 +145,6 @@ impl Lowerer<'_> {
                 self.unnest(input, lists, *ordinality, *outer, needed)
             }
             Logical::SingleRow { input, by } => self.single_row(input, by, needed),
-            other => Err(not_lowered(other)),
         }
     }
 
@@ -213,10 +214,4 @@ impl Lowerer<'_> {
         }
         Ok((Relation { derived, ..Relation::new(node, all) }, ids))
     }
-}
-
-fn not_lowered(plan: &Logical) -> Error {
-    let text = format!("{plan:?}");
-    let name: String = text.chars().take_while(|char| char.is_alphanumeric()).collect();
-    Error::new(ErrorKind::Unsupported, format!("the engine has no operator for {name}"))
 }

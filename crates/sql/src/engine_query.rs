@@ -87,6 +87,7 @@ impl EngineQuery {
             threads,
             cancel: &context.cancel,
             broker: &context.broker,
+            recursion_max: context.settings.number("recursion_max"),
         };
         let running = Arc::new(Running::new(&physical.root, &environment)?);
         let mut progress = self.progress.iter();

@@ -2,11 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray};
-use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast;
 use rowmill_base::{Error, ErrorKind, Result, Settings, SqlType};
-use rowmill_plan::function::Volatility;
 use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource};
 use rowmill_query::memory_rows::MemoryRows;

@@ -10,7 +10,7 @@ use rowmill_base::{Error, Result};
 pub(super) use crate::hash::{hash_of_bytes, mix};
 
 /// Bits of values, zero for NULL; equal exactly for equal values.
-pub(super) enum Bits {
+pub(crate) enum Bits {
     /// Of types up to 64 bits.
     Narrow {
         numbers: ScalarBuffer<u64>,
@@ -22,7 +22,7 @@ pub(super) enum Bits {
 }
 
 /// Bits that a value of `kind` takes; `None` for a type of no fixed size.
-pub(super) fn width_of(kind: &DataType) -> Option<u32> {
+pub(crate) fn width_of(kind: &DataType) -> Option<u32> {
     match kind {
         DataType::Boolean => Some(1),
         DataType::FixedSizeBinary(16) => Some(128),
@@ -31,7 +31,7 @@ pub(super) fn width_of(kind: &DataType) -> Option<u32> {
 }
 
 /// The bits of values of a fixed size. Those of 64 bits are not copied, unless some are NULL or floats.
-pub(super) fn bits_of(values: &ArrayRef) -> Result<Bits> {
+pub(crate) fn bits_of(values: &ArrayRef) -> Result<Bits> {
     let kind = values.data_type();
     let Some(width) = width_of(kind) else {
         return Err(Error::internal(format!("values of {kind} have no fixed size")));

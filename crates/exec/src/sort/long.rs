@@ -136,7 +136,7 @@ pub(super) fn goes_on<E: Entry>(entry: E, descending: bool) -> bool {
 }
 
 /// The same values with one zero and one NaN, at any depth.
-fn canonical(values: &ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn canonical(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Float32 => Arc::new(
             values

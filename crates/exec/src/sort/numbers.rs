@@ -9,13 +9,13 @@ use rowmill_base::{Error, Result};
 const NARROW_DIGITS: u8 = 18;
 
 /// One number per value; those of NULLs mean nothing.
-pub(super) enum Numbers {
+pub(crate) enum Numbers {
     Narrow(Vec<u64>),
     Wide(Vec<u128>),
 }
 
 /// Bits of the numbers of values of `kind`; `None` if it has no fixed size or none that fits.
-pub(super) fn width_of(kind: &DataType) -> Option<u32> {
+pub(crate) fn width_of(kind: &DataType) -> Option<u32> {
     use DataType::{
         Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Duration, FixedSizeBinary, Float32, Float64, Int8,
         Int16, Int32, Int64, Interval, Time32, Time64, Timestamp, UInt8, UInt16, UInt32, UInt64,
@@ -34,7 +34,7 @@ pub(super) fn width_of(kind: &DataType) -> Option<u32> {
 }
 
 /// The numbers of values of a type that has a width.
-pub(super) fn numbers_of(values: &ArrayRef) -> Result<Numbers> {
+pub(crate) fn numbers_of(values: &ArrayRef) -> Result<Numbers> {
     use DataType::{Boolean, Decimal128, FixedSizeBinary, Float32, Float64, UInt8, UInt16, UInt32, UInt64};
     let kind = values.data_type();
     Ok(match (kind, width_of(kind)) {

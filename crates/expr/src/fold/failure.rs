@@ -5,6 +5,7 @@ use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{ExprOp, ScalarExpr};
 
 use super::bounds::{integer_range, range_of_result};
+use crate::functions::call_can_fail;
 use crate::kernels::like::{ESCAPE, LikeMatcher};
 use crate::kinds::{DIGITS_MAX, digits_and_scale, exact_value, integer_bounds, is_float, is_number, power_of_ten};
 
@@ -27,7 +28,7 @@ pub(crate) fn operator_can_fail(expr: &ScalarExpr) -> bool {
             }
             None => escape.is_some_and(|escape| escape != ESCAPE),
         },
-        ExprOp::Call(function, _) => function.can_fail,
+        ExprOp::Call(function, arguments) => call_can_fail(function, arguments),
         ExprOp::Dynamic(..) | ExprOp::Subquery(_) => true,
         _ => false,
     }

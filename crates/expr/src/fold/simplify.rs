@@ -3,6 +3,7 @@
 use rowmill_plan::{Constant, ExprOp, ScalarExpr, Volatility};
 
 use crate::evaluator::Evaluator;
+use crate::functions::{FOLDED_BYTES_MAX, with_result_limit};
 
 /// Replaces every immutable part of `expr` that reads no column, parameter or subquery by its value. A part whose
 /// evaluation fails stays as it is: it may never be evaluated. Operands that cannot matter are dropped: TRUE in AND,
@@ -36,7 +37,7 @@ fn constant_value(expr: &ScalarExpr) -> Option<Constant> {
     if !is_own_immutable || !expr.operands().into_iter().all(|operand| operand.as_constant().is_some()) {
         return None;
     }
-    let value = Evaluator::new(expr).and_then(|evaluator| evaluator.evaluate(&[], 1)).ok()?;
+    let value = with_result_limit(FOLDED_BYTES_MAX, || Evaluator::new(expr)?.evaluate(&[], 1)).ok()?;
     Some(Constant::new(value))
 }
 

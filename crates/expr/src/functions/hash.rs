@@ -22,7 +22,7 @@ pub(super) static HASH: &[FunctionSpec] = &[
         signature: |arguments| bytes(arguments, &[], TEXT),
         kernel: digest::md5,
         doc: "The MD5 hash of a text or a BLOB, in hexadecimal digits.",
-        example: ("md5('mill')", "bd75b93eae0de5eb1a8d5ad70e0c1b8b"),
+        example: ("md5('mill')", "a90794a1d591a78fb8905e7870116ea1"),
         ..ordinary("hash")
     },
     FunctionSpec {

@@ -4,6 +4,7 @@
 //! of -1 is NaN, the logarithm of 0 is minus infinity. They never fail. Functions that make sense for integers and decimals
 //! (`abs`, `round`, `ceil` and their like) stay exact: their results are integers and decimals again.
 
+mod bits;
 mod float;
 mod integer;
 mod random;
@@ -84,37 +85,37 @@ pub(super) static MATH: &[FunctionSpec] = &[
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::sqrt),
         doc: "The square root.",
-        example: ("sqrt(16)", "4"),
+        example: ("sqrt(16)", "4.0"),
         ..real_function("sqrt")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::cbrt),
         doc: "The cube root.",
-        example: ("cbrt(27)", "3"),
+        example: ("cbrt(27)", "3.0"),
         ..real_function("cbrt")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::exp),
         doc: "e raised to the number.",
-        example: ("exp(0)", "1"),
+        example: ("exp(0)", "1.0"),
         ..real_function("exp")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::ln),
         doc: "The natural logarithm.",
-        example: ("ln(1)", "0"),
+        example: ("ln(1)", "0.0"),
         ..real_function("ln")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::log2),
         doc: "The logarithm to base 2.",
-        example: ("log2(8)", "3"),
+        example: ("log2(8)", "3.0"),
         ..real_function("log2")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::log10),
         doc: "The logarithm to base 10.",
-        example: ("log10(1000)", "3"),
+        example: ("log10(1000)", "3.0"),
         ..real_function("log10")
     },
     FunctionSpec {
@@ -122,7 +123,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
         signature: |arguments| floats(arguments, if arguments.len() == 2 { 2 } else { 1 }),
         kernel: float::log,
         doc: "The logarithm to the base of the first of two arguments, or to base 10 of one.",
-        example: ("log(2, 8)", "3"),
+        example: ("log(2, 8)", "3.0"),
         ..ordinary("math")
     },
     FunctionSpec {
@@ -131,25 +132,25 @@ pub(super) static MATH: &[FunctionSpec] = &[
         signature: |arguments| exactly(arguments, &[DOUBLE, DOUBLE], DOUBLE),
         kernel: |arguments, kind, rows| apply_pair(arguments, kind, rows, f64::powf),
         doc: "The first number raised to the second one.",
-        example: ("power(2, 10)", "1024"),
+        example: ("power(2, 10)", "1024.0"),
         ..ordinary("math")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::sin),
         doc: "The sine of an angle in radians.",
-        example: ("sin(0)", "0"),
+        example: ("sin(0)", "0.0"),
         ..real_function("sin")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::cos),
         doc: "The cosine of an angle in radians.",
-        example: ("cos(0)", "1"),
+        example: ("cos(0)", "1.0"),
         ..real_function("cos")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::tan),
         doc: "The tangent of an angle in radians.",
-        example: ("tan(0)", "0"),
+        example: ("tan(0)", "0.0"),
         ..real_function("tan")
     },
     FunctionSpec {
@@ -161,19 +162,19 @@ pub(super) static MATH: &[FunctionSpec] = &[
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::asin),
         doc: "The angle in radians with this sine.",
-        example: ("asin(0)", "0"),
+        example: ("asin(0)", "0.0"),
         ..real_function("asin")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::acos),
         doc: "The angle in radians with this cosine.",
-        example: ("acos(1)", "0"),
+        example: ("acos(1)", "0.0"),
         ..real_function("acos")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::atan),
         doc: "The angle in radians with this tangent.",
-        example: ("atan(0)", "0"),
+        example: ("atan(0)", "0.0"),
         ..real_function("atan")
     },
     FunctionSpec {
@@ -181,49 +182,49 @@ pub(super) static MATH: &[FunctionSpec] = &[
         signature: |arguments| floats(arguments, 2),
         kernel: |arguments, kind, rows| apply_pair(arguments, kind, rows, f64::atan2),
         doc: "The angle in radians of the point with the first number as y and the second one as x.",
-        example: ("atan2(0, 1)", "0"),
+        example: ("atan2(0, 1)", "0.0"),
         ..ordinary("math")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::sinh),
         doc: "The hyperbolic sine.",
-        example: ("sinh(0)", "0"),
+        example: ("sinh(0)", "0.0"),
         ..real_function("sinh")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::cosh),
         doc: "The hyperbolic cosine.",
-        example: ("cosh(0)", "1"),
+        example: ("cosh(0)", "1.0"),
         ..real_function("cosh")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::tanh),
         doc: "The hyperbolic tangent.",
-        example: ("tanh(0)", "0"),
+        example: ("tanh(0)", "0.0"),
         ..real_function("tanh")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::asinh),
         doc: "The number with this hyperbolic sine.",
-        example: ("asinh(0)", "0"),
+        example: ("asinh(0)", "0.0"),
         ..real_function("asinh")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::acosh),
         doc: "The number with this hyperbolic cosine.",
-        example: ("acosh(1)", "0"),
+        example: ("acosh(1)", "0.0"),
         ..real_function("acosh")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::atanh),
         doc: "The number with this hyperbolic tangent.",
-        example: ("atanh(0)", "0"),
+        example: ("atanh(0)", "0.0"),
         ..real_function("atanh")
     },
     FunctionSpec {
         kernel: |arguments, kind, rows| apply(arguments, kind, rows, f64::to_degrees),
         doc: "The angle in degrees of an angle in radians.",
-        example: ("degrees(pi())", "180"),
+        example: ("degrees(pi())", "180.0"),
         ..real_function("degrees")
     },
     FunctionSpec {
@@ -263,7 +264,7 @@ pub(super) static MATH: &[FunctionSpec] = &[
             apply_pair(arguments, kind, rows, |number, instead| if number.is_nan() { instead } else { number })
         },
         doc: "The first number, or the second one if the first one is NaN.",
-        example: ("nanvl(1, 5)", "1"),
+        example: ("nanvl(1, 5)", "1.0"),
         ..ordinary("math")
     },
     FunctionSpec {
@@ -291,6 +292,54 @@ pub(super) static MATH: &[FunctionSpec] = &[
         can_fail: true,
         doc: "The product of all integers from 1 to the number, which is at most 20.",
         example: ("factorial(5)", "120"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_and",
+        signature: |arguments| bits::integer_kinds(arguments, 2),
+        kernel: bits::and,
+        doc: "The bits that both integers have, as the operator & gives them.",
+        example: ("bitwise_and(6, 3)", "2"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_or",
+        signature: |arguments| bits::integer_kinds(arguments, 2),
+        kernel: bits::or,
+        doc: "The bits that one of the integers has, as the operator | gives them.",
+        example: ("bitwise_or(6, 3)", "7"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_xor",
+        signature: |arguments| bits::integer_kinds(arguments, 2),
+        kernel: bits::xor,
+        doc: "The bits that exactly one of the integers has, as the operator # gives them.",
+        example: ("bitwise_xor(6, 3)", "5"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_not",
+        signature: |arguments| bits::integer_kinds(arguments, 1),
+        kernel: bits::not,
+        doc: "The bits that the integer does not have, as the operator ~ gives them.",
+        example: ("bitwise_not(6)", "-7"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_shift_left",
+        signature: |arguments| bits::integer_kinds(arguments, 2),
+        kernel: bits::shift_left,
+        doc: "The integer with its bits moved to the left, as the operator << gives it.",
+        example: ("bitwise_shift_left(3, 2)", "12"),
+        ..ordinary("math")
+    },
+    FunctionSpec {
+        name: "bitwise_shift_right",
+        signature: |arguments| bits::integer_kinds(arguments, 2),
+        kernel: bits::shift_right,
+        doc: "The integer with its bits moved to the right, as the operator >> gives it.",
+        example: ("bitwise_shift_right(-12, 2)", "-3"),
         ..ordinary("math")
     },
     FunctionSpec {
@@ -333,13 +382,6 @@ macro_rules! for_integer {
     }};
 }
 use for_integer;
-
-/// Refuses a number that does not fit the type of a result.
-fn out_of_range(what: impl std::fmt::Display, kind: &DataType) -> rowmill_base::Error {
-    let kind = super::signatures::type_name(kind);
-    let message = format!("number out of range: {what} does not fit {kind}");
-    rowmill_base::Error::new(rowmill_base::ErrorKind::NumericOutOfRange, message)
-}
 
 /// The bug of a kernel that is called with a type that its signature does not give.
 fn not_a_number(kind: &DataType) -> rowmill_base::Error {

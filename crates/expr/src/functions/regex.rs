@@ -8,6 +8,7 @@ mod matching;
 mod pattern;
 mod position;
 mod replacing;
+mod similar;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,7 @@ pub(super) static REGEX: &[FunctionSpec] = &[
         },
         kernel: matching::regexp_match,
         doc: "What the groups of the first match are, or the match itself if the pattern has no group; NULL without a match.",
-        example: ("regexp_match('2013-07-31', '(\\d+)-(\\d+)')", "[2013, 07]"),
+        example: ("regexp_match('2013-07-31', '(\\d+)-(\\d+)')", "[\"2013\", \"07\"]"),
         ..of_pattern("regexp_match")
     },
     FunctionSpec {
@@ -73,5 +74,13 @@ pub(super) static REGEX: &[FunctionSpec] = &[
               group is asked for.",
         example: ("regexp_substr('ABCDEF', 'C(.)(..)', 1, 1, '', 2)", "EF"),
         ..of_pattern("regexp_substr")
+    },
+    FunctionSpec {
+        signature: |arguments| optional(arguments, 2, &[TEXT, TEXT, TEXT], BOOLEAN),
+        kernel: similar::similar_to,
+        doc: "Whether the whole text is what the pattern of SIMILAR TO says. The third argument is the escape, a backslash \
+              if it is not given.",
+        example: ("similar_to('rowmill', '(row|wind)%')", "true"),
+        ..of_pattern("similar_to")
     },
 ];

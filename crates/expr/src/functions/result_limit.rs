@@ -68,7 +68,22 @@ impl ResultLimit {
 
 #[cfg(test)]
 mod tests {
+    use rowmill_plan::ScalarExpr;
+
     use super::*;
+
+    #[test]
+    fn a_call_that_makes_much_is_left_for_the_execution() {
+        let folded = |times: i64| {
+            let repeat = crate::functions::find("repeat").unwrap();
+            let arguments = vec![ScalarExpr::literal("x"), ScalarExpr::literal(times)];
+            let mut call = crate::typing::call(repeat, arguments).unwrap();
+            crate::fold::fold(&mut call);
+            call.as_constant().is_some()
+        };
+        assert!(folded(100));
+        assert!(!folded(100_000));
+    }
 
     #[test]
     fn a_limit_holds_inside_and_no_longer() {

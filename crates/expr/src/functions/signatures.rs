@@ -5,7 +5,7 @@
 //! numbers is not taken for a text, so that `upper(price)` is an error rather than a surprise.
 
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, SqlType};
+use rowmill_base::Error;
 use rowmill_plan::FunctionSpec;
 use rowmill_plan::function::{ArgumentKind, CallKinds, Volatility};
 
@@ -118,11 +118,6 @@ pub(super) fn stands_for(argument: &ArgumentKind<'_>, parameter: &DataType) -> b
         DataType::Float32 | DataType::Float64 => number(argument).is_some(),
         _ => false,
     }
-}
-
-/// The SQL name of a type, for messages.
-pub(super) fn type_name(kind: &DataType) -> String {
-    SqlType::from_arrow(kind).map_or_else(|| kind.to_string(), |kind| kind.to_string())
 }
 
 fn is_literal_text(argument: &ArgumentKind<'_>) -> bool {

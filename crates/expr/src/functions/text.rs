@@ -1,7 +1,8 @@
 //! Texts, and the lengths of texts and BLOBs.
 //!
 //! Positions and lengths count characters, from 1. Functions that only cut a text copy no more than what stays; functions
-//! whose result can be much larger than their arguments keep to the bound of `result_limit`.
+//! whose result can be much larger than their arguments keep to the bound of `result_limit`. A function that passes the
+//! bound only where its arguments are close to it, such as `concat`, counts as one that cannot fail.
 
 mod case;
 mod character;
@@ -88,7 +89,6 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         name: "text_concat",
         signature: |arguments| any_as_text(arguments, 1),
         kernel: concat::text_concat,
-        can_fail: true,
         doc: "The texts one after another, as the operator || gives them: NULL if one is NULL.",
         example: ("text_concat('row', 'mill')", "rowmill"),
         ..ordinary("text")
@@ -97,7 +97,6 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         name: "blob_concat",
         signature: |arguments| variadic(arguments, 1, &BLOB, BLOB),
         kernel: concat::blob_concat,
-        can_fail: true,
         doc: "The BLOBs one after another, as the operator || gives them: NULL if one is NULL.",
         example: ("blob_concat(X'00', X'ff')", "\\x00ff"),
         ..ordinary("text")
@@ -107,7 +106,6 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         strict: false,
         signature: |arguments| any_as_text(arguments, 1),
         kernel: concat::concat,
-        can_fail: true,
         doc: "The values one after another as text, without those that are NULL.",
         example: ("concat('row', NULL, 'mill', 1)", "rowmill1"),
         ..ordinary("text")
@@ -117,7 +115,6 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         strict: false,
         signature: |arguments| any_as_text(arguments, 2),
         kernel: concat::concat_ws,
-        can_fail: true,
         doc: "The values after the first one as text, without those that are NULL, with the first one in between.",
         example: ("concat_ws('-', 'a', NULL, 'b')", "a-b"),
         ..ordinary("text")
@@ -223,7 +220,6 @@ pub(super) static TEXT_FUNCTIONS: &[FunctionSpec] = &[
         name: "translate",
         signature: |arguments| exactly(arguments, &[TEXT, TEXT, TEXT], TEXT),
         kernel: replace::translate,
-        can_fail: true,
         doc: "The text with each character of the second argument replaced by the one at the same position of the third; \
               those that have none are left out.",
         example: ("translate('12345', '143', 'ax')", "a2x5"),

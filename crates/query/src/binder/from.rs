@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind, LogicalScan, LogicalSource};
+use rowmill_plan::logical::{LogicalJoinKind, LogicalScan, LogicalSource};
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 use rowmill_expr::typing;
 use sqlparser::ast::{
@@ -457,12 +457,7 @@ impl Binder<'_> {
 /// The pairs of all rows of both sides. Lists of the left side that the right side unnests are unnested at once.
 fn cross(left: Logical, right: Logical) -> Logical {
     unnest_over(left, right, false).unwrap_or_else(|(left, right)| {
-        Logical::Join(LogicalJoin {
-            kind: LogicalJoinKind::Inner,
-            left: Box::new(left),
-            right: Box::new(right),
-            conditions: Vec::new(),
-        })
+        Logical::join(LogicalJoinKind::Inner, left, right, Vec::new())
     })
 }
 
@@ -503,7 +498,7 @@ fn join_plan(left: Logical, right: Logical, sides: JoinSides, conditions: Vec<Sc
         JoinSides::RightSemi => (LogicalJoinKind::Semi, right, left),
         JoinSides::RightAnti => (LogicalJoinKind::Anti, right, left),
     };
-    Logical::Join(LogicalJoin { kind, left: Box::new(left), right: Box::new(right), conditions })
+    Logical::join(kind, left, right, conditions)
 }
 
 fn sides_of(operator: &JoinOperator) -> Result<(JoinSides, &JoinConstraint)> {

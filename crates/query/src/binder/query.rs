@@ -306,13 +306,14 @@ impl Binder<'_> {
         self.levels.push(level);
         let bound = self.expr(expr)?;
         self.levels.pop();
+        let bound = self.typed_parameter(bound, &DataType::Int64);
         let is_whole = bound.kind.is_integer() || matches!(bound.kind, DataType::Null);
         if !is_whole && !is_text_literal(&bound) {
             let message = format!("{clause} takes a whole number, not {}", type_name(&bound.kind));
             return Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), expr.span()));
         }
         let mut bound = self.placed(expr.span(), |binder| binder.coerce(bound, &DataType::Int64))?;
-        if bound.as_constant().is_none() {
+        if bound.as_constant().is_none() && !matches!(bound.op, ExprOp::Parameter(_)) {
             rowmill_expr::fold::fold(&mut bound);
         }
         if bound.as_constant().and_then(|value| value.as_bigint()).is_some_and(|rows| rows < 0) {

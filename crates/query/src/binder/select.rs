@@ -237,6 +237,7 @@ fn plan_windows(mut plan: Logical, windows: Vec<PendingWindow>) -> Logical {
                 partition: window.partition,
                 order: window.order,
                 calls: vec![(window.id, window.call)],
+                top: None,
             }),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind};
 use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, JoinKind, Node, ScalarExpr};
@@ -55,7 +56,7 @@ struct SplitConditions {
 impl Lowerer<'_> {
     pub(super) fn join(&mut self, join: &LogicalJoin, needed: &ColumnSet) -> Result<Relation> {
         let mut read = needed.clone();
-        join.conditions.iter().for_each(|condition| read.insert_all(condition));
+        join.conditions.iter().chain(&join.compared).for_each(|condition| read.insert_all(condition));
         let left = self.lower(&join.left, &read)?;
         let right = self.lower(&join.right, &read)?;
         if join.kind == LogicalJoinKind::Inner {
@@ -65,8 +66,25 @@ impl Lowerer<'_> {
         let right_filled = matches!(join.kind, LogicalJoinKind::Left | LogicalJoinKind::Full | LogicalJoinKind::Single);
         let left = self.own_columns(left, left_filled, &read)?;
         let right = self.own_columns(right, right_filled, &read)?;
-        let conditions: Vec<ScalarExpr> =
-            join.conditions.iter().map(|condition| right.resolve(&left.resolve(condition))).collect();
+        let resolve = |exprs: &[ScalarExpr]| -> Vec<ScalarExpr> {
+            exprs.iter().map(|expr| right.resolve(&left.resolve(expr))).collect()
+        };
+        let (mut conditions, compared) = (resolve(&join.conditions), resolve(&join.compared));
+        if let (LogicalJoinKind::Mark(mark), false, false) = (join.kind, conditions.is_empty(), compared.is_empty()) {
+            return self.compared_mark(mark, left, right, conditions, compared, read);
+        }
+        let mut null_aware = false;
+        match join.kind {
+            _ if compared.is_empty() => {}
+            LogicalJoinKind::Anti => match &compared[..] {
+                [only] if conditions.is_empty() && is_key(only, &left, &right) => {
+                    null_aware = true;
+                    conditions.push(only.clone());
+                }
+                _ => conditions.push(not_false(compared.clone())),
+            },
+            _ => conditions.extend(compared.iter().cloned()),
+        }
         let SplitConditions { equal, nulls_equal, others } = split(conditions, &left, &right);
         let (of_left, of_right): (Vec<ScalarExpr>, Vec<ScalarExpr>) = equal.into_iter().unzip();
         let (left, of_left) = self.with_columns(left, &of_left)?;
@@ -79,8 +97,9 @@ impl Lowerer<'_> {
             LogicalJoinKind::Full => (left_is_smaller, JoinKind::FullOuter),
             LogicalJoinKind::Semi if left_is_smaller => (true, JoinKind::BuildSemi),
             LogicalJoinKind::Semi => (false, JoinKind::ProbeSemi),
-            LogicalJoinKind::Anti if left_is_smaller => (true, JoinKind::BuildAnti),
+            LogicalJoinKind::Anti if left_is_smaller && !null_aware => (true, JoinKind::BuildAnti),
             LogicalJoinKind::Anti => (false, JoinKind::ProbeAnti),
+            LogicalJoinKind::Mark(_) if compared.is_empty() => (false, JoinKind::ProbeMark),
             LogicalJoinKind::Mark(_) => (false, JoinKind::ProbeTruth),
             LogicalJoinKind::Single => (false, JoinKind::ProbeSingle),
         };
@@ -101,9 +120,74 @@ impl Lowerer<'_> {
             false => of_right.into_iter().zip(of_left).collect(),
         };
         let (build, probe) = if build_left { (left, right) } else { (right, left) };
-        let spec = JoinSpec { kind, nulls_equal, conditions: others, mark, ..JoinSpec::inner(on, kept) };
+        let spec = JoinSpec {
+            kind,
+            nulls_equal,
+            null_aware,
+            conditions: others,
+            mark,
+            ..JoinSpec::inner(on, kept)
+        };
         let joined = self.join_node(spec, build, probe)?;
         Ok(Relation { derived, ..joined })
+    }
+
+    /// A mark join some conditions of which are two-valued: whether a pair matches, and whether one may match, are asked
+    /// by a join each.
+    fn compared_mark(
+        &mut self,
+        mark: ColumnId,
+        left: Relation,
+        right: Relation,
+        conditions: Vec<ScalarExpr>,
+        compared: Vec<ScalarExpr>,
+        kept: ColumnSet,
+    ) -> Result<Relation> {
+        let mut matches = conditions.clone();
+        matches.extend(compared.iter().cloned());
+        let mut may_match = conditions;
+        may_match.push(not_false(compared));
+        let is_match = self.columns.add("matches", DataType::Boolean);
+        let may_be = self.columns.add("may match", DataType::Boolean);
+        let mut kept = kept;
+        kept.insert(is_match);
+        left.derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
+        may_match.iter().for_each(|condition| kept.insert_all(condition));
+        let rows = self.mark_join(is_match, left, right.clone(), matches, &kept)?;
+        let mut rows = self.mark_join(may_be, rows, right, may_match, &kept)?;
+        let column = |id: ColumnId| ScalarExpr::id(id, DataType::Boolean);
+        let whens = vec![
+            (column(is_match), ScalarExpr::literal(true)),
+            (column(may_be), ScalarExpr::null(DataType::Boolean)),
+        ];
+        let otherwise = Some(Box::new(ScalarExpr::literal(false)));
+        rows.derived.push((mark, ScalarExpr::new(DataType::Boolean, ExprOp::Case { whens, otherwise })));
+        Ok(rows)
+    }
+
+    /// The rows of `left` with a mark that says whether there is a pair for which all conditions are true.
+    fn mark_join(
+        &mut self,
+        mark: ColumnId,
+        left: Relation,
+        right: Relation,
+        conditions: Vec<ScalarExpr>,
+        kept: &ColumnSet,
+    ) -> Result<Relation> {
+        let SplitConditions { equal, nulls_equal, others } = split(conditions, &left, &right);
+        let (of_left, of_right): (Vec<ScalarExpr>, Vec<ScalarExpr>) = equal.into_iter().unzip();
+        let (left, of_left) = self.with_columns(left, &of_left)?;
+        let (right, of_right) = self.with_columns(right, &of_right)?;
+        let on = of_right.into_iter().zip(of_left).collect();
+        let derived = left.derived.clone();
+        let spec = JoinSpec {
+            kind: JoinKind::ProbeMark,
+            nulls_equal,
+            conditions: others,
+            mark: Some(mark),
+            ..JoinSpec::inner(on, kept.clone())
+        };
+        Ok(Relation { derived, ..self.join_node(spec, right, left)? })
     }
 
     /// The rows of a side. If the join fills the side up with NULLs, everything that it gives is a column of its source: a
@@ -185,6 +269,22 @@ impl Lowerer<'_> {
         let output = kept.iter().map(|place| join.output[*place]).collect();
         let node = Node::Join(plan::Join { output, schema: self.schema(&ids), ..join.clone() });
         Relation { derived: relation.derived.clone(), ..Relation::new(node, ids) }
+    }
+}
+
+/// `(all of compared) IS DISTINCT FROM false`: true where the comparison is true or NULL.
+fn not_false(compared: Vec<ScalarExpr>) -> ScalarExpr {
+    let operands = Box::new([ScalarExpr::and(compared), ScalarExpr::literal(false)]);
+    ScalarExpr::new(DataType::Boolean, ExprOp::IsDistinct { operands, negated: false })
+}
+
+/// Whether a comparison is an equality of the two sides that a hash table answers.
+fn is_key(compared: &ScalarExpr, left: &Relation, right: &Relation) -> bool {
+    match &compared.op {
+        ExprOp::Compare(CompareOp::Equal, pair) => {
+            !pair[0].kind.is_nested() && sides(&pair[0], &pair[1], left, right).is_some()
+        }
+        _ => false,
     }
 }
 

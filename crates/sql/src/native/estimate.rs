@@ -25,6 +25,7 @@ pub(super) fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Filter { input, .. } => of(input) * FILTER,
         Node::Project { input, .. } => of(input),
         Node::Expand(expand) => of(&expand.input) * expand.sets.len() as f64,
+        Node::Window(window) => of(&window.input),
         Node::Group { group, .. } if group.keys.is_empty() => 1.0,
         Node::Group { input, .. } => of(input) * GROUP,
         Node::Sort { input, rows, .. } | Node::Limit { input, rows, .. } => {
@@ -77,6 +78,7 @@ pub(super) fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Join(join) => whole_count(&join.build, tables).max(whole_count(&join.probe, tables)),
         Node::Union { inputs, .. } => inputs.iter().map(|input| whole_count(input, tables)).sum(),
         Node::Expand(expand) => whole_count(&expand.input, tables) * expand.sets.len() as f64,
+        Node::Window(window) => whole_count(&window.input, tables),
         _ => row_count(node, tables),
     }
 }

@@ -2,25 +2,24 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Datum, Scalar, StringViewArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, Datum, Scalar, StringViewArray};
 use arrow::compute::is_not_null;
 use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
 use rowmill_plan::Operand;
 
-use crate::functions::signatures::type_name;
+use crate::kinds::{arrow_failed, type_name};
 
 pub(super) fn nvl2(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    let failed = |error: arrow::error::ArrowError| Error::internal(format!("nvl2: {error}"));
     let [tested, known, unknown] = arguments else { return Err(Error::internal("nvl2 takes three values")) };
     // The type NULL has no validity bitmap.
     let is_known = match tested.values.data_type() {
-        DataType::Null => arrow::array::BooleanArray::from(vec![false; tested.values.len()]),
-        _ => is_not_null(&tested.values).map_err(failed)?,
+        DataType::Null => BooleanArray::from(vec![false; tested.values.len()]),
+        _ => is_not_null(&tested.values).map_err(arrow_failed)?,
     };
     let is_known = match tested.is_constant {
-        true => arrow::array::BooleanArray::from(vec![is_known.value(0); rows]),
+        true => BooleanArray::from(vec![is_known.value(0); rows]),
         false => is_known,
     };
     let values = |operand: &Operand| -> Box<dyn Datum> {
@@ -29,12 +28,11 @@ pub(super) fn nvl2(arguments: &[Operand], _kind: &DataType, rows: usize) -> Resu
             false => Box::new(operand.values.clone()),
         }
     };
-    zip(&is_known, &*values(known), &*values(unknown)).map_err(failed)
+    zip(&is_known, &*values(known), &*values(unknown)).map_err(arrow_failed)
 }
 
 pub(super) fn type_of(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    let kind = arguments[0].values.data_type();
-    Ok(everywhere(&if *kind == DataType::Null { "NULL".to_owned() } else { type_name(kind) }, rows))
+    Ok(everywhere(&type_name(arguments[0].values.data_type()), rows))
 }
 
 pub(super) fn arrow_type_of(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {

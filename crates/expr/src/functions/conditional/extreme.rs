@@ -7,16 +7,18 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{SortOptions, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
-use rowmill_base::{Error, Result};
+use rowmill_base::Result;
 use rowmill_plan::Operand;
 use std::cmp::Ordering;
 
+use crate::kinds::arrow_failed;
+
 pub(super) fn greatest(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    extreme(arguments, kind, rows, Ordering::Greater).map_err(broken)
+    extreme(arguments, kind, rows, Ordering::Greater).map_err(arrow_failed)
 }
 
 pub(super) fn least(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    extreme(arguments, kind, rows, Ordering::Less).map_err(broken)
+    extreme(arguments, kind, rows, Ordering::Less).map_err(arrow_failed)
 }
 
 /// Of each row the value that is `wanted` beside all others. NULL is none.
@@ -82,8 +84,4 @@ fn nested_takes(argument: &Operand, so_far: &ArrayRef, wanted: Ordering) -> Resu
         argument.values.is_valid(at) && (so_far.is_null(row) || compare(at, row) == wanted)
     });
     Ok(BooleanArray::new(takes, None))
-}
-
-fn broken(error: ArrowError) -> Error {
-    Error::internal(format!("values of one type are not comparable: {error}"))
 }

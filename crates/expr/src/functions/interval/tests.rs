@@ -161,7 +161,7 @@ fn intervals_and_numbers() {
     let third = one(interval(0, 1, 0));
     let third = call("interval_divided_by_number", &INTERVAL_KIND, &[third, by_float(3.0)], 1).unwrap();
     assert_eq!(values(third), [Some(interval(0, 0, 8 * HOUR))]);
-    let back = call("negate_interval", &INTERVAL_KIND, &[some.clone()], 2).unwrap();
+    let back = call("negate_interval", &INTERVAL_KIND, std::slice::from_ref(&some), 2).unwrap();
     assert_eq!(values(back), [Some(interval(-3, -1, -HOUR)), None]);
 
     for number in [0.0, -0.0] {

@@ -126,7 +126,7 @@ pub(super) const ARRAY_REMOVE: FunctionSpec = searching(
     ("array_remove", &["list_remove", "array_remove_all", "list_remove_all"]),
     false,
     |arguments| list_and_value(arguments, 0, |item| list_of(item.clone())),
-    |arguments, kind, rows| remove(arguments, kind, rows),
+    remove,
     "The list without the items that equal a value; NULL removes NULLs.",
     ("array_remove([1, 2, 1], 1)", "[2]"),
 );
@@ -139,7 +139,7 @@ pub(super) const ARRAY_REMOVE_N: FunctionSpec = searching(
         [_, _, _] => list_and_value(arguments, 1, |item| list_of(item.clone())),
         _ => None,
     },
-    |arguments, kind, rows| remove(arguments, kind, rows),
+    remove,
     "The list without the first so many items that equal a value.",
     ("array_remove_n([1, 2, 1, 1], 1, 2)", "[2, 1]"),
 );
@@ -149,7 +149,7 @@ pub(super) const ARRAY_REPLACE: FunctionSpec = searching(
     ("array_replace", &["list_replace", "array_replace_all", "list_replace_all"]),
     false,
     |arguments| if arguments.len() == 3 { list_and_two_values(arguments) } else { None },
-    |arguments, kind, rows| replace(arguments, kind, rows),
+    replace,
     "The list with every item that equals a value replaced by another.",
     ("array_replace([1, 2, 1], 1, 7)", "[7, 2, 7]"),
 );
@@ -162,7 +162,7 @@ pub(super) const ARRAY_REPLACE_N: FunctionSpec = searching(
         [_, _, _, times] if is_integer(times) => list_and_two_values(arguments),
         _ => None,
     },
-    |arguments, kind, rows| replace(arguments, kind, rows),
+    replace,
     "The list with the first so many items that equal a value replaced by another.",
     ("array_replace_n([1, 2, 1, 1], 1, 7, 2)", "[7, 2, 7, 1]"),
 );

@@ -166,7 +166,7 @@ fn times(
     let mut point = start;
     loop {
         let is_inside = if direction > 0 { point < stop } else { point > stop };
-        if !is_inside && !(with_stop && point == stop) {
+        if !(is_inside || (with_stop && point == stop)) {
             return Ok(());
         }
         check_size(function, points.len() as u64 + 1, 8)?;

@@ -249,8 +249,10 @@ fn sets_and_order() {
     assert_eq!(read_numbers(&call("array_max", &[sample()], 4).unwrap()), [Some(3), None, None, Some(5)]);
     let floats = vec![Some(vec![Some(f64::NAN), Some(-0.0), None, Some(0.0), Some(f64::INFINITY)])];
     let floats = Operand::rows(Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(floats)) as ArrayRef);
-    assert!(call("array_max", &[floats.clone()], 1).unwrap().as_primitive::<Float64Type>().value(0).is_nan());
-    assert_eq!(call("array_distinct", &[floats.clone()], 1).unwrap().as_list::<i32>().value(0).len(), 4);
+    assert!(
+        call("array_max", std::slice::from_ref(&floats), 1).unwrap().as_primitive::<Float64Type>().value(0).is_nan()
+    );
+    assert_eq!(call("array_distinct", std::slice::from_ref(&floats), 1).unwrap().as_list::<i32>().value(0).len(), 4);
     let made =
         call("array_position", &[floats, Operand::constant(Arc::new(Float64Array::from(vec![0.0])))], 1).unwrap();
     assert_eq!(read_numbers(&made), [Some(2)]);
@@ -382,7 +384,7 @@ fn lists_side_by_side() {
 fn no_rows() {
     let nothing = Operand::rows(sample().values.slice(0, 0));
     for name in ["array_distinct", "array_reverse", "array_min", "cardinality", "array_dims", "flatten", "empty"] {
-        assert_eq!(call(name, &[nothing.clone()], 0).unwrap().len(), 0, "{name}");
+        assert_eq!(call(name, std::slice::from_ref(&nothing), 0).unwrap().len(), 0, "{name}");
     }
 }
 

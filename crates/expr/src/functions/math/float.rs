@@ -7,8 +7,9 @@ use arrow::datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type, I
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Operand;
 
-use super::{not_a_number, out_of_range};
+use super::not_a_number;
 use crate::functions::rowwise::{NumberArgument, bigints, booleans, numbers, valid_rows};
+use crate::kinds::out_of_range;
 
 /// A float with the one NaN and the one zero that the engine has: comparisons go by bits.
 #[inline]

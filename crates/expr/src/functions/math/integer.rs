@@ -5,8 +5,8 @@ use arrow::datatypes::{DataType, Int64Type};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Operand;
 
-use super::out_of_range;
 use crate::functions::rowwise::{bigints, numbers};
+use crate::kinds::out_of_range;
 
 pub(super) fn gcd(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let (lefts, rights) = (bigints(&arguments[0]), bigints(&arguments[1]));

@@ -13,9 +13,10 @@ use rowmill_plan::Operand;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 
 use super::float::{apply, canonical, repeated};
-use super::{for_integer, not_a_number, out_of_range};
+use super::{for_integer, not_a_number};
 use crate::functions::rowwise::{NumberArgument, bigints, numbers};
 use crate::functions::signatures::{BIGINT, number, stands_for};
+use crate::kinds::out_of_range;
 
 /// To which side what is cut off decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,9 +217,9 @@ fn decimals(
 
 /// A float rounded to places: the double nearest to the rounded decimal.
 fn float_to_places(value: f64, places: i64, direction: Direction) -> f64 {
-    // Beyond these no double has digits.
+    // 10^308 is the largest power that is a double. Only the tiniest numbers have digits behind that place, and they stay.
     let places = places.clamp(-400, 400) as i32;
-    if places > 323 || !value.is_finite() {
+    if places > 308 || !value.is_finite() {
         return canonical(value);
     }
     let rounded = if places >= 0 {

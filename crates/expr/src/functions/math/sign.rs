@@ -8,8 +8,9 @@ use rowmill_base::Result;
 use rowmill_plan::Operand;
 
 use super::float::{apply, repeated};
-use super::{for_integer, not_a_number, out_of_range};
+use super::{for_integer, not_a_number};
 use crate::functions::rowwise::{NumberArgument, booleans};
+use crate::kinds::out_of_range;
 
 pub(super) fn abs(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let values = &arguments[0].values;

@@ -104,10 +104,31 @@ fn matches_are_counted_and_found() {
     assert_eq!(shown("regexp_substr", &second), ["A", "NULL", "NULL", "NULL"]);
     assert_eq!(shown("regexp_substr", &[texts(), constant("[bя]"), constant(2)]), ["b", "b", "NULL", "NULL"]);
     assert_eq!(shown("regexp_instr", &[constant("ab"), text([Some("b"), Some("x")])]), ["2", "0"]);
-    for bad in [[0, 1, 0], [1, 0, 0], [1, 1, -1]] {
-        let [start, count, group] = bad.map(constant::<i64>);
+    for bad in [[0_i64, 1, 0], [1, 0, 0], [1, 1, -1]] {
+        let [start, count, group] = bad.map(constant);
         let error = refused("regexp_instr", &[constant("a"), constant("a"), start, count, constant(""), group]);
         assert_eq!(error.kind(), ErrorKind::InvalidParameter);
     }
     assert_eq!(shown("regexp_count", &[text([None]), constant("b"), constant(0)]), ["NULL"]);
+}
+
+#[test]
+fn similar_texts_match_as_a_whole() {
+    let similar = |text: &str, pattern: &str| one("similar_to", &[text, pattern]) == "true";
+    assert!(similar("abc", "a%") && similar("abc", "(a|x)_c") && similar("a\nc", "a_c"));
+    assert!(!similar("abc", "b") && !similar("abc", "ab"));
+    assert!(similar("aab", "a{2}b?") && similar("a.c", "a.c") && !similar("abc", "a.c"));
+    assert!(similar("a%", r"a\%") && !similar("ab", r"a\%") && similar(r"a\", r"a\\"));
+    assert!(similar("x", "[xyz]") && similar("%", "[%]") && !similar("a", "[%]") && similar("q", "[^xyz]"));
+    assert!(similar("&&", "[a&&b]+") && similar("]", "[]]") && similar("7", "[[:digit:]]"));
+    assert_eq!(one("similar_to", &["a%", "a!%", "!"]), "true");
+    assert_eq!(one("similar_to", &[r"a\b", r"a\b", ""]), "true");
+    let columns = [text([Some("abc"), Some("b"), None]), text([Some("a%"), Some("(b"), Some("(")])];
+    assert_eq!(refused("similar_to", &columns).kind(), ErrorKind::InvalidParameter);
+    let columns = [text([Some("abc"), Some("b"), None]), text([Some("a%"), Some("c|d"), Some("(")])];
+    assert_eq!(shown("similar_to", &columns), ["true", "false", "NULL"]);
+    assert_eq!(shown("similar_to", &[text([Some("abc"), None]), constant("%c")]), ["true", "NULL"]);
+    for bad in [["a", r"a\", r"\"], ["a", "a", "ab"]] {
+        assert_eq!(refused("similar_to", &bad.map(constant)).kind(), ErrorKind::InvalidParameter);
+    }
 }

@@ -71,16 +71,16 @@ fn maps() {
     let some = |values: &[i64]| list(values.iter().copied().map(Some).collect());
     let map = call("map", &[some(&[10, 20]), list(vec![Some(1), None])], 2).unwrap();
     let map = Operand::rows(map);
-    let keys = call("map_keys", &[map.clone()], 2).unwrap();
+    let keys = call("map_keys", std::slice::from_ref(&map), 2).unwrap();
     assert_eq!(keys.as_list::<i32>().value(1).as_primitive::<Int64Type>().values(), &[10, 20]);
-    let values = call("map_values", &[map.clone()], 2).unwrap();
+    let values = call("map_values", std::slice::from_ref(&map), 2).unwrap();
     assert_eq!(
         values.as_list::<i32>().value(0).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(),
         [Some(1), None]
     );
     let found = call("map_extract", &[map.clone(), numbers(vec![Some(10), Some(7)])], 2).unwrap();
     assert_eq!((found.as_list::<i32>().value_length(0), found.as_list::<i32>().value_length(1)), (1, 0));
-    assert_eq!(call("map_entries", &[map.clone()], 2).unwrap().data_type(), map.values.data_type());
+    assert_eq!(call("map_entries", std::slice::from_ref(&map), 2).unwrap().data_type(), map.values.data_type());
     for (keys, values) in [(some(&[1, 1]), some(&[1, 2])), (some(&[1]), some(&[1, 2])), (list(vec![None]), some(&[1]))]
     {
         assert_eq!(call("map", &[keys, values], 1).unwrap_err().kind(), ErrorKind::InvalidParameter);

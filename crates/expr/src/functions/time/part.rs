@@ -7,7 +7,9 @@ use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
-use super::calendar::{date_of_days, days_of_date, iso_week, units_per_second, weekday};
+use super::calendar::{
+    CivilDate, NEAR_DAYS, date_of_days, date_of_near_days, days_of_date, iso_week, units_per_second, weekday,
+};
 use super::columns::{INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, failed, primitive, ticks_of, unary};
 use super::field::{TimeField, age_of_year};
 
@@ -96,23 +98,39 @@ fn of_days<N: Copy>(
     field: TimeField,
     values: &[N],
     nulls: Option<NullBuffer>,
+    day: impl Fn(N) -> i64 + Copy,
+) -> Result<ArrayRef> {
+    let are_near = values.iter().fold(true, |are_near, value| are_near & NEAR_DAYS.contains(&day(*value)));
+    if are_near {
+        of_days_by(field, values, nulls, day, date_of_near_days)
+    } else {
+        of_days_by(field, values, nulls, day, date_of_days)
+    }
+}
+
+/// A field of days, whose dates `date` gives.
+fn of_days_by<N: Copy>(
+    field: TimeField,
+    values: &[N],
+    nulls: Option<NullBuffer>,
     day: impl Fn(N) -> i64,
+    date: impl Fn(i64) -> CivilDate,
 ) -> Result<ArrayRef> {
     match field {
-        TimeField::Year => integers(values, nulls, |value| date_of_days(day(value)).year),
-        TimeField::Month => integers(values, nulls, |value| i64::from(date_of_days(day(value)).month)),
-        TimeField::Day => integers(values, nulls, |value| i64::from(date_of_days(day(value)).day)),
-        TimeField::Quarter => integers(values, nulls, |value| i64::from((date_of_days(day(value)).month + 2) / 3)),
-        TimeField::Decade => integers(values, nulls, |value| date_of_days(day(value)).year.div_euclid(10)),
-        TimeField::Century => integers(values, nulls, |value| age_of_year(date_of_days(day(value)).year, 100)),
-        TimeField::Millennium => integers(values, nulls, |value| age_of_year(date_of_days(day(value)).year, 1_000)),
+        TimeField::Year => integers(values, nulls, |value| date(day(value)).year),
+        TimeField::Month => integers(values, nulls, |value| i64::from(date(day(value)).month)),
+        TimeField::Day => integers(values, nulls, |value| i64::from(date(day(value)).day)),
+        TimeField::Quarter => integers(values, nulls, |value| i64::from(date(day(value)).month.div_ceil(3))),
+        TimeField::Decade => integers(values, nulls, |value| date(day(value)).year.div_euclid(10)),
+        TimeField::Century => integers(values, nulls, |value| age_of_year(date(day(value)).year, 100)),
+        TimeField::Millennium => integers(values, nulls, |value| age_of_year(date(day(value)).year, 1_000)),
         TimeField::Week => integers(values, nulls, |value| iso_week(day(value)).1),
         TimeField::IsoYear => integers(values, nulls, |value| iso_week(day(value)).0),
         TimeField::DayOfWeek => integers(values, nulls, |value| weekday(day(value))),
         TimeField::IsoDayOfWeek => integers(values, nulls, |value| (day(value) + 3).rem_euclid(7) + 1),
         TimeField::DayOfYear => integers(values, nulls, |value| {
             let day = day(value);
-            day - days_of_date(date_of_days(day).year, 1, 1) + 1
+            day - days_of_date(date(day).year, 1, 1) + 1
         }),
         _ => integers(values, nulls, |_| 0),
     }
@@ -134,7 +152,7 @@ fn of_ticks<const PER_SECOND: i64>(field: TimeField, ticks: &[i64], nulls: Optio
     let in_minute = |ticks: i64| ticks.rem_euclid(60 * PER_SECOND);
     match field {
         TimeField::Hour => integers(ticks, nulls, |ticks| in_day(ticks) / (3_600 * PER_SECOND)),
-        TimeField::Minute => integers(ticks, nulls, |ticks| in_day(ticks) / (60 * PER_SECOND) % 60),
+        TimeField::Minute => integers(ticks, nulls, |ticks| ticks.rem_euclid(3_600 * PER_SECOND) / (60 * PER_SECOND)),
         TimeField::Second => integers(ticks, nulls, |ticks| in_minute(ticks) / PER_SECOND),
         TimeField::Millisecond => integers(ticks, nulls, |ticks| scaled::<PER_SECOND>(in_minute(ticks), 1_000)),
         TimeField::Microsecond => integers(ticks, nulls, |ticks| scaled::<PER_SECOND>(in_minute(ticks), 1_000_000)),

@@ -258,7 +258,7 @@ impl WrittenMoment {
             PatternPart::IsoWeek => number(iso_week(self.days).1, 2, is_short, written),
             PatternPart::Century => number(age_of_year(date.year, 100), 2, is_short, written),
             PatternPart::Julian => number(self.days + 2_440_588, 1, is_short, written),
-            PatternPart::Quarter => number(i64::from((date.month + 2) / 3), 1, is_short, written),
+            PatternPart::Quarter => number(i64::from(date.month.div_ceil(3)), 1, is_short, written),
             PatternPart::ZoneName if self.is_instant => word("utc", letters, 0, written),
             PatternPart::ZoneName => {}
             PatternPart::ZoneHours | PatternPart::ZoneOffset => written.push_str("+00"),

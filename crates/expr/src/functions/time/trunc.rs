@@ -6,7 +6,7 @@ use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
-use super::calendar::{date_of_days, days_of_date, monday_of};
+use super::calendar::{CivilDate, NEAR_DAYS, date_of_days, date_of_near_days, days_of_date, monday_of};
 use super::columns::{INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, failed, primitive, ticks_of, unary};
 use super::field::{TimeField, age_of_year, first_year_of_age};
 
@@ -64,6 +64,19 @@ fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
 
 fn of_ticks<const PER_SECOND: i64>(field: TimeField, ticks: &[i64]) -> Vec<i64> {
     let per_day = 86_400 * PER_SECOND;
+    let first = per_day.saturating_mul(*NEAR_DAYS.start());
+    let last = per_day.saturating_mul(*NEAR_DAYS.end());
+    let are_near = ticks.iter().fold(true, |are_near, ticks| are_near & (*ticks >= first) & (*ticks <= last));
+    if are_near {
+        of_ticks_by::<PER_SECOND>(field, ticks, date_of_near_days)
+    } else {
+        of_ticks_by::<PER_SECOND>(field, ticks, date_of_days)
+    }
+}
+
+/// Truncated ticks, with the dates that `date` gives.
+fn of_ticks_by<const PER_SECOND: i64>(field: TimeField, ticks: &[i64], date: impl Fn(i64) -> CivilDate) -> Vec<i64> {
+    let per_day = 86_400 * PER_SECOND;
     let day = |days: i64| days.saturating_mul(per_day);
     match field {
         TimeField::Nanosecond => ticks.to_vec(),
@@ -76,11 +89,11 @@ fn of_ticks<const PER_SECOND: i64>(field: TimeField, ticks: &[i64]) -> Vec<i64> 
         TimeField::Week => each(ticks, |ticks| day(monday_of(ticks.div_euclid(per_day)))),
         TimeField::Month => each(ticks, |ticks| {
             let days = ticks.div_euclid(per_day);
-            day(days - i64::from(date_of_days(days).day) + 1)
+            day(days - i64::from(date(days).day) + 1)
         }),
-        TimeField::Year => each(ticks, |ticks| day(days_of_date(date_of_days(ticks.div_euclid(per_day)).year, 1, 1))),
+        TimeField::Year => each(ticks, |ticks| day(days_of_date(date(ticks.div_euclid(per_day)).year, 1, 1))),
         _ => each(ticks, |ticks| {
-            let date = date_of_days(ticks.div_euclid(per_day));
+            let date = date(ticks.div_euclid(per_day));
             let (year, month) = match field {
                 TimeField::Quarter => (date.year, (date.month - 1) / 3 * 3 + 1),
                 TimeField::Decade => (date.year.div_euclid(10) * 10, 1),

@@ -1,0 +1,158 @@
+//! Entries: what is sorted in place of rows.
+//!
+//! ```text
+//! high   unused | code of the partition | code of the order | place of the row   low
+//! ```
+//!
+//! Codes are as narrow as the values that occur allow: a key of 100,000 numbers takes 17 bits, whatever its type. So an
+//! entry is often one word of 64 bits, and never more than two.
+
+use std::fmt;
+
+/// The bits of a row's keys above its place.
+pub(super) trait WindowEntry: Copy + Ord + Default + fmt::Debug + Send + Sync + 'static {
+    /// Bits of an entry.
+    const BITS: u32;
+
+    /// An entry with `bits` above `shift` lower ones. Bits that have no room must be zero.
+    fn of(bits: u64, shift: u32) -> Self;
+
+    /// The same of more bits.
+    fn of_wide(bits: u128, shift: u32) -> Self;
+
+    /// All bits of both entries.
+    fn with(self, other: Self) -> Self;
+
+    /// The bits above the lowest `shift`.
+    fn above(self, shift: u32) -> Self;
+
+    /// The lowest `bits` bits.
+    fn below(self, bits: u32) -> Self;
+
+    /// The lowest 64 bits.
+    fn low(self) -> u64;
+}
+
+macro_rules! window_entry {
+    ($word:ty) => {
+        impl WindowEntry for $word {
+            const BITS: u32 = <$word>::BITS;
+
+            #[inline(always)]
+            fn of(bits: u64, shift: u32) -> $word {
+                <$word>::from(bits).checked_shl(shift).unwrap_or(0)
+            }
+
+            #[inline(always)]
+            fn of_wide(bits: u128, shift: u32) -> $word {
+                (bits as $word).checked_shl(shift).unwrap_or(0)
+            }
+
+            #[inline(always)]
+            fn with(self, other: $word) -> $word {
+                self | other
+            }
+
+            #[inline(always)]
+            fn above(self, shift: u32) -> $word {
+                self.checked_shr(shift).unwrap_or(0)
+            }
+
+            #[inline(always)]
+            fn below(self, bits: u32) -> $word {
+                self & <$word>::MAX.checked_shr(<$word>::BITS - bits).unwrap_or(0)
+            }
+
+            #[inline(always)]
+            fn low(self) -> u64 {
+                self as u64
+            }
+        }
+    };
+}
+
+window_entry!(u64);
+window_entry!(u128);
+
+const DIGIT_BITS: u32 = 11;
+const DIGITS_MAX: u32 = 3;
+
+/// Below that, counting digits takes longer than comparing.
+const RADIX_ROWS_MIN: usize = 1 << 9;
+
+/// Sorts entries that differ between `low` and `high` only, as far as their order matters. `scratch` is room to move them.
+///
+/// The highest digits that tell most entries apart are sorted by counting, lowest first; what is then left together is a
+/// few entries each, which are compared.
+pub(super) fn sort_entries<E: WindowEntry>(entries: &mut Vec<E>, scratch: &mut Vec<E>, low: u32, high: u32) {
+    if high <= low || entries.is_sorted() {
+        return;
+    }
+    if entries.len() < RADIX_ROWS_MIN {
+        return entries.sort_unstable();
+    }
+    let wanted = (usize::BITS - entries.len().leading_zeros() + 2).min(high - low);
+    let digits = wanted.div_ceil(DIGIT_BITS).clamp(1, DIGITS_MAX);
+    let shift = low.max(high.saturating_sub(digits * DIGIT_BITS));
+    let digit = |entry: E, digit: u32| {
+        (entry.above(shift + digit * DIGIT_BITS).low() & ((1 << DIGIT_BITS) - 1)) as usize
+    };
+    let mut counts = vec![0_u32; (digits as usize) << DIGIT_BITS];
+    for entry in entries.iter() {
+        for number in 0..digits {
+            counts[((number as usize) << DIGIT_BITS) + digit(*entry, number)] += 1;
+        }
+    }
+    scratch.resize(entries.len(), E::default());
+    for (number, counts) in (0..).zip(counts.chunks_exact_mut(1 << DIGIT_BITS)) {
+        let mut start = 0;
+        for count in counts.iter_mut() {
+            start += std::mem::replace(count, start);
+        }
+        for entry in entries.iter() {
+            let next = &mut counts[digit(*entry, number)];
+            scratch[*next as usize] = *entry;
+            *next += 1;
+        }
+        std::mem::swap(entries, scratch);
+    }
+    if shift > low {
+        for same in entries.chunk_by_mut(|left, right| left.above(shift) == right.above(shift)) {
+            if same.len() > 1 {
+                same.sort_unstable();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    #[test]
+    fn entries_are_sorted_however_wide_their_keys_are() {
+        let mut random = SmallRng::seed_from_u64(3);
+        for rows in [0, 1, 2, 100, 700, 5_000] {
+            for bits in [1, 9, 11, 23, 40] {
+                let mut narrow: Vec<u64> =
+                    (0..rows).map(|row| random.random_range(0..1_u64 << bits) << 20 | row).collect();
+                let mut wide: Vec<u128> = narrow.iter().map(|entry| u128::from(*entry) << 60).collect();
+                let mut expected = narrow.clone();
+                expected.sort_unstable();
+                sort_entries(&mut narrow, &mut Vec::new(), 20, 20 + bits);
+                assert_eq!(narrow, expected);
+                sort_entries(&mut wide, &mut Vec::new(), 80, 80 + bits);
+                assert_eq!(wide, expected.iter().map(|entry| u128::from(*entry) << 60).collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn bits_can_be_cut_at_both_ends() {
+        assert_eq!((u64::MAX.above(64), u64::MAX.below(0), 5_u64.below(64)), (0, 0, 5));
+        assert_eq!((u128::MAX.above(128), u128::MAX.below(1), u128::of(3, 127)), (0, 1, 1 << 127));
+    }
+}

@@ -1,0 +1,213 @@
+//! The results of calls for the rows of some partitions.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, UInt32Array, new_empty_array};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{interleave, take};
+use arrow::datatypes::DataType;
+use rowmill_base::{Broker, Cancel, Error, Result};
+use rowmill_plan::logical::FrameRow;
+use rowmill_plan::{Aggregate, AggregateFunction, Expr, SortKey, WindowCall, WindowFunction};
+
+use super::cells::{CellForm, Pick};
+use super::extreme::extremes;
+use super::failed;
+use super::frame::{Frames, needs_peers};
+use super::held::HeldRows;
+use super::nth::{NthRow, nth_rows};
+use super::rank::{ranks, tiles};
+use super::regroup::regroup;
+use super::shift::shifted;
+use super::sorted::SortedRows;
+use super::total::{bits, counts, spreads, totals};
+use crate::sort::canonical;
+
+/// Rows of some partitions, and what their results are computed with.
+pub(super) struct Evaluation<'a> {
+    pub(super) held: &'a HeldRows,
+    pub(super) rows: &'a SortedRows,
+    pub(super) order: &'a [SortKey],
+    pub(super) broker: &'a Broker,
+    pub(super) cancel: &'a Cancel,
+    /// Columns in the order of the rows, as they were asked for.
+    columns: RefCell<BTreeMap<usize, ArrayRef>>,
+}
+
+/// The results of a call, by position.
+pub(super) enum CallResults {
+    Values(ArrayRef),
+    /// Of batches of the column that the call reads, and behind them of batches of its column of defaults.
+    Picks(Vec<Pick>),
+}
+
+/// The row that a result is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ResultRow(u32);
+
+impl ResultRow {
+    /// No row: NULL.
+    pub(super) const NONE: ResultRow = ResultRow(u32::MAX);
+    /// The default of the row itself.
+    pub(super) const DEFAULT: ResultRow = ResultRow(u32::MAX - 1);
+
+    #[inline]
+    pub(super) fn at(position: usize) -> ResultRow {
+        ResultRow(position as u32)
+    }
+}
+
+/// The columns of a call that results are picked from: of values, and of defaults.
+pub(super) fn picked_columns(call: &WindowCall) -> (Option<usize>, Option<usize>) {
+    match &call.function {
+        WindowFunction::Shift { value, default, .. } => (Some(*value), *default),
+        WindowFunction::Nth { value, .. } => (Some(*value), None),
+        WindowFunction::Aggregate(aggregate) => (argument(aggregate).ok(), None),
+        WindowFunction::Rank(_) | WindowFunction::Ntile(_) => (None, None),
+    }
+}
+
+/// Whether a call asks for peers.
+pub(super) fn call_needs_peers(call: &WindowCall) -> bool {
+    match &call.function {
+        WindowFunction::Rank(function) => *function != rowmill_plan::logical::RankFunction::RowNumber,
+        WindowFunction::Ntile(_) | WindowFunction::Shift { .. } => false,
+        WindowFunction::Aggregate(_) | WindowFunction::Nth { .. } => needs_peers(&call.frame),
+    }
+}
+
+/// The column of an aggregate's argument.
+pub(super) fn argument(aggregate: &Aggregate) -> Result<usize> {
+    match aggregate.argument {
+        Some((expr, _)) => column_of(expr),
+        None => Err(Error::internal(format!("{} has an argument", aggregate.function.name()))),
+    }
+}
+
+/// The column that an expression of a call is.
+pub(super) fn column_of(expr: Expr) -> Result<usize> {
+    match expr {
+        Expr::Column(column) => Ok(column),
+        Expr::Function(_) => Err(Error::internal("a window reads columns, which a projection has computed")),
+    }
+}
+
+impl<'a> Evaluation<'a> {
+    pub(super) fn new(
+        held: &'a HeldRows,
+        rows: &'a SortedRows,
+        order: &'a [SortKey],
+        broker: &'a Broker,
+        cancel: &'a Cancel,
+    ) -> Evaluation<'a> {
+        Evaluation { held, rows, order, broker, cancel, columns: RefCell::default() }
+    }
+
+    /// A column by position.
+    pub(super) fn column(&self, column: usize) -> Result<ArrayRef> {
+        if let Some(values) = self.columns.borrow().get(&column) {
+            return Ok(Arc::clone(values));
+        }
+        let values = self.held.gather(column, &self.rows.places)?;
+        self.columns.borrow_mut().insert(column, Arc::clone(&values));
+        Ok(values)
+    }
+
+    /// The results of a call.
+    pub(super) fn results(&self, call: &WindowCall) -> Result<CallResults> {
+        if self.rows.len() == 0 {
+            return Ok(CallResults::Values(new_empty_array(&call.kind)));
+        }
+        let values = match &call.function {
+            WindowFunction::Rank(function) => ranks(*function, self.rows),
+            WindowFunction::Ntile(parts) => tiles(parts, self)?,
+            WindowFunction::Shift { value, offset, default, forward, skips_nulls } => {
+                let offset = offset.as_ref().map(|offset| (offset, *forward));
+                let rows = shifted(*value, offset, *forward, default.is_some(), *skips_nulls, self)?;
+                return self.from_rows(*value, *default, &rows);
+            }
+            WindowFunction::Nth { value, nth, skips_nulls } => {
+                let frames = Frames::new(&call.frame, self.order, self)?;
+                let rows = nth_rows(*value, &NthRow::new(nth, self)?, *skips_nulls, &frames, self)?;
+                return self.from_rows(*value, None, &rows);
+            }
+            WindowFunction::Aggregate(aggregate) => return self.aggregates(aggregate, call),
+        };
+        Ok(CallResults::Values(values))
+    }
+
+    fn aggregates(&self, aggregate: &Aggregate, call: &WindowCall) -> Result<CallResults> {
+        use AggregateFunction::{
+            Average, BitAnd, BitOr, BitXor, Count, DeviationPopulation, DeviationSample, First, Last, Max, Min, Sum,
+            VariancePopulation, VarianceSample,
+        };
+        let frames = Frames::new(&call.frame, self.order, self)?;
+        // The extremes of distinct values are those of all.
+        let is_plain = aggregate.order.is_empty() && (!aggregate.distinct || matches!(aggregate.function, Min | Max));
+        let values = match aggregate.function {
+            _ if aggregate.of_parts.is_some() => return Err(Error::internal("a window adds up no parts")),
+            _ if call.kind == DataType::Null => arrow::array::new_null_array(&call.kind, self.rows.len()),
+            Count if is_plain => counts(aggregate, &frames, self)?,
+            Sum | Average if is_plain => totals(aggregate, &frames, self)?,
+            BitAnd | BitOr | BitXor if is_plain => bits(aggregate, &frames, self)?,
+            VariancePopulation | VarianceSample | DeviationPopulation | DeviationSample if is_plain => {
+                spreads(aggregate, &frames, self)?
+            }
+            Min | Max if is_plain => {
+                let rows = extremes(aggregate, &frames, self)?;
+                return self.from_rows(argument(aggregate)?, None, &rows);
+            }
+            First | Last if is_plain && aggregate.filter.is_none() => {
+                let nth = if aggregate.function == First { FrameRow::First } else { FrameRow::Last };
+                let column = argument(aggregate)?;
+                let rows = nth_rows(column, &NthRow::new(&nth, self)?, aggregate.skips_nulls, &frames, self)?;
+                return self.from_rows(column, None, &rows);
+            }
+            _ => regroup(aggregate, &frames, self)?,
+        };
+        Ok(CallResults::Values(values))
+    }
+
+    /// The values of `column` in other rows, or of the column of defaults.
+    fn from_rows(&self, column: usize, default: Option<usize>, rows: &[ResultRow]) -> Result<CallResults> {
+        let batches = &self.held.batches;
+        let kind = batches[0].column(column).data_type().clone();
+        if CellForm::of(&kind) == CellForm::Picked {
+            let place = |(position, row): (usize, &ResultRow)| match *row {
+                ResultRow::NONE => Pick::NULL,
+                ResultRow::DEFAULT => {
+                    let (batch, row) = self.rows.places[position];
+                    Pick::new(batches.len() + batch, row)
+                }
+                ResultRow(of) => {
+                    let (batch, row) = self.rows.places[of as usize];
+                    Pick::new(batch, row)
+                }
+            };
+            return Ok(CallResults::Picks(rows.iter().enumerate().map(place).collect()));
+        }
+        let values = self.column(column)?;
+        let values = match default {
+            None => {
+                let has_none = rows.contains(&ResultRow::NONE);
+                let nulls = has_none.then(|| rows.iter().map(|row| *row != ResultRow::NONE).collect::<NullBuffer>());
+                let rows = rows.iter().map(|row| if *row == ResultRow::NONE { 0 } else { row.0 });
+                take(&values, &UInt32Array::new(rows.collect::<Vec<_>>().into(), nulls), None).map_err(failed)?
+            }
+            Some(default) => {
+                let default = self.column(default)?;
+                let null = arrow::array::new_null_array(&kind, 1);
+                let item = |(position, row): (usize, &ResultRow)| match *row {
+                    ResultRow::NONE => (2, 0),
+                    ResultRow::DEFAULT => (1, position),
+                    ResultRow(of) => (0, of as usize),
+                };
+                let items: Vec<(usize, usize)> = rows.iter().enumerate().map(item).collect();
+                interleave(&[&*values as &dyn Array, &*default, &*null], &items).map_err(failed)?
+            }
+        };
+        canonical(&values).map(CallResults::Values)
+    }
+}

@@ -1,0 +1,134 @@
+//! `min` and `max`: the row with the extreme value.
+//!
+//! Values become numbers in their order: those of fixed size by their bits, others by their ranks. Of frames that slide
+//! only rows are kept that are still to become the extreme one: a row goes when a better one comes behind it.
+
+use std::collections::VecDeque;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::BooleanBuffer;
+use rowmill_base::Result;
+use rowmill_plan::{Aggregate, AggregateFunction, SortKey};
+
+use super::OWNER;
+use super::evaluate::{Evaluation, ResultRow, argument};
+use super::frame::{FrameShape, Frames};
+use super::sorted::boundaries;
+use super::total::mask_of;
+use super::tree::{FrameFold, fold_frames};
+use crate::sort::{Numbers, canonical, numbers_of, places_in_order, width_of};
+
+/// Numbers of rows of which the least is looked for.
+trait LeastNumber: Copy + Ord {
+    const GREATEST: Self;
+}
+
+impl LeastNumber for u64 {
+    const GREATEST: u64 = u64::MAX;
+}
+
+impl LeastNumber for u128 {
+    const GREATEST: u128 = u128::MAX;
+}
+
+/// The row with the extreme value of each frame.
+pub(super) fn extremes(
+    aggregate: &Aggregate,
+    frames: &Frames<'_>,
+    evaluation: &Evaluation<'_>,
+) -> Result<Vec<ResultRow>> {
+    let values = evaluation.column(argument(aggregate)?)?;
+    let mask = mask_of(aggregate, Some(&values), evaluation)?;
+    let numbers = match width_of(values.data_type()) {
+        Some(_) => numbers_of(&values)?,
+        None => Numbers::Narrow(value_ranks(&values, evaluation)?),
+    };
+    // The greatest number is the least one the other way round.
+    let is_max = aggregate.function == AggregateFunction::Max;
+    Ok(match numbers {
+        Numbers::Narrow(numbers) if is_max => least(numbers.into_iter().map(|number| !number), mask.as_ref(), frames),
+        Numbers::Narrow(numbers) => least(numbers.into_iter(), mask.as_ref(), frames),
+        Numbers::Wide(numbers) if is_max => least(numbers.into_iter().map(|number| !number), mask.as_ref(), frames),
+        Numbers::Wide(numbers) => least(numbers.into_iter(), mask.as_ref(), frames),
+    })
+}
+
+/// The ranks of values of any type that has an order.
+fn value_ranks(values: &ArrayRef, evaluation: &Evaluation<'_>) -> Result<Vec<u64>> {
+    let values = canonical(values)?;
+    let key = SortKey { column: 0, descending: false, nulls_first: true };
+    let mut memory = evaluation.broker.reservation(OWNER);
+    let order = places_in_order(std::slice::from_ref(&values), &[key], &mut memory)?;
+    let taken = arrow::compute::take(&values, &arrow::array::UInt32Array::from(order.clone()), None);
+    let ends = boundaries(&[taken.map_err(super::failed)?], values.len())?;
+    let mut ranks = vec![0; values.len()];
+    for (rank, ends) in (0..).zip(ends.windows(2)) {
+        order[ends[0]..ends[1]].iter().for_each(|place| ranks[*place as usize] = rank);
+    }
+    Ok(ranks)
+}
+
+/// The least number and its row.
+#[derive(Clone, Copy)]
+struct LeastRow<N> {
+    number: N,
+    row: ResultRow,
+}
+
+impl<N: LeastNumber> FrameFold for LeastRow<N> {
+    type Item = LeastRow<N>;
+    const EMPTY: LeastRow<N> = LeastRow { number: N::GREATEST, row: ResultRow::NONE };
+
+    #[inline(always)]
+    fn take(&mut self, item: LeastRow<N>) {
+        if item.number < self.number || self.row == ResultRow::NONE {
+            *self = item;
+        }
+    }
+
+    #[inline(always)]
+    fn join(&mut self, other: &LeastRow<N>) {
+        if other.row != ResultRow::NONE {
+            self.take(*other);
+        }
+    }
+}
+
+fn least<N: LeastNumber>(
+    numbers: impl Iterator<Item = N>,
+    mask: Option<&BooleanBuffer>,
+    frames: &Frames<'_>,
+) -> Vec<ResultRow> {
+    let items: Vec<LeastRow<N>> =
+        numbers.enumerate().map(|(position, number)| LeastRow { number, row: ResultRow::at(position) }).collect();
+    if frames.shape != FrameShape::Sliding {
+        return fold_frames(&items, mask, frames, |fold: &LeastRow<N>| fold.row);
+    }
+    let mut results = Vec::with_capacity(items.len());
+    let mut ranges = frames.ranges();
+    // Positions whose numbers ascend.
+    let mut waiting: VecDeque<usize> = VecDeque::new();
+    for partition in frames.rows.each_partition() {
+        waiting.clear();
+        let mut next = partition.start;
+        for (start, end) in ranges.by_ref().take(partition.len()) {
+            // Rows that no frame has any more need not come in.
+            next = next.max(start);
+            for position in next..end {
+                if mask.is_some_and(|mask| !mask.value(position)) {
+                    continue;
+                }
+                while waiting.back().is_some_and(|last| items[*last].number >= items[position].number) {
+                    waiting.pop_back();
+                }
+                waiting.push_back(position);
+            }
+            next = next.max(end);
+            while waiting.front().is_some_and(|first| *first < start) {
+                waiting.pop_front();
+            }
+            results.push(waiting.front().map_or(ResultRow::NONE, |first| ResultRow::at(*first)));
+        }
+    }
+    results
+}

@@ -1,0 +1,156 @@
+//! Aggregates of frames as groups: for those that have no way of their own.
+//!
+//! Frames become rows, the number of the frame in front of them, and a grouping by that number gives the results. So whatever
+//! GROUP BY computes is computed here, in the same way. Frames next to each other that are equal are one group.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array, UInt64Array, new_null_array};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
+use rowmill_base::Result;
+use rowmill_plan::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key};
+
+use super::OWNER;
+use super::evaluate::{Evaluation, column_of};
+use super::failed;
+use super::frame::Frames;
+use crate::batch::BatchSource;
+use crate::group::{GroupRequest, group_batches};
+use crate::share::batch_of;
+use crate::values::Values;
+
+/// Rows of frames that are grouped at once, up to those of the last frame.
+const ROWS_AT_ONCE: usize = 1 << 16;
+
+/// The frame numbers, then the positions of rows, then the columns that the aggregate reads.
+const COLUMNS_BEFORE: usize = 2;
+
+/// The results of an aggregate.
+pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
+    let regrouping = Regrouping::new(aggregate, evaluation)?;
+    let (mut positions, mut numbers) = (Vec::new(), Vec::new());
+    // Where the result of a frame is: the batch, behind one for frames without rows, and its row.
+    let mut results: Vec<(usize, usize)> = Vec::new();
+    let mut batches = vec![empty_result(aggregate)];
+    let mut of_row = Vec::with_capacity(evaluation.rows.len());
+    let mut last: Option<[Range<usize>; 3]> = None;
+    let mut add = |position: usize, pieces: [Range<usize>; 3]| -> Result<()> {
+        if last.as_ref() != Some(&pieces) {
+            for piece in &pieces {
+                numbers.extend(std::iter::repeat_n(results.len() as u64, piece.len()));
+                positions.extend(piece.clone().map(|position| position as u32));
+            }
+            results.push((0, 0));
+            last = Some(pieces);
+            if positions.len() >= ROWS_AT_ONCE {
+                regrouping.group(&mut numbers, &mut positions, &mut results, &mut batches)?;
+            }
+        }
+        debug_assert_eq!(of_row.len(), position, "rows come in order");
+        of_row.push(results.len() - 1);
+        Ok(())
+    };
+    if frames.are_partitions() {
+        for partition in evaluation.rows.each_partition() {
+            let end = partition.end;
+            partition.clone().try_for_each(|position| add(position, [partition.clone(), end..end, end..end]))?;
+        }
+    } else {
+        (0..evaluation.rows.len()).try_for_each(|position| add(position, frames.pieces(position)))?;
+    }
+    regrouping.group(&mut numbers, &mut positions, &mut results, &mut batches)?;
+    let of_row: Vec<(usize, usize)> = of_row.into_iter().map(|frame| results[frame]).collect();
+    let batches: Vec<&dyn Array> = batches.iter().map(|batch| &**batch).collect();
+    interleave(&batches, &of_row).map_err(failed)
+}
+
+/// What an aggregate gives of no rows, as one value.
+fn empty_result(aggregate: &Aggregate) -> ArrayRef {
+    match aggregate.function {
+        AggregateFunction::Count | AggregateFunction::ApproximateCount => Arc::new(Int64Array::from(vec![0])),
+        _ => new_null_array(&aggregate.kind, 1),
+    }
+}
+
+struct Regrouping<'a> {
+    group: Group,
+    /// The columns that the aggregate reads, by position.
+    columns: Vec<ArrayRef>,
+    input: Arc<Schema>,
+    output: Arc<Schema>,
+    evaluation: &'a Evaluation<'a>,
+}
+
+impl<'a> Regrouping<'a> {
+    fn new(aggregate: &Aggregate, evaluation: &'a Evaluation<'a>) -> Result<Regrouping<'a>> {
+        use AggregateFunction::{Array, First, Last, Nth, Text};
+        let mut aggregate = aggregate.clone();
+        let mut columns = Vec::new();
+        for expr in aggregate.exprs_mut() {
+            columns.push(evaluation.column(column_of(*expr)?)?);
+            *expr = Expr::Column(COLUMNS_BEFORE + columns.len() - 1);
+        }
+        let keeps_order = matches!(aggregate.function, Array | First | Last | Nth | Text);
+        if keeps_order && aggregate.order.is_empty() && !aggregate.distinct {
+            let (kind, expr) = (DataType::UInt32, Expr::Column(1));
+            aggregate.order.push(AggregateOrder { expr, kind, descending: false, nulls_first: false });
+        }
+        let field = |kind: &DataType, nullable| Field::new("", kind.clone(), nullable);
+        let mut fields = vec![field(&DataType::UInt64, false), field(&DataType::UInt32, false)];
+        fields.extend(columns.iter().map(|column| field(column.data_type(), true)));
+        let output = vec![field(&DataType::UInt64, false), field(&aggregate.kind, true)];
+        let key = Key { expr: Expr::Column(0), kind: DataType::UInt64, nullable: false };
+        let group = Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![aggregate], always: Vec::new() };
+        let (input, output) = (Arc::new(Schema::new(fields)), Arc::new(Schema::new(output)));
+        Ok(Regrouping { group, columns, input, output, evaluation })
+    }
+
+    /// Groups rows of whole frames, which are taken from `numbers` and `positions`, and notes where the results are.
+    fn group(
+        &self,
+        numbers: &mut Vec<u64>,
+        positions: &mut Vec<u32>,
+        results: &mut [(usize, usize)],
+        batches: &mut Vec<ArrayRef>,
+    ) -> Result<()> {
+        self.evaluation.cancel.check()?;
+        if positions.is_empty() {
+            return Ok(());
+        }
+        let rows = positions.len();
+        let mut memory = self.evaluation.broker.scratch(OWNER);
+        memory.grow((rows * (16 + 16 * self.columns.len())) as u64)?;
+        let positions = UInt32Array::from(std::mem::take(positions));
+        let mut columns: Vec<ArrayRef> =
+            vec![Arc::new(UInt64Array::from(std::mem::take(numbers))), Arc::new(positions.clone())];
+        for column in &self.columns {
+            columns.push(take(column, &positions, None).map_err(failed)?);
+        }
+        let batch: RecordBatch = batch_of(OWNER, &self.input, columns, rows)?;
+        let input = Values::new(Arc::clone(&self.input), vec![batch]);
+        let request = GroupRequest {
+            group: self.group.clone(),
+            functions: Vec::new(),
+            schema: Arc::clone(&self.output),
+            top: None,
+            limit: None,
+            only_presence: false,
+            batch_rows: ROWS_AT_ONCE,
+            threads: 1,
+            cancel: self.evaluation.cancel.clone(),
+            broker: self.evaluation.broker.clone(),
+            metrics: Arc::default(),
+        };
+        let groups = group_batches(|_| Ok(input as Arc<dyn BatchSource>), request, |column| column >= COLUMNS_BEFORE)?;
+        for batch in groups.worker() {
+            let batch = batch?;
+            for (row, frame) in batch.column(0).as_primitive::<UInt64Type>().values().iter().enumerate() {
+                results[*frame as usize] = (batches.len(), row);
+            }
+            batches.push(Arc::clone(batch.column(1)));
+        }
+        Ok(())
+    }
+}

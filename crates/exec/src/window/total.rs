@@ -1,0 +1,440 @@
+//! Counts, totals and averages of frames, and what else is folded of numbers.
+//!
+//! Exact totals are differences of totals from the first row on: two reads for a frame of any size. Totals of floats are
+//! folded (tree.rs), because what a float has lost by a large neighbour does not come back when that is taken away.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use rowmill_base::{Error, ErrorKind, Result, quotient};
+use rowmill_plan::{Aggregate, AggregateFunction};
+
+use super::evaluate::{Evaluation, argument, column_of};
+use super::failed;
+use super::fixed::{narrow_array, validity, wide_array};
+use super::frame::Frames;
+use super::tree::{FrameFold, fold_frames};
+use crate::group::{Bits, bits_of};
+
+/// Digits of a total at most.
+const TOTAL_DIGITS: u32 = 38;
+
+/// The rows that an aggregate counts: those with a value where the filter is true. `None` if all are.
+pub(super) fn mask_of(
+    aggregate: &Aggregate,
+    values: Option<&ArrayRef>,
+    evaluation: &Evaluation<'_>,
+) -> Result<Option<BooleanBuffer>> {
+    let nulls = values.and_then(|values| values.logical_nulls()).filter(|nulls| nulls.null_count() > 0);
+    let valid = nulls.map(|nulls| nulls.inner().clone());
+    let Some(filter) = aggregate.filter else { return Ok(valid) };
+    let filter = evaluation.column(column_of(filter)?)?;
+    let filter = filter.as_boolean();
+    let holds = match filter.nulls() {
+        Some(nulls) => filter.values() & nulls.inner(),
+        None => filter.values().clone(),
+    };
+    Ok(Some(match valid {
+        Some(valid) => &valid & &holds,
+        None => holds,
+    }))
+}
+
+/// How many rows of each frame count.
+fn counts_of(mask: Option<&BooleanBuffer>, frames: &Frames<'_>) -> Vec<u64> {
+    let rows = frames.rows.len();
+    match mask {
+        None => of_frames(rows, frames, |range| range.len() as u64, |left, right| left + right),
+        Some(mask) => {
+            let mut before = Vec::with_capacity(rows + 1);
+            let mut count = 0_u64;
+            before.push(0);
+            before.extend(mask.iter().map(|counts| {
+                count += u64::from(counts);
+                count
+            }));
+            of_frames(rows, frames, |range| before[range.end] - before[range.start], |left, right| left + right)
+        }
+    }
+}
+
+/// What `of_range` gives of each frame, put together by `add` where rows are excluded.
+fn of_frames<T: Copy>(
+    rows: usize,
+    frames: &Frames<'_>,
+    of_range: impl Fn(std::ops::Range<usize>) -> T,
+    add: impl Fn(T, T) -> T,
+) -> Vec<T> {
+    let mut results = Vec::with_capacity(rows);
+    if frames.are_partitions() {
+        for partition in frames.rows.each_partition() {
+            results.resize(partition.end, of_range(partition));
+        }
+    } else if frames.are_ranges() {
+        results.extend(frames.ranges().map(|(start, end)| of_range(start..end)));
+    } else {
+        results.extend((0..rows).map(|position| {
+            let [first, second, third] = frames.pieces(position);
+            add(add(of_range(first), of_range(second)), of_range(third))
+        }));
+    }
+    results
+}
+
+/// `count`
+pub(super) fn counts(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
+    let values = match aggregate.argument {
+        Some(_) => Some(evaluation.column(argument(aggregate)?)?),
+        None => None,
+    };
+    let mask = mask_of(aggregate, values.as_ref(), evaluation)?;
+    let counts = counts_of(mask.as_ref(), frames);
+    Ok(Arc::new(counts.into_iter().map(|count| Some(count as i64)).collect::<Int64Array>()))
+}
+
+/// `sum` and `avg`
+pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
+    let values = evaluation.column(argument(aggregate)?)?;
+    let mask = mask_of(aggregate, Some(&values), evaluation)?;
+    if matches!(values.data_type(), DataType::Float32 | DataType::Float64) {
+        return float_totals(aggregate, &values, mask.as_ref(), frames);
+    }
+    // Frames that have no row, or none that counts, have no total.
+    let counts = counts_of(mask.as_ref(), frames);
+    let nulls = validity(counts.iter().map(|count| *count > 0));
+    let scale = match values.data_type() {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    };
+    let average = |total: i128, count: u64| match count {
+        0 => 0.0,
+        count => quotient::average(total, count, scale),
+    };
+    let averages = |averages: Vec<f64>| Ok(Arc::new(Float64Array::new(averages.into(), nulls.clone())) as ArrayRef);
+    match ExactTotals::new(&values, mask.as_ref())? {
+        ExactTotals::Narrow(before) => {
+            let rows = frames.rows.len();
+            let totals =
+                of_frames(rows, frames, |range| before[range.end] - before[range.start], |left, right| left + right);
+            if aggregate.function == AggregateFunction::Average {
+                return averages(totals.iter().zip(&counts).map(|(total, count)| average((*total).into(), *count)).collect());
+            }
+            match aggregate.kind {
+                // Words of the type, as they are.
+                DataType::Int64 => Ok(Arc::new(Int64Array::new(totals.into(), nulls))),
+                _ => wide_array(&aggregate.kind, totals.iter().map(|total| i128::from(*total) as u128).collect(), nulls),
+            }
+        }
+        exact => {
+            let rows = frames.rows.len();
+            let totals = of_frames(rows, frames, |range| exact.of(range), |left, right| left.plus(right));
+            let total = |total: &LongTotal| total.get().ok_or_else(|| out_of_range(aggregate));
+            if aggregate.function == AggregateFunction::Average {
+                let all = totals.iter().zip(&counts).map(|(of_frame, count)| Ok(average(fitting(total(of_frame)?, aggregate)?, *count)));
+                return averages(all.collect::<Result<_>>()?);
+            }
+            let all = totals.iter().map(|of_frame| fitting(total(of_frame)?, aggregate));
+            match aggregate.kind {
+                DataType::Int64 => narrow_array(&DataType::Int64, all.map(|total| Ok(total? as u64)).collect::<Result<_>>()?, nulls),
+                _ => wide_array(&aggregate.kind, all.map(|total| Ok(total? as u128)).collect::<Result<_>>()?, nulls),
+            }
+        }
+    }
+}
+
+/// A total that the type of the result holds; that of an average has as many digits as any.
+fn fitting(total: i128, aggregate: &Aggregate) -> Result<i128> {
+    let fits = match aggregate.kind {
+        DataType::Int64 => i64::try_from(total).is_ok(),
+        _ => total.unsigned_abs() < 10_u128.pow(TOTAL_DIGITS),
+    };
+    if fits { Ok(total) } else { Err(out_of_range(aggregate)) }
+}
+
+fn out_of_range(aggregate: &Aggregate) -> Error {
+    Error::new(ErrorKind::NumericOutOfRange, aggregate.total_error.clone())
+}
+
+/// The totals of the values before each position, and of all.
+enum ExactTotals {
+    /// No total of any rows leaves 64 bits.
+    Narrow(Vec<i64>),
+    /// None leaves 128 bits.
+    Wide(Vec<i128>),
+    /// By the high and the low halves of the values, of which both have room.
+    Halves(Vec<LongTotal>),
+}
+
+/// A total of the high halves of numbers, and of their low ones.
+#[derive(Clone, Copy, Debug)]
+struct LongTotal {
+    high: i128,
+    low: i128,
+}
+
+impl LongTotal {
+    const ZERO: LongTotal = LongTotal { high: 0, low: 0 };
+
+    fn of(number: i128) -> LongTotal {
+        LongTotal { high: number >> 64, low: i128::from(number as u64) }
+    }
+
+    fn plus(self, other: LongTotal) -> LongTotal {
+        LongTotal { high: self.high + other.high, low: self.low + other.low }
+    }
+
+    /// The total, if it has room.
+    fn get(self) -> Option<i128> {
+        self.high.checked_mul(1 << 64)?.checked_add(self.low)
+    }
+}
+
+impl ExactTotals {
+    fn new(values: &ArrayRef, mask: Option<&BooleanBuffer>) -> Result<ExactTotals> {
+        let counts = |position: usize| mask.is_none_or(|mask| mask.value(position));
+        let kind = values.data_type();
+        if kind.is_integer() && *kind != DataType::UInt64 {
+            let values = cast(values, &DataType::Int64).map_err(failed)?;
+            let numbers = values.as_primitive::<Int64Type>().values();
+            // The numbers of NULLs are as good as any for a bound.
+            let most = numbers.iter().fold(0, |most, number| most.max(number.unsigned_abs()));
+            let narrow = most.checked_mul(numbers.len() as u64).is_some_and(|most| i64::try_from(most).is_ok());
+            return Ok(match (narrow, mask) {
+                (true, None) => ExactTotals::Narrow(running(numbers.iter().copied())),
+                (true, Some(mask)) => {
+                    let numbers = numbers.iter().zip(mask.iter());
+                    ExactTotals::Narrow(running(numbers.map(|(number, counts)| if counts { *number } else { 0 })))
+                }
+                (false, _) => {
+                    let number = |(position, number): (usize, &i64)| if counts(position) { (*number).into() } else { 0 };
+                    ExactTotals::Wide(running_wide(numbers.iter().enumerate().map(number)))
+                }
+            });
+        }
+        let values = match kind {
+            DataType::Decimal128(..) => ArrayRef::clone(values),
+            DataType::UInt64 => cast(values, &DataType::Decimal128(TOTAL_DIGITS as u8, 0)).map_err(failed)?,
+            kind => return Err(Error::internal(format!("a total of values of {kind}"))),
+        };
+        let numbers = values.as_primitive::<Decimal128Type>().values();
+        let numbers = numbers.iter().enumerate().map(|(position, number)| if counts(position) { *number } else { 0 });
+        let most = numbers.clone().fold(0, |most, number| most.max(number.unsigned_abs()));
+        let most = most.checked_mul(numbers.len() as u128);
+        Ok(match most {
+            Some(most) if i64::try_from(most).is_ok() => ExactTotals::Narrow(running(numbers.map(|number| number as i64))),
+            Some(most) if i128::try_from(most).is_ok() => ExactTotals::Wide(running_wide(numbers)),
+            _ => {
+                let mut total = LongTotal::ZERO;
+                let rest = numbers.map(|number| {
+                    total = total.plus(LongTotal::of(number));
+                    total
+                });
+                ExactTotals::Halves(std::iter::once(LongTotal::ZERO).chain(rest).collect())
+            }
+        })
+    }
+
+    /// The total of a range of positions.
+    #[inline]
+    fn of(&self, range: std::ops::Range<usize>) -> LongTotal {
+        match self {
+            ExactTotals::Narrow(before) => LongTotal::of((before[range.end] - before[range.start]).into()),
+            ExactTotals::Wide(before) => LongTotal::of(before[range.end] - before[range.start]),
+            ExactTotals::Halves(before) => {
+                let (end, start) = (before[range.end], before[range.start]);
+                LongTotal { high: end.high - start.high, low: end.low - start.low }
+            }
+        }
+    }
+}
+
+fn running(numbers: impl ExactSizeIterator<Item = i64>) -> Vec<i64> {
+    let mut totals = Vec::with_capacity(numbers.len() + 1);
+    let mut total = 0;
+    totals.push(0);
+    totals.extend(numbers.map(|number| {
+        total += number;
+        total
+    }));
+    totals
+}
+
+fn running_wide(numbers: impl ExactSizeIterator<Item = i128>) -> Vec<i128> {
+    let mut totals = Vec::with_capacity(numbers.len() + 1);
+    let mut total = 0;
+    totals.push(0);
+    totals.extend(numbers.map(|number| {
+        total += number;
+        total
+    }));
+    totals
+}
+
+/// A total of floats and what rounding took from it (Knuth's two-sum), and how many there are.
+#[derive(Clone, Copy)]
+struct FloatTotal {
+    total: f64,
+    lost: f64,
+    count: u64,
+}
+
+impl FloatTotal {
+    #[inline(always)]
+    fn add(&mut self, number: f64) {
+        let total = self.total + number;
+        let taken = total - self.total;
+        self.lost += (self.total - (total - taken)) + (number - taken);
+        self.total = total;
+    }
+
+    /// The total. What was lost is no number once the total is none, or infinite.
+    fn get(&self) -> f64 {
+        if self.total.is_finite() { self.total + self.lost } else { self.total }
+    }
+}
+
+impl FrameFold for FloatTotal {
+    type Item = f64;
+    const EMPTY: FloatTotal = FloatTotal { total: 0.0, lost: 0.0, count: 0 };
+
+    #[inline(always)]
+    fn take(&mut self, item: f64) {
+        self.add(item);
+        self.count += 1;
+    }
+
+    #[inline(always)]
+    fn join(&mut self, other: &FloatTotal) {
+        self.add(other.total);
+        self.lost += other.lost;
+        self.count += other.count;
+    }
+}
+
+/// A float with one zero, and one that is no number.
+fn shown(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value + 0.0 }
+}
+
+fn floats(values: &ArrayRef) -> Result<ScalarBuffer<f64>> {
+    let values = cast(values, &DataType::Float64).map_err(failed)?;
+    Ok(values.as_primitive::<Float64Type>().values().clone())
+}
+
+fn float_totals(
+    aggregate: &Aggregate,
+    values: &ArrayRef,
+    mask: Option<&BooleanBuffer>,
+    frames: &Frames<'_>,
+) -> Result<ArrayRef> {
+    let is_average = aggregate.function == AggregateFunction::Average;
+    let results = fold_frames(&floats(values)?, mask, frames, |fold: &FloatTotal| {
+        let total = if is_average { fold.get() / fold.count.max(1) as f64 } else { fold.get() };
+        (shown(total), fold.count > 0)
+    });
+    let nulls = validity(results.iter().map(|(_, has_value)| *has_value));
+    Ok(Arc::new(Float64Array::new(results.into_iter().map(|(total, _)| total).collect::<Vec<_>>().into(), nulls)))
+}
+
+/// How far floats are from their mean: their number, the mean, and the sum of the squares of the distances (Welford's way of
+/// adding one, Chan's of adding many).
+#[derive(Clone, Copy)]
+struct FloatSpread {
+    count: u64,
+    mean: f64,
+    squares: f64,
+}
+
+impl FrameFold for FloatSpread {
+    type Item = f64;
+    const EMPTY: FloatSpread = FloatSpread { count: 0, mean: 0.0, squares: 0.0 };
+
+    #[inline(always)]
+    fn take(&mut self, number: f64) {
+        self.count += 1;
+        let before = number - self.mean;
+        self.mean += before / self.count as f64;
+        self.squares += before * (number - self.mean);
+    }
+
+    #[inline(always)]
+    fn join(&mut self, other: &FloatSpread) {
+        let count = self.count + other.count;
+        if count == 0 {
+            return;
+        }
+        let (left, right) = (self.count as f64, other.count as f64);
+        let distance = self.mean - other.mean;
+        self.squares += other.squares + distance * distance * left * right / count as f64;
+        self.mean = (left * self.mean + right * other.mean) / count as f64;
+        self.count = count;
+    }
+}
+
+/// Variances and deviations.
+pub(super) fn spreads(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
+    use AggregateFunction::{DeviationPopulation, DeviationSample, VarianceSample};
+    let values = evaluation.column(argument(aggregate)?)?;
+    let mask = mask_of(aggregate, Some(&values), evaluation)?;
+    let is_sample = matches!(aggregate.function, VarianceSample | DeviationSample);
+    let is_root = matches!(aggregate.function, DeviationPopulation | DeviationSample);
+    let results = fold_frames(&floats(&values)?, mask.as_ref(), frames, |fold: &FloatSpread| {
+        let divisor = fold.count.checked_sub(u64::from(is_sample)).filter(|divisor| *divisor > 0)?;
+        let variance = fold.squares / divisor as f64;
+        Some(shown(if is_root { variance.sqrt() } else { variance }))
+    });
+    Ok(Arc::new(Float64Array::from(results)))
+}
+
+/// Bits of numbers put together, and whether there was a number.
+#[derive(Clone, Copy)]
+struct BitFold<const KIND: u8> {
+    bits: u64,
+    has_value: bool,
+}
+
+const AND: u8 = 0;
+const OR: u8 = 1;
+const XOR: u8 = 2;
+
+impl<const KIND: u8> FrameFold for BitFold<KIND> {
+    type Item = u64;
+    const EMPTY: Self = BitFold { bits: if KIND == AND { u64::MAX } else { 0 }, has_value: false };
+
+    #[inline(always)]
+    fn take(&mut self, bits: u64) {
+        match KIND {
+            AND => self.bits &= bits,
+            OR => self.bits |= bits,
+            _ => self.bits ^= bits,
+        }
+        self.has_value = true;
+    }
+
+    #[inline(always)]
+    fn join(&mut self, other: &Self) {
+        if other.has_value {
+            self.take(other.bits);
+        }
+    }
+}
+
+/// `bit_and`, `bit_or` and `bit_xor`
+pub(super) fn bits(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
+    let values = evaluation.column(argument(aggregate)?)?;
+    let mask = mask_of(aggregate, Some(&values), evaluation)?;
+    let Bits::Narrow { numbers, .. } = bits_of(&values)? else {
+        return Err(Error::internal(format!("bits of values of {}", values.data_type())));
+    };
+    let mask = mask.as_ref();
+    let results = match aggregate.function {
+        AggregateFunction::BitAnd => fold_frames(&numbers, mask, frames, |fold: &BitFold<AND>| (fold.bits, fold.has_value)),
+        AggregateFunction::BitOr => fold_frames(&numbers, mask, frames, |fold: &BitFold<OR>| (fold.bits, fold.has_value)),
+        _ => fold_frames(&numbers, mask, frames, |fold: &BitFold<XOR>| (fold.bits, fold.has_value)),
+    };
+    let nulls: Option<NullBuffer> = validity(results.iter().map(|(_, has_value)| *has_value));
+    narrow_array(&aggregate.kind, results.into_iter().map(|(bits, _)| bits).collect(), nulls)
+}

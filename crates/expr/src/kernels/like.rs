@@ -402,6 +402,25 @@ mod tests {
     }
 
     #[test]
+    fn what_can_be_searched_for_is() {
+        let search = |pattern| LikePattern::new(pattern, Some(ESCAPE)).search;
+        assert_eq!(["%a%", "%a\\_%%"].map(search), [Search::Needle; 2]);
+        assert_eq!(["%a_%", "%a%b", "x%a%", "%a%b%", "%_a%"].map(search), [Search::Candidates; 5]);
+        assert_eq!(["%a", "a_", "_", "%_%", "%%", ""].map(search), [Search::Each; 6]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_do_no_harm() {
+        let rng = &mut SmallRng::seed_from_u64(4);
+        for _ in 0..2000 {
+            let pattern = LikePattern::new(&random(rng, "%%__aя", 7), Some(ESCAPE));
+            let bytes: Vec<u8> =
+                (0..rng.random_range(0..12)).map(|_| [b'a', 0x80, 0xd1, 0x8f, 0xff][rng.random_range(0..5)]).collect();
+            let _ = pattern.matches(&bytes);
+        }
+    }
+
+    #[test]
     fn escapes_and_case() {
         let like =
             |text: &str, pattern: &str, escape| LikePattern::parse(pattern, escape).map(|p| p.matches(text.as_bytes()));

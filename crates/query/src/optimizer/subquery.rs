@@ -16,6 +16,8 @@ use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, Constant, ExprOp, Log
 use arrow::datatypes::DataType;
 
 use super::context::RewriteContext;
+use rowmill_expr::fold::operator_can_fail;
+
 use super::facts::{can_fail, is_movable, is_true_of, is_volatile, opposite, split_and};
 use super::unique::gives_at_most_one_row;
 use super::walk::{each_operator, exprs, has_subquery, inputs_mut, made, named, output, take};

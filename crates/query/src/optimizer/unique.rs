@@ -8,27 +8,6 @@ use super::context::RewriteContext;
 use super::facts::equality;
 use super::walk::{named, output};
 
-/// Whether a plan gives exactly one row, whatever the tables hold.
-pub(crate) fn gives_one_row(plan: &Logical) -> bool {
-    match plan {
-        Logical::Values { rows, .. } => rows.len() == 1,
-        Logical::Group(group) => group.keys.is_empty() && group.sets.is_none(),
-        Logical::Map { input, .. } | Logical::Sort { input, .. } | Logical::SingleRow { input, .. } => {
-            gives_one_row(input)
-        }
-        Logical::Window(window) => gives_one_row(&window.input),
-        Logical::Join(join) => match join.kind {
-            LogicalJoinKind::Inner => {
-                join.conditions.is_empty() && gives_one_row(&join.left) && gives_one_row(&join.right)
-            }
-            LogicalJoinKind::Left => gives_one_row(&join.left) && gives_at_most_one_row(&join.right),
-            LogicalJoinKind::Mark(_) | LogicalJoinKind::Single => gives_one_row(&join.left),
-            _ => false,
-        },
-        _ => false,
-    }
-}
-
 /// Whether a plan never gives more than one row.
 pub(crate) fn gives_at_most_one_row(plan: &Logical) -> bool {
     match plan {

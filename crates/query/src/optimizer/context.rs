@@ -15,11 +15,11 @@ use super::walk::{free, inputs_mut, exprs_mut, each_operator, exprs, renumber};
 /// What the rewrites of one statement share.
 pub(crate) struct RewriteContext<'a> {
     /// The columns of the statement.
-    pub columns: &'a mut Columns,
+    pub(crate) columns: &'a mut Columns,
     /// Its tables.
-    pub tables: &'a [Arc<dyn TableSource>],
+    pub(crate) tables: &'a [Arc<dyn TableSource>],
     /// Its shared subplans.
-    pub shared: SharedPlans,
+    pub(crate) shared: SharedPlans,
 }
 
 /// The shared subplans of a statement, by their numbers.
@@ -37,7 +37,7 @@ struct SharedPlan {
 
 impl SharedPlans {
     /// Adds a subplan; its number.
-    pub fn add(&mut self, plan: Logical) -> usize {
+    pub(crate) fn add(&mut self, plan: Logical) -> usize {
         let number = self.next;
         self.next += 1;
         self.plans.push(SharedPlan { number, plan, is_correlated: false });
@@ -45,23 +45,23 @@ impl SharedPlans {
     }
 
     /// The subplan of a number.
-    pub fn get(&self, number: usize) -> Option<&Logical> {
+    pub(crate) fn get(&self, number: usize) -> Option<&Logical> {
         self.plans.iter().find(|shared| shared.number == number).map(|shared| &shared.plan)
     }
 
     /// The numbers of all subplans, in the order in which they were added.
-    pub fn numbers(&self) -> Vec<usize> {
+    pub(crate) fn numbers(&self) -> Vec<usize> {
         self.plans.iter().map(|shared| shared.number).collect()
     }
 
     /// Takes a subplan out, to be put back changed.
-    pub fn take(&mut self, number: usize) -> Logical {
+    pub(crate) fn take(&mut self, number: usize) -> Logical {
         let shared = self.plans.iter_mut().find(|shared| shared.number == number);
         super::walk::take(&mut shared.expect("a shared plan has a number that was given").plan)
     }
 
     /// Puts a subplan back.
-    pub fn put(&mut self, number: usize, plan: Logical) {
+    pub(crate) fn put(&mut self, number: usize, plan: Logical) {
         let shared = self.plans.iter_mut().find(|shared| shared.number == number);
         shared.expect("a shared plan has a number that was given").plan = plan;
     }
@@ -69,17 +69,17 @@ impl SharedPlans {
 
 impl RewriteContext<'_> {
     /// A column as an expression.
-    pub fn expr(&self, id: ColumnId) -> ScalarExpr {
+    pub(crate) fn expr(&self, id: ColumnId) -> ScalarExpr {
         self.columns.expr(id)
     }
 
     /// A new column for the value of an expression.
-    pub fn add_column(&mut self, name: &str, expr: &ScalarExpr) -> ColumnId {
+    pub(crate) fn add_column(&mut self, name: &str, expr: &ScalarExpr) -> ColumnId {
         self.columns.add(name, expr.kind.clone())
     }
 
     /// Applies a rewrite to the plan and to every shared subplan.
-    pub fn each_plan(&mut self, root: &mut Logical, rewrite: &mut PlanRewrite<'_>) -> Result<()> {
+    pub(crate) fn each_plan(&mut self, root: &mut Logical, rewrite: &mut PlanRewrite<'_>) -> Result<()> {
         rewrite(root, self)?;
         // A rewrite may add subplans, which it makes finished.
         for number in self.shared.numbers() {
@@ -91,7 +91,7 @@ impl RewriteContext<'_> {
     }
 
     /// Moves the inputs of all `Shared` operators into the table.
-    pub fn detach_shared(&mut self, plan: &mut Logical) {
+    pub(crate) fn detach_shared(&mut self, plan: &mut Logical) {
         let mut any = false;
         each_with_subqueries(plan, &mut |operator| {
             if let Logical::Shared { number, .. } = operator {
@@ -135,7 +135,7 @@ impl RewriteContext<'_> {
     }
 
     /// Puts the subplans that are read once where they are read, and forgets those that are not read.
-    pub fn inline_shared(&mut self, root: &mut Logical) {
+    pub(crate) fn inline_shared(&mut self, root: &mut Logical) {
         if self.shared.plans.is_empty() {
             return;
         }
@@ -191,7 +191,7 @@ impl RewriteContext<'_> {
     }
 
     /// Gives every `Shared` operator its input again.
-    pub fn attach_shared(&mut self, root: &mut Logical) {
+    pub(crate) fn attach_shared(&mut self, root: &mut Logical) {
         let mut done: Vec<Option<Arc<Logical>>> = vec![None; self.shared.next];
         self.attach(root, &mut done);
     }

@@ -16,22 +16,22 @@ use rowmill_plan::{AggregateFunction, ColumnId, Columns, CompareOp, ExprOp, Logi
 use super::interpreter::Datum;
 
 /// Makes plans over three tables of three BIGINT columns.
-pub struct PlanMaker {
-    pub random: StdRng,
+pub(super) struct PlanMaker {
+    pub(super) random: StdRng,
     columns: Columns,
     shared: usize,
     /// May expressions fail?
-    pub failing: bool,
+    pub(super) failing: bool,
 }
 
 type Ids = Vec<ColumnId>;
 
 impl PlanMaker {
-    pub fn new(seed: u64) -> PlanMaker {
+    pub(super) fn new(seed: u64) -> PlanMaker {
         PlanMaker { random: StdRng::seed_from_u64(seed), columns: Columns::default(), shared: 0, failing: false }
     }
 
-    pub fn tables(&mut self) -> Vec<Vec<Vec<Datum>>> {
+    pub(super) fn tables(&mut self) -> Vec<Vec<Vec<Datum>>> {
         let mut table = || {
             let rows = self.random.random_range(0..6);
             let mut value = || match self.random.random_range(0..6) {
@@ -43,7 +43,7 @@ impl PlanMaker {
         (0..3).map(|_| table()).collect()
     }
 
-    pub fn query(&mut self, depth: usize) -> LogicalQuery {
+    pub(super) fn query(&mut self, depth: usize) -> LogicalQuery {
         let (root, ids) = self.plan(depth, &[]);
         let output = ids.into_iter().map(|id| (id, String::new())).collect();
         LogicalQuery { root, output, columns: std::mem::take(&mut self.columns) }

@@ -77,6 +77,9 @@ impl Binder<'_> {
             {
                 return self.named_struct(call);
             }
+            Err(_) if known.is_none() && !SPECIAL.contains(&name) && !has_named_arguments(call) => {
+                return Err(no_function(name));
+            }
             Err(error) => return Err(error),
         };
         if known.is_some() || SPECIAL.contains(&name) {
@@ -305,8 +308,8 @@ impl Binder<'_> {
     fn at_time_zone(&mut self, value: ScalarExpr, zone: ScalarExpr) -> Result<ScalarExpr> {
         let zone = self.typed_parameter(zone, &DataType::Utf8View);
         let name = match &value.kind {
-            DataType::Timestamp(_, Some(_)) => "timestamp_at_zone",
-            _ => "instant_at_zone",
+            DataType::Timestamp(_, Some(_)) => "instant_at_zone",
+            _ => "timestamp_at_zone",
         };
         let value = match &value.kind {
             DataType::Timestamp(..) => value,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::Binder;
 use super::projection::SelectedItem;
 use super::query::map;
-use super::walk::{free_columns, plan_exprs_mut};
+use super::walk::{call_exprs_mut, free_columns, plan_exprs_mut};
 
 /// What rows are grouped by.
 #[derive(Default)]
@@ -51,7 +51,8 @@ impl Binder<'_> {
                     }
                     sets = sets.iter().flat_map(|set| factor.iter().map(|more| union(set, more))).collect();
                 }
-                if has_sets {
+                // `GROUP BY ()` alone is one group.
+                if has_sets && (sets.len() > 1 || !sets[0].is_empty()) {
                     keys.sets = Some(sets);
                 }
             }
@@ -199,9 +200,17 @@ impl Binder<'_> {
             let places = self.places_of_keys(&arguments, &with_ids)?;
             marks.push((id, grouping_value(&places, set, keys.sets.as_deref())));
         }
+        let mut aggregates = aggregates;
+        let mut keys_of_group = with_ids.clone();
+        let mut lifted = self.lift_subqueries(keys_of_group.iter_mut().map(|(_, key)| key).collect());
+        for (_, call) in &mut aggregates {
+            call_exprs_mut(call, &mut |expr| lifted.extend(self.lift_subqueries(vec![expr])));
+        }
+        let mut input = input;
+        map(&mut input, lifted);
         let mut plan = Logical::Group(LogicalGroup {
             input: Box::new(input),
-            keys: with_ids.clone(),
+            keys: keys_of_group,
             sets: keys.sets,
             set,
             aggregates,

@@ -251,8 +251,24 @@ impl Binder<'_> {
             let name = format!("column{}", place + 1);
             columns.push(NamedColumn::new(self.add_column(&name, kind), &name));
         }
-        let ids = columns.iter().map(|column| column.id).collect();
-        Ok(BoundRows { plan: Logical::Values { columns: ids, rows }, columns })
+        let ids: Vec<ColumnId> = columns.iter().map(|column| column.id).collect();
+        let is_subquery = |part: &ScalarExpr| matches!(part.op, ExprOp::Subquery(_));
+        if !rows.iter().flatten().any(|value| value.any(&is_subquery)) {
+            return Ok(BoundRows { plan: Logical::Values { columns: ids, rows }, columns });
+        }
+        // Subqueries stand in computed columns: each row is a SELECT without FROM.
+        let mut inputs = Vec::with_capacity(rows.len());
+        for row in rows {
+            let exprs: Vec<(ColumnId, ScalarExpr)> =
+                row.into_iter().map(|value| (self.add_column("value", value.kind.clone()), value)).collect();
+            let made = exprs.iter().map(|(id, _)| *id).collect();
+            let mut plan = Logical::one_row();
+            map(&mut plan, exprs);
+            inputs.push((plan, made));
+        }
+        let kind = SetOperationKind::Union;
+        let plan = Logical::SetOperation(LogicalSetOperation { kind, all: true, inputs, columns: ids });
+        Ok(BoundRows { plan, columns })
     }
 
     /// Orders rows whose columns are all that can be named: those of a set operation or of VALUES.
@@ -264,7 +280,10 @@ impl Binder<'_> {
         level.clause = Clause::OrderBy;
         self.levels.push(level);
         let items = self.items_of_columns(&rows.columns);
-        let keys = self.order_keys(order, &items)?;
+        let mut keys = self.order_keys(order, &items)?;
+        let mut rows = rows;
+        let lifted = self.lift_subqueries(keys.iter_mut().map(|key| &mut key.expr).collect());
+        map(&mut rows.plan, lifted);
         let level = self.levels.pop().expect("it was pushed");
         if !level.aggregates.is_empty() || !level.windows.is_empty() {
             let message = "ORDER BY behind UNION, INTERSECT, EXCEPT or VALUES cannot hold aggregates and windows";

@@ -8,6 +8,10 @@
 //! operators run on the shared pool; whoever pulls the batches waits on a channel that holds a few of them.
 
 mod merged_columns;
+mod merged_stars;
+mod natural;
+mod order_names;
+mod outer_names;
 mod result_names;
 mod rewrite;
 mod row_in;
@@ -196,12 +200,19 @@ pub(crate) async fn plan_named(
     with_names::tell_apart(&mut statement);
     rewrite::rewrite(&mut statement, state);
     row_in::rewrite(&mut statement);
-    using_chains::name_owners(&mut statement);
+    natural::spell_out(&mut statement, state).await;
     let merges = merged_columns::mark(&mut statement).map_err(to_datafusion)?;
+    let has_outer_names = outer_names::mark(&mut statement);
+    using_chains::name_owners(&mut statement);
+    merged_stars::spell_out(&mut statement);
+    order_names::tell_apart(&mut statement);
     select_list::make_distinct(&mut statement);
     let aliases = Aliases::of(&statement, spellings);
     let mut plan = state.statement_to_plan(DataFusionStatement::Statement(Box::new(statement))).await?;
-    if merges {
+    if has_outer_names {
+        outer_names::refuse_ambiguous(&plan)?;
+    }
+    if merges || has_outer_names {
         plan = merged_columns::separate(plan)?;
     }
     unsupported::refuse_plan(&plan)?;

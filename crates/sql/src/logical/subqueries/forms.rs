@@ -9,6 +9,7 @@ use datafusion::logical_expr::expr::{BinaryExpr, Exists, InSubquery, SetComparis
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 
+use super::super::nullable_values::is_constant;
 use super::references::{holds_subquery, references, references_of, subquery_of};
 
 /// Whether `expr` is itself a subquery that has to become a join here, when it reads the columns `own`.
@@ -21,7 +22,7 @@ pub(super) fn is_open(expr: &Expr, own: &DFSchema) -> bool {
         return false;
     }
     match expr {
-        Expr::ScalarSubquery(_) => !outside.is_empty(),
+        Expr::ScalarSubquery(_) => !outside.is_empty() || is_constant(&subquery.subquery),
         _ => true,
     }
 }
@@ -62,7 +63,8 @@ fn is_left_alone(term: &Expr) -> bool {
             let is_anti = *negated != not;
             !holds_subquery(expr)
                 && refers_in_conditions(&subquery.subquery)
-                && (!is_anti || references(&subquery.subquery).is_empty())
+                // What is no column is compared behind the join, where a NULL on the other side is not seen.
+                && (!is_anti || matches!(**expr, Expr::Column(_)) && references(&subquery.subquery).is_empty())
         }
         _ => false,
     }

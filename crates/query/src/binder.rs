@@ -197,6 +197,7 @@ struct BoundRows {
 #[derive(Clone)]
 enum KnownRelation {
     Table(usize),
+    NumberedTable(usize, Rc<str>),
     Source(usize),
     View(Rc<CatalogView>),
 }

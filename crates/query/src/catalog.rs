@@ -24,6 +24,13 @@ pub struct RelationName {
 pub enum CatalogRelation {
     /// A stored table in the snapshot of the statement.
     Table(Arc<dyn TableSource>),
+    /// The same with one more column, the number of each row (BIGINT UNSIGNED): for statements that change rows.
+    NumberedTable {
+        /// The table.
+        table: Arc<dyn TableSource>,
+        /// The name of the column, which no statement can write.
+        column: String,
+    },
     /// A view.
     View(CatalogView),
     /// Rows of something else: a file, a system view.

@@ -18,16 +18,17 @@ mod window;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use rowmill_base::Result;
+use rowmill_base::{Result, TableId};
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan::logical::Columns;
-use rowmill_plan::{ColumnId, Logical, Names, Node, Predicate, ScalarExpr};
+use rowmill_plan::{ColumnId, ExprOp, Logical, Names, Node, Predicate, ScalarExpr};
 use rowmill_storage::TableSource;
 
 use self::relation::Relation;
 use crate::binder::BoundQuery;
 use crate::catalog::RowSource;
 use crate::column_set::ColumnSet;
+use crate::optimizer::walk::{each_operator, exprs};
 
 /// A query that the engine runs.
 #[derive(Clone, Debug)]
@@ -38,8 +39,11 @@ pub struct PhysicalQuery {
     pub functions: Vec<Arc<dyn VectorFunction>>,
     /// The functions as EXPLAIN shows them.
     pub texts: Vec<String>,
-    /// The tables.
+    /// The tables, in the snapshot that the query was planned for.
     pub tables: Vec<Arc<dyn TableSource>>,
+    /// Whether the plan holds for every snapshot with the same definitions of its tables: nothing in it belongs to the
+    /// statement that it was planned for.
+    pub is_reusable: bool,
     /// What `Node::Foreign` reads, by number.
     pub sources: Vec<SourceScan>,
     /// The names of the result's columns as spelled, and their types.
@@ -80,6 +84,7 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
         functions,
         texts,
         tables: bound.tables.clone(),
+        is_reusable: !bound.reads_clock && sources.is_empty() && !has_dynamic(&bound.query.root),
         sources,
         schema: Arc::new(Schema::new(fields)),
     })
@@ -102,6 +107,24 @@ impl Names for PhysicalQuery {
     fn function(&self, function: usize) -> &str {
         &self.texts[function]
     }
+}
+
+impl PhysicalQuery {
+    /// The same plan over other snapshots of its tables, which `table` finds by id; `None` if one of them is gone.
+    #[must_use]
+    pub fn over(&self, table: &dyn Fn(TableId) -> Option<Arc<dyn TableSource>>) -> Option<PhysicalQuery> {
+        let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<_>>()?;
+        Some(PhysicalQuery { tables, ..self.clone() })
+    }
+}
+
+/// Whether a function of the plan belongs to the statement that it was bound for.
+fn has_dynamic(plan: &Logical) -> bool {
+    let mut found = false;
+    each_operator(plan, &mut |plan| {
+        found |= exprs(plan).into_iter().any(|expr| expr.any(&|part| matches!(part.op, ExprOp::Dynamic(..))));
+    });
+    found
 }
 
 /// Lowers one query.

@@ -32,7 +32,7 @@ mod simplify;
 mod subquery;
 mod top_rows;
 mod unique;
-mod walk;
+pub(crate) mod walk;
 
 #[cfg(test)]
 mod tests;

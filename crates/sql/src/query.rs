@@ -148,7 +148,7 @@ impl Draft {
                 Lowering::Whole(plan, schema) => {
                     let named = named_schema(&schema, &names);
                     let is_reusable = is_reusable && plan.is_whole();
-                    let cached = CachedPlan { shape: Arc::clone(plan.shape()), schema: Arc::clone(&named) };
+                    let cached = CachedPlan::Native { shape: Arc::clone(plan.shape()), schema: Arc::clone(&named) };
                     let native = plan.exec(schema, &state).await?;
                     let plan = Arc::clone(&native) as Arc<dyn ExecutionPlan>;
                     (plan, named, Some(native), is_reusable.then_some(cached))
@@ -173,9 +173,10 @@ impl Draft {
         }
         match EngineQuery::plan(&self.context, &self.query, &self.spellings, &self.params) {
             Ok(query) => {
+                let reusable = query.reusable().filter(|_| self.params.is_empty()).map(CachedPlan::Engine);
                 let (schema, plan) = (Arc::clone(query.schema()), ReadyPlan::Engine(Arc::new(query)));
                 let context = Arc::clone(&self.context);
-                Ok(Some(ReadyQuery { context, plan, schema, reusable: None }))
+                Ok(Some(ReadyQuery { context, plan, schema, reusable }))
             }
             Err(error) if mode == "new" => Err(error),
             Err(_) => Ok(None),
@@ -282,8 +283,17 @@ impl Work<'_> {
 
     /// The query with this statement's text, if its plan is known.
     fn known(&self, snapshot: &Arc<Snapshot>, version: u64) -> Option<ReadyQuery> {
-        let CachedPlan { shape, schema } = self.plans().lock().plan(self.statement.text(), self.settings(), version)?;
+        let known = self.plans().lock().plan(self.statement.text(), self.settings(), version)?;
         let context = self.context(Arc::clone(snapshot));
+        let (shape, schema) = match known {
+            CachedPlan::Native { shape, schema } => (shape, schema),
+            CachedPlan::Engine(physical) => {
+                let query = EngineQuery::again(&physical, &context)?;
+                let schema = Arc::clone(query.schema());
+                let plan = ReadyPlan::Engine(Arc::new(query));
+                return Some(ReadyQuery { context, plan, schema, reusable: None });
+            }
+        };
         let plan = NativePlan::over(shape, &context)?;
         let native = NativeExec::new(plan, Default::default(), Arc::clone(&schema));
         let plan = Arc::clone(&native) as Arc<dyn ExecutionPlan>;

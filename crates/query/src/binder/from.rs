@@ -327,7 +327,8 @@ impl Binder<'_> {
             None => self.look_up(&relation_name, name)?,
         };
         let (plan, columns) = match known {
-            KnownRelation::Table(number) => self.scan(number),
+            KnownRelation::Table(number) => self.scan(number, None),
+            KnownRelation::NumberedTable(number, column) => self.scan(number, Some(&column)),
             KnownRelation::Source(number) => self.source(number),
             KnownRelation::View(view) => {
                 let rows = self.view(&view, &relation_name)?;
@@ -371,6 +372,10 @@ impl Binder<'_> {
                 self.tables.push(table);
                 KnownRelation::Table(self.tables.len() - 1)
             }
+            Some(CatalogRelation::NumberedTable { table, column }) => {
+                self.tables.push(table);
+                KnownRelation::NumberedTable(self.tables.len() - 1, column.into())
+            }
             Some(CatalogRelation::Source(source)) => {
                 self.sources.push(source);
                 KnownRelation::Source(self.sources.len() - 1)
@@ -398,7 +403,8 @@ impl Binder<'_> {
         suggest(error, &name.name, names.iter().chain(&withs).map(String::as_str))
     }
 
-    fn scan(&mut self, number: usize) -> (Logical, Vec<NamedColumn>) {
+    /// The rows of a table, with their numbers in a last column if that has a name.
+    fn scan(&mut self, number: usize, row_number: Option<&str>) -> (Logical, Vec<NamedColumn>) {
         let table = std::sync::Arc::clone(self.tables[number].table());
         let mut columns = Vec::with_capacity(table.columns.len());
         let mut read = Vec::with_capacity(table.columns.len());
@@ -407,7 +413,12 @@ impl Binder<'_> {
             columns.push(NamedColumn::new(id, &column.name));
             read.push((id, place));
         }
-        let scan = LogicalScan { table: number, columns: read, conditions: Vec::new(), row_number: None };
+        let row_number = row_number.map(|name| {
+            let id = self.add_column(name, DataType::UInt64);
+            columns.push(NamedColumn::new(id, name));
+            id
+        });
+        let scan = LogicalScan { table: number, columns: read, conditions: Vec::new(), row_number };
         (Logical::Scan(scan), columns)
     }
 

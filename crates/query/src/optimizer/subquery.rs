@@ -17,7 +17,6 @@ use arrow::datatypes::DataType;
 use rowmill_expr::fold::operator_can_fail;
 
 use super::context::RewriteContext;
-use rowmill_expr::fold::operator_can_fail;
 
 use super::facts::{can_fail, is_movable, is_true_of, is_volatile, opposite, split_and};
 use super::unique::gives_at_most_one_row;

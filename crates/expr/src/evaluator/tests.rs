@@ -424,3 +424,17 @@ fn operators_of_dates_and_intervals_are_calls() {
     shows(&concat(ScalarExpr::literal(0), list("[1]")), &[], &["[0, 1]"]);
     shows(&concat(literal("\\x00", DataType::BinaryView), ScalarExpr::literal("\\xff")), &[], &["\\x00ff"]);
 }
+
+#[test]
+fn long_chains_of_operators_are_evaluated() {
+    // As deep as a statement may nest.
+    const LENGTH: i64 = 400;
+    let a = ints(vec![Some(1), None]);
+    let mut sum = column(0, &a);
+    for _ in 0..LENGTH {
+        sum = arithmetic(ArithmeticOp::Plus, sum, column(0, &a)).expect("numbers");
+    }
+    crate::fold::fold(&mut sum);
+    assert!(crate::fold::can_fail(&sum));
+    shows(&sum, &[a], &[&(LENGTH + 1).to_string(), "NULL"]);
+}

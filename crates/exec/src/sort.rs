@@ -39,8 +39,8 @@ use rowmill_base::{Broker, Cancel, Result};
 use rowmill_plan::SortKey;
 
 use self::entry::Wide;
-use self::key::KeyLayout;
 pub(crate) use self::held::HeldBuffers;
+use self::key::KeyLayout;
 pub(crate) use self::long::canonical;
 pub(crate) use self::numbers::{Numbers, numbers_of, width_of};
 pub(crate) use self::places::places_in_order;

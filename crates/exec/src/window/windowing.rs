@@ -87,7 +87,10 @@ enum PartEntries {
     Narrow(Buckets<u64>),
     Wide(Buckets<u128>),
     /// The rows of a sort, of which one worker has all, and their keys if peers are asked for.
-    Sorted { places: Vec<HeldPlace>, keys: Vec<Vec<ArrayRef>> },
+    Sorted {
+        places: Vec<HeldPlace>,
+        keys: Vec<Vec<ArrayRef>>,
+    },
 }
 
 /// The rows of each bucket, not yet in order, or all of them in order.
@@ -103,6 +106,13 @@ struct Scattered {
     /// By batch and call; none if only first rows are given.
     cells: Vec<Vec<CallCells>>,
     _memory: Vec<Reservation>,
+}
+
+/// A worker's room for the entries of a bucket, and to move them while they are sorted.
+#[derive(Default)]
+struct BucketRoom {
+    narrow: [Vec<u64>; 2],
+    wide: [Vec<u128>; 2],
 }
 
 /// Arrays that a worker made of results of no fixed size, by call and bucket.
@@ -165,13 +175,17 @@ impl Windowing {
         cancel.check()?;
         let gathered = self.gathered.run(cancel, || self.gather(), |parts| self.whole_input(parts))?;
         let Some(gathered) = gathered else { return Ok(None) };
-        let scattered = self.scattered.run(cancel, || self.scatter(&gathered), |parts| self.all_entries(parts, &gathered))?;
+        let scattered =
+            self.scattered.run(cancel, || self.scatter(&gathered), |parts| self.all_entries(parts, &gathered))?;
         let Some(scattered) = scattered else { return Ok(None) };
         if self.request.limit.is_some() {
             return self.next_first_rows(&gathered, &scattered, ready);
         }
-        let computed =
-            self.computed.run(cancel, || self.compute(&gathered, &scattered), |parts| Ok(self.all_results(parts, &gathered)))?;
+        let computed = self.computed.run(
+            cancel,
+            || self.compute(&gathered, &scattered),
+            |parts| Ok(self.all_results(parts, &gathered)),
+        )?;
         let Some(computed) = computed else { return Ok(None) };
         let number = self.next_given.fetch_add(1, Ordering::Relaxed);
         let Some(batch) = gathered.held.batches.get(number) else { return Ok(None) };
@@ -262,9 +276,8 @@ impl Windowing {
             batch_of(OWNER, &schema, columns, batch.num_rows())
         };
         let batches = held.batches.iter().enumerate().map(batch).collect::<Result<Vec<_>>>()?;
-        let only_numbers = |call: &rowmill_plan::WindowCall| {
-            matches!(call.function, WindowFunction::Rank(RankFunction::RowNumber))
-        };
+        let only_numbers =
+            |call: &rowmill_plan::WindowCall| matches!(call.function, WindowFunction::Rank(RankFunction::RowNumber));
         let request = SortRequest {
             keys: order.iter().enumerate().map(|(column, key)| SortKey { column, ..*key }).collect(),
             skip: 0,
@@ -286,12 +299,16 @@ impl Windowing {
         let mut memory = self.request.broker.reservation(OWNER);
         let mut cells = Vec::new();
         let entries = match &gathered.arrangement {
-            Arrangement::Buckets { layout, bucket_bits } if layout.is_narrow() => {
-                PartEntries::Narrow(self.scatter_entries(&gathered.held, layout, *bucket_bits, &mut cells, &mut memory)?)
-            }
-            Arrangement::Buckets { layout, bucket_bits } => {
-                PartEntries::Wide(self.scatter_entries(&gathered.held, layout, *bucket_bits, &mut cells, &mut memory)?)
-            }
+            Arrangement::Buckets { layout, bucket_bits } if layout.is_narrow() => PartEntries::Narrow(
+                self.scatter_entries(&gathered.held, layout, *bucket_bits, &mut cells, &mut memory)?,
+            ),
+            Arrangement::Buckets { layout, bucket_bits } => PartEntries::Wide(self.scatter_entries(
+                &gathered.held,
+                layout,
+                *bucket_bits,
+                &mut cells,
+                &mut memory,
+            )?),
             Arrangement::Sorted(sort) => {
                 let (mut places, mut keys) = (Vec::new(), vec![Vec::new(); self.request.order.len()]);
                 let needs_peers = self.needs_peers();
@@ -439,10 +456,17 @@ impl Windowing {
     }
 
     /// The rows of a bucket in order; `None` if there is no such bucket.
-    fn bucket(&self, number: usize, gathered: &Gathered, rows: &ReadyRows, memory: &mut Reservation) -> Result<Option<SortedRows>> {
+    fn bucket(
+        &self,
+        number: usize,
+        gathered: &Gathered,
+        rows: &ReadyRows,
+        room: &mut BucketRoom,
+        memory: &mut Reservation,
+    ) -> Result<Option<SortedRows>> {
         match rows {
-            ReadyRows::Narrow(buckets) => self.arranged(buckets, number, gathered, memory),
-            ReadyRows::Wide(buckets) => self.arranged(buckets, number, gathered, memory),
+            ReadyRows::Narrow(buckets) => self.arranged(buckets, number, gathered, &mut room.narrow, memory),
+            ReadyRows::Wide(buckets) => self.arranged(buckets, number, gathered, &mut room.wide, memory),
             ReadyRows::Sorted(_) => Ok(None),
         }
     }
@@ -452,14 +476,14 @@ impl Windowing {
         buckets: &[Mutex<Vec<Vec<E>>>],
         number: usize,
         gathered: &Gathered,
+        [entries, scratch]: &mut [Vec<E>; 2],
         memory: &mut Reservation,
     ) -> Result<Option<SortedRows>> {
         let Arrangement::Buckets { layout, bucket_bits } = &gathered.arrangement else { return Ok(None) };
         let Some(bucket) = buckets.get(number) else { return Ok(None) };
         self.request.cancel.check()?;
-        let parts = std::mem::take(&mut *bucket.lock());
-        let mut entries = parts.concat();
-        drop(parts);
+        entries.clear();
+        std::mem::take(&mut *bucket.lock()).iter().for_each(|part| entries.extend_from_slice(part));
         memory.grow(self.bytes_of(entries.len()))?;
         let arranger = Arranger {
             held: &gathered.held,
@@ -468,7 +492,7 @@ impl Windowing {
             order: &self.request.order,
             finds_peers: self.needs_peers(),
         };
-        arranger.arrange(&mut entries, &mut Vec::new(), *bucket_bits, memory).map(Some)
+        arranger.arrange(entries, scratch, *bucket_bits, memory).map(Some)
     }
 
     /// Bytes that it takes to compute all calls of some rows, about.
@@ -481,6 +505,7 @@ impl Windowing {
         let mut made = Vec::new();
         let mut made_memory = self.request.broker.reservation(OWNER);
         let mut memory = self.request.broker.reservation(OWNER);
+        let mut room = BucketRoom::default();
         let mut write = |call: usize, bucket: usize, rows: &SortedRows, evaluation: &Evaluation<'_>| -> Result<()> {
             let (cells, of_call) = (&scattered.cells, &self.request.calls[call]);
             match evaluation.results(of_call)? {
@@ -505,7 +530,9 @@ impl Windowing {
                 memory.grow(self.bytes_of(rows.len()) / calls.len() as u64)?;
                 write(number, 0, rows, &Evaluation::new(&gathered.held, rows, order, broker, cancel))?;
             } else {
-                let Some(rows) = self.bucket(number, gathered, &scattered.rows, &mut memory)? else { break };
+                let Some(rows) = self.bucket(number, gathered, &scattered.rows, &mut room, &mut memory)? else {
+                    break;
+                };
                 if rows.len() > 0 {
                     let evaluation = Evaluation::new(&gathered.held, &rows, order, broker, cancel);
                     (0..calls.len()).try_for_each(|call| write(call, number, &rows, &evaluation))?;
@@ -556,6 +583,7 @@ impl Windowing {
         scattered: &Scattered,
         ready: &mut VecDeque<RecordBatch>,
     ) -> Result<Option<RecordBatch>> {
+        let mut room = BucketRoom::default();
         loop {
             let number = self.next_computed.fetch_add(1, Ordering::Relaxed);
             let mut memory = self.request.broker.reservation(OWNER);
@@ -566,7 +594,7 @@ impl Windowing {
                 memory.grow(self.bytes_of(rows.len()))?;
                 self.first_rows(rows, gathered, ready)?;
             } else {
-                match self.bucket(number, gathered, &scattered.rows, &mut memory)? {
+                match self.bucket(number, gathered, &scattered.rows, &mut room, &mut memory)? {
                     Some(rows) => self.first_rows(&rows, gathered, ready)?,
                     None => return Ok(None),
                 }
@@ -587,7 +615,8 @@ impl Windowing {
         let Some(first) = first.as_primitive_opt::<Int64Type>() else {
             return Err(rowmill_base::Error::internal("the first call of a window with a limit is a rank"));
         };
-        let kept: Vec<u32> = (0..).zip(first.values()).filter(|(_, rank)| **rank <= limit).map(|(row, _)| row).collect();
+        let kept: Vec<u32> =
+            (0..).zip(first.values()).filter(|(_, rank)| **rank <= limit).map(|(row, _)| row).collect();
         for kept in kept.chunks((*batch_rows).max(1)) {
             let places: Vec<HeldPlace> = kept.iter().map(|position| rows.places[*position as usize]).collect();
             let columns = 0..self.input.schema().fields().len();

@@ -274,7 +274,7 @@ fn random_frame(random: &mut SmallRng, unit: FrameUnit) -> WindowFrame<FrameOffs
 fn random_aggregate(random: &mut SmallRng) -> Aggregate {
     use AggregateFunction::*;
     use column::*;
-    let mut aggregate = match random.random_range(0..11) {
+    let mut aggregate = match random.random_range(0..12) {
         0 => aggregate(Count, None),
         1 => aggregate(Count, Some(*[TEXT, FLOAT, SMALL].choose(random).unwrap())),
         2 => aggregate(Sum, Some(*[SMALL, WIDE, DECIMAL].choose(random).unwrap())),
@@ -284,7 +284,8 @@ fn random_aggregate(random: &mut SmallRng) -> Aggregate {
         6 => aggregate(*[Sum, Average].choose(random).unwrap(), Some(FLOAT)),
         7 => Aggregate { distinct: true, ..aggregate(Count, Some(TEXT)) },
         8 => Aggregate { distinct: true, ..aggregate(Sum, Some(SMALL)) },
-        9 => aggregate(Median, Some(SMALL)),
+        9 => Aggregate { distinct: true, ..aggregate(Average, Some(DECIMAL)) },
+        10 => aggregate(Median, Some(SMALL)),
         _ => aggregate(*[Min, Max].choose(random).unwrap(), Some(SMALL)),
     };
     if random.random_range(0..3) == 0 {

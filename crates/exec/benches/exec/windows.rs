@@ -8,9 +8,7 @@ use rowmill_base::{Broker, Cancel};
 use rowmill_exec::batch::BatchSource;
 use rowmill_exec::window::{Window, WindowRequest};
 use rowmill_plan::logical::{FrameBound, FrameExclude, FrameUnit, RankFunction, WindowFrame};
-use rowmill_plan::{
-    Aggregate, AggregateFunction, Constant, Expr, FrameOffset, SortKey, WindowCall, WindowFunction,
-};
+use rowmill_plan::{Aggregate, AggregateFunction, Constant, Expr, FrameOffset, SortKey, WindowCall, WindowFunction};
 
 use crate::size;
 use crate::table::{BATCH_ROWS, Memory, Table, column, drain};

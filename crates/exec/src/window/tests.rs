@@ -195,7 +195,11 @@ fn check(table: &RecordBatch, case: &Case, batch_rows: usize, threads: usize) {
         }
         for (number, expected) in expected.iter().enumerate() {
             let found = cell(found.column(table.num_columns() + number), row);
-            assert!(found.is(&expected[of]), "row {id}, call {number}: {found:?} and not {:?} in {case:#?}", expected[of]);
+            assert!(
+                found.is(&expected[of]),
+                "row {id}, call {number}: {found:?} and not {:?} in {case:#?}",
+                expected[of]
+            );
         }
     }
 }
@@ -223,7 +227,10 @@ fn total_orders() -> Vec<Vec<SortKey>> {
     vec![
         vec![sort_key(ID)],
         vec![SortKey { column: TIES, descending: true, nulls_first: true }, sort_key(ID)],
-        vec![SortKey { column: TIES, descending: false, nulls_first: true }, SortKey { descending: true, ..sort_key(ID) }],
+        vec![
+            SortKey { column: TIES, descending: false, nulls_first: true },
+            SortKey { descending: true, ..sort_key(ID) },
+        ],
         vec![sort_key(FLOAT), sort_key(WIDE), sort_key(ID)],
         vec![SortKey { column: TEXT, descending: true, nulls_first: false }, sort_key(ID)],
         vec![SortKey { column: DECIMAL, descending: true, nulls_first: false }, sort_key(ID)],
@@ -267,7 +274,7 @@ fn random_frame(random: &mut SmallRng, unit: FrameUnit) -> WindowFrame<FrameOffs
 fn random_aggregate(random: &mut SmallRng) -> Aggregate {
     use AggregateFunction::*;
     use column::*;
-    let mut aggregate = match random.random_range(0..11) {
+    let mut aggregate = match random.random_range(0..12) {
         0 => aggregate(Count, None),
         1 => aggregate(Count, Some(*[TEXT, FLOAT, SMALL].choose(random).unwrap())),
         2 => aggregate(Sum, Some(*[SMALL, WIDE, DECIMAL].choose(random).unwrap())),
@@ -277,7 +284,8 @@ fn random_aggregate(random: &mut SmallRng) -> Aggregate {
         6 => aggregate(*[Sum, Average].choose(random).unwrap(), Some(FLOAT)),
         7 => Aggregate { distinct: true, ..aggregate(Count, Some(TEXT)) },
         8 => Aggregate { distinct: true, ..aggregate(Sum, Some(SMALL)) },
-        9 => aggregate(Median, Some(SMALL)),
+        9 => Aggregate { distinct: true, ..aggregate(Average, Some(DECIMAL)) },
+        10 => aggregate(Median, Some(SMALL)),
         _ => aggregate(*[Min, Max].choose(random).unwrap(), Some(SMALL)),
     };
     if random.random_range(0..3) == 0 {
@@ -398,7 +406,8 @@ fn lists_and_joined_texts_come_in_the_order_of_the_window_or_in_their_own() {
         let order = total_orders().choose(random).unwrap().clone();
         let unit = FrameUnit::Rows;
         let mut of_own = aggregate(AggregateFunction::Array, Some(column::SMALL));
-        let by_id = AggregateOrder { expr: Expr::Column(0), kind: DataType::Int64, descending: true, nulls_first: false };
+        let by_id =
+            AggregateOrder { expr: Expr::Column(0), kind: DataType::Int64, descending: true, nulls_first: false };
         of_own.order.push(by_id);
         let mut joined = aggregate(AggregateFunction::Text, Some(column::TEXT));
         joined.parameter = Some(Arc::new(StringViewArray::from(vec![", "])));
@@ -459,7 +468,10 @@ fn before(offset: FrameOffset) -> WindowFrame<FrameOffset> {
 #[test]
 fn ranges_reach_back_by_days_and_months() -> Result<()> {
     // 2024-01-30, 01-31, 02-28, 02-29, 03-30, NULL
-    let days = || Arc::new(Date32Array::from(vec![Some(19_752), Some(19_753), Some(19_781), Some(19_782), Some(19_812), None])) as ArrayRef;
+    let days = || {
+        Arc::new(Date32Array::from(vec![Some(19_752), Some(19_753), Some(19_781), Some(19_782), Some(19_812), None]))
+            as ArrayRef
+    };
     assert_eq!(sums_over(days(), false, before(bigint(1)))?, [1, 3, 4, 12, 16, 32]);
     assert_eq!(sums_over(days(), false, before(interval(0, 1, 0)))?, [1, 3, 4, 12, 16, 32]);
     // A month before 03-30 is 02-29, a month before 02-29 is 01-29, and before 02-28 it is 01-28.
@@ -474,7 +486,8 @@ fn ranges_reach_back_by_days_and_months() -> Result<()> {
 
 #[test]
 fn ranges_of_floats_know_infinity_and_nan() -> Result<()> {
-    let floats = || Arc::new(Float64Array::from(vec![f64::NEG_INFINITY, -0.0, 0.5, 1e300, f64::INFINITY, f64::NAN])) as ArrayRef;
+    let floats =
+        || Arc::new(Float64Array::from(vec![f64::NEG_INFINITY, -0.0, 0.5, 1e300, f64::INFINITY, f64::NAN])) as ArrayRef;
     let float = |value: f64| FrameOffset::Constant(Constant::new(Arc::new(Float64Array::from(vec![value]))));
     assert_eq!(sums_over(floats(), false, before(float(0.5)))?, [1, 2, 6, 8, 16, 32]);
     assert_eq!(sums_over(floats(), false, before(float(f64::INFINITY)))?, [1, 3, 7, 15, 31, 32]);
@@ -494,7 +507,8 @@ fn a_sum_that_slides_keeps_what_a_large_neighbour_hid() -> Result<()> {
     let batch = batch.unwrap();
     let sum = Aggregate::new(AggregateFunction::Sum, Some((Expr::Column(1), DataType::Float64)), DataType::Float64);
     let last_two = frame(FrameUnit::Rows, FrameBound::Preceding(bigint(1)), FrameBound::CurrentRow);
-    let case = Case { partition: vec![], order: vec![sort_key(0)], calls: vec![aggregate_call(sum, last_two)], limit: None };
+    let case =
+        Case { partition: vec![], order: vec![sort_key(0)], calls: vec![aggregate_call(sum, last_two)], limit: None };
     let found = run_over(Values::new(batch.schema(), vec![batch]), &case, 1, &Broker::new(1 << 30))?;
     let found = found.column(2).as_primitive::<arrow::datatypes::Float64Type>().values().to_vec();
     let expected = [1e100, 1e100, f64::INFINITY, f64::INFINITY, 5.0, f64::NAN, f64::NAN, 9.0];
@@ -503,7 +517,8 @@ fn a_sum_that_slides_keeps_what_a_large_neighbour_hid() -> Result<()> {
 }
 
 fn error_of(call: WindowCall) -> Error {
-    let case = Case { partition: vec![column::FEW], order: vec![sort_key(column::TIES)], calls: vec![call], limit: None };
+    let case =
+        Case { partition: vec![column::FEW], order: vec![sort_key(column::TIES)], calls: vec![call], limit: None };
     run(&table(50, 3), &case, 10, 4).expect_err("an error")
 }
 
@@ -571,7 +586,8 @@ fn failures_of_the_input_and_of_memory_end_the_window() {
         let failing = Arc::new(Failing(numbers(0..1_000, 10)));
         let window: Arc<dyn BatchSource> = Window::new(failing, request(Broker::new(1 << 30), Cancel::new()));
         assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::Io);
-        let window: Arc<dyn BatchSource> = Window::new(numbers(0..100_000, 10), request(Broker::new(1 << 16), Cancel::new()));
+        let window: Arc<dyn BatchSource> =
+            Window::new(numbers(0..100_000, 10), request(Broker::new(1 << 16), Cancel::new()));
         assert_eq!(collect(&window, threads).unwrap_err().kind(), ErrorKind::MemoryLimit);
         let cancel = Cancel::new();
         cancel.cancel();

@@ -23,7 +23,9 @@ impl Cell {
     pub(super) fn is(&self, other: &Cell) -> bool {
         match (self, other) {
             (Cell::Float(left), Cell::Float(right)) => {
-                left == right || left.is_nan() && right.is_nan() || (left - right).abs() <= 1e-9 * left.abs().max(right.abs())
+                left == right
+                    || left.is_nan() && right.is_nan()
+                    || (left - right).abs() <= 1e-9 * left.abs().max(right.abs())
             }
             _ => self == other,
         }
@@ -196,7 +198,7 @@ impl Model<'_> {
                 let mut values = frame.iter().map(|row| self.cell(*value, *row)).filter(counts);
                 let found = match nth {
                     FrameRow::First => values.next(),
-                    FrameRow::Last => values.last(),
+                    FrameRow::Last => values.next_back(),
                     FrameRow::Nth(nth) => self.offset(nth, rows[at]).and_then(|nth| values.nth(nth as usize - 1)),
                 };
                 found.unwrap_or(Cell::Null)

@@ -375,8 +375,7 @@ impl<'a> Binder<'a> {
             DataType::Boolean => Ok(bound),
             DataType::Null => self.coerce(bound, &DataType::Boolean),
             _ => {
-                let message =
-                    format!("a condition must be BOOLEAN, but {expr} is {}", place::type_name(&bound.kind));
+                let message = format!("a condition must be BOOLEAN, but {expr} is {}", place::type_name(&bound.kind));
                 Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), expr.span()))
             }
         }

@@ -101,7 +101,8 @@ impl Binder<'_> {
             skips_nulls = *treatment == NullTreatment::IgnoreNulls;
         }
         if aggregate.function == AggregateFunction::Count && arguments.len() > 1 {
-            let what = if distinct { "COUNT DISTINCT with multiple arguments" } else { "COUNT with multiple arguments" };
+            let what =
+                if distinct { "COUNT DISTINCT with multiple arguments" } else { "COUNT with multiple arguments" };
             return Err(unsupported(what).hint("count(DISTINCT struct(a, b)) counts rows of values"));
         }
         let mut order = match order_clause(call) {
@@ -120,9 +121,13 @@ impl Binder<'_> {
         let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
         let Some((casts, kind)) = aggregate.kinds(&kinds) else {
             let message = format!("there is no {name}({})", type_names(&kinds));
-            return Err(no_call(name, &kinds, Error::new(ErrorKind::UndefinedFunction, message).hint(
-                "check the order and the types of the arguments; CAST(... AS type) makes another type of one",
-            )));
+            return Err(no_call(
+                name,
+                &kinds,
+                Error::new(ErrorKind::UndefinedFunction, message).hint(
+                    "check the order and the types of the arguments; CAST(... AS type) makes another type of one",
+                ),
+            ));
         };
         let uncast = values.clone();
         let mut cast = Vec::with_capacity(values.len());
@@ -185,7 +190,10 @@ impl Binder<'_> {
             fold::fold(&mut value);
         }
         let Some(constant) = value.as_constant().cloned() else {
-            return Err(Error::new(ErrorKind::InvalidParameter, format!("the last argument of {name} must be a constant")));
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                format!("the last argument of {name} must be a constant"),
+            ));
         };
         match aggregate.parameter {
             AggregateParameter::Share => {

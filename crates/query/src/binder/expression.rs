@@ -60,7 +60,9 @@ impl Binder<'_> {
             | Expr::IsNotDistinctFrom(..) => self.is_form(expr),
             Expr::Between { expr, negated, low, high } => self.between(expr, *negated, low, high),
             Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
-            Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } | Expr::RLike { .. } => self.like_form(expr),
+            Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } | Expr::RLike { .. } => {
+                self.like_form(expr)
+            }
             Expr::Extract { .. }
             | Expr::Ceil { .. }
             | Expr::Floor { .. }
@@ -123,8 +125,7 @@ impl Binder<'_> {
     /// What a name of the select list stands for.
     fn alias(&self, ident: &Ident, as_reference: bool) -> Result<Option<ScalarExpr>> {
         let level = self.levels.last().expect("a name is bound within a level");
-        let mut found =
-            level.aliases.iter().filter(|alias| alias.is_alias && *alias.name == *ident.value);
+        let mut found = level.aliases.iter().filter(|alias| alias.is_alias && *alias.name == *ident.value);
         let Some(first) = found.next() else { return Ok(None) };
         if found.any(|other| other.expr != first.expr) {
             let message = format!("several columns of the result are called \"{}\"", ident.value);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::Binder;
 use super::projection::SelectedItem;
 use super::query::map;
-use super::walk::{free_columns, plan_exprs_mut};
+use super::walk::{call_exprs_mut, free_columns, plan_exprs_mut};
 
 /// What rows are grouped by.
 #[derive(Default)]
@@ -51,7 +51,8 @@ impl Binder<'_> {
                     }
                     sets = sets.iter().flat_map(|set| factor.iter().map(|more| union(set, more))).collect();
                 }
-                if has_sets {
+                // `GROUP BY ()` alone is one group.
+                if has_sets && (sets.len() > 1 || !sets[0].is_empty()) {
                     keys.sets = Some(sets);
                 }
             }
@@ -192,16 +193,24 @@ impl Binder<'_> {
         }
         let aggregates = self.level().aggregates.clone();
         let groupings = self.level().groupings.clone();
-        let set = (keys.sets.is_some() && !groupings.is_empty())
-            .then(|| self.add_column("grouping set", DataType::UInt64));
+        let set =
+            (keys.sets.is_some() && !groupings.is_empty()).then(|| self.add_column("grouping set", DataType::UInt64));
         let mut marks = Vec::with_capacity(groupings.len());
         for (id, arguments) in groupings {
             let places = self.places_of_keys(&arguments, &with_ids)?;
             marks.push((id, grouping_value(&places, set, keys.sets.as_deref())));
         }
+        let mut aggregates = aggregates;
+        let mut keys_of_group = with_ids.clone();
+        let mut lifted = self.lift_subqueries(keys_of_group.iter_mut().map(|(_, key)| key).collect());
+        for (_, call) in &mut aggregates {
+            call_exprs_mut(call, &mut |expr| lifted.extend(self.lift_subqueries(vec![expr])));
+        }
+        let mut input = input;
+        map(&mut input, lifted);
         let mut plan = Logical::Group(LogicalGroup {
             input: Box::new(input),
-            keys: with_ids.clone(),
+            keys: keys_of_group,
             sets: keys.sets,
             set,
             aggregates,
@@ -213,9 +222,8 @@ impl Binder<'_> {
     fn places_of_keys(&self, arguments: &[ScalarExpr], keys: &[(ColumnId, ScalarExpr)]) -> Result<Vec<usize>> {
         let place = |argument: &ScalarExpr| keys.iter().position(|(_, key)| key == argument);
         let places: Option<Vec<usize>> = arguments.iter().map(place).collect();
-        places.ok_or_else(|| {
-            Error::new(ErrorKind::Grouping, "the arguments of grouping must be expressions of GROUP BY")
-        })
+        places
+            .ok_or_else(|| Error::new(ErrorKind::Grouping, "the arguments of grouping must be expressions of GROUP BY"))
     }
 
     /// Puts the columns of keys into an expression behind the groups.
@@ -263,22 +271,16 @@ impl GroupKeys {
 
 /// The value of `GROUPING(keys)`: a bit for each key, set where the set of the group does not have the key.
 fn grouping_value(keys: &[usize], set: Option<ColumnId>, sets: Option<&[Vec<usize>]>) -> ScalarExpr {
-    let mask = |set: &[usize]| {
-        keys.iter().fold(0_i32, |mask, key| mask << 1 | i32::from(!set.contains(key)))
-    };
-    let literal = |value: i32| {
-        ScalarExpr::literal(Constant::new(Arc::new(arrow::array::Int32Array::from(vec![value]))))
-    };
+    let mask = |set: &[usize]| keys.iter().fold(0_i32, |mask, key| mask << 1 | i32::from(!set.contains(key)));
+    let literal =
+        |value: i32| ScalarExpr::literal(Constant::new(Arc::new(arrow::array::Int32Array::from(vec![value]))));
     let (Some(set), Some(sets)) = (set, sets) else { return literal(0) };
-    let number = |number: usize| {
-        ScalarExpr::literal(Constant::new(Arc::new(UInt64Array::from(vec![number as u64]))))
-    };
+    let number = |number: usize| ScalarExpr::literal(Constant::new(Arc::new(UInt64Array::from(vec![number as u64]))));
     let whens = sets
         .iter()
         .enumerate()
         .map(|(place, keys)| {
-            let is_set =
-                ScalarExpr::compare(ScalarExpr::id(set, DataType::UInt64), CompareOp::Equal, number(place));
+            let is_set = ScalarExpr::compare(ScalarExpr::id(set, DataType::UInt64), CompareOp::Equal, number(place));
             (is_set, literal(mask(keys)))
         })
         .collect();

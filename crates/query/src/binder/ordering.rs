@@ -18,9 +18,7 @@ impl Binder<'_> {
     /// The keys of an ORDER BY behind a select list.
     pub(super) fn order_keys(&mut self, order: &ast::OrderBy, items: &[SelectedItem]) -> Result<Vec<LogicalSortKey>> {
         match &order.kind {
-            OrderByKind::All(options) => {
-                Ok(items.iter().map(|item| sort_key(item.reference(), options)).collect())
-            }
+            OrderByKind::All(options) => Ok(items.iter().map(|item| sort_key(item.reference(), options)).collect()),
             OrderByKind::Expressions(exprs) => {
                 let mut keys = Vec::with_capacity(exprs.len());
                 for key in exprs {

@@ -8,6 +8,7 @@ use sqlparser::ast::{
     self, ExcludeSelectItem, Ident, ObjectName, ObjectNamePart, RenameSelectItem, SelectItem,
     SelectItemQualifiedWildcardKind, Spanned, WildcardAdditionalOptions,
 };
+use sqlparser::tokenizer::Span;
 
 use super::Binder;
 use super::place::{suggest, unsupported};
@@ -27,6 +28,8 @@ pub(super) struct SelectedItem {
     pub(super) is_alias: bool,
     /// The column that the value becomes; none where the value is a column already.
     pub(super) made: Option<ColumnId>,
+    /// Where it is written.
+    pub(super) span: Span,
 }
 
 impl SelectedItem {
@@ -58,12 +61,13 @@ impl Binder<'_> {
                 SelectItem::UnnamedExpr(expr) => {
                     let bound = self.expr(expr)?;
                     let spelled = self.name_of(expr, &bound);
-                    items.push(self.item(bound, NamedColumn::new(ColumnId(0), &spelled), false));
+                    let item = self.item(bound, NamedColumn::new(ColumnId(0), &spelled), false);
+                    items.push(SelectedItem { span: expr.span(), ..item });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
                     let bound = self.expr(expr)?;
                     let named = NamedColumn::new(ColumnId(0), &self.spelled(alias));
-                    items.push(self.item(bound, named, true));
+                    items.push(SelectedItem { span: expr.span(), ..self.item(bound, named, true) });
                 }
                 SelectItem::ExprWithAliases { .. } => return Err(unsupported("several names for one column")),
                 SelectItem::Wildcard(options) => {
@@ -122,7 +126,7 @@ impl Binder<'_> {
     fn item(&mut self, expr: ScalarExpr, named: NamedColumn, is_alias: bool) -> SelectedItem {
         let is_plain = expr.as_column().is_some_and(|column| self.is_own(column));
         let made = (!is_plain).then(|| self.add_column(&named.spelled, expr.kind.clone()));
-        SelectedItem { expr, name: named.name, spelled: named.spelled, is_alias, made }
+        SelectedItem { expr, name: named.name, spelled: named.spelled, is_alias, made, span: Span::empty() }
     }
 
     /// The columns of rows as items, for ORDER BY behind them.
@@ -135,6 +139,7 @@ impl Binder<'_> {
                 spelled: Rc::clone(&column.spelled),
                 is_alias: false,
                 made: None,
+                span: Span::empty(),
             })
             .collect()
     }
@@ -165,6 +170,15 @@ impl Binder<'_> {
     /// The error for a name in front of a dot that is nothing.
     pub(super) fn no_relation_in_from(&self, table: &Ident) -> Error {
         let message = format!("\"{}\" is not a table or alias of the FROM clause", table.value);
+        let is_hidden = self.levels.iter().filter(|level| level.is_hidden).any(|level| {
+            let relations = level.names.iter().flat_map(|names| &names.relations);
+            relations.into_iter().any(|relation| relation.name.as_deref() == Some(table.value.as_str()))
+        });
+        if is_hidden {
+            let message = format!("\"{}\" is not visible in a subquery beside it", table.value);
+            let error = Error::new(ErrorKind::UndefinedTable, message);
+            return self.at(error.hint("write LATERAL (SELECT ...)"), table.span);
+        }
         let relations = self.levels.iter().flat_map(|level| &level.names).flat_map(|names| &names.relations);
         let names: Vec<&str> = relations.filter_map(|relation| relation.name.as_deref()).collect();
         self.at(suggest(Error::new(ErrorKind::UndefinedTable, message), &table.value, names), table.span)

@@ -108,7 +108,30 @@ impl Writer<'_> {
                 }
                 self.operand(expr, 7, true);
             }
-            other => self.out.push_str(&other.to_string()),
+            other => self.raw(&other.to_string()),
+        }
+    }
+
+    /// Text whose words are spelled as the columns of that name, outside of quotes, and without tables in front of them.
+    fn raw(&mut self, text: &str) {
+        let mut rest = text;
+        let mut quoted = false;
+        while let Some(first) = rest.chars().next() {
+            let word = rest.find(|ch: char| !ch.is_alphanumeric() && ch != '_').unwrap_or(rest.len());
+            let (piece, after) = rest.split_at(word.max(first.len_utf8()));
+            rest = after;
+            quoted ^= first == '\'';
+            let is_name = !quoted && (first.is_alphabetic() || first == '_');
+            match after.strip_prefix('.') {
+                Some(column) if is_name && column.starts_with(|ch: char| ch.is_alphabetic() || ch == '_') => {
+                    rest = column;
+                }
+                _ if is_name && !after.starts_with('(') => match (self.spelling)(piece) {
+                    Some(spelled) => self.out.push_str(&spelled),
+                    None => self.out.push_str(piece),
+                },
+                _ => self.out.push_str(piece),
+            }
         }
     }
 
@@ -132,12 +155,12 @@ impl Writer<'_> {
             }
         }
         for clause in &list.clauses {
-            self.out.push_str(&format!(" {clause}"));
+            self.raw(&format!(" {clause}"));
         }
         self.out.push(')');
         if !call.within_group.is_empty() {
             let order: Vec<String> = call.within_group.iter().map(ToString::to_string).collect();
-            self.out.push_str(&format!(" WITHIN GROUP (ORDER BY {})", order.join(", ")));
+            self.raw(&format!(" WITHIN GROUP (ORDER BY {})", order.join(", ")));
         }
         if let Some(filter) = &call.filter {
             self.out.push_str(" FILTER (WHERE ");
@@ -148,7 +171,7 @@ impl Writer<'_> {
             self.out.push_str(&format!(" {treatment}"));
         }
         if let Some(over) = &call.over {
-            self.out.push_str(&format!(" OVER {over}"));
+            self.raw(&format!(" OVER {over}"));
         }
     }
 }

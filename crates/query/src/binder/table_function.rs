@@ -143,8 +143,7 @@ impl Binder<'_> {
             columns.push(NamedColumn::new(id, "ordinality"));
             id
         });
-        let plan =
-            Logical::Unnest { input: Box::new(Logical::one_row()), lists: bound, ordinality, outer: false };
+        let plan = Logical::Unnest { input: Box::new(Logical::one_row()), lists: bound, ordinality, outer: false };
         let is_single = columns.len() == 1;
         let relation = ScopeRelation::new(Some(function), columns);
         let mut part = self.aliased(plan, relation, alias)?;

@@ -240,9 +240,7 @@ impl Usage {
 /// The columns that an operator itself makes.
 fn made(plan: &Logical) -> Vec<usize> {
     match plan {
-        Logical::Scan(scan) => {
-            scan.columns.iter().map(|(id, _)| id.0).chain(scan.row_number.map(|id| id.0)).collect()
-        }
+        Logical::Scan(scan) => scan.columns.iter().map(|(id, _)| id.0).chain(scan.row_number.map(|id| id.0)).collect(),
         Logical::Source(source) => source.columns.iter().map(|(id, _)| id.0).collect(),
         Logical::Values { columns, .. }
         | Logical::RecursiveRows { columns, .. }

@@ -124,7 +124,11 @@ impl Binder<'_> {
         let Some(place) = found else {
             let names: Vec<String> = windows.iter().map(|(name, _)| name.clone()).collect();
             let message = format!("the window \"{}\" is not defined", ident.value);
-            let error = suggest(Error::new(ErrorKind::UndefinedObject, message), &ident.value, names.iter().map(String::as_str));
+            let error = suggest(
+                Error::new(ErrorKind::UndefinedObject, message),
+                &ident.value,
+                names.iter().map(String::as_str),
+            );
             let error = match error.hint_text() {
                 None => error.hint("WINDOW name AS (...) behind the query defines it"),
                 Some(_) => error,
@@ -267,11 +271,7 @@ impl Binder<'_> {
         Ok((kind, LogicalWindowFunction::Shift { value, offset, default, forward, skips_nulls }))
     }
 
-    fn frame(
-        &mut self,
-        frame: Option<&ast::WindowFrame>,
-        order: &[LogicalSortKey],
-    ) -> Result<WindowFrame<ScalarExpr>> {
+    fn frame(&mut self, frame: Option<&ast::WindowFrame>, order: &[LogicalSortKey]) -> Result<WindowFrame<ScalarExpr>> {
         let exclude = FrameExclude::NoOthers;
         let Some(frame) = frame else {
             // Up to the last peer of the row; without an order all rows are peers.

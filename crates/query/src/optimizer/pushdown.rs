@@ -217,9 +217,11 @@ fn push_group(mut group: LogicalGroup, conditions: Vec<ScalarExpr>) -> Logical {
 }
 
 fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &ColumnSet) -> Logical {
-    let (left, right) = (output(&join.left), output(&join.right));
+    let (mut left, mut right) = (output(&join.left), output(&join.right));
     let mut constant_marks = Vec::new();
-    strengthen(&mut join, &conditions, required, &left, &right);
+    if strengthen(&mut join, &conditions, required, &left, &right) {
+        std::mem::swap(&mut left, &mut right);
+    }
     let mut conditions = mark_to_semi(&mut join, conditions, &mut constant_marks);
     let mut own = split_and(std::mem::take(&mut join.conditions));
     if join.kind == LogicalJoinKind::Inner {
@@ -250,7 +252,10 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &Colu
     } else {
         // What is true of all rows of the left side, for what matches them on the right.
         let is_of_left = |condition: &&ScalarExpr| named(condition).is_subset(&left);
-        let known: Vec<_> = conditions.iter().chain(&own).filter(is_of_left).cloned().collect();
+        let mut known: Vec<_> = conditions.iter().chain(&own).filter(is_of_left).cloned().collect();
+        if own.iter().any(|condition| equality(condition).is_some()) {
+            add_known(&join.left, &mut known);
+        }
         if join.kind != LogicalJoinKind::Full {
             to_right.extend(inferred(&own, &known, &right));
         }
@@ -319,14 +324,39 @@ fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
     *own = rest;
 }
 
-/// Makes an outer join one that adds no rows which the conditions above drop again.
+/// Adds comparisons with constants that are true of all rows of a plan.
+fn add_known(plan: &Logical, known: &mut Vec<ScalarExpr>) {
+    let mut add = |conditions: &[ScalarExpr]| {
+        known.extend(conditions.iter().filter(|condition| compared_column(condition).is_some()).cloned());
+    };
+    match plan {
+        Logical::Scan(scan) => add(&scan.conditions),
+        Logical::Filter { input, conditions } => {
+            add(conditions);
+            add_known(input, known);
+        }
+        Logical::Map { input, .. } | Logical::Sort { input, .. } => add_known(input, known),
+        Logical::Join(join) => match join.kind {
+            LogicalJoinKind::Full => {}
+            LogicalJoinKind::Inner => {
+                add(&join.conditions);
+                add_known(&join.left, known);
+                add_known(&join.right, known);
+            }
+            _ => add_known(&join.left, known),
+        },
+        _ => {}
+    }
+}
+
+/// Makes an outer join one that adds no rows which the conditions above drop again; whether its sides were exchanged.
 fn strengthen(
     join: &mut LogicalJoin,
     conditions: &[ScalarExpr],
     required: &ColumnSet,
     left: &ColumnSet,
     right: &ColumnSet,
-) {
+) -> bool {
     let rejects = |columns: &ColumnSet| {
         required.intersects(columns) || conditions.iter().any(|condition| rejects_nulls(condition, columns))
     };
@@ -338,11 +368,13 @@ fn strengthen(
             (false, true) => {
                 std::mem::swap(&mut join.left, &mut join.right);
                 join.kind = LogicalJoinKind::Left;
+                return true;
             }
             (false, false) => {}
         },
         _ => {}
     }
+    false
 }
 
 /// Makes a mark join whose mark is a condition a semi or anti join. The mark is a constant then.

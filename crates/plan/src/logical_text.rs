@@ -186,7 +186,8 @@ impl PlanWriter<'_> {
                     .map(|(id, call)| format!("{} = {}", self.column(*id), window_call(call, self.columns)))
                     .collect();
                 let (partition, order) = (self.exprs(&window.partition), keys(&window.order, self.columns));
-                self.line(&format!("Window: {} over [{partition}] ordered by [{order}]", calls.join(", ")));
+                let top = window.top.map(|top| format!(", up to {}", top.most)).unwrap_or_default();
+                self.line(&format!("Window: {} over [{partition}] ordered by [{order}]{top}", calls.join(", ")));
                 self.below(&[], &[&window.input]);
             }
             Logical::Sort { input, keys: by } => {

@@ -63,6 +63,10 @@ pub fn optimize(query: &mut BoundQuery) -> Result<()> {
     context.each_plan(root, &mut |plan, context| redundant::remove_redundant(plan, context))?;
     let read: ColumnSet = plan.output.iter().map(|(id, _)| *id).collect();
     prune::prune_columns(root, &read, &mut context);
+    context.each_plan(root, &mut |plan, context| {
+        context.copy_shared_scans(plan);
+        Ok(())
+    })?;
     context.inline_shared(root);
     order::remove_sorts(root, true);
     // The readers of a shared plan may read its order.

@@ -4,13 +4,15 @@
 //! rewritten once. A subplan that names columns of a query around it cannot be computed once; it is copied into each of
 //! its uses. So is one with a single use.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rowmill_base::Result;
 use rowmill_plan::{ColumnId, Columns, ExprOp, Logical, ScalarExpr};
 use rowmill_storage::TableSource;
 
-use super::walk::{free, inputs_mut, exprs_mut, each_operator, exprs, renumber};
+use super::column_set::ColumnSet;
+use super::walk::{add_named, copy_column, each_operator, exprs, exprs_mut, free, inputs_mut, renumber, substitute};
 
 /// What the rewrites of one statement share.
 pub(crate) struct RewriteContext<'a> {
@@ -188,6 +190,38 @@ impl RewriteContext<'_> {
             });
         }
         inputs_mut(into).into_iter().for_each(|input| self.inline(input, wanted, plan));
+    }
+
+    /// Copies the subplans that only scan a table into their readers, each of which then reads its own columns: that is
+    /// cheaper than to keep the rows. The plans are pruned.
+    pub(crate) fn copy_shared_scans(&mut self, plan: &mut Logical) {
+        if self.shared.plans.is_empty() {
+            return;
+        }
+        inputs_mut(plan).into_iter().for_each(|input| self.copy_shared_scans(input));
+        let Logical::Shared { number, input_columns, columns, .. } = plan else { return };
+        let Some(Logical::Scan(scan)) = self.shared.get(*number) else { return };
+        if scan.row_number.is_some() {
+            return;
+        }
+        let mut scan = scan.clone();
+        let mut new = Vec::with_capacity(scan.columns.len());
+        let mut by = HashMap::new();
+        for (id, at) in &scan.columns {
+            let read = input_columns.iter().zip(&*columns).filter(|(from, _)| *from == id);
+            let first = new.len();
+            new.extend(read.map(|(_, to)| (*to, *at)));
+            if new.len() == first {
+                new.push((copy_column(self.columns, *id), *at));
+            }
+            by.insert(*id, self.columns.expr(new[first].0));
+        }
+        scan.conditions.iter_mut().for_each(|condition| substitute(condition, &by));
+        let mut read = ColumnSet::from_iter(columns.iter().copied());
+        scan.conditions.iter().for_each(|condition| add_named(condition, &mut read));
+        new.retain(|(id, _)| read.contains(*id));
+        scan.columns = new;
+        *plan = Logical::Scan(scan);
     }
 
     /// Gives every `Shared` operator its input again.

@@ -153,9 +153,12 @@ fn lists_of_equalities(all: &mut Vec<ScalarExpr>) {
                 && *other == value
             {
                 parts += 1;
-                more.iter().filter(|item| !values.contains(item)).cloned().collect::<Vec<_>>().into_iter().for_each(
-                    |item| values.push(item),
-                );
+                more.iter()
+                    .filter(|item| !values.contains(item))
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|item| values.push(item));
             }
         }
         if parts > 1 {

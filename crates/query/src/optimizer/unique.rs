@@ -1,7 +1,7 @@
 //! What is known of the number of rows of a plan, and of columns without equal values.
 
-use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind};
+use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
@@ -56,7 +56,9 @@ pub(crate) fn is_unique(plan: &Logical, columns: &ColumnSet, nulls: bool, contex
             };
             let is_key = |parts: &[rowmill_storage::KeyColumn], may_be_null: bool| {
                 !parts.is_empty()
-                    && parts.iter().all(|part| is_given(part.column) && (!may_be_null || !nulls || is_full(part.column)))
+                    && parts
+                        .iter()
+                        .all(|part| is_given(part.column) && (!may_be_null || !nulls || is_full(part.column)))
             };
             is_key(&keyed.key, false) || keyed.indexes.iter().any(|index| index.unique && is_key(&index.parts, true))
         }
@@ -76,9 +78,7 @@ pub(crate) fn is_unique(plan: &Logical, columns: &ColumnSet, nulls: bool, contex
             own.iter().all(|id| columns.contains(*id)) || is_unique(input, columns, nulls, context)
         }
         Logical::Group(group) => group.sets.is_none() && group.keys.iter().all(|(id, _)| columns.contains(*id)),
-        Logical::SetOperation(operation) => {
-            !operation.all && operation.columns.iter().all(|id| columns.contains(*id))
-        }
+        Logical::SetOperation(operation) => !operation.all && operation.columns.iter().all(|id| columns.contains(*id)),
         Logical::Join(join) => match join.kind {
             LogicalJoinKind::Semi | LogicalJoinKind::Anti | LogicalJoinKind::Mark(_) | LogicalJoinKind::Single => {
                 is_unique(&join.left, columns, nulls, context)

@@ -33,17 +33,9 @@ const TABLES: &[(&str, usize, &str)] = &[
     ("region", 1, "r_regionkey:i r_name:t r_comment:t"),
     ("nation", 1, "n_nationkey:i n_name:t n_regionkey:i n_comment:t"),
     ("supplier", 1, "s_suppkey:i s_name:t s_address:t s_nationkey:i s_phone:t s_acctbal:d s_comment:t"),
-    (
-        "part",
-        1,
-        "p_partkey:i p_name:t p_mfgr:t p_brand:t p_type:t p_size:i p_container:t p_retailprice:d p_comment:t",
-    ),
+    ("part", 1, "p_partkey:i p_name:t p_mfgr:t p_brand:t p_type:t p_size:i p_container:t p_retailprice:d p_comment:t"),
     ("partsupp", 2, "ps_partkey:i ps_suppkey:i ps_availqty:i ps_supplycost:d ps_comment:t"),
-    (
-        "customer",
-        1,
-        "c_custkey:i c_name:t c_address:t c_nationkey:i c_phone:t c_acctbal:d c_mktsegment:t c_comment:t",
-    ),
+    ("customer", 1, "c_custkey:i c_name:t c_address:t c_nationkey:i c_phone:t c_acctbal:d c_mktsegment:t c_comment:t"),
     (
         "orders",
         1,

@@ -15,7 +15,7 @@ use rowmill_plan::{AggregateFunction, ColumnId, Columns, CompareOp, ExprOp, Logi
 
 use super::interpreter::Datum;
 
-/// Makes plans over three tables of three BIGINT columns.
+/// Makes plans over the three tables of [`super::key_tables`].
 pub(super) struct PlanMaker {
     pub(super) random: StdRng,
     columns: Columns,
@@ -32,15 +32,18 @@ impl PlanMaker {
     }
 
     pub(super) fn tables(&mut self) -> Vec<Vec<Vec<Datum>>> {
-        let mut table = || {
+        let mut table = |number| {
             let rows = self.random.random_range(0..6);
-            let mut value = || match self.random.random_range(0..6) {
+            let mut value = |row, column| match self.random.random_range(0..6) {
+                // The primary key of the last table, and a column of it that is NOT NULL.
+                _ if number == 2 && column == 0 => Datum::Int(row),
+                0 if number == 2 && column == 1 => Datum::Int(0),
                 0 => Datum::Null,
                 other => Datum::Int(other % 4),
             };
-            (0..rows).map(|_| (0..3).map(|_| value()).collect()).collect()
+            (0..rows).map(|row| (0..3).map(|column| value(row, column)).collect()).collect()
         };
-        (0..3).map(|_| table()).collect()
+        (0..3).map(|number| table(number)).collect()
     }
 
     pub(super) fn query(&mut self, depth: usize) -> LogicalQuery {
@@ -194,8 +197,7 @@ impl PlanMaker {
             13 => {
                 let count = self.random.random_range(0..3);
                 let columns = vec![self.add(), self.add()];
-                let rows =
-                    (0..count).map(|_| vec![self.number(down.min(1), outer), self.number(0, outer)]).collect();
+                let rows = (0..count).map(|_| vec![self.number(down.min(1), outer), self.number(0, outer)]).collect();
                 (Logical::Values { columns: columns.clone(), rows }, columns)
             }
             14 => {

@@ -226,8 +226,8 @@ fn groups() {
         ("SELECT approx_percentile_cont_with_weight(x, w, 0.5) FROM (VALUES (1, 1), (9, 3)) v(x, w)", "9.0"),
         ("SELECT bool_and(x > 0), bool_or(x > 2), any_value(x) FROM (VALUES (NULL), (2)) v(x)", "true|false|2"),
         (
-            "SELECT corr(y, x), regr_r2(y, x) FROM (VALUES (1e200, 1e200), (2e200, 2e200), (3e200, 3e200)) v(y, x)",
-            "NaN|NaN",
+            "SELECT round(corr(y, x), 9), regr_r2(y, x) FROM (VALUES (1e100, 1e100), (2e100, 2e100), (3e100, 3e100)) v(y, x)",
+            "1.0|1.0",
         ),
         ("SELECT corr(x, x), regr_count(x, x), count(*) FROM (VALUES (1), (2)) v(x) WHERE x > 5", "NULL|0|0"),
         (

@@ -236,3 +236,104 @@ fn groups() {
         ),
     ]);
 }
+
+#[test]
+fn recursive_queries_over_other_operators() {
+    let edges = "e(a, b) AS (VALUES (1, 2), (2, 3), (3, 4), (4, 2), (7, 8))";
+    check(&[
+        (
+            &format!(
+                "WITH RECURSIVE {edges}, r(x, d) AS (SELECT 1, 0 UNION ALL SELECT b, d + 1 FROM r JOIN e ON a = x WHERE d < 5) \
+                 SELECT max(d), count(*), count(DISTINCT x) FROM r"
+            ),
+            "5|6|4",
+        ),
+        (
+            &format!(
+                "WITH RECURSIVE {edges}, two AS (SELECT f.a, g.b FROM e f JOIN e g ON f.b = g.a), \
+                 r(x) AS (SELECT 1 UNION SELECT b FROM r JOIN two ON a = x) SELECT x FROM r"
+            ),
+            "1, 2, 3, 4",
+        ),
+        (
+            &format!(
+                "WITH RECURSIVE {edges}, r(x) AS (SELECT 7 UNION SELECT b FROM e WHERE a IN (SELECT x FROM r)) SELECT x FROM r"
+            ),
+            "7, 8",
+        ),
+        (
+            &format!(
+                "WITH RECURSIVE {edges}, r(x) AS (SELECT 1 UNION (WITH s AS (SELECT b FROM r JOIN e ON a = x) \
+                 SELECT u.b FROM s u JOIN s v ON u.b = v.b)) SELECT count(*), sum(x) FROM r"
+            ),
+            "4|10",
+        ),
+        (
+            &format!(
+                "WITH {edges}, s AS (SELECT a % 2 AS k, sum(b) AS t FROM e GROUP BY a % 2) \
+                 SELECT l.k, r.t FROM s l JOIN s r ON l.k <> r.k"
+            ),
+            "0|14, 1|5",
+        ),
+        (
+            "WITH RECURSIVE t(l) AS (SELECT [1] UNION SELECT array_append(l, 1) FROM t WHERE array_length(l) < 3) \
+             SELECT l FROM t",
+            "[1, 1, 1], [1, 1], [1]",
+        ),
+    ]);
+}
+
+#[test]
+fn nested_values_in_every_operator() {
+    let v = "(VALUES ([1], 1), ([2, NULL], 2), ([2, NULL], 3), (NULL, 4)) v(l, n)";
+    check(&[
+        (
+            &format!("SELECT a.n, b.n FROM {v} JOIN (SELECT l, n FROM {v}) b ON v.l = b.l").replace("a.n", "v.n"),
+            "1|1, 2|2, 2|3, 3|2, 3|3",
+        ),
+        (&format!("SELECT l FROM {v} UNION SELECT [3]"), "NULL, [1], [2, null], [3]"),
+        (&format!("SELECT l FROM {v} EXCEPT SELECT [1]"), "NULL, [2, null]"),
+        (
+            &format!("SELECT l, count(*), grouping(l) FROM {v} GROUP BY ROLLUP (l)"),
+            "NULL|1|0, NULL|4|1, [1]|1|0, [2, null]|2|0",
+        ),
+        (&format!("SELECT n, row_number() OVER (PARTITION BY l ORDER BY n) FROM {v}"), "1|1, 2|1, 3|2, 4|1"),
+        (&format!("SELECT n FROM {v} ORDER BY l DESC NULLS LAST, n"), "2, 3, 1, 4"),
+        (&format!("SELECT n, l IN (SELECT [1]) FROM {v}"), "1|true, 2|false, 3|false, 4|NULL"),
+        (&format!("SELECT array_agg(DISTINCT l ORDER BY l) FROM {v}"), "[[1], [2, null], null]"),
+        (
+            &format!("SELECT n, i FROM {v} LEFT JOIN LATERAL unnest(l) AS u(i) ON true"),
+            "1|1, 2|2, 2|NULL, 3|2, 3|NULL, 4|NULL",
+        ),
+        (&format!("SELECT n, unnest(l) FROM {v}"), "1|1, 2|2, 2|NULL, 3|2, 3|NULL"),
+        (&format!("SELECT n FROM {v} WHERE l IS NOT DISTINCT FROM NULL"), "4"),
+        (
+            &format!(
+                "SELECT first_value(l ORDER BY n DESC), last_value(l ORDER BY n DESC), nth_value(l, 2 ORDER BY n) FROM {v}"
+            ),
+            "NULL|[1]|[2, null]",
+        ),
+    ]);
+}
+
+#[test]
+fn correlated_subqueries_over_all_joins() {
+    let v = "(VALUES (1, 10), (2, 20), (3, NULL)) v(a, b)";
+    let w = "(VALUES (1, 5), (1, 15), (2, 25), (NULL, 35)) w(c, d)";
+    check(&[
+        (&format!("SELECT a, (SELECT max(d) FROM {w} WHERE c = a) FROM {v}"), "1|15, 2|25, 3|NULL"),
+        (&format!("SELECT a, (SELECT count(*) FROM {w} WHERE c >= a) FROM {v}"), "1|3, 2|1, 3|0"),
+        (&format!("SELECT a, (SELECT d FROM {w} WHERE c = a ORDER BY d LIMIT 1) FROM {v}"), "1|5, 2|25, 3|NULL"),
+        (&format!("SELECT a FROM {v} WHERE NOT EXISTS (SELECT 1 FROM {w} WHERE d > b)"), "3"),
+        (&format!("SELECT a FROM {v} WHERE b > ALL (SELECT d FROM {w} WHERE c = a)"), "3"),
+        (&format!("SELECT a, b NOT IN (SELECT d FROM {w} WHERE c = a) FROM {v}"), "1|true, 2|true, 3|true"),
+        (&format!("SELECT a, b = ANY (SELECT d - 5 FROM {w} WHERE c <= a) FROM {v}"), "1|true, 2|true, 3|NULL"),
+        (&format!("SELECT a, t.s FROM {v}, LATERAL (SELECT sum(d) AS s FROM {w} WHERE c <= a) t"), "1|20, 2|45, 3|45"),
+        (
+            &format!("SELECT a, (SELECT i FROM generate_series(1, a) g(i) WHERE i * i = a + 2) FROM {v}"),
+            "1|NULL, 2|2, 3|NULL",
+        ),
+    ]);
+    let two = run(&format!("SELECT a, (SELECT d FROM {w} WHERE c = a) FROM {v}"), 1, 10).expect_err("two rows");
+    assert_eq!(two.kind(), ErrorKind::CardinalityViolation);
+}

@@ -19,8 +19,24 @@ use super::window::WINDOW_FUNCTIONS;
 
 /// Functions that are no entries of the registry.
 const SPECIAL: &[&str] = &[
-    "coalesce", "ifnull", "nvl", "nvl2", "nullif", "if", "iff", "grouping", "now", "current_timestamp", "current_date",
-    "current_time", "localtimestamp", "localtime", "today", "unnest", "struct", "row",
+    "coalesce",
+    "ifnull",
+    "nvl",
+    "nvl2",
+    "nullif",
+    "if",
+    "iff",
+    "grouping",
+    "now",
+    "current_timestamp",
+    "current_date",
+    "current_time",
+    "localtimestamp",
+    "localtime",
+    "today",
+    "unnest",
+    "struct",
+    "row",
 ];
 
 const DAY_US: i64 = 86_400_000_000;
@@ -56,7 +72,9 @@ impl Binder<'_> {
         let known = functions::find(name);
         let arguments = match arguments_of(call) {
             Ok(arguments) => arguments,
-            Err(_) if has_named_arguments(call) && matches!(name, "struct" | "row" | "struct_pack" | "named_struct") => {
+            Err(_)
+                if has_named_arguments(call) && matches!(name, "struct" | "row" | "struct_pack" | "named_struct") =>
+            {
                 return self.named_struct(call);
             }
             Err(_) if known.is_none() && !SPECIAL.contains(&name) && !has_named_arguments(call) => {
@@ -222,7 +240,8 @@ impl Binder<'_> {
                 self.form_call("date_part", "extract", vec![field, value])
             }
             Expr::Ceil { expr, field } | Expr::Floor { expr, field } if !is_plain(field) => {
-                Err(unsupported(format!("a unit or scale in ceil and floor of {expr}")).hint("date_trunc('day', t) and round(x, digits) do that"))
+                Err(unsupported(format!("a unit or scale in ceil and floor of {expr}"))
+                    .hint("date_trunc('day', t) and round(x, digits) do that"))
             }
             Expr::Ceil { expr, .. } => {
                 let value = self.expr(expr)?;
@@ -289,8 +308,8 @@ impl Binder<'_> {
     fn at_time_zone(&mut self, value: ScalarExpr, zone: ScalarExpr) -> Result<ScalarExpr> {
         let zone = self.typed_parameter(zone, &DataType::Utf8View);
         let name = match &value.kind {
-            DataType::Timestamp(_, Some(_)) => "timestamp_at_zone",
-            _ => "instant_at_zone",
+            DataType::Timestamp(_, Some(_)) => "instant_at_zone",
+            _ => "timestamp_at_zone",
         };
         let value = match &value.kind {
             DataType::Timestamp(..) => value,

@@ -4,9 +4,9 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::{functions, text, typing};
 use rowmill_plan::{ColumnId, ExprOp, ScalarExpr};
-use sqlparser::ast::{BinaryOperator, Expr, Ident, Spanned};
+use sqlparser::ast::{BinaryOperator, Expr, Ident};
 
-use super::place::{suggest, type_names, unsupported};
+use super::place::{start_of, suggest, type_names, unsupported};
 use super::query::is_text_literal;
 use super::scope::{AliasUse, ScopeRelation};
 use super::{Binder, too_deep};
@@ -21,7 +21,7 @@ impl Binder<'_> {
         while let Expr::Nested(inner) = expr {
             expr = inner;
         }
-        self.deeper(1, |binder| binder.form(expr)).map_err(|error| self.at(error, expr.span()))
+        self.deeper(1, |binder| binder.form(expr)).map_err(|error| self.at(error, start_of(expr)))
     }
 
     fn form(&mut self, expr: &Expr) -> Result<ScalarExpr> {
@@ -60,7 +60,9 @@ impl Binder<'_> {
             | Expr::IsNotDistinctFrom(..) => self.is_form(expr),
             Expr::Between { expr, negated, low, high } => self.between(expr, *negated, low, high),
             Expr::InList { expr, list, negated } => self.in_list(expr, list, *negated),
-            Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } | Expr::RLike { .. } => self.like_form(expr),
+            Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. } | Expr::RLike { .. } => {
+                self.like_form(expr)
+            }
             Expr::Extract { .. }
             | Expr::Ceil { .. }
             | Expr::Floor { .. }
@@ -123,8 +125,7 @@ impl Binder<'_> {
     /// What a name of the select list stands for.
     fn alias(&self, ident: &Ident, as_reference: bool) -> Result<Option<ScalarExpr>> {
         let level = self.levels.last().expect("a name is bound within a level");
-        let mut found =
-            level.aliases.iter().filter(|alias| alias.is_alias && *alias.name == *ident.value);
+        let mut found = level.aliases.iter().filter(|alias| alias.is_alias && *alias.name == *ident.value);
         let Some(first) = found.next() else { return Ok(None) };
         if found.any(|other| other.expr != first.expr) {
             let message = format!("several columns of the result are called \"{}\"", ident.value);
@@ -205,9 +206,9 @@ impl Binder<'_> {
             return Err(too_deep());
         }
         let (op, right, whole) = rest.pop().expect("the expression is a binary operator");
-        let mut bound = self.binary(at, op, right).map_err(|error| self.at(error, whole.span()))?;
+        let mut bound = self.binary(at, op, right).map_err(|error| self.at(error, start_of(whole)))?;
         while let Some((op, right, whole)) = rest.pop() {
-            bound = self.binary_over(bound, op, right).map_err(|error| self.at(error, whole.span()))?;
+            bound = self.binary_over(bound, op, right).map_err(|error| self.at(error, start_of(whole)))?;
         }
         Ok(bound)
     }

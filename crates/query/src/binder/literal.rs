@@ -62,8 +62,9 @@ impl Binder<'_> {
         let significant = whole.trim_start_matches(['-', '0']).len() + fraction.len();
         if significant.max(fraction.len()) > DIGITS_MAX {
             let message = format!("number out of range: {written} has more than {DIGITS_MAX} digits");
-            return Err(Error::new(ErrorKind::NumericOutOfRange, message)
-                .hint("with an exponent (1.5e40) it is a DOUBLE"));
+            return Err(
+                Error::new(ErrorKind::NumericOutOfRange, message).hint("with an exponent (1.5e40) it is a DOUBLE")
+            );
         }
         let Ok(value) = format!("{whole}{fraction}").parse::<i128>() else {
             return Err(Error::new(ErrorKind::Syntax, format!("\"{written}\" is not a number")));
@@ -126,7 +127,9 @@ impl Binder<'_> {
         let unit = interval.leading_field.as_ref().map(unit_name).transpose()?;
         let Some(literal) = literal else {
             let Some(unit) = unit.filter(|_| interval.last_field.is_none()) else {
-                return Err(unsupported(format!("{interval}")).hint("write INTERVAL '1 day', or number * INTERVAL '1 day'"));
+                return Err(
+                    unsupported(format!("{interval}")).hint("write INTERVAL '1 day', or number * INTERVAL '1 day'")
+                );
             };
             let one = ScalarExpr::literal(text::parse(&format!("1 {unit}"), &INTERVAL)?);
             let count = self.expr(value)?;
@@ -203,7 +206,8 @@ pub(super) fn text_of(value: &Value) -> Option<&str> {
 
 /// `X'00ff'`
 fn blob(digits: &str) -> Result<Constant> {
-    let wrong = || Error::new(ErrorKind::InvalidText, format!("X'{digits}' is not a blob: it takes pairs of hex digits"));
+    let wrong =
+        || Error::new(ErrorKind::InvalidText, format!("X'{digits}' is not a blob: it takes pairs of hex digits"));
     let digits_of = digits.as_bytes();
     if digits_of.len() % 2 != 0 {
         return Err(wrong());

@@ -42,12 +42,7 @@ impl Binder<'_> {
     }
 
     /// `left op right` of bound operands.
-    pub(super) fn binary_of(
-        &mut self,
-        left: ScalarExpr,
-        op: &BinaryOperator,
-        right: ScalarExpr,
-    ) -> Result<ScalarExpr> {
+    pub(super) fn binary_of(&mut self, left: ScalarExpr, op: &BinaryOperator, right: ScalarExpr) -> Result<ScalarExpr> {
         let (left, right) = self.typed_pair(left, right);
         if let Some(compare) = compare_op(op) {
             return typing::compare(compare, left, right);
@@ -127,7 +122,8 @@ impl Binder<'_> {
             }
             DataType::Utf8View if value.as_constant().is_some() => self.coerce(value, &DataType::Boolean),
             _ => {
-                let message = format!("a condition must be BOOLEAN, but an operand of {op} is {}", type_name(&value.kind));
+                let message =
+                    format!("a condition must be BOOLEAN, but an operand of {op} is {}", type_name(&value.kind));
                 Err(Error::new(ErrorKind::DatatypeMismatch, message))
             }
         }
@@ -145,13 +141,15 @@ impl Binder<'_> {
         let value = self.expr(expr)?;
         match op {
             UnaryOperator::Minus => typing::negate(value),
-            UnaryOperator::Plus => match value.kind.is_numeric() || matches!(value.kind, DataType::Interval(_) | DataType::Null) {
-                true => Ok(value),
-                false => {
-                    let message = format!("there is no +{}", type_name(&value.kind));
-                    Err(Error::new(ErrorKind::DatatypeMismatch, message))
+            UnaryOperator::Plus => {
+                match value.kind.is_numeric() || matches!(value.kind, DataType::Interval(_) | DataType::Null) {
+                    true => Ok(value),
+                    false => {
+                        let message = format!("there is no +{}", type_name(&value.kind));
+                        Err(Error::new(ErrorKind::DatatypeMismatch, message))
+                    }
                 }
-            },
+            }
             UnaryOperator::Not | UnaryOperator::BangNot => {
                 let value = self.boolean(value, &"NOT")?;
                 Ok(value.negated())

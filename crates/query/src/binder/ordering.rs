@@ -18,9 +18,7 @@ impl Binder<'_> {
     /// The keys of an ORDER BY behind a select list.
     pub(super) fn order_keys(&mut self, order: &ast::OrderBy, items: &[SelectedItem]) -> Result<Vec<LogicalSortKey>> {
         match &order.kind {
-            OrderByKind::All(options) => {
-                Ok(items.iter().map(|item| sort_key(item.reference(), options)).collect())
-            }
+            OrderByKind::All(options) => Ok(items.iter().map(|item| sort_key(item.reference(), options)).collect()),
             OrderByKind::Expressions(exprs) => {
                 let mut keys = Vec::with_capacity(exprs.len());
                 for key in exprs {
@@ -62,7 +60,9 @@ impl Binder<'_> {
 
     /// The column of the result that has a name.
     fn item_of_name<'i>(&self, ident: &ast::Ident, items: &'i [SelectedItem]) -> Result<Option<&'i SelectedItem>> {
-        let mut found = items.iter().filter(|item| *item.name == *ident.value);
+        // A name that is derived from an expression, such as that of a cast, leaves the columns of FROM in sight.
+        let mut found =
+            items.iter().filter(|item| (item.is_alias || item.made.is_none()) && *item.name == *ident.value);
         let Some(first) = found.next() else { return Ok(None) };
         if found.any(|other| other.expr != first.expr) {
             let message = format!("several columns of the result are called \"{}\"", ident.value);

@@ -64,8 +64,7 @@ impl Binder<'_> {
         match rows.columns.as_slice() {
             [column] => Ok(self.kind(column.id).clone()),
             columns => {
-                let message =
-                    format!("a subquery that stands for a value must have one column, not {}", columns.len());
+                let message = format!("a subquery that stands for a value must have one column, not {}", columns.len());
                 Err(Error::new(ErrorKind::CardinalityViolation, message))
             }
         }

@@ -133,10 +133,7 @@ impl Binder<'_> {
     fn round(&mut self, number: usize, columns: &[(NamedColumn, DataType)]) -> BoundRows {
         let columns: Vec<NamedColumn> = columns
             .iter()
-            .map(|(column, kind)| NamedColumn {
-                id: self.add_column(&column.spelled, kind.clone()),
-                ..column.clone()
-            })
+            .map(|(column, kind)| NamedColumn { id: self.add_column(&column.spelled, kind.clone()), ..column.clone() })
             .collect();
         let plan = Logical::RecursiveRows { number, columns: columns.iter().map(|column| column.id).collect() };
         BoundRows { plan, columns }
@@ -178,8 +175,7 @@ impl Binder<'_> {
     /// Gives the first columns the names of an alias with columns.
     pub(super) fn rename_columns(&mut self, columns: &mut [NamedColumn], names: &[ast::Ident]) -> Result<()> {
         if names.len() > columns.len() {
-            let message =
-                format!("{} columns are named, but the query or table has {}", names.len(), columns.len());
+            let message = format!("{} columns are named, but the query or table has {}", names.len(), columns.len());
             return Err(self.at(Error::new(ErrorKind::CardinalityViolation, message), names[0].span));
         }
         for (column, name) in columns.iter_mut().zip(names) {
@@ -210,13 +206,7 @@ impl Binder<'_> {
         self.order_and_limit(rows, query)
     }
 
-    fn recursion(
-        &mut self,
-        with: &WithQuery,
-        left: &SetExpr,
-        right: &SetExpr,
-        distinct: bool,
-    ) -> Result<BoundRows> {
+    fn recursion(&mut self, with: &WithQuery, left: &SetExpr, right: &SetExpr, distinct: bool) -> Result<BoundRows> {
         let mut base = self.set_expr(left)?;
         self.rename_columns(&mut base.columns, &with.columns)?;
         let mut kinds: Vec<DataType> = base.columns.iter().map(|column| self.kind(column.id).clone()).collect();

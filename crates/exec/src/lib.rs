@@ -27,6 +27,7 @@ mod row_keys;
 mod row_set;
 pub mod scan;
 pub mod series;
+pub mod set_all;
 pub mod share;
 pub mod shared;
 pub mod single_row;

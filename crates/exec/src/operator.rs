@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
-use rowmill_base::{Broker, Cancel, Result};
+use rowmill_base::{Broker, Cancel, Error, Result};
 use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
 use rowmill_storage::TableSource;
 
@@ -34,6 +34,7 @@ use crate::limit::Limit;
 use crate::project::{Project, Projected};
 use crate::scan::{Scan as TableScan, ScanRequest, TopKey, TopRequest};
 use crate::series::{Series, SeriesRequest};
+use crate::set_all::SetAll;
 use crate::share::with_nulls;
 use crate::single_row::SingleRow;
 use crate::sort::{Sort, SortRequest};
@@ -117,7 +118,7 @@ impl Builder {
             Node::Scan(scan) => {
                 let ready = TableScan::new(Arc::clone(&self.tables[scan.table]), self.scan_request(scan, wish))?;
                 operator = Operator::of_scan(&ready.metrics);
-                ready.source
+                self.with_engine_types(ready.source, scan)
             }
             Node::Filter { input, condition } => {
                 let input = self.build_below(input, Wish::All, &mut operator)?;
@@ -199,6 +200,11 @@ impl Builder {
                 let wish = rows.map_or(Wish::All, |rows| Wish::Any(skip + rows));
                 Limit::new(self.build_below(input, wish, &mut operator)?, *skip, *rows)
             }
+            Node::SetAll(set) => {
+                let left = self.build_below(&set.left, Wish::All, &mut operator)?;
+                let right = self.build_below(&set.right, Wish::All, &mut operator)?;
+                SetAll::new(left, right, set.except, self.cancel.clone(), broker)?
+            }
             Node::Values { rows } => Values::of_rows(rows, self.batch_rows),
             Node::SingleRow { input, by } => {
                 let input = self.build_below(input, Wish::All, &mut operator)?;
@@ -277,6 +283,14 @@ impl Builder {
             Wish::All | Wish::Presence => (None, None),
             Wish::Any(rows) => (Some(rows), None),
             Wish::Top { keys, rows } if rows > TOP_ROWS_MAX || keys.is_empty() || rows == 0 => (None, None),
+            // A scan knows no bounds of row numbers, and compares no zeros within lists.
+            Wish::Top { keys, .. }
+                if keys.iter().any(|key| {
+                    key.column >= scan.columns.len() || scan.schema.field(key.column).data_type().is_nested()
+                }) =>
+            {
+                (None, None)
+            }
             Wish::Top { keys, rows } => {
                 let keys = keys.iter().map(|key| TopKey {
                     column: scan.columns[key.column],
@@ -292,9 +306,20 @@ impl Builder {
             limit,
             top,
             batch_rows: self.batch_rows,
-            row_numbers: false,
+            row_numbers: scan.row_number,
             cancel: self.cancel.clone(),
         }
+    }
+
+    /// The rows of a scan, of which keys come as blobs in the layout of others.
+    fn with_engine_types(&self, source: Arc<dyn BatchSource>, scan: &Scan) -> Arc<dyn BatchSource> {
+        if !scan.row_number || self.tables[scan.table].keyed().is_none() {
+            return source;
+        }
+        let key = scan.columns.len();
+        let mut columns: Vec<Projected> = (0..key).map(Projected::Column).collect();
+        columns.push(Projected::Function(Arc::new(BlobColumn([key]))));
+        Project::new(source, columns, &scan.schema, self.cancel.clone())
     }
 
     /// A grouping of the rows of `input`.
@@ -314,7 +339,7 @@ impl Builder {
     /// A scan of a table whose blocks a grouping reads itself.
     fn columnar_scan<'n>(&self, node: &'n Node) -> Option<&'n Scan> {
         match node {
-            Node::Scan(scan) if self.tables[scan.table].keyed().is_none() => Some(scan),
+            Node::Scan(scan) if self.tables[scan.table].keyed().is_none() && !scan.row_number => Some(scan),
             _ => None,
         }
     }
@@ -401,6 +426,25 @@ impl VectorFunction for Column {
     }
 }
 
+/// A column of bytes as one of blobs.
+#[derive(Debug)]
+struct BlobColumn([usize; 1]);
+
+impl VectorFunction for BlobColumn {
+    fn columns(&self) -> &[usize] {
+        &self.0
+    }
+
+    fn evaluate(&self, columns: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+        arrow::compute::cast(&columns[0], &DataType::BinaryView)
+            .map_err(|error| Error::internal(format!("the keys of a table: {error}")))
+    }
+
+    fn never_fails(&self) -> bool {
+        true
+    }
+}
+
 /// A function over the columns of another input.
 #[derive(Debug)]
 struct Moved {
@@ -441,3 +485,6 @@ impl VectorFunction for Moved {
         self.function.case()
     }
 }
+
+#[cfg(test)]
+mod tests;

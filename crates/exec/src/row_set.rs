@@ -32,30 +32,53 @@ impl RowSet {
     /// Adds so many rows, and tells `is_new` of each whether it was not there before.
     pub(crate) fn add(&mut self, keys: &KeyRows, rows: usize, mut is_new: impl FnMut(bool)) -> Result<()> {
         for row in 0..rows {
-            is_new(self.insert(keys.get(row)));
+            is_new(self.insert(keys.get(row)).1);
         }
-        let held = self.bytes.capacity() + self.rows.capacity() * size_of::<(u64, usize)>() + self.places.len() * 4;
-        self.memory.grow((held as u64).saturating_sub(self.memory.bytes()))
+        self.account(0)
     }
 
-    /// Adds a row; whether it was not there before.
-    fn insert(&mut self, row: &[u8]) -> bool {
+    /// Asks for the memory of the set, and of `more` bytes that belong to its rows.
+    pub(crate) fn account(&mut self, more: usize) -> Result<()> {
+        let held = self.bytes.capacity() + self.rows.capacity() * size_of::<(u64, usize)>() + self.places.len() * 4;
+        self.memory.grow(((held + more) as u64).saturating_sub(self.memory.bytes()))
+    }
+
+    /// Adds a row; its number, and whether it was not there before.
+    pub(crate) fn insert(&mut self, row: &[u8]) -> (usize, bool) {
         if self.rows.len() * 2 >= self.places.len() {
             self.make_room();
         }
         let hash = hash_of_bytes(row, 0);
-        let mut place = hash as usize & (self.places.len() - 1);
-        while self.places[place] != EMPTY {
-            let other = self.places[place] as usize;
-            if self.rows[other].0 == hash && self.row(other) == row {
-                return false;
-            }
-            place = (place + 1) & (self.places.len() - 1);
+        let place = self.place(hash, row);
+        if self.places[place] != EMPTY {
+            return (self.places[place] as usize, false);
         }
         self.places[place] = u32::try_from(self.rows.len()).expect("fewer rows than memory has room for");
         self.bytes.extend_from_slice(row);
         self.rows.push((hash, self.bytes.len()));
-        true
+        (self.rows.len() - 1, true)
+    }
+
+    /// The number of a row, if it is there.
+    pub(crate) fn find(&self, row: &[u8]) -> Option<usize> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let number = self.places[self.place(hash_of_bytes(row, 0), row)];
+        (number != EMPTY).then_some(number as usize)
+    }
+
+    /// The place that has the number of a row, or has room for it.
+    fn place(&self, hash: u64, row: &[u8]) -> usize {
+        let mut place = hash as usize & (self.places.len() - 1);
+        while self.places[place] != EMPTY {
+            let other = self.places[place] as usize;
+            if self.rows[other].0 == hash && self.row(other) == row {
+                break;
+            }
+            place = (place + 1) & (self.places.len() - 1);
+        }
+        place
     }
 
     fn row(&self, number: usize) -> &[u8] {

@@ -5,8 +5,6 @@
 
 mod call_failure;
 mod conditional;
-#[cfg(test)]
-mod examples;
 mod hash;
 mod interval;
 mod list;
@@ -63,4 +61,24 @@ pub fn find(name: &str) -> Option<&'static FunctionSpec> {
 /// All functions.
 pub fn all() -> impl Iterator<Item = &'static FunctionSpec> {
     FAMILIES.iter().copied().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// That examples give their results is a test of the crate `query`, which reads SQL.
+    #[test]
+    fn every_function_is_documented_and_found_by_all_its_names() {
+        for function in all() {
+            let (call, result) = function.example;
+            let name = function.name;
+            assert!(function.doc.ends_with('.') && !function.doc.contains('\n'), "the documentation of {name}");
+            assert!(!call.is_empty() && !result.is_empty(), "the example of {name}");
+            for name in std::iter::once(&name).chain(function.aliases) {
+                assert_eq!(find(name), Some(function));
+                assert_eq!(name.to_lowercase(), **name);
+            }
+        }
+    }
 }

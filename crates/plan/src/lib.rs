@@ -17,7 +17,7 @@ pub use aggregate_kinds::{AggregateName, AggregateParameter};
 pub use function::{FunctionSpec, Operand, Volatility};
 pub use group::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, is_aggregated, is_key_kind};
 pub use logical::{ColumnId, Columns, Logical, LogicalQuery};
-pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Recursive, Scan, Series, SortKey, Unnest};
+pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest};
 pub use predicate::{CompareOp, Predicate};
 pub use scalar_expr::{Constant, DynamicFunction, ExprOp, ScalarExpr};
 pub use text::{Names, where_clause};

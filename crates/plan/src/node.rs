@@ -76,6 +76,8 @@ pub enum Node {
         /// Rows behind those that are given at most.
         rows: Option<usize>,
     },
+    /// `INTERSECT ALL` and `EXCEPT ALL`.
+    SetAll(SetAll),
     /// Rows that the plan contains.
     Values {
         /// The rows, whose schema is that of the result.
@@ -115,6 +117,18 @@ pub enum Node {
         /// The result.
         schema: SchemaRef,
     },
+}
+
+/// Rows of one input by how often they are in another one. NULL equals NULL.
+#[derive(Clone, Debug)]
+pub struct SetAll {
+    /// The rows that are given.
+    pub left: Arc<Node>,
+    /// The rows that are counted, whose columns have the types of `left`.
+    pub right: Arc<Node>,
+    /// `EXCEPT ALL`: a row is given as often as it is more often in `left` than in `right`. Otherwise `INTERSECT ALL`: as
+    /// often as it is in both.
+    pub except: bool,
 }
 
 /// Rows once for each item of lists. Shorter lists are filled with NULL; NULL is an empty list.
@@ -183,6 +197,8 @@ pub struct Scan {
     pub columns: Vec<usize>,
     /// Conditions that all have to be true; their columns are positions in the table's definition.
     pub predicates: Vec<Predicate>,
+    /// Whether the numbers of the rows are a last column (BIGINT UNSIGNED); of a keyed table its keys (BLOB).
+    pub row_number: bool,
     /// The result.
     pub schema: SchemaRef,
 }
@@ -348,6 +364,7 @@ impl Node {
                 input.schema()
             }
             Node::Values { rows } => rows.schema_ref(),
+            Node::SetAll(set) => set.left.schema(),
             Node::Unnest(Unnest { schema, .. })
             | Node::Series(Series { schema, .. })
             | Node::Recursive(Recursive { schema, .. })
@@ -379,6 +396,7 @@ impl Node {
             Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => {
                 input.is_nullable(column)
             }
+            Node::SetAll(set) => set.left.is_nullable(column),
             Node::Values { rows } => rows.column(column).logical_null_count() > 0,
             Node::Unnest(unnest) => unnest.is_nullable(column),
             Node::Series(series) => series.keep.get(column).is_some_and(|column| series.input.is_nullable(*column)),
@@ -406,6 +424,7 @@ impl Node {
             Node::Join(join) => vec![&join.build, &join.probe],
             Node::Union { inputs, .. } => inputs.iter().map(|input| &**input).collect(),
             Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => vec![input],
+            Node::SetAll(set) => vec![&set.left, &set.right],
             Node::Unnest(unnest) => vec![&unnest.input],
             Node::Series(series) => vec![&series.input],
             Node::Recursive(recursive) => vec![&recursive.base, &recursive.step],

@@ -49,6 +49,7 @@ impl Node {
             Node::Union { inputs, .. } => format!("Union: of {}", inputs.len()),
             Node::Foreign(_) => "Rows of another plan".to_owned(),
             Node::Limit { skip, rows, .. } => format!("Limit{}", bounds(*skip, *rows).replacen(',', ":", 1)),
+            Node::SetAll(set) => if set.except { "Except all" } else { "Intersect all" }.to_owned(),
             Node::Values { rows } => format!("Values: {} rows", rows.num_rows()),
             Node::SingleRow { input, by } => format!("Single row{}", per(by, input, names)),
             Node::FirstRows { input, by } => format!("First row{}", per(by, input, names)),
@@ -67,7 +68,8 @@ impl Node {
     pub fn column_names<'a>(&'a self, names: &'a dyn Names) -> Vec<Cow<'a, str>> {
         match self {
             Node::Scan(scan) => {
-                scan.columns.iter().map(|column| Cow::Borrowed(names.column(scan.table, *column))).collect()
+                let columns = scan.columns.iter().map(|column| Cow::Borrowed(names.column(scan.table, *column)));
+                columns.chain(scan.row_number.then_some(Cow::Borrowed("row number"))).collect()
             }
             Node::Project { input, exprs, .. } => {
                 exprs.iter().map(|expr| Cow::Owned(shown(*expr, input, names))).collect()
@@ -101,6 +103,7 @@ impl Node {
             Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => {
                 input.column_names(names)
             }
+            Node::SetAll(set) => set.left.column_names(names),
             Node::Recursive(recursive) => recursive.base.column_names(names),
             Node::Unnest(Unnest { input, keep, schema, .. }) | Node::Series(Series { input, keep, schema, .. }) => {
                 let of_input = input.column_names(names);

@@ -61,6 +61,7 @@ pub fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::SingleRow { input, by } if by.is_empty() => of(input).min(1.0),
         Node::SingleRow { input, .. } | Node::Shared { input, .. } => of(input),
         Node::FirstRows { input, .. } => of(input) * GROUP_SHARE,
+        Node::SetAll(set) => of(&set.left),
         Node::Unnest(unnest) => of(&unnest.input) * ITEMS,
         Node::Series(series) => of(&series.input) * SERIES_ROWS,
         Node::Recursive(recursive) => of(&recursive.base) * ROUNDS,

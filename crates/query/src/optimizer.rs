@@ -17,7 +17,6 @@ mod column_set;
 mod context;
 mod domain;
 mod facts;
-mod interim;
 mod prune;
 mod pull_up;
 mod pushdown;

@@ -83,7 +83,17 @@ impl StatementContext {
     ) -> Arc<Self> {
         let (broker, engine) = (engine.broker().clone(), Arc::downgrade(engine));
         let scans = Mutex::default();
-        Arc::new(StatementContext { snapshot, cancel, settings, engine, broker, notices, scans, now_us, new_rows: None })
+        Arc::new(StatementContext {
+            snapshot,
+            cancel,
+            settings,
+            engine,
+            broker,
+            notices,
+            scans,
+            now_us,
+            new_rows: None,
+        })
     }
 
     /// The same with rows that are about to be written.

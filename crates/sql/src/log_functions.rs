@@ -28,11 +28,7 @@ const FUNCTIONS: [(&str, Rows); 4] =
     [("rowmill_log", log), ("rowmill_readers", readers), ("rowmill_snapshots", snapshots), ("rowmill_space", space)];
 
 /// The rows of the function `name`; `None` if it is none of these.
-pub(crate) fn rows(
-    context: &StatementContext,
-    name: &str,
-    arguments: &[Constant],
-) -> Result<Option<RecordBatch>> {
+pub(crate) fn rows(context: &StatementContext, name: &str, arguments: &[Constant]) -> Result<Option<RecordBatch>> {
     let Some((_, rows)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else { return Ok(None) };
     if !arguments.is_empty() {
         return Err(takes_no_argument(name));

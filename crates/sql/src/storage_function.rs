@@ -24,11 +24,7 @@ pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>
 }
 
 /// The rows of `rowmill_storage('table')`; `None` if `name` is another function.
-pub(crate) fn rows(
-    context: &Arc<StatementContext>,
-    name: &str,
-    arguments: &[Constant],
-) -> Result<Option<RecordBatch>> {
+pub(crate) fn rows(context: &Arc<StatementContext>, name: &str, arguments: &[Constant]) -> Result<Option<RecordBatch>> {
     if name != NAME {
         return Ok(None);
     }

@@ -299,7 +299,7 @@ fn aggregate(function: AggregateFunction, argument: Option<(Expr, DataType)>) ->
         (Function::Count, _) | (_, None) => (DataType::Int64, None),
         (Function::Sum, Some((_, kind))) => (total_kind(kind), None),
         (Function::Array, Some((_, kind))) => (DataType::List(Arc::new(Field::new("item", kind.clone(), true))), None),
-        (Function::Quantile, Some((_, kind))) => {
+        (Function::Quantile | Function::DiscreteQuantile, Some((_, kind))) => {
             (kind.clone(), Some(Arc::new(arrow::array::Float64Array::from(vec![0.3]))))
         }
         (Function::Text, Some((_, kind))) => (kind.clone(), Some(Arc::new(StringViewArray::from_iter_values(["|"])))),
@@ -365,6 +365,8 @@ fn random_group(data: &Data, random: &mut StdRng) -> Group {
         Function::DeviationSample,
         Function::Median,
         Function::Quantile,
+        Function::DiscreteQuantile,
+        Function::Mode,
         Function::Array,
         Function::Text,
         Function::First,
@@ -504,6 +506,12 @@ fn computed(function: AggregateFunction, values: Vec<Value>, kind: &DataType) ->
                 (Value::Number(low), Value::Number(high)) => Value::Number(between(*low as f64, *high as f64) as i128),
                 (low, high) => Value::float(between(low.as_float(), high.as_float())),
             }
+        }
+        Function::DiscreteQuantile => values[((0.3 * count as f64).ceil() as usize).max(1) - 1].clone(),
+        Function::Mode => {
+            let often = |value: &Value| values.iter().filter(|other| *other == value).count();
+            let most = values.iter().map(often).max();
+            values.iter().find(|value| Some(often(value)) == most).expect("a value").clone()
         }
         Function::Array => Value::List(values),
         Function::Text => {

@@ -148,7 +148,12 @@ fn zeros<T: Default>(count: usize) -> Vec<T> {
 }
 
 /// Writes the results of rows, which are held at `places`, into the cells of call `call`.
-pub(super) fn write_values(cells: &[Vec<CallCells>], call: usize, places: &[HeldPlace], values: &ArrayRef) -> Result<()> {
+pub(super) fn write_values(
+    cells: &[Vec<CallCells>],
+    call: usize,
+    places: &[HeldPlace],
+    values: &ArrayRef,
+) -> Result<()> {
     if let Some(nulls) = values.nulls().filter(|nulls| nulls.null_count() > 0) {
         let is_null = places.iter().zip(nulls).filter(|(_, is_valid)| !is_valid);
         is_null.for_each(|((batch, row), _)| cells[*batch][call].put_null(*row));

@@ -37,7 +37,8 @@ impl KeyRange {
         self.has_null |= nulls.is_some();
         match (numbers_of(values)?, nulls) {
             (Numbers::Narrow(numbers), None) => {
-                let ends = numbers.iter().fold((u64::MAX, 0), |(least, most), number| (least.min(*number), most.max(*number)));
+                let ends =
+                    numbers.iter().fold((u64::MAX, 0), |(least, most), number| (least.min(*number), most.max(*number)));
                 self.join(KeyRange { least: ends.0.into(), most: ends.1.into(), has_null: false });
             }
             (Numbers::Narrow(numbers), Some(nulls)) => {
@@ -172,7 +173,8 @@ impl EntryLayout {
         let (partition, partition_bits) = match exact {
             Some((columns, bits)) => (PartitionCode::Exact(columns), bits),
             None => {
-                let hashed = partition.iter().map(|column| HashedColumn::new(*column, schema.field(*column).data_type()));
+                let hashed =
+                    partition.iter().map(|column| HashedColumn::new(*column, schema.field(*column).data_type()));
                 (PartitionCode::Hashed(hashed.collect::<Result<_>>()?), HASH_BITS)
             }
         };

@@ -94,9 +94,8 @@ pub(super) fn sort_entries<E: WindowEntry>(entries: &mut Vec<E>, scratch: &mut V
     let wanted = (usize::BITS - entries.len().leading_zeros() + 2).min(high - low);
     let digits = wanted.div_ceil(DIGIT_BITS).clamp(1, DIGITS_MAX);
     let shift = low.max(high.saturating_sub(digits * DIGIT_BITS));
-    let digit = |entry: E, digit: u32| {
-        (entry.above(shift + digit * DIGIT_BITS).low() & ((1 << DIGIT_BITS) - 1)) as usize
-    };
+    let digit =
+        |entry: E, digit: u32| (entry.above(shift + digit * DIGIT_BITS).low() & ((1 << DIGIT_BITS) - 1)) as usize;
     let mut counts = vec![0_u32; (digits as usize) << DIGIT_BITS];
     for entry in entries.iter() {
         for number in 0..digits {

@@ -56,8 +56,14 @@ impl<'a> Frames<'a> {
         let rows = evaluation.rows;
         let needs_groups = matches!(frame.exclude, FrameExclude::Group | FrameExclude::Ties);
         let groups = if needs_groups { group_numbers(rows) } else { Vec::new() };
-        let mut frames =
-            Frames { rows, shape: shape_of(frame), starts: Vec::new(), ends: Vec::new(), exclude: frame.exclude, groups };
+        let mut frames = Frames {
+            rows,
+            shape: shape_of(frame),
+            starts: Vec::new(),
+            ends: Vec::new(),
+            exclude: frame.exclude,
+            groups,
+        };
         if frames.shape == FrameShape::Whole && frame.exclude == FrameExclude::NoOthers {
             return Ok(frames);
         }
@@ -242,7 +248,8 @@ fn by_rows(
                 bounds.extend(partition.clone().map(|position| bound(position, *distance, &partition) as u32));
             }
             Offsets::PerRow(distances) => {
-                bounds.extend(partition.clone().map(|position| bound(position, distances[position], &partition) as u32));
+                bounds
+                    .extend(partition.clone().map(|position| bound(position, distances[position], &partition) as u32));
             }
         }
     }

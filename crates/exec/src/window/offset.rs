@@ -65,6 +65,9 @@ pub(super) fn null_offset() -> Error {
 }
 
 pub(super) fn negative_offset(shown: &str) -> Error {
-    Error::new(ErrorKind::InvalidParameter, format!("the offset of a window frame is {shown}, but it must not be negative"))
-        .hint("PRECEDING and FOLLOWING say the direction")
+    Error::new(
+        ErrorKind::InvalidParameter,
+        format!("the offset of a window frame is {shown}, but it must not be negative"),
+    )
+    .hint("PRECEDING and FOLLOWING say the direction")
 }

@@ -68,8 +68,12 @@ mod tests {
     #[test]
     fn rows_behind_the_best_are_left_out() {
         let mut best = BestRows::new(2, false, 20, 10).expect("a small table");
-        let admitted = |best: &mut BestRows, orders: &[u64]| orders.iter().map(|order| best.admits(7, *order)).collect::<Vec<_>>();
-        assert_eq!(admitted(&mut best, &[5, 9, 9, 7, 8, 7, 1, 5]), [true, true, false, true, false, false, true, false]);
+        let admitted =
+            |best: &mut BestRows, orders: &[u64]| orders.iter().map(|order| best.admits(7, *order)).collect::<Vec<_>>();
+        assert_eq!(
+            admitted(&mut best, &[5, 9, 9, 7, 8, 7, 1, 5]),
+            [true, true, false, true, false, false, true, false]
+        );
         // Another partition of the same slot is met.
         assert!(best.admits(7 + (1 << SLOT_BITS_MAX), 100));
         assert!(best.admits(7, 100));

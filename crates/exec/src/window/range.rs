@@ -39,7 +39,11 @@ enum Distance {
     /// Of integers, decimals, dates in days, and times in microseconds.
     Number(i128),
     Float(f64),
-    Interval { months: i128, days: i128, micros: i128 },
+    Interval {
+        months: i128,
+        days: i128,
+        micros: i128,
+    },
 }
 
 /// Whether and how a distance is added to the values.

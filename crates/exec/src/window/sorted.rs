@@ -27,7 +27,11 @@ pub(super) struct SortedRows {
 impl SortedRows {
     /// All rows as one partition whose rows are peers.
     pub(super) fn of_all(held: &HeldRows) -> SortedRows {
-        let places = held.batches.iter().enumerate().flat_map(|(number, batch)| (0..batch.num_rows()).map(move |row| (number, row)));
+        let places = held
+            .batches
+            .iter()
+            .enumerate()
+            .flat_map(|(number, batch)| (0..batch.num_rows()).map(move |row| (number, row)));
         SortedRows { places: places.collect(), partitions: vec![0, held.rows], peers: vec![0, held.rows] }
     }
 
@@ -101,7 +105,8 @@ impl Arranger<'_> {
         memory: &mut Reservation,
     ) -> Result<Vec<usize>> {
         let columns = self.columns(self.partition.iter().copied(), places)?;
-        let keys: Vec<SortKey> = (0..columns.len()).map(|column| SortKey { column, descending: false, nulls_first: true }).collect();
+        let keys: Vec<SortKey> =
+            (0..columns.len()).map(|column| SortKey { column, descending: false, nulls_first: true }).collect();
         let order = places_in_order(&columns, &keys, memory)?;
         *entries = order.iter().map(|place| entries[*place as usize]).collect();
         let starts = boundaries(&reordered(&columns, &order)?, entries.len())?;

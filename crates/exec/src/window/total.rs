@@ -120,12 +120,16 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
             let totals =
                 of_frames(rows, frames, |range| before[range.end] - before[range.start], |left, right| left + right);
             if aggregate.function == AggregateFunction::Average {
-                return averages(totals.iter().zip(&counts).map(|(total, count)| average((*total).into(), *count)).collect());
+                return averages(
+                    totals.iter().zip(&counts).map(|(total, count)| average((*total).into(), *count)).collect(),
+                );
             }
             match aggregate.kind {
                 // Words of the type, as they are.
                 DataType::Int64 => Ok(Arc::new(Int64Array::new(totals.into(), nulls))),
-                _ => wide_array(&aggregate.kind, totals.iter().map(|total| i128::from(*total) as u128).collect(), nulls),
+                _ => {
+                    wide_array(&aggregate.kind, totals.iter().map(|total| i128::from(*total) as u128).collect(), nulls)
+                }
             }
         }
         exact => {
@@ -133,12 +137,17 @@ pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
             let totals = of_frames(rows, frames, |range| exact.of(range), |left, right| left.plus(right));
             let total = |total: &LongTotal| total.get().ok_or_else(|| out_of_range(aggregate));
             if aggregate.function == AggregateFunction::Average {
-                let all = totals.iter().zip(&counts).map(|(of_frame, count)| Ok(average(fitting(total(of_frame)?, aggregate)?, *count)));
+                let all = totals
+                    .iter()
+                    .zip(&counts)
+                    .map(|(of_frame, count)| Ok(average(fitting(total(of_frame)?, aggregate)?, *count)));
                 return averages(all.collect::<Result<_>>()?);
             }
             let all = totals.iter().map(|of_frame| fitting(total(of_frame)?, aggregate));
             match aggregate.kind {
-                DataType::Int64 => narrow_array(&DataType::Int64, all.map(|total| Ok(total? as u64)).collect::<Result<_>>()?, nulls),
+                DataType::Int64 => {
+                    narrow_array(&DataType::Int64, all.map(|total| Ok(total? as u64)).collect::<Result<_>>()?, nulls)
+                }
                 _ => wide_array(&aggregate.kind, all.map(|total| Ok(total? as u128)).collect::<Result<_>>()?, nulls),
             }
         }
@@ -209,7 +218,8 @@ impl ExactTotals {
                     ExactTotals::Narrow(running(numbers.map(|(number, counts)| if counts { *number } else { 0 })))
                 }
                 (false, _) => {
-                    let number = |(position, number): (usize, &i64)| if counts(position) { (*number).into() } else { 0 };
+                    let number =
+                        |(position, number): (usize, &i64)| if counts(position) { (*number).into() } else { 0 };
                     ExactTotals::Wide(running_wide(numbers.iter().enumerate().map(number)))
                 }
             });
@@ -224,7 +234,9 @@ impl ExactTotals {
         let most = numbers.clone().fold(0, |most, number| most.max(number.unsigned_abs()));
         let most = most.checked_mul(numbers.len() as u128);
         Ok(match most {
-            Some(most) if i64::try_from(most).is_ok() => ExactTotals::Narrow(running(numbers.map(|number| number as i64))),
+            Some(most) if i64::try_from(most).is_ok() => {
+                ExactTotals::Narrow(running(numbers.map(|number| number as i64)))
+            }
             Some(most) if i128::try_from(most).is_ok() => ExactTotals::Wide(running_wide(numbers)),
             _ => {
                 let mut total = LongTotal::ZERO;
@@ -431,8 +443,12 @@ pub(super) fn bits(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Eval
     };
     let mask = mask.as_ref();
     let results = match aggregate.function {
-        AggregateFunction::BitAnd => fold_frames(&numbers, mask, frames, |fold: &BitFold<AND>| (fold.bits, fold.has_value)),
-        AggregateFunction::BitOr => fold_frames(&numbers, mask, frames, |fold: &BitFold<OR>| (fold.bits, fold.has_value)),
+        AggregateFunction::BitAnd => {
+            fold_frames(&numbers, mask, frames, |fold: &BitFold<AND>| (fold.bits, fold.has_value))
+        }
+        AggregateFunction::BitOr => {
+            fold_frames(&numbers, mask, frames, |fold: &BitFold<OR>| (fold.bits, fold.has_value))
+        }
         _ => fold_frames(&numbers, mask, frames, |fold: &BitFold<XOR>| (fold.bits, fold.has_value)),
     };
     let nulls: Option<NullBuffer> = validity(results.iter().map(|(_, has_value)| *has_value));

@@ -87,7 +87,10 @@ enum PartEntries {
     Narrow(Buckets<u64>),
     Wide(Buckets<u128>),
     /// The rows of a sort, of which one worker has all, and their keys if peers are asked for.
-    Sorted { places: Vec<HeldPlace>, keys: Vec<Vec<ArrayRef>> },
+    Sorted {
+        places: Vec<HeldPlace>,
+        keys: Vec<Vec<ArrayRef>>,
+    },
 }
 
 /// The rows of each bucket, not yet in order, or all of them in order.
@@ -165,13 +168,17 @@ impl Windowing {
         cancel.check()?;
         let gathered = self.gathered.run(cancel, || self.gather(), |parts| self.whole_input(parts))?;
         let Some(gathered) = gathered else { return Ok(None) };
-        let scattered = self.scattered.run(cancel, || self.scatter(&gathered), |parts| self.all_entries(parts, &gathered))?;
+        let scattered =
+            self.scattered.run(cancel, || self.scatter(&gathered), |parts| self.all_entries(parts, &gathered))?;
         let Some(scattered) = scattered else { return Ok(None) };
         if self.request.limit.is_some() {
             return self.next_first_rows(&gathered, &scattered, ready);
         }
-        let computed =
-            self.computed.run(cancel, || self.compute(&gathered, &scattered), |parts| Ok(self.all_results(parts, &gathered)))?;
+        let computed = self.computed.run(
+            cancel,
+            || self.compute(&gathered, &scattered),
+            |parts| Ok(self.all_results(parts, &gathered)),
+        )?;
         let Some(computed) = computed else { return Ok(None) };
         let number = self.next_given.fetch_add(1, Ordering::Relaxed);
         let Some(batch) = gathered.held.batches.get(number) else { return Ok(None) };
@@ -262,9 +269,8 @@ impl Windowing {
             batch_of(OWNER, &schema, columns, batch.num_rows())
         };
         let batches = held.batches.iter().enumerate().map(batch).collect::<Result<Vec<_>>>()?;
-        let only_numbers = |call: &rowmill_plan::WindowCall| {
-            matches!(call.function, WindowFunction::Rank(RankFunction::RowNumber))
-        };
+        let only_numbers =
+            |call: &rowmill_plan::WindowCall| matches!(call.function, WindowFunction::Rank(RankFunction::RowNumber));
         let request = SortRequest {
             keys: order.iter().enumerate().map(|(column, key)| SortKey { column, ..*key }).collect(),
             skip: 0,
@@ -286,12 +292,16 @@ impl Windowing {
         let mut memory = self.request.broker.reservation(OWNER);
         let mut cells = Vec::new();
         let entries = match &gathered.arrangement {
-            Arrangement::Buckets { layout, bucket_bits } if layout.is_narrow() => {
-                PartEntries::Narrow(self.scatter_entries(&gathered.held, layout, *bucket_bits, &mut cells, &mut memory)?)
-            }
-            Arrangement::Buckets { layout, bucket_bits } => {
-                PartEntries::Wide(self.scatter_entries(&gathered.held, layout, *bucket_bits, &mut cells, &mut memory)?)
-            }
+            Arrangement::Buckets { layout, bucket_bits } if layout.is_narrow() => PartEntries::Narrow(
+                self.scatter_entries(&gathered.held, layout, *bucket_bits, &mut cells, &mut memory)?,
+            ),
+            Arrangement::Buckets { layout, bucket_bits } => PartEntries::Wide(self.scatter_entries(
+                &gathered.held,
+                layout,
+                *bucket_bits,
+                &mut cells,
+                &mut memory,
+            )?),
             Arrangement::Sorted(sort) => {
                 let (mut places, mut keys) = (Vec::new(), vec![Vec::new(); self.request.order.len()]);
                 let needs_peers = self.needs_peers();
@@ -439,7 +449,13 @@ impl Windowing {
     }
 
     /// The rows of a bucket in order; `None` if there is no such bucket.
-    fn bucket(&self, number: usize, gathered: &Gathered, rows: &ReadyRows, memory: &mut Reservation) -> Result<Option<SortedRows>> {
+    fn bucket(
+        &self,
+        number: usize,
+        gathered: &Gathered,
+        rows: &ReadyRows,
+        memory: &mut Reservation,
+    ) -> Result<Option<SortedRows>> {
         match rows {
             ReadyRows::Narrow(buckets) => self.arranged(buckets, number, gathered, memory),
             ReadyRows::Wide(buckets) => self.arranged(buckets, number, gathered, memory),
@@ -587,7 +603,8 @@ impl Windowing {
         let Some(first) = first.as_primitive_opt::<Int64Type>() else {
             return Err(rowmill_base::Error::internal("the first call of a window with a limit is a rank"));
         };
-        let kept: Vec<u32> = (0..).zip(first.values()).filter(|(_, rank)| **rank <= limit).map(|(row, _)| row).collect();
+        let kept: Vec<u32> =
+            (0..).zip(first.values()).filter(|(_, rank)| **rank <= limit).map(|(row, _)| row).collect();
         for kept in kept.chunks((*batch_rows).max(1)) {
             let places: Vec<HeldPlace> = kept.iter().map(|position| rows.places[*position as usize]).collect();
             let columns = 0..self.input.schema().fields().len();

@@ -15,7 +15,7 @@ pub fn can_fail(expr: &ScalarExpr) -> bool {
 }
 
 /// As [`can_fail`], of the operator alone: its operands do not fail.
-pub(crate) fn operator_can_fail(expr: &ScalarExpr) -> bool {
+pub fn operator_can_fail(expr: &ScalarExpr) -> bool {
     match &expr.op {
         ExprOp::Arithmetic(op, pair) => arithmetic_can_fail(*op, &pair[0], &pair[1], &expr.kind),
         ExprOp::Negate(value) => integer_range(value)

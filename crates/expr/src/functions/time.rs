@@ -33,8 +33,7 @@ pub(super) static TIME: &[FunctionSpec] = &[
     convert::TO_TIMESTAMP_NANOS,
     convert::TO_UNIXTIME,
     convert::FROM_UNIXTIME,
-    zone::TIMESTAMP_AT_ZONE,
-    zone::INSTANT_AT_ZONE,
+    zone::AT_TIME_ZONE,
     zone::TIMEZONE,
     zone::TO_LOCAL_TIME,
 ];

@@ -59,7 +59,9 @@ impl Lowerer<'_> {
             .iter()
             .flat_map(|relation| relation.node().column_names(self).into_iter().map(|name| name.into_owned()))
             .collect();
-        rowmill_expr::display::sql_text(expr, &|column| names.get(column).cloned().unwrap_or_else(|| format!("#{column}")))
+        rowmill_expr::display::sql_text(expr, &|column| {
+            names.get(column).cloned().unwrap_or_else(|| format!("#{column}"))
+        })
     }
 
     /// Whether column `position` of `node` can be NULL.

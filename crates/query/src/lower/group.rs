@@ -149,6 +149,8 @@ impl Lowerer<'_> {
             None => None,
             Some(argument) => Some((self.expr(argument, input)?, argument.kind.clone())),
         };
+        let more = arguments.iter().skip(1).map(|more| Ok((self.expr(more, input)?, more.kind.clone())));
+        let more = more.collect::<Result<_>>()?;
         let mut order: Vec<plan::AggregateOrder> = Vec::with_capacity(call.order.len());
         for key in &call.order {
             let resolved = input.resolve(&key.expr);
@@ -170,6 +172,7 @@ impl Lowerer<'_> {
             _ => plain.total_error.clone(),
         };
         Ok(plan::Aggregate {
+            more,
             parameter: call.parameter.as_ref().map(|value| Arc::clone(value.array())),
             distinct: call.distinct && !is_same,
             order,

@@ -32,15 +32,22 @@ impl Lowerer<'_> {
         let mut read = needed.clone();
         others.iter().for_each(|condition| read.insert_all(condition));
         let kept: Vec<(ColumnId, usize)> = scan.columns.iter().copied().filter(|(id, _)| read.contains(*id)).collect();
-        let ids: Vec<ColumnId> = kept.iter().map(|(id, _)| *id).collect();
+        let row_number = scan.row_number.filter(|id| read.contains(*id));
+        let ids: Vec<ColumnId> = kept.iter().map(|(id, _)| *id).chain(row_number).collect();
         let fields = kept.iter().map(|(id, column)| {
             let info = self.columns.get(*id);
             Field::new(&info.name, info.kind.clone(), definition.columns[*column].nullable)
         });
+        let of_number = row_number.map(|id| {
+            let info = self.columns.get(id);
+            Field::new(&info.name, info.kind.clone(), false)
+        });
+        let fields = fields.chain(of_number);
         let node = Node::Scan(plan::Scan {
             table: scan.table,
             columns: kept.iter().map(|(_, column)| *column).collect(),
             predicates,
+            row_number: row_number.is_some(),
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
         });
         self.filtered(Relation::new(node, ids), others)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
-use rowmill_plan::{self as plan, ColumnId, Logical, Node, ScalarExpr};
+use rowmill_plan::{self as plan, ColumnId, ExprOp, Logical, Node, ScalarExpr};
 
 use super::Lowerer;
 use super::relation::Relation;
@@ -45,6 +45,11 @@ impl Lowerer<'_> {
         outer: bool,
         needed: &ColumnSet,
     ) -> Result<Relation> {
+        if let ([(id, list)], None, false) = (lists, ordinality, outer)
+            && let Some(bounds) = integer_series(list)
+        {
+            return self.series(input, *id, bounds, needed);
+        }
         let mut read = needed.clone();
         lists.iter().for_each(|(_, list)| read.insert_all(list));
         let rows = self.lower(input, &read)?;
@@ -69,6 +74,32 @@ impl Lowerer<'_> {
         Ok(Relation { derived: rows.derived, ..Relation::new(Node::Unnest(node), ids) })
     }
 
+    /// The numbers of a series as they are asked for, without a list of them all.
+    fn series(&mut self, input: &Logical, id: ColumnId, bounds: SeriesBounds, needed: &ColumnSet) -> Result<Relation> {
+        let exprs: Vec<ScalarExpr> = [bounds.start, bounds.stop].into_iter().chain(bounds.step).collect();
+        let mut read = needed.clone();
+        exprs.iter().for_each(|expr| read.insert_all(expr));
+        let rows = self.lower(input, &read)?;
+        let mut rows = self.settled(rows, &read)?;
+        rows.keep_derived(needed);
+        let (rows, made) = self.with_columns(rows, &exprs)?;
+        let places: Vec<usize> = made.iter().map(|id| rows.position(*id).expect("the column was made")).collect();
+        let mut kept = needed.clone();
+        rows.derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
+        let keep: Vec<usize> = (0..rows.ids.len()).filter(|place| kept.contains(rows.ids[*place])).collect();
+        let ids: Vec<ColumnId> = keep.iter().map(|place| rows.ids[*place]).chain([id]).collect();
+        let node = plan::Series {
+            input: Arc::clone(rows.node()),
+            keep,
+            start: places[0],
+            stop: places[1],
+            step: places.get(2).copied(),
+            inclusive: bounds.inclusive,
+            schema: self.schema(&ids),
+        };
+        Ok(Relation { derived: rows.derived, ..Relation::new(Node::Series(node), ids) })
+    }
+
     pub(super) fn recursive(&mut self, query: &Logical) -> Result<Relation> {
         let Logical::Recursive { number, base, base_columns, step, step_columns, distinct, columns } = query else {
             return Err(Error::internal("a recursive query is dispatched by its kind"));
@@ -82,4 +113,32 @@ impl Lowerer<'_> {
         let node = plan::Recursive { number: *number, base, step, distinct: *distinct, schema };
         Ok(Relation::new(Node::Recursive(node), columns.clone()))
     }
+}
+
+/// The integers that a call of `generate_series` or `range` runs through.
+struct SeriesBounds {
+    start: ScalarExpr,
+    stop: ScalarExpr,
+    step: Option<ScalarExpr>,
+    inclusive: bool,
+}
+
+/// The series that `list` is, if it is one of integers.
+fn integer_series(list: &ScalarExpr) -> Option<SeriesBounds> {
+    let ExprOp::Call(function, arguments) = &list.op else { return None };
+    let inclusive = match function.name {
+        "generate_series" => true,
+        "range" => false,
+        _ => return None,
+    };
+    if arguments.iter().any(|argument| argument.kind != DataType::Int64) {
+        return None;
+    }
+    let (start, stop, step) = match &arguments[..] {
+        [stop] => (ScalarExpr::literal(0_i64), stop.clone(), None),
+        [start, stop] => (start.clone(), stop.clone(), None),
+        [start, stop, step] => (start.clone(), stop.clone(), Some(step.clone())),
+        _ => return None,
+    };
+    Some(SeriesBounds { start, stop, step, inclusive })
 }

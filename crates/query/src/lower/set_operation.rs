@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, Result};
 use rowmill_plan::logical::{LogicalSetOperation, SetOperationKind};
-use rowmill_plan::{ColumnId, JoinKind, Node, ScalarExpr};
+use rowmill_plan::{self as plan, ColumnId, JoinKind, Node, ScalarExpr};
 
 use super::Lowerer;
 use super::join::JoinSpec;
@@ -52,25 +52,12 @@ impl Lowerer<'_> {
                 self.join_node(spec, right, distinct)
             }
             (kind, true) => {
-                // The nth of equal rows on the left has a partner if there are n of them on the right.
-                let [(left, of_left), (right, of_right)] = &inputs[..] else {
+                let [(left, _), (right, _)] = &inputs[..] else {
                     return Err(Error::internal("INTERSECT and EXCEPT have two inputs"));
                 };
-                debug_assert_eq!(of_left.len(), operation.columns.len(), "every column of the result is of each input");
-                let left = Relation::new(Node::clone(left), operation.columns.clone());
-                let (left, left_number) = self.numbered(left, &operation.columns)?;
-                let right = Relation::new(Node::clone(right), of_right.to_vec());
-                let (right, right_number) = self.numbered(right, of_right)?;
-                let join = match kind {
-                    SetOperationKind::Except => JoinKind::ProbeAnti,
-                    _ => JoinKind::ProbeSemi,
-                };
-                let mut on: Vec<(ColumnId, ColumnId)> =
-                    of_right.iter().copied().zip(operation.columns.iter().copied()).collect();
-                on.push((right_number, left_number));
-                let kept = operation.columns.iter().copied().collect();
-                let spec = JoinSpec { kind: join, nulls_equal: true, ..JoinSpec::inner(on, kept) };
-                self.join_node(spec, right, left)
+                let (left, right) = (Arc::clone(left), Arc::clone(right));
+                let set = plan::SetAll { left, right, except: kind == SetOperationKind::Except };
+                Ok(Relation::new(Node::SetAll(set), operation.columns.clone()))
             }
         }
     }

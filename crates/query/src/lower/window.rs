@@ -49,18 +49,6 @@ impl Lowerer<'_> {
         self.window_node(input, partition, order, lowered, calls.iter().map(|(id, _)| *id), None)
     }
 
-    /// The rows of `input` with their numbers among the rows that are equal in all of `columns`, from 1.
-    pub(super) fn numbered(&mut self, input: Relation, columns: &[ColumnId]) -> Result<(Relation, ColumnId)> {
-        let number = self.columns.add("number", DataType::Int64);
-        let partition = columns.iter().map(|id| input.position(*id).expect("the columns are the source's")).collect();
-        let call = WindowCall {
-            function: WindowFunction::Rank(RankFunction::RowNumber),
-            frame: WindowFrame::whole(),
-            kind: DataType::Int64,
-        };
-        Ok((self.window_node(input, partition, Vec::new(), vec![call], [number], None)?, number))
-    }
-
     fn window_node(
         &mut self,
         input: Relation,

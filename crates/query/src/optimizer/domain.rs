@@ -25,10 +25,10 @@ use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr, is_key_kind};
 
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
-use super::facts::same;
+use super::facts::{is_volatile, same};
 use super::pull_up::empty_group_values;
-use super::subquery::numbered_limit;
-use super::walk::{copy_column, each_operator, free, inputs_mut, output, renumber, substitute, substitute_operator, substitute_plan, take};
+use super::subquery::{numbered_limit, without_order};
+use super::walk::{add_named, named, copy_column, each_operator, free, inputs_mut, output, renumber, substitute, substitute_operator, substitute_plan, take};
 
 /// Removes what dependent joins are left in a plan.
 pub(crate) fn remove_dependent_joins(plan: &mut Logical, context: &mut RewriteContext<'_>) -> Result<()> {
@@ -103,7 +103,11 @@ impl DomainPush<'_, '_> {
                 vec![number]
             }
         };
-        let mut domain = self.domain(&mut left, outer, keys, has_keys);
+        // Rows that match nothing anyway need nothing of the right side.
+        let left_columns = output(&left);
+        let is_needed = |condition: &&ScalarExpr| named(condition).is_subset(&left_columns) && !is_volatile(condition);
+        let needed = join.conditions.iter().filter(is_needed).cloned().collect();
+        let mut domain = self.domain(&mut left, outer, keys, has_keys, needed);
         let (right, columns) = self.push(take(&mut join.right), &mut domain)?;
         for key in &domain.keys {
             join.conditions.push(same(self.context.columns, *key, columns[key]));
@@ -128,35 +132,42 @@ impl DomainPush<'_, '_> {
         (Logical::Window(window), number)
     }
 
-    /// The domain of `left`, which is changed so that both read the same rows.
+    /// The domain of those rows of `left` that meet `needed`. `left` is changed so that both read the same rows.
     fn domain(
         &mut self,
         left: &mut Logical,
         outer: Vec<ColumnId>,
         keys: Vec<ColumnId>,
         is_distinct: bool,
+        mut needed: Vec<ScalarExpr>,
     ) -> OuterDomain {
         let mut is_recursive = false;
         each_operator(left, &mut |plan| is_recursive |= matches!(plan, Logical::RecursiveRows { .. }));
         let mut copy = left.clone();
         let numbers = renumber(&mut copy, self.context.columns);
         let input_columns: Vec<_> = output(left).iter().map(|id| (id, numbers[&id])).collect();
-        let read = |context: &mut RewriteContext<'_>, number, ids: Vec<(ColumnId, ColumnId)>| {
-            let _ = context;
+        let read = |number, ids: Vec<(ColumnId, ColumnId)>| {
             let (columns, input_columns) = ids.into_iter().unzip();
             let input = std::sync::Arc::new(Logical::no_rows(Vec::new()));
             Logical::Shared { number, input, input_columns, columns }
         };
-        let (rows, columns): (Logical, Vec<ColumnId>) = match is_recursive {
-            true => (copy, outer.iter().map(|id| numbers[id]).collect()),
+        let (rows, names): (Logical, HashMap<ColumnId, ColumnId>) = match is_recursive {
+            true => (copy, numbers),
             false => {
                 let number = self.context.shared.add(copy);
-                *left = read(self.context, number, input_columns);
-                let columns: Vec<_> = outer.iter().map(|id| copy_column(self.context.columns, *id)).collect();
-                let ids = columns.iter().zip(&outer).map(|(new, id)| (*new, numbers[id])).collect();
-                (read(self.context, number, ids), columns)
+                *left = read(number, input_columns);
+                let mut read_columns: ColumnSet = outer.iter().copied().collect();
+                needed.iter().for_each(|condition| add_named(condition, &mut read_columns));
+                let names: HashMap<_, _> =
+                    read_columns.iter().map(|id| (id, copy_column(self.context.columns, id))).collect();
+                let ids = read_columns.iter().map(|id| (names[&id], numbers[&id])).collect();
+                (read(number, ids), names)
             }
         };
+        let columns: Vec<ColumnId> = outer.iter().map(|id| names[id]).collect();
+        let by = self.replacements(&names);
+        needed.iter_mut().for_each(|condition| substitute(condition, &by));
+        let rows = Logical::filter(rows, needed);
         let rows = match is_distinct {
             true => Logical::Distinct { input: Box::new(rows), columns: columns.clone(), on: false },
             false => rows,
@@ -238,10 +249,13 @@ impl DomainPush<'_, '_> {
         match plan {
             Logical::Join(join) => self.push_join(join, domain),
             Logical::Limit { input, skip, rows } => {
-                let (input, names) = self.push(*input, domain)?;
+                let (input, order) = without_order(*input);
+                let (input, names) = self.push(input, domain)?;
                 let by = self.replacements(&names);
+                let mut order = order.unwrap_or_default();
+                order.iter_mut().for_each(|key| substitute(&mut key.expr, &by));
                 let partition = domain.keys.iter().map(|key| by[key].clone()).collect();
-                let (plan, mut conditions) = numbered_limit(self.context, input, partition, skip, rows);
+                let (plan, mut conditions) = numbered_limit(self.context, input, order, partition, skip, rows);
                 conditions.iter_mut().for_each(|condition| substitute(condition, &by));
                 Ok((Logical::filter(plan, conditions), names))
             }

@@ -14,7 +14,7 @@ pub(crate) fn is_volatile(expr: &ScalarExpr) -> bool {
 
 /// Whether the evaluation of an expression can fail.
 pub(crate) fn can_fail(expr: &ScalarExpr) -> bool {
-    super::interim::can_fail(expr)
+    rowmill_expr::fold::can_fail(expr)
 }
 
 /// Whether a condition may be evaluated earlier, and for more rows, than where it stands.
@@ -91,7 +91,7 @@ pub(crate) fn equality(condition: &ScalarExpr) -> Option<(&ScalarExpr, &ScalarEx
 
 /// Whether a filter with this condition drops every row in which all of `columns` are NULL.
 pub(crate) fn rejects_nulls(condition: &ScalarExpr, columns: &ColumnSet) -> bool {
-    super::interim::rejects_nulls(condition, &|id| columns.contains(ColumnId(id)))
+    rowmill_expr::fold::rejects_nulls(condition, &|id| columns.contains(ColumnId(id)))
 }
 
 /// How many nodes an expression has.

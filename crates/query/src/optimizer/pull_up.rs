@@ -23,7 +23,7 @@ use rowmill_plan::{AggregateFunction, ColumnId, ExprOp, Logical, ScalarExpr};
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::facts::{can_fail, equality, is_true_of, is_volatile, reads_order, split_and, value_if};
-use super::subquery::numbered_limit;
+use super::subquery::{numbered_limit, without_order};
 use super::walk::{
     add_read, exprs, free, inputs_mut, made, named, output, renumber, substitute, substitute_plan, take,
 };
@@ -34,7 +34,8 @@ pub(crate) fn pull_up(plan: &mut Logical, context: &mut RewriteContext<'_>) -> R
         pull_up(input, context)?;
     }
     let Logical::Join(join) = plan else { return Ok(()) };
-    if !free(&join.right).intersects(&output(&join.left)) {
+    // One row that the statement contains needs no join.
+    if !is_literal_row(&join.right) && !free(&join.right).intersects(&output(&join.left)) {
         return Ok(());
     }
     let Logical::Join(join) = take(plan) else { unreachable!("the plan is a join") };
@@ -238,7 +239,9 @@ impl PullUp<'_, '_> {
                     pulled.conditions.push(outer.with(inner.expr));
                 }
                 let (skip, rows) = (skip.take(), rows.take());
-                let (numbered, conditions) = numbered_limit(self.context, input, partition, skip, rows);
+                let (input, order) = without_order(input);
+                let order = order.unwrap_or_default();
+                let (numbered, conditions) = numbered_limit(self.context, input, order, partition, skip, rows);
                 return Logical::filter(numbered, conditions);
             }
             _ => unreachable!("only operators with keys get here"),
@@ -488,6 +491,14 @@ fn is_one_row_chain(plan: &Logical) -> bool {
         Logical::SingleRow { input, .. } => is_one_row_chain(input),
         Logical::Values { rows, .. } => rows.len() == 1,
         Logical::Group(group) => group.keys.is_empty() && group.sets.is_none(),
+        _ => false,
+    }
+}
+
+fn is_literal_row(plan: &Logical) -> bool {
+    match plan {
+        Logical::Filter { input, .. } | Logical::Map { input, .. } => is_literal_row(input),
+        Logical::Values { rows, .. } => rows.len() == 1,
         _ => false,
     }
 }

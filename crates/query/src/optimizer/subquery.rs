@@ -6,7 +6,6 @@
 //! subquery that can fail stay above.
 
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::function::Volatility;
 use rowmill_plan::logical::{
     AggregateCall, FrameBound, FrameExclude, FrameUnit, LogicalGroup, LogicalJoin, LogicalJoinKind, LogicalSetOperation,
     LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction, SetOperationKind, Subquery,
@@ -15,11 +14,12 @@ use rowmill_plan::logical::{
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
 use arrow::datatypes::DataType;
+use rowmill_expr::fold::operator_can_fail;
 
 use super::context::RewriteContext;
-use super::facts::{can_fail, opposite, split_and};
+use super::facts::{can_fail, is_movable, is_true_of, is_volatile, opposite, split_and};
 use super::unique::gives_at_most_one_row;
-use super::walk::{exprs, has_subquery, inputs_mut, made, named, output, take};
+use super::walk::{each_operator, exprs, has_subquery, inputs_mut, made, named, output, take};
 
 /// Removes all subqueries from the expressions of a plan.
 pub(crate) fn remove_subqueries(plan: &mut Logical, context: &mut RewriteContext<'_>) -> Result<()> {
@@ -75,25 +75,30 @@ impl SubqueryRemover<'_, '_> {
         for condition in split_and(conditions) {
             if has_subquery(&condition) {
                 asking.push(condition);
-            } else if !asking.is_empty() && (can_fail(&condition) || condition.volatility() == Volatility::Volatile) {
+            } else if !asking.is_empty() && !is_movable(&condition) {
                 above.push(condition);
             } else {
                 below.push(condition);
             }
         }
         let mut plan = Logical::filter(input, below);
-        let mut rest = Vec::new();
+        let mut waiting = Vec::new();
         for condition in asking {
-            match self.conjunct(condition, &mut plan)? {
-                Some(condition) => rest.push(condition),
-                None => {}
+            if !waiting.is_empty() && condition_can_fail(&condition) {
+                // It must not see rows that the conditions before it exclude.
+                plan = self.plain_filter(plan, std::mem::take(&mut waiting))?;
             }
+            waiting.extend(self.conjunct(condition, &mut plan)?);
         }
-        for condition in &mut rest {
+        plan = self.plain_filter(plan, waiting)?;
+        Ok(Logical::filter(plan, above))
+    }
+
+    fn plain_filter(&mut self, mut plan: Logical, mut conditions: Vec<ScalarExpr>) -> Result<Logical> {
+        for condition in &mut conditions {
             self.expression(condition, &mut plan)?;
         }
-        rest.extend(above);
-        Ok(Logical::filter(plan, rest))
+        Ok(Logical::filter(plan, conditions))
     }
 
     /// Turns a conjunct that is a subquery into a semi or anti join over `plan`. Gives back one that is not.
@@ -133,12 +138,44 @@ impl SubqueryRemover<'_, '_> {
 
     /// Replaces the subqueries in an expression over `input` by columns of joins, which become the new `input`.
     fn expression(&mut self, expr: &mut ScalarExpr, input: &mut Logical) -> Result<()> {
+        self.guarded(expr, input, &mut Vec::new())
+    }
+
+    /// As [`Self::expression`], for an expression that is evaluated only where all of `guards` are true.
+    fn guarded(&mut self, expr: &mut ScalarExpr, input: &mut Logical, guards: &mut Vec<ScalarExpr>) -> Result<()> {
         if !has_subquery(expr) {
             return Ok(());
         }
-        for operand in expr.operands_mut() {
-            self.expression(operand, input)?;
+        let outside = guards.len();
+        match &mut expr.op {
+            ExprOp::And(all) => self.in_order(all, input, guards, |earlier| {
+                let or_true = ExprOp::Coalesce(vec![earlier, ScalarExpr::literal(true)]);
+                ScalarExpr::new(DataType::Boolean, or_true)
+            })?,
+            ExprOp::Or(all) => self.in_order(all, input, guards, |earlier| is_true_of(earlier).negated())?,
+            ExprOp::Coalesce(all) => self.in_order(all, input, guards, |earlier| {
+                let is_null = ExprOp::IsNull { value: Box::new(earlier), negated: false };
+                ScalarExpr::new(DataType::Boolean, is_null)
+            })?,
+            ExprOp::Case { whens, otherwise } => {
+                for (when, then) in whens {
+                    self.guarded(when, input, guards)?;
+                    guards.push(when.clone());
+                    self.guarded(then, input, guards)?;
+                    guards.pop();
+                    guards.push(is_true_of(when.clone()).negated());
+                }
+                if let Some(otherwise) = otherwise {
+                    self.guarded(otherwise, input, guards)?;
+                }
+            }
+            _ => {
+                for operand in expr.operands_mut() {
+                    self.guarded(operand, input, guards)?;
+                }
+            }
         }
+        guards.truncate(outside);
         if !matches!(expr.op, ExprOp::Subquery(_)) {
             return Ok(());
         }
@@ -148,7 +185,26 @@ impl SubqueryRemover<'_, '_> {
         };
         let mut subquery = *subquery;
         remove_subqueries(&mut subquery.plan, self.context)?;
+        let is_guarded = subquery_can_fail(&subquery) && !guards.iter().any(is_volatile);
         *expr = self.attach(subquery, input)?;
+        if let (Logical::Join(join), true) = (input, is_guarded) {
+            join.conditions.extend(guards.iter().cloned());
+        }
+        Ok(())
+    }
+
+    /// Operands, each of which is evaluated only where `needs_next` is true of all before it.
+    fn in_order(
+        &mut self,
+        all: &mut [ScalarExpr],
+        input: &mut Logical,
+        guards: &mut Vec<ScalarExpr>,
+        needs_next: fn(ScalarExpr) -> ScalarExpr,
+    ) -> Result<()> {
+        for operand in all {
+            self.guarded(operand, input, guards)?;
+            guards.push(needs_next(operand.clone()));
+        }
         Ok(())
     }
 
@@ -249,18 +305,19 @@ impl SubqueryRemover<'_, '_> {
         let (left, right) = (output(&join.left), output(&join.right));
         for mut condition in asking {
             let named = named(&condition);
-            if !named.intersects(&left) {
+            let is_full = join.kind == LogicalJoinKind::Full;
+            if is_full && !named.intersects(&left) {
                 self.expression(&mut condition, &mut join.right)?;
                 join.conditions.push(condition);
-            } else if !named.intersects(&right) {
+            } else if !named.intersects(&right) && (is_full || !condition_can_fail(&condition)) {
                 self.expression(&mut condition, &mut join.left)?;
                 join.conditions.push(condition);
-            } else if join.kind == LogicalJoinKind::Full {
+            } else if is_full {
                 let message = "a subquery in the ON clause of a FULL JOIN names columns of both sides";
                 let hint = "compute it in a subquery on one of the sides";
                 return Err(Error::new(ErrorKind::Unsupported, message).hint(hint));
             } else {
-                // The right side of the join then depends on the left one, as LATERAL does.
+                // If it names columns of the left side, the right one depends on it, as LATERAL does.
                 let input = take(&mut join.right);
                 *join.right = self.filter(input, vec![condition])?;
             }
@@ -288,30 +345,48 @@ impl SubqueryRemover<'_, '_> {
     }
 
     /// A limit that a subquery gives becomes a condition on the number of each row.
-    fn limit(&mut self, input: Logical, skip: Option<ScalarExpr>, rows: Option<ScalarExpr>) -> Result<Logical> {
-        let order = order_of(&input).unwrap_or_default();
-        let (plan, mut conditions) = numbered_limit(self.context, input, Vec::new(), skip, rows);
-        let mut plan = plan;
-        for condition in &mut conditions {
-            self.expression(condition, &mut plan)?;
+    fn limit(&mut self, input: Logical, mut skip: Option<ScalarExpr>, mut rows: Option<ScalarExpr>) -> Result<Logical> {
+        let (mut input, order) = without_order(input);
+        for expr in skip.iter_mut().chain(&mut rows) {
+            self.expression(expr, &mut input)?;
         }
-        Ok(sorted(Logical::filter(plan, conditions), Some(order).filter(|order| !order.is_empty())))
+        let keys = order.clone().unwrap_or_default();
+        let (plan, conditions) = numbered_limit(self.context, input, keys, Vec::new(), skip, rows);
+        Ok(sorted(Logical::filter(plan, conditions), order))
     }
 }
 
+/// Whether a condition with subqueries can fail.
+fn condition_can_fail(condition: &ScalarExpr) -> bool {
+    condition.any(&|expr| match &expr.op {
+        ExprOp::Subquery(subquery) => subquery_can_fail(subquery) || subquery.left.iter().any(can_fail),
+        _ => operator_can_fail(expr),
+    })
+}
+
+/// Whether a subquery can fail, so that it must see only rows that need it.
+fn subquery_can_fail(subquery: &Subquery) -> bool {
+    let mut found = subquery.kind == SubqueryKind::Scalar && !gives_at_most_one_row(&subquery.plan);
+    each_operator(&subquery.plan, &mut |plan| {
+        found |= match plan {
+            Logical::SingleRow { .. } => true,
+            Logical::Join(join) if join.kind == LogicalJoinKind::Single => true,
+            _ => exprs(plan).into_iter().any(can_fail),
+        };
+    });
+    found
+}
+
 /// `LIMIT` within partitions: the input with the number of each row in its partition, and the conditions that keep the
-/// rows that the limit keeps.
+/// rows that the limit keeps. `order` is the order of the input.
 pub(crate) fn numbered_limit(
     context: &mut RewriteContext<'_>,
-    mut input: Logical,
+    input: Logical,
+    order: Vec<LogicalSortKey>,
     partition: Vec<ScalarExpr>,
     skip: Option<ScalarExpr>,
     rows: Option<ScalarExpr>,
 ) -> (Logical, Vec<ScalarExpr>) {
-    let order = order_of(&input).unwrap_or_default();
-    if !order.is_empty() {
-        remove_order(&mut input);
-    }
     let number = context.columns.add("row_number", DataType::Int64);
     let frame = WindowFrame {
         unit: FrameUnit::Rows,
@@ -353,6 +428,15 @@ pub(crate) fn order_of(plan: &Logical) -> Option<Vec<LogicalSortKey>> {
         Logical::Map { input, .. } | Logical::Filter { input, .. } | Logical::Limit { input, .. } => order_of(input),
         _ => None,
     }
+}
+
+/// A plan whose order is given by something above, and the order.
+pub(crate) fn without_order(mut plan: Logical) -> (Logical, Option<Vec<LogicalSortKey>>) {
+    let order = order_of(&plan);
+    if order.is_some() {
+        remove_order(&mut plan);
+    }
+    (plan, order)
 }
 
 /// Removes the sort that [`order_of`] finds, unless a limit needs it.

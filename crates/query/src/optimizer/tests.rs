@@ -3,3 +3,4 @@
 mod interpreter;
 mod random_plan;
 mod random_queries;
+mod text;

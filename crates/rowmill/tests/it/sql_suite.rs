@@ -189,6 +189,30 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+/// Runs every record of the files whose paths hold `ROWMILL_SUITE_FILES`, and prints each that fails rather than the first
+/// of a file: for work on the front end.
+#[test]
+#[ignore = "prints what fails, and does not fail"]
+fn every_record_that_fails() {
+    let only = std::env::var("ROWMILL_SUITE_FILES").unwrap_or_default();
+    let (mut records, mut failed) = (0, 0);
+    for file in files().into_iter().filter(|file| file.to_string_lossy().contains(&only)) {
+        let hostility = plain();
+        let mut runner = Runner::new(|| async { Suite::new(&hostility) });
+        let parsed = sqllogictest::parse_file::<DefaultColumnType>(&file).expect("a file of the suite parses");
+        let before = failed;
+        for record in parsed {
+            records += 1;
+            if let Err(error) = block_on(runner.run_async(record)) {
+                failed += 1;
+                println!("{}", error.display(false));
+            }
+        }
+        println!("== {}: {}", file.display(), failed - before);
+    }
+    println!("{failed} of {records} records fail");
+}
+
 #[test]
 fn the_suite_passes() {
     if std::env::var_os("ROWMILL_SUITE_UPDATE").is_some() {

@@ -13,9 +13,9 @@ use rowmill_exec::batch::{BatchSource, Batches};
 use rowmill_plan::Predicate;
 use rowmill_query::catalog::RowSource;
 
+use super::FileSet;
 use super::jobs::{Jobs, Progress};
 use super::options::FileFormat;
-use super::FileSet;
 
 /// Bytes of files below which a second thread costs more than it saves.
 const BYTES_PER_WORKER_MIN: u64 = 2 << 20;

@@ -37,6 +37,7 @@ pub(super) fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
         Node::Values { rows } => rows.num_rows() as f64,
         Node::SingleRow { by, .. } if by.is_empty() => 1.0,
         Node::SingleRow { input, .. } | Node::FirstRows { input, .. } | Node::Shared { input, .. } => of(input),
+        Node::SetAll(set) => of(&set.left),
         Node::Unnest(unnest) => of(&unnest.input) * ITEMS,
         Node::Series(series) => of(&series.input) * ITEMS,
         Node::Recursive(recursive) => of(&recursive.base) * ITEMS,

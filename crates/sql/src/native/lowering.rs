@@ -199,7 +199,8 @@ impl<'a> Lowerer<'a> {
         let Some(columns) = columns.collect::<Option<Vec<usize>>>() else { return Ok(None) };
         self.tables.push(Arc::clone(source));
         let schema = Arc::clone(scan.projected_schema.inner());
-        let node = Node::Scan(plan::Scan { table: self.tables.len() - 1, columns, predicates, schema });
+        let node =
+            Node::Scan(plan::Scan { table: self.tables.len() - 1, columns, predicates, row_number: false, schema });
         let rows = Rows::new(node, self.named(fields)?, false);
         Ok(Some(match scan.fetch {
             None => rows,

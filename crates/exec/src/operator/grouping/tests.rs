@@ -247,7 +247,8 @@ fn pairs_of_a_table_and_of_batches_agree_with_the_definitions() {
     let table = Table::new(&kinds, None, vec![(columns.clone(), Default::default())]) as Arc<dyn TableSource>;
     let of_batches = values(columns);
     let schema = Arc::clone(of_batches.schema());
-    let of_table = Node::Scan(Scan { table: 0, columns: vec![0, 1, 2], predicates: Vec::new(), schema });
+    let of_table =
+        Node::Scan(Scan { table: 0, columns: vec![0, 1, 2], predicates: Vec::new(), row_number: false, schema });
     for input in [of_batches, of_table] {
         let aggregates = PAIR_FUNCTIONS.map(|name| call(&input, name, &[1, 2])).to_vec();
         for workers in [1, 4] {
@@ -307,7 +308,7 @@ fn lists_of_a_table_are_keys_and_counted() {
     let columns = vec![lists(&some_lists()), numbers(&(0..9).map(Some).collect::<Vec<_>>())];
     let schema = Arc::clone(values(columns.clone()).schema());
     let table = Table::new(&kinds, None, vec![(columns, Default::default())]) as Arc<dyn TableSource>;
-    let scan = Node::Scan(Scan { table: 0, columns: vec![0, 1], predicates: Vec::new(), schema });
+    let scan = Node::Scan(Scan { table: 0, columns: vec![0, 1], predicates: Vec::new(), row_number: false, schema });
     let distinct = Aggregate { distinct: true, ..call(&scan, "count", &[0]) };
     for workers in [1, 4] {
         let tables = [Arc::clone(&table)];

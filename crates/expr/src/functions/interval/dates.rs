@@ -7,7 +7,7 @@ use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use crate::functions::time::calendar::{FIRST_DAY, LAST_DAY};
-use crate::functions::time::columns::{each_row, out_of_range, primitive, slots, strict_nulls};
+use crate::functions::time::columns::{each_row, is_literal_text, out_of_range, primitive, slots, strict_nulls};
 
 /// `date + days`
 pub(super) const DATE_PLUS_DAYS: FunctionSpec = FunctionSpec {
@@ -57,8 +57,7 @@ pub(super) const DATE_MINUS_DATE: FunctionSpec = FunctionSpec {
 };
 
 fn is_date(argument: &ArgumentKind<'_>) -> bool {
-    let is_literal_text = *argument.kind == DataType::Utf8View && argument.constant.is_some();
-    matches!(argument.kind, DataType::Date32 | DataType::Null) || is_literal_text
+    matches!(argument.kind, DataType::Date32 | DataType::Null) || is_literal_text(argument)
 }
 
 fn date_and_days(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {

@@ -7,7 +7,9 @@ use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use crate::functions::time::calendar::NANOS_PER_DAY;
-use crate::functions::time::columns::{INTERVAL_KIND, each_row, out_of_range, primitive, slots, strict_nulls};
+use crate::functions::time::columns::{
+    INTERVAL_KIND, each_row, is_interval, out_of_range, primitive, slots, strict_nulls,
+};
 
 /// Days that a part of a month is counted as.
 const DAYS_PER_MONTH: i64 = 30;
@@ -84,11 +86,6 @@ pub(super) const NEGATE_INTERVAL: FunctionSpec = FunctionSpec {
     doc: "The interval back.",
     example: ("negate_interval(INTERVAL '1 day')", "-1 days"),
 };
-
-fn is_interval(argument: &ArgumentKind<'_>) -> bool {
-    let is_literal_text = *argument.kind == DataType::Utf8View && argument.constant.is_some();
-    matches!(argument.kind, DataType::Interval(_) | DataType::Null) || is_literal_text
-}
 
 fn two_intervals(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [left, right] = arguments else { return None };

@@ -8,8 +8,8 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use crate::functions::time::calendar::{FIRST_DAY, LAST_DAY, MICROS_PER_DAY, add_months, units_per_day};
 use crate::functions::time::columns::{
-    INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, each_row, instant_kind, out_of_range, primitive, slots, strict_nulls,
-    tick_slots, unit_of,
+    INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, each_row, instant_kind, is_interval, is_literal_text, out_of_range,
+    primitive, slots, strict_nulls, tick_slots, unit_of,
 };
 
 /// `timestamp + interval`
@@ -106,15 +106,6 @@ pub(super) const TIME_MINUS_TIME: FunctionSpec = FunctionSpec {
 
 fn is_time(argument: &ArgumentKind<'_>) -> bool {
     matches!(argument.kind, DataType::Time64(_) | DataType::Null) || is_literal_text(argument)
-}
-
-fn is_interval(argument: &ArgumentKind<'_>) -> bool {
-    matches!(argument.kind, DataType::Interval(_) | DataType::Null) || is_literal_text(argument)
-}
-
-/// A literal text beside a time is read as one.
-fn is_literal_text(argument: &ArgumentKind<'_>) -> bool {
-    *argument.kind == DataType::Utf8View && argument.constant.is_some()
 }
 
 /// The timestamp that an argument is taken for, where `other` is beside it.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    TimestampMicrosecondType, UInt64Type,
+};
 use arrow::row::{RowConverter, Rows, SortField};
 use rowmill_base::Result;
 
@@ -19,6 +22,36 @@ pub(in crate::functions) fn keys_of<const N: usize>(sources: [&ArrayRef; N]) -> 
         keys.push(converter.convert_columns(&[with_one_zero(source)?]).map_err(failed)?);
     }
     keys.try_into().map_err(|_| failed("as many keys as sources"))
+}
+
+/// Whether an item, by its index, equals a value, by its index. NULL equals NULL.
+pub(super) type ItemEquality<'a> = Box<dyn Fn(usize, usize) -> bool + 'a>;
+
+/// Compares `items` with `values`, which are of one type.
+pub(super) fn equality_of<'a>(items: &'a ArrayRef, values: &'a ArrayRef) -> Result<ItemEquality<'a>> {
+    macro_rules! of_numbers {
+        ($($kind:ty),*) => {
+            $(
+                if let (Some(items), Some(values)) =
+                    (items.as_primitive_opt::<$kind>(), values.as_primitive_opt::<$kind>())
+                {
+                    return Ok(Box::new(move |item, value| match (items.is_valid(item), values.is_valid(value)) {
+                        (true, true) => items.value(item) == values.value(value),
+                        (first, second) => first == second,
+                    }));
+                }
+            )*
+        };
+    }
+    of_numbers!(Int64Type, Int32Type, Date32Type, TimestampMicrosecondType, Decimal128Type, Int16Type, UInt64Type);
+    if let (Some(items), Some(values)) = (items.as_string_view_opt(), values.as_string_view_opt()) {
+        return Ok(Box::new(move |item, value| match (items.is_valid(item), values.is_valid(value)) {
+            (true, true) => items.value(item) == values.value(value),
+            (first, second) => first == second,
+        }));
+    }
+    let [items, values] = keys_of([items, values])?;
+    Ok(Box::new(move |item, value| items.row(item) == values.row(value)))
 }
 
 /// The values with one zero and one NaN: -0.0 is 0.0, and NaN equals NaN.

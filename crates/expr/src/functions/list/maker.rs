@@ -7,15 +7,13 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, NullBufferBuilder, UInt3
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Field};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::Result;
 use rowmill_plan::Operand;
 use rowmill_plan::function::ArgumentKind;
 
+use crate::functions::result_limit::ResultLimit;
 use crate::functions::time::columns::failed;
 use crate::typing::common_kind;
-
-/// Bytes of a batch that one function may make; the default of `result_value_max_bytes`.
-pub(in crate::functions) const RESULT_BYTES_MAX: u64 = 256 << 20;
 
 /// The type of a list of such items.
 pub(in crate::functions) fn list_of(item: DataType) -> DataType {
@@ -83,7 +81,9 @@ impl<'a> ListRanges<'a> {
 pub(in crate::functions) struct ListMaker<'a> {
     function: &'static str,
     sources: Vec<&'a dyn Array>,
-    picks: Vec<(u32, u32)>,
+    /// The source of each item; empty if there is one source.
+    origins: Vec<u32>,
+    indices: Vec<u32>,
     offsets: Vec<i32>,
     nulls: NullBufferBuilder,
     bytes_per_item: u64,
@@ -97,7 +97,8 @@ impl<'a> ListMaker<'a> {
         ListMaker {
             function,
             sources: sources.iter().map(|&source| source.as_ref()).collect(),
-            picks: Vec::new(),
+            origins: Vec::new(),
+            indices: Vec::new(),
             offsets,
             nulls: NullBufferBuilder::new(rows),
             bytes_per_item: sources.iter().map(|source| bytes_per_item(source)).max().unwrap_or(1),
@@ -107,61 +108,62 @@ impl<'a> ListMaker<'a> {
     /// Adds an item to the list that is being made.
     #[inline]
     pub(in crate::functions) fn push(&mut self, source: usize, index: usize) {
-        self.picks.push((source as u32, index as u32));
+        self.add(source, std::iter::once(index as u32));
     }
 
     /// Adds items that follow each other to the list that is being made.
     pub(in crate::functions) fn extend(&mut self, source: usize, items: Range<usize>) {
-        self.picks.extend(items.map(|index| (source as u32, index as u32)));
+        self.add(source, items.map(|index| index as u32));
     }
 
     /// Adds one item again and again.
     pub(in crate::functions) fn fill(&mut self, source: usize, index: usize, times: u64) -> Result<()> {
         self.reserve(times)?;
-        self.picks.extend(std::iter::repeat_n((source as u32, index as u32), times as usize));
+        self.add(source, std::iter::repeat_n(index as u32, times as usize));
         Ok(())
+    }
+
+    #[inline(always)]
+    fn add(&mut self, source: usize, indices: impl Iterator<Item = u32>) {
+        self.indices.extend(indices);
+        if self.sources.len() > 1 {
+            self.origins.resize(self.indices.len(), source as u32);
+        }
     }
 
     /// Fails if so many more items are too many.
     pub(in crate::functions) fn reserve(&mut self, more: u64) -> Result<()> {
-        check_size(self.function, more.saturating_add(self.picks.len() as u64), self.bytes_per_item)
+        check_size(self.function, more.saturating_add(self.indices.len() as u64), self.bytes_per_item)
     }
 
     /// The list that was being made is done.
     pub(in crate::functions) fn finish_list(&mut self) {
         self.nulls.append_non_null();
-        self.offsets.push(self.picks.len() as i32);
+        self.offsets.push(self.indices.len() as i32);
     }
 
     /// NULL instead of a list.
     pub(in crate::functions) fn finish_null(&mut self) {
         self.nulls.append_null();
-        self.offsets.push(self.picks.len() as i32);
+        self.offsets.push(self.indices.len() as i32);
     }
 
     /// The lists, of a list type.
     pub(in crate::functions) fn finish(mut self, kind: &DataType) -> Result<ArrayRef> {
-        if i32::try_from(self.picks.len()).is_err() {
+        if i32::try_from(self.indices.len()).is_err() {
             return Err(failed("more items in a batch than a list can address"));
         }
-        let items = picked(&self.sources, &self.picks, &item_kind(kind).unwrap_or(DataType::Null))?;
+        let items = match self.sources.as_slice() {
+            _ if self.indices.is_empty() => new_empty_array(&item_kind(kind).unwrap_or(DataType::Null)),
+            [source] => take(*source, &UInt32Array::from(self.indices), None).map_err(failed)?,
+            sources => {
+                let origins = self.origins.into_iter().zip(self.indices);
+                let picks: Vec<(usize, usize)> =
+                    origins.map(|(source, index)| (source as usize, index as usize)).collect();
+                interleave(sources, &picks).map_err(failed)?
+            }
+        };
         lists_of(kind, self.offsets, items, self.nulls.finish())
-    }
-}
-
-/// The items at `picks`, each a source and an index in it.
-pub(in crate::functions) fn picked(sources: &[&dyn Array], picks: &[(u32, u32)], item: &DataType) -> Result<ArrayRef> {
-    match sources {
-        _ if picks.is_empty() => Ok(new_empty_array(item)),
-        [source] => {
-            let indices = UInt32Array::from_iter_values(picks.iter().map(|(_, index)| *index));
-            take(*source, &indices, None).map_err(failed)
-        }
-        _ => {
-            let picks: Vec<(usize, usize)> =
-                picks.iter().map(|(source, index)| (*source as usize, *index as usize)).collect();
-            interleave(sources, &picks).map_err(failed)
-        }
     }
 }
 
@@ -187,15 +189,7 @@ pub(in crate::functions) fn bytes_per_item(items: &ArrayRef) -> u64 {
 
 /// Fails if so many items of so many bytes are more than a function may make in one batch.
 pub(in crate::functions) fn check_size(function: &'static str, items: u64, bytes_per_item: u64) -> Result<()> {
-    let bytes = items.saturating_mul(bytes_per_item);
-    if bytes <= RESULT_BYTES_MAX && items < i32::MAX as u64 {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::ResultTooLarge,
-        format!(
-            "{function} asks for {bytes} bytes in one batch, the limit is {RESULT_BYTES_MAX} (result_value_max_bytes)"
-        ),
-    )
-    .hint("raise it with SET result_value_max_bytes = '...', or lower the rows of a batch with SET batch_rows = ..."))
+    let is_addressable = items < i32::MAX as u64;
+    let bytes = if is_addressable { u128::from(items) * u128::from(bytes_per_item) } else { u128::from(u64::MAX) };
+    ResultLimit::of(function).check(bytes)
 }

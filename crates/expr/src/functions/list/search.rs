@@ -4,13 +4,12 @@ use std::collections::HashSet;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array};
 use arrow::datatypes::{DataType, Int64Type};
-use arrow::row::Rows;
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use super::access::is_integer;
-use super::keys::keys_of;
+use super::keys::{ItemEquality, equality_of, keys_of};
 use super::maker::{ListMaker, ListRanges, common_item, item_and_value, item_kind, list_of};
 use crate::functions::time::columns::{slots, strict_nulls};
 
@@ -44,7 +43,8 @@ pub(super) const ARRAY_HAS: FunctionSpec = searching(
     |arguments| list_and_value(arguments, 0, |_| DataType::Boolean),
     |arguments, _, rows| {
         let nulls = strict_nulls(arguments, rows);
-        let search = ItemSearch::new(&arguments[0], &arguments[1])?;
+        let lists = ListRanges::of(&arguments[0]);
+        let search = ItemSearch::new(&lists, &arguments[1])?;
         let found = (0..rows).map(|row| search.find(row, 0).is_some()).collect();
         Ok(std::sync::Arc::new(BooleanArray::new(found, nulls)))
     },
@@ -79,7 +79,8 @@ pub(super) const ARRAY_POSITION: FunctionSpec = searching(
     |arguments| list_and_value(arguments, 1, |_| DataType::Int64),
     |arguments, _, rows| {
         let nulls = strict_nulls(&[&arguments[..1], &arguments[2..]].concat(), rows);
-        let search = ItemSearch::new(&arguments[0], &arguments[1])?;
+        let lists = ListRanges::of(&arguments[0]);
+        let search = ItemSearch::new(&lists, &arguments[1])?;
         let starts = arguments.get(2).map(slots::<Int64Type>);
         let positions: Int64Array = (0..rows)
             .map(|row| {
@@ -102,7 +103,8 @@ pub(super) const ARRAY_POSITIONS: FunctionSpec = searching(
     false,
     |arguments| list_and_value(arguments, 0, |_| list_of(DataType::Int64)),
     |arguments, kind, rows| {
-        let search = ItemSearch::new(&arguments[0], &arguments[1])?;
+        let lists = ListRanges::of(&arguments[0]);
+        let search = ItemSearch::new(&lists, &arguments[1])?;
         let longest = (0..rows).filter_map(|row| search.lists.at(row)).map(|items| items.len()).max().unwrap_or(0);
         let numbers: ArrayRef = std::sync::Arc::new(Int64Array::from_iter_values(1..=longest as i64));
         let mut maker = ListMaker::new("array_positions", &[&numbers], rows);
@@ -203,29 +205,25 @@ pub(super) fn two_lists(arguments: &[ArgumentKind<'_>], result: impl Fn(&DataTyp
 
 /// A value that is looked for among the items of a list.
 struct ItemSearch<'a> {
-    lists: ListRanges<'a>,
-    items: Rows,
+    lists: &'a ListRanges<'a>,
     value: &'a Operand,
-    values: Rows,
+    is_equal: ItemEquality<'a>,
 }
 
 impl<'a> ItemSearch<'a> {
-    fn new(lists: &'a Operand, value: &'a Operand) -> Result<ItemSearch<'a>> {
-        let lists = ListRanges::of(lists);
-        let [items, values] = keys_of([lists.items(), &value.values])?;
-        Ok(ItemSearch { lists, items, value, values })
+    fn new(lists: &'a ListRanges<'a>, value: &'a Operand) -> Result<ItemSearch<'a>> {
+        Ok(ItemSearch { lists, value, is_equal: equality_of(lists.items(), &value.values)? })
     }
 
     #[inline]
     fn is_match(&self, row: usize, item: usize) -> bool {
-        self.items.row(item) == self.values.row(self.value.at(row))
+        (self.is_equal)(item, self.value.at(row))
     }
 
     /// The place from 0 at which the value is, from a place on.
     fn find(&self, row: usize, from: usize) -> Option<usize> {
         let items = self.lists.at(row)?;
-        let value = self.values.row(self.value.at(row));
-        items.clone().skip(from).find(|item| self.items.row(*item) == value).map(|item| item - items.start)
+        items.clone().skip(from).find(|item| self.is_match(row, *item)).map(|item| item - items.start)
     }
 }
 
@@ -239,7 +237,8 @@ fn limit_of(times: Option<&Operand>, row: usize) -> Option<i64> {
 }
 
 fn remove(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    let search = ItemSearch::new(&arguments[0], &arguments[1])?;
+    let lists = ListRanges::of(&arguments[0]);
+    let search = ItemSearch::new(&lists, &arguments[1])?;
     let mut maker = ListMaker::new("array_remove", &[search.lists.items()], rows);
     for row in 0..rows {
         let (Some(items), Some(mut left)) = (search.lists.at(row), limit_of(arguments.get(2), row)) else {
@@ -259,7 +258,8 @@ fn remove(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRe
 }
 
 fn replace(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    let search = ItemSearch::new(&arguments[0], &arguments[1])?;
+    let lists = ListRanges::of(&arguments[0]);
+    let search = ItemSearch::new(&lists, &arguments[1])?;
     let to = &arguments[2];
     let mut maker = ListMaker::new("array_replace", &[search.lists.items(), &to.values], rows);
     for row in 0..rows {

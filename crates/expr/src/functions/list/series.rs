@@ -10,7 +10,9 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 use super::access::is_integer;
 use super::maker::{check_size, list_of, lists_of};
 use crate::functions::time::calendar::{NANOS_PER_DAY, add_months, units_per_day};
-use crate::functions::time::columns::{INTERVAL_KIND, primitive, slots, strict_nulls, tick_slots, unit_of};
+use crate::functions::time::columns::{
+    INTERVAL_KIND, is_interval, is_literal_text, primitive, slots, strict_nulls, tick_slots, unit_of,
+};
 
 /// `range([start,] stop [, step])`
 pub(super) const RANGE: FunctionSpec = FunctionSpec {
@@ -48,10 +50,8 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
         return Some(CallKinds { arguments: vec![DataType::Int64; arguments.len()], result });
     }
     let [start, stop, step] = arguments else { return None };
-    let is_literal = |argument: &ArgumentKind<'_>| {
-        *argument.kind == DataType::Null || (*argument.kind == DataType::Utf8View && argument.constant.is_some())
-    };
-    if !matches!(step.kind, DataType::Interval(_)) && !is_literal(step) {
+    let is_literal = |argument: &ArgumentKind<'_>| *argument.kind == DataType::Null || is_literal_text(argument);
+    if !is_interval(step) {
         return None;
     }
     let point = match (start.kind, stop.kind) {

@@ -223,6 +223,14 @@ fn searches() {
 }
 
 #[test]
+fn texts_are_found() {
+    let words = Operand::constant(call("string_to_array", &[text("mill,row"), text(",")], 1).unwrap());
+    let sought: ArrayRef = Arc::new(StringViewArray::from(vec![Some("row"), Some("x"), None]));
+    let made = call("array_position", &[words, Operand::rows(sought)], 3).unwrap();
+    assert_eq!(read_numbers(&made), [Some(2), None, None]);
+}
+
+#[test]
 fn items_removed_and_replaced() {
     let made = call("array_remove", &[list(&[1, 2, 1]), number(1)], 1).unwrap();
     assert_eq!(read(&made), [some(&[2])]);

@@ -3,14 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StructArray};
+use arrow::array::{Array, ArrayRef, AsArray, StructArray, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use crate::functions::list::keys::keys_of;
-use crate::functions::list::maker::{ListMaker, ListRanges, common_item, item_kind, list_of, lists_of, picked};
+use crate::functions::list::maker::{ListMaker, ListRanges, common_item, item_kind, list_of, lists_of};
 use crate::functions::time::columns::failed;
 
 /// `map(keys, values)`
@@ -146,15 +147,15 @@ fn make(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>
                     return wrong("a key comes twice in a map".to_owned());
                 }
             }
-            key_picks.extend(of_keys.map(|item| (0, item as u32)));
-            value_picks.extend(of_values.map(|item| (0, item as u32)));
+            key_picks.extend(of_keys.map(|item| item as u32));
+            value_picks.extend(of_values.map(|item| item as u32));
         }
         offsets.push(key_picks.len() as i32);
     }
     let Some(DataType::Struct(fields)) = item_kind(kind) else { return Err(failed(format!("a map of type {kind}"))) };
     let columns = vec![
-        picked(&[keys.items().as_ref()], &key_picks, keys.items().data_type())?,
-        picked(&[values.items().as_ref()], &value_picks, values.items().data_type())?,
+        take(keys.items(), &UInt32Array::from(key_picks), None).map_err(failed)?,
+        take(values.items(), &UInt32Array::from(value_picks), None).map_err(failed)?,
     ];
     let entries = StructArray::try_new(fields, columns, None).map_err(failed)?;
     lists_of(kind, offsets, Arc::new(entries), Some(validity.into()))

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StructArray};
-use arrow::buffer::NullBuffer;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StructArray, new_empty_array};
+use arrow::compute::nullif;
 use arrow::datatypes::{DataType, Field, Fields};
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
@@ -86,7 +86,10 @@ pub(super) const GET_FIELD: FunctionSpec = FunctionSpec {
         kinds.resize(arguments.len(), DataType::Utf8View);
         Some(CallKinds { arguments: kinds, result: kind })
     },
-    kernel: |arguments, _, rows| {
+    kernel: |arguments, kind, rows| {
+        if rows == 0 {
+            return Ok(new_empty_array(kind));
+        }
         unary(&arguments[0], rows, |value| {
             let mut value = value.clone();
             for name in &arguments[1..] {
@@ -116,10 +119,9 @@ fn field_of(value: &ArrayRef, name: &str) -> Result<ArrayRef> {
     let at = position_of(structs.fields(), name).ok_or_else(|| failed(format!("a field called {name}")))?;
     let column = structs.column(at);
     match structs.nulls() {
-        Some(nulls) if nulls.null_count() > 0 && *column.data_type() != DataType::Null => {
-            let nulls = NullBuffer::union(Some(nulls), column.nulls());
-            let data = column.to_data().into_builder().nulls(nulls).build().map_err(failed)?;
-            Ok(arrow::array::make_array(data))
+        Some(nulls) if nulls.null_count() > 0 => {
+            let is_null = BooleanArray::new(!nulls.inner(), None);
+            nullif(column, &is_null).map_err(failed)
         }
         _ => Ok(column.clone()),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, StringViewArray, StructArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, NullArray, StringViewArray, StructArray};
 use arrow::datatypes::{DataType, Field, Fields, Int64Type};
 use rowmill_base::{ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
@@ -64,6 +64,17 @@ fn a_field_of_null_is_null() {
     let structs: ArrayRef = Arc::new(structs);
     let made = call("get_field", &[Operand::rows(structs.slice(1, 2)), text("a")], 2).unwrap();
     assert_eq!(made.as_primitive::<Int64Type>().iter().collect::<Vec<_>>(), [None, Some(3)]);
+}
+
+#[test]
+fn a_text_of_null_is_null() {
+    let fields: Fields = vec![Field::new("a", DataType::Utf8View, true), Field::new("n", DataType::Null, true)].into();
+    let columns: Vec<ArrayRef> = vec![Arc::new(StringViewArray::from(vec!["x", "y"])), Arc::new(NullArray::new(2))];
+    let structs: ArrayRef = Arc::new(StructArray::new(fields, columns, Some(vec![false, true].into())));
+    let made = call("get_field", &[Operand::rows(structs.clone()), text("a")], 2).unwrap();
+    assert_eq!(made.as_string_view().iter().collect::<Vec<_>>(), [None, Some("y")]);
+    assert_eq!(call("get_field", &[Operand::rows(structs.clone()), text("n")], 2).unwrap().logical_null_count(), 2);
+    assert_eq!(call("get_field", &[Operand::rows(structs.slice(0, 0)), text("a")], 0).unwrap().len(), 0);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use arrow::datatypes::{Time64MicrosecondType, TimestampMicrosecondType, Timestam
 use arrow::datatypes::{TimestampNanosecondType, TimestampSecondType};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Operand;
+use rowmill_plan::function::ArgumentKind;
 
 /// `INTERVAL`
 pub(in crate::functions) const INTERVAL_KIND: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
@@ -21,6 +22,16 @@ pub(in crate::functions) const TIMESTAMP_KIND: DataType = DataType::Timestamp(Ti
 /// `TIMESTAMP WITH TIME ZONE` of a unit.
 pub(in crate::functions) fn instant_kind(unit: TimeUnit) -> DataType {
     DataType::Timestamp(unit, Some(Arc::from("UTC")))
+}
+
+/// Whether an argument is a literal text, which is read as a value of what is asked for.
+pub(in crate::functions) fn is_literal_text(argument: &ArgumentKind<'_>) -> bool {
+    *argument.kind == DataType::Utf8View && argument.constant.is_some()
+}
+
+/// Whether an argument stands for an interval.
+pub(in crate::functions) fn is_interval(argument: &ArgumentKind<'_>) -> bool {
+    matches!(argument.kind, DataType::Interval(_) | DataType::Null) || is_literal_text(argument)
 }
 
 /// The values of an operand: one for each row, or one for all.

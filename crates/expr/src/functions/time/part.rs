@@ -1,6 +1,6 @@
 //! `extract`, as the function `date_part`.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Date32Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use rowmill_base::Result;
@@ -55,7 +55,10 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     Some(CallKinds { arguments: vec![DataType::Utf8View, kind], result })
 }
 
-fn kernel(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
+fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    if rows == 0 {
+        return Ok(new_empty_array(kind));
+    }
     let field = arguments[0].values.as_string_view().value(0);
     let field = TimeField::named(field).ok_or_else(|| failed(format!("a field called {field}")))?;
     unary(&arguments[1], rows, |values| {

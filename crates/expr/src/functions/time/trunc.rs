@@ -1,6 +1,6 @@
 //! `date_trunc`.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit};
 use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
@@ -43,6 +43,9 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
 }
 
 fn kernel(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef> {
+    if rows == 0 {
+        return Ok(new_empty_array(kind));
+    }
     let field = arguments[0].values.as_string_view().value(0);
     let field = TimeField::named(field).ok_or_else(|| failed(format!("a field called {field}")))?;
     unary(&arguments[1], rows, |values| {

@@ -13,46 +13,25 @@ use super::columns::{
     TIMESTAMP_KIND, each_row, instant_kind, out_of_range, primitive, strict_nulls, tick_slots, unit_of,
 };
 
-/// `timestamp AT TIME ZONE zone`
-pub(super) const TIMESTAMP_AT_ZONE: FunctionSpec = FunctionSpec {
-    name: "timestamp_at_zone",
-    aliases: &[],
+/// `time AT TIME ZONE zone`
+pub(super) const AT_TIME_ZONE: FunctionSpec = FunctionSpec {
+    name: "at_time_zone",
+    aliases: &["timestamp_at_zone", "instant_at_zone"],
     family: "time",
     volatility: Volatility::Immutable,
     can_fail: true,
     strict: true,
     signature: |arguments| match arguments {
         [time, zone] if is_text(zone) => {
-            let unit = local_unit(time)?;
-            let arguments = vec![DataType::Timestamp(unit, None), DataType::Utf8View];
-            Some(CallKinds { arguments, result: instant_kind(unit) })
+            let (given, result) = moved_kinds(time)?;
+            Some(CallKinds { arguments: vec![given, DataType::Utf8View], result })
         }
         _ => None,
     },
     kernel: |arguments, kind, rows| shift(&arguments[0], &arguments[1], kind, rows),
-    doc: "The instant at which a clock in a time zone shows a timestamp. Of two such instants it is the earlier one.",
-    example: ("timestamp_at_zone(TIMESTAMP '2013-07-31 12:00:00', 'Europe/Berlin')", "2013-07-31 10:00:00+00"),
-};
-
-/// `instant AT TIME ZONE zone`
-pub(super) const INSTANT_AT_ZONE: FunctionSpec = FunctionSpec {
-    name: "instant_at_zone",
-    aliases: &[],
-    family: "time",
-    volatility: Volatility::Immutable,
-    can_fail: true,
-    strict: true,
-    signature: |arguments| match arguments {
-        [time, zone] if is_text(zone) => {
-            let unit = instant_unit(time)?;
-            let arguments = vec![instant_kind(unit), DataType::Utf8View];
-            Some(CallKinds { arguments, result: DataType::Timestamp(unit, None) })
-        }
-        _ => None,
-    },
-    kernel: |arguments, kind, rows| shift(&arguments[0], &arguments[1], kind, rows),
-    doc: "What a clock in a time zone shows at an instant.",
-    example: ("instant_at_zone(TIMESTAMPTZ '2013-07-31 12:00:00Z', 'Europe/Berlin')", "2013-07-31 14:00:00"),
+    doc: "What a clock in a time zone shows at an instant; of a timestamp without zone the instant at which a clock there \
+          shows it, the earlier one of two.",
+    example: ("at_time_zone(TIMESTAMP '2013-07-31 12:00:00', 'Europe/Berlin')", "2013-07-31 10:00:00+00"),
 };
 
 /// `timezone(zone, time)`
@@ -65,13 +44,7 @@ pub(super) const TIMEZONE: FunctionSpec = FunctionSpec {
     strict: true,
     signature: |arguments| match arguments {
         [zone, time] if is_text(zone) => {
-            let (given, result) = match time.kind {
-                DataType::Timestamp(unit, Some(_)) => (instant_kind(*unit), DataType::Timestamp(*unit, None)),
-                _ => {
-                    let unit = local_unit(time)?;
-                    (DataType::Timestamp(unit, None), instant_kind(unit))
-                }
-            };
+            let (given, result) = moved_kinds(time)?;
             Some(CallKinds { arguments: vec![DataType::Utf8View, given], result })
         }
         _ => None,
@@ -103,6 +76,14 @@ pub(super) const TO_LOCAL_TIME: FunctionSpec = FunctionSpec {
 
 fn is_text(argument: &ArgumentKind<'_>) -> bool {
     matches!(argument.kind, DataType::Utf8View | DataType::Null)
+}
+
+/// The type that a time is taken for, and the one that it is in a zone.
+fn moved_kinds(time: &ArgumentKind<'_>) -> Option<(DataType, DataType)> {
+    match time.kind {
+        DataType::Timestamp(unit, Some(_)) => Some((instant_kind(*unit), DataType::Timestamp(*unit, None))),
+        _ => local_unit(time).map(|unit| (DataType::Timestamp(unit, None), instant_kind(unit))),
+    }
 }
 
 fn local_unit(argument: &ArgumentKind<'_>) -> Option<TimeUnit> {

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use crate::optimizer::walk::{each_operator, free, output};
 use rowmill_plan::logical::{
     AggregateCall, FrameBound, LogicalJoin, LogicalJoinKind, LogicalSortKey, LogicalWindow, LogicalWindowFunction,
     RankFunction, SetOperationKind, Subquery, SubqueryKind,
@@ -275,11 +276,22 @@ impl<'a> Interpreter<'a> {
 
     fn join(&self, join: &LogicalJoin, outer: &Row) -> Outcome<Vec<Row>> {
         let lefts = self.rows(&join.left, outer)?;
-        let fixed = match super::super::walk::free(&join.right).intersects(&super::super::walk::output(&join.left)) {
+        if lefts.is_empty() && join.kind != LogicalJoinKind::Full {
+            // Nobody asks for the rows of the right side then.
+            return Ok(Vec::new());
+        }
+        let mut is_dependent = free(&join.right).intersects(&output(&join.left));
+        // What a shared plan names is not told by the plan that reads it.
+        each_operator(&join.right, &mut |plan| {
+            if let Logical::Shared { input, .. } = plan {
+                is_dependent |= !free(input).is_empty();
+            }
+        });
+        let fixed = match is_dependent {
             true => None,
             false => Some(self.rows(&join.right, outer)?),
         };
-        let nulls: Row = super::super::walk::output(&join.right).iter().map(|id| (id.0, Datum::Null)).collect();
+        let nulls: Row = output(&join.right).iter().map(|id| (id.0, Datum::Null)).collect();
         let mut used = vec![false; fixed.as_ref().map_or(0, Vec::len)];
         let mut result = Vec::new();
         for left in &lefts {
@@ -338,7 +350,7 @@ impl<'a> Interpreter<'a> {
             }
         }
         if join.kind == LogicalJoinKind::Full {
-            let nulls: Row = super::super::walk::output(&join.left).iter().map(|id| (id.0, Datum::Null)).collect();
+            let nulls: Row = output(&join.left).iter().map(|id| (id.0, Datum::Null)).collect();
             let unused = fixed.iter().flatten().zip(&used).filter(|(_, used)| !**used);
             result.extend(unused.map(|(right, _)| merged(&nulls, right)));
         }

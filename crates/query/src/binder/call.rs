@@ -125,9 +125,15 @@ impl Binder<'_> {
         values: Vec<ScalarExpr>,
     ) -> Result<ScalarExpr> {
         let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
+        let text = values.iter().find_map(|value| Some(value.as_constant()?.as_text()?.to_string()));
         let called = typing::call(function, values);
-        called.map_err(|error| match error.kind() {
-            ErrorKind::UndefinedFunction => no_call(name, &kinds, error),
+        called.map_err(|error| match (error.kind(), text) {
+            // The types are right, but a literal is none of the words that the function knows.
+            (ErrorKind::UndefinedFunction, Some(text)) if takes(function, &kinds) => {
+                let message = format!("{name} does not know '{text}'");
+                Error::new(ErrorKind::InvalidParameter, message).hint(format!("an example is {}", function.example.0))
+            }
+            (ErrorKind::UndefinedFunction, _) => no_call(name, &kinds, error),
             _ => error,
         })
     }
@@ -437,6 +443,12 @@ pub(super) fn no_call(name: &str, kinds: &[DataType], error: Error) -> Error {
         Some(hint) => placed.hint(format!("{hint}; {example}")),
         None => placed.hint(example),
     }
+}
+
+/// Whether a function takes arguments of such types, whatever their values.
+fn takes(function: &'static FunctionSpec, kinds: &[DataType]) -> bool {
+    let any_value = |kind| rowmill_plan::function::ArgumentKind { kind, constant: None };
+    (function.signature)(&kinds.iter().map(any_value).collect::<Vec<_>>()).is_some()
 }
 
 /// With how many arguments a function can be called, found by asking its signature about NULLs.

@@ -185,6 +185,9 @@ pub fn bind_items(
     Ok(binder.finish(BoundRows { plan, columns: columns_out }))
 }
 
+/// What is done with every expression.
+type ExprRewrite<'r> = dyn FnMut(&mut ScalarExpr) + 'r;
+
 /// Rows with named columns.
 #[derive(Debug)]
 struct BoundRows {
@@ -273,7 +276,7 @@ impl<'a> Binder<'a> {
 
     /// Gives parameters whose type nothing said the type that they are cast to. `all` calls its argument with every
     /// expression, operands first.
-    fn settle_parameters(&mut self, all: &mut dyn FnMut(&mut dyn FnMut(&mut ScalarExpr))) {
+    fn settle_parameters(&mut self, all: &mut dyn FnMut(&mut ExprRewrite<'_>)) {
         if self.parameters.is_empty() {
             return;
         }

@@ -235,7 +235,7 @@ impl Binder<'_> {
                 let literal = value.as_constant().and_then(|constant| constant.as_text());
                 literal.is_none_or(|literal| text::parse(literal, &kind).is_ok())
             };
-            if kind == DataType::Utf8View || values.iter().all(|value| reads(value)) {
+            if kind == DataType::Utf8View || values.iter().all(reads) {
                 return Ok(kind);
             }
         }

@@ -245,8 +245,11 @@ impl Binder<'_> {
         let mut columns = Vec::with_capacity(width);
         for place in 0..width {
             let kind = self.bring_together(rows.iter_mut().map(|row| &mut row[place]).collect()).map_err(|error| {
-                let spans = values.rows.iter().map(|row| start_of(&row.content[place]));
-                self.at(error.context(format!("column {} of VALUES", place + 1)), spans.last().expect("there is a row"))
+                let mut spans = values.rows.iter().map(|row| start_of(&row.content[place]));
+                self.at(
+                    error.context(format!("column {} of VALUES", place + 1)),
+                    spans.next_back().expect("there is a row"),
+                )
             })?;
             let name = format!("column{}", place + 1);
             columns.push(NamedColumn::new(self.add_column(&name, kind), &name));

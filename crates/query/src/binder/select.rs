@@ -36,7 +36,7 @@ impl Binder<'_> {
     pub(super) fn select(&mut self, select: &Select, order: Option<&ast::OrderBy>) -> Result<BoundRows> {
         refuse_clauses(select)?;
         self.levels.push(Level::new(self.columns_end()));
-        let mut plan = self.from_clause(&select.from)?;
+        let mut plan = self.tables_of_from(&select.from)?;
         let end = self.columns_end();
         self.level().end = Some(end);
 

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
-use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind};
+use rowmill_plan::logical::LogicalJoinKind;
 use rowmill_plan::{ColumnId, Logical};
 use sqlparser::ast;
 
@@ -92,7 +92,7 @@ pub fn bind_target(
 impl Binder<'_> {
     fn target_rows(&mut self, rows: &TargetRows<'_>, clause: &'static str) -> Result<BoundRows> {
         self.levels.push(Level::new(self.columns_end()));
-        let target = self.from_clause(&[table(rows.target)])?;
+        let target = self.tables_of_from(&[table(rows.target)])?;
         let target_names = self.level().names.pop().unwrap_or_default();
         let columns = target_names.visible.clone();
         let mut target = FromPart { plan: target, names: target_names };
@@ -176,13 +176,7 @@ impl Binder<'_> {
             (true, false) => (LogicalJoinKind::Left, others.plan, target),
             (true, true) => (LogicalJoinKind::Full, target, others.plan),
         };
-        Ok(Logical::Join(LogicalJoin {
-            kind,
-            left: Box::new(left),
-            right: Box::new(right),
-            conditions,
-            compared: Vec::new(),
-        }))
+        Ok(Logical::join(kind, left, right, conditions))
     }
 
     /// Has the scan of the target give the numbers of its rows.
@@ -197,14 +191,7 @@ impl Binder<'_> {
 }
 
 fn every_pair(left: Logical, right: Logical) -> Logical {
-    let (left, right) = (Box::new(left), Box::new(right));
-    Logical::Join(LogicalJoin {
-        kind: LogicalJoinKind::Inner,
-        left,
-        right,
-        conditions: Vec::new(),
-        compared: Vec::new(),
-    })
+    Logical::join(LogicalJoinKind::Inner, left, right, Vec::new())
 }
 
 fn table(factor: &ast::TableFactor) -> ast::TableWithJoins {

@@ -163,10 +163,8 @@ fn check_file(path: &Path, report: &mut String, count: &mut usize) {
                 *count += 1;
                 match (bound_over(&query, &spellings, &catalog), expected) {
                     (Err(error), Expected::Success) => report.push_str(&format!("{name}: {sql}\n    {error:?}\n")),
-                    (Err(error), Expected::Failure) => {
-                        if std::env::var_os("SHOW_ERRORS").is_some() {
-                            report.push_str(&format!("{name}: {head}\n    {sql}\n    {error:?}\n"));
-                        }
+                    (Err(error), Expected::Failure) if std::env::var_os("SHOW_ERRORS").is_some() => {
+                        report.push_str(&format!("{name}: {head}\n    {sql}\n    {error:?}\n"));
                     }
                     _ => {}
                 }

@@ -16,7 +16,7 @@ use super::place::{suggest, unsupported};
 use super::query::{conjuncts, map};
 use super::scope::{FromNames, NamedColumn, ScopeRelation};
 use super::walk::free_columns_of_plan;
-use super::{Binder, BoundRows, KnownRelation, QUERY_DEPTH};
+use super::{Binder, BoundRows, KnownRelation};
 use crate::catalog::{CatalogRelation, CatalogView, RelationName};
 
 /// The schema of a table whose name is written without one.
@@ -50,7 +50,7 @@ enum JoinSides {
 
 impl Binder<'_> {
     /// Binds a FROM clause. Its names are those of the level afterwards.
-    pub(super) fn from_clause(&mut self, items: &[TableWithJoins]) -> Result<Logical> {
+    pub(super) fn tables_of_from(&mut self, items: &[TableWithJoins]) -> Result<Logical> {
         let mut all: Option<FromPart> = None;
         for item in items {
             let part = self.table_with_joins(item)?;
@@ -68,7 +68,7 @@ impl Binder<'_> {
         })
     }
 
-    fn table_with_joins(&mut self, item: &TableWithJoins) -> Result<FromPart> {
+    pub(super) fn table_with_joins(&mut self, item: &TableWithJoins) -> Result<FromPart> {
         let mut left = self.table_factor(&item.relation)?;
         for join in &item.joins {
             left = self.deeper(1, |binder| binder.join(left, join))?;
@@ -315,7 +315,7 @@ impl Binder<'_> {
         if relation_name.schema.is_none()
             && let Some(with) = self.find_with(&relation_name.name)
         {
-            let rows = self.deeper(QUERY_DEPTH, |binder| binder.use_with(&with))?;
+            let rows = self.use_with(&with)?;
             return Ok((rows.plan, ScopeRelation::new(Some(&relation_name.name), rows.columns)));
         }
         let known = match self.relations.get(&relation_name) {
@@ -467,17 +467,24 @@ impl Binder<'_> {
 
 /// The pairs of all rows of both sides. Lists of the left side that the right side unnests are unnested at once.
 fn cross(left: Logical, right: Logical) -> Logical {
-    unnest_over(left, right, false)
-        .unwrap_or_else(|(left, right)| Logical::join(LogicalJoinKind::Inner, left, right, Vec::new()))
+    if only_unnests(&right) {
+        return unnest_over(left, right, false);
+    }
+    Logical::join(LogicalJoinKind::Inner, left, right, Vec::new())
 }
 
-/// `left` with the items of the lists that `right` unnests, if that is all that `right` does.
-fn unnest_over(left: Logical, right: Logical, is_outer: bool) -> Result<Logical, (Logical, Logical)> {
+/// Whether a side of a join is nothing but an UNNEST of what the other side may give.
+fn only_unnests(plan: &Logical) -> bool {
+    matches!(plan, Logical::Unnest { input, outer: false, .. } if is_one_row(input))
+}
+
+/// `left` with the items of the lists that `right` unnests.
+fn unnest_over(left: Logical, right: Logical, outer: bool) -> Logical {
     match right {
-        Logical::Unnest { input, lists, ordinality, outer: false } if is_one_row(&input) => {
-            Ok(Logical::Unnest { input: Box::new(left), lists, ordinality, outer: is_outer })
+        Logical::Unnest { lists, ordinality, .. } => {
+            Logical::Unnest { input: Box::new(left), lists, ordinality, outer }
         }
-        right => Err((left, right)),
+        other => other,
     }
 }
 
@@ -490,14 +497,11 @@ fn is_true(conditions: &[ScalarExpr]) -> bool {
 }
 
 fn join_plan(left: Logical, right: Logical, sides: JoinSides, conditions: Vec<ScalarExpr>) -> Logical {
-    let (left, right) = match (sides, conditions.is_empty()) {
-        (JoinSides::Inner, true) => return cross(left, right),
-        (JoinSides::Left, true) => match unnest_over(left, right, true) {
-            Ok(plan) => return plan,
-            Err(sides) => sides,
-        },
-        _ => (left, right),
-    };
+    match sides {
+        JoinSides::Inner if conditions.is_empty() => return cross(left, right),
+        JoinSides::Left if conditions.is_empty() && only_unnests(&right) => return unnest_over(left, right, true),
+        _ => {}
+    }
     let (kind, left, right) = match sides {
         JoinSides::Inner | JoinSides::Cross => (LogicalJoinKind::Inner, left, right),
         JoinSides::Left => (LogicalJoinKind::Left, left, right),

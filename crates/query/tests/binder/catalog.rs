@@ -26,7 +26,7 @@ impl TableSource for EmptyTable {
 
 pub(crate) struct TestCatalog;
 
-fn table(name: &str, columns: &[(&str, SqlType)]) -> CatalogRelation {
+pub(crate) fn table(name: &str, columns: &[(&str, SqlType)]) -> CatalogRelation {
     let columns = columns.iter().enumerate().map(|(place, (name, kind))| ColumnDef {
         id: ColumnId(place as u32),
         name: (*name).to_string(),

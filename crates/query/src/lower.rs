@@ -15,6 +15,7 @@ mod repeated;
 mod set_operation;
 mod window;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -70,6 +71,8 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
         functions: Vec::new(),
         texts: Vec::new(),
         sources: Vec::new(),
+        shared_columns: shared_columns(&bound.query.root),
+        shared_nodes: HashMap::new(),
     };
     let output = &bound.query.output;
     let needed: ColumnSet = output.iter().map(|(id, _)| *id).collect();
@@ -135,6 +138,26 @@ struct Lowerer<'b> {
     functions: Vec<Arc<dyn VectorFunction>>,
     texts: Vec<String>,
     sources: Vec<SourceScan>,
+    /// By the number of a shared plan, the columns that any of its readers reads.
+    shared_columns: HashMap<usize, Vec<ColumnId>>,
+    /// By the number of a shared plan, its operators, which give those columns.
+    shared_nodes: HashMap<usize, Arc<Node>>,
+}
+
+/// By the number of a shared plan, the columns that any of its readers reads, each once.
+fn shared_columns(root: &Logical) -> HashMap<usize, Vec<ColumnId>> {
+    let mut shared: HashMap<usize, Vec<ColumnId>> = HashMap::new();
+    each_operator(root, &mut |plan| {
+        if let Logical::Shared { number, input_columns, .. } = plan {
+            let known = shared.entry(*number).or_default();
+            input_columns.iter().for_each(|id| {
+                if !known.contains(id) {
+                    known.push(*id);
+                }
+            });
+        }
+    });
+    shared
 }
 
 impl Lowerer<'_> {
@@ -160,9 +183,7 @@ impl Lowerer<'_> {
                 Ok(Relation::new(Node::RecursiveRows { number: *number, schema }, columns.clone()))
             }
             Logical::Shared { number, input, input_columns, columns } => {
-                let rows = self.lower(input, &input_columns.iter().copied().collect())?;
-                let input = self.exactly(rows, input_columns)?;
-                Ok(Relation::new(Node::Shared { number: *number, input }, columns.clone()))
+                self.shared(*number, input, input_columns, columns)
             }
             Logical::Unnest { input, lists, ordinality, outer } => {
                 self.unnest(input, lists, *ordinality, *outer, needed)

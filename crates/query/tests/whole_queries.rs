@@ -337,3 +337,12 @@ fn correlated_subqueries_over_all_joins() {
     let two = run(&format!("SELECT a, (SELECT d FROM {w} WHERE c = a) FROM {v}"), 1, 10).expect_err("two rows");
     assert_eq!(two.kind(), ErrorKind::CardinalityViolation);
 }
+
+#[test]
+fn correlated_by_inequalities() {
+    const X: &str = "(VALUES (1, 10), (2, 20), (3, 30)) AS x(id, b)";
+    const Y: &str = "(VALUES (1, 5), (2, 15), (3, 25)) AS y(id, b)";
+    let count = format!("SELECT x.id, (SELECT count(*) FROM {Y} WHERE y.b < x.b) FROM {X} ORDER BY x.id");
+    let most = format!("SELECT x.id FROM {X} WHERE x.id = (SELECT max(y.id) FROM {Y} WHERE y.b < x.b) ORDER BY x.id");
+    check(&[(&count, "1|1, 2|2, 3|3"), (&most, "1, 2, 3")]);
+}

@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn random_patterns_match_what_arrow_says_one_by_one_and_together() {
         let mut rng = SmallRng::seed_from_u64(7);
-        for _ in 0..2_000 {
+        for _ in 0..500 {
             let pattern = random(&mut rng, "%%__aяb", 7);
             let texts: Vec<String> = (0..20).map(|_| random(&mut rng, "aяb", 9)).collect();
             let expected = like(

@@ -49,7 +49,7 @@ use rowmill_storage::TableSource;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
-use crate::catalog::{CatalogView, QueryCatalog, RelationName, RowSource};
+use crate::catalog::{CatalogView, ViewSpelling, QueryCatalog, RelationName, RowSource};
 use scope::{Clause, FromNames, Level, NamedColumn, ScopeRelation};
 use with::WithQuery;
 
@@ -225,7 +225,7 @@ struct Binder<'a> {
     /// The names of WITH that can be used, innermost last.
     withs: Vec<Rc<WithQuery>>,
     /// The views around the place that is being read.
-    views: Vec<String>,
+    views: Vec<(String, ViewSpelling)>,
     depth: usize,
     /// Numbers of shared and recursive plans that are taken.
     plan_count: usize,
@@ -337,9 +337,12 @@ impl<'a> Binder<'a> {
         self.levels.last_mut().expect("an expression is bound within a level")
     }
 
-    /// The name as spelled in the statement. The text of a view is not at hand.
+    /// The name as spelled in the statement, or in the text of the view that is being read.
     fn spelled(&self, ident: &ast::Ident) -> String {
-        if self.views.is_empty() { (self.spelling)(ident) } else { ident.value.clone() }
+        match self.views.last() {
+            None => (self.spelling)(ident),
+            Some((_, spelling)) => spelling.of(ident),
+        }
     }
 
     /// Runs `step`, and puts the place into its error.

@@ -78,9 +78,13 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
     let needed: ColumnSet = output.iter().map(|(id, _)| *id).collect();
     let relation = lowerer.lower(&bound.query.root, &needed)?;
     let ids: Vec<ColumnId> = output.iter().map(|(id, _)| *id).collect();
+    let relation = lowerer.settled(relation, &needed)?;
+    let nullable: Vec<bool> = ids.iter().map(|id| lowerer.is_nullable(*id, &relation)).collect();
     let root = lowerer.exactly(relation, &ids)?;
-    let fields: Vec<Field> =
-        output.iter().map(|(id, name)| Field::new(name, bound.query.columns.get(*id).kind.clone(), true)).collect();
+    let fields = output.iter().zip(nullable);
+    let fields = fields
+        .map(|((id, name), nullable)| Field::new(name, bound.query.columns.get(*id).kind.clone(), nullable))
+        .collect::<Vec<_>>();
     let Lowerer { functions, texts, sources, .. } = lowerer;
     Ok(PhysicalQuery {
         root,

@@ -346,3 +346,12 @@ fn correlated_by_inequalities() {
     let most = format!("SELECT x.id FROM {X} WHERE x.id = (SELECT max(y.id) FROM {Y} WHERE y.b < x.b) ORDER BY x.id");
     check(&[(&count, "1|1, 2|2, 3|3"), (&most, "1, 2, 3")]);
 }
+
+#[test]
+fn merged_columns_of_full_joins() {
+    const L: &str = "(VALUES (1, 10), (2, 20)) AS l(k, id)";
+    const R: &str = "(VALUES (2, 200), (3, 300)) AS r(k, id)";
+    let joined = format!("(SELECT k, id AS lid FROM {L}) AS a FULL JOIN (SELECT k, id AS rid FROM {R}) AS b USING (k)");
+    let unmatched = format!("SELECT k, a.k, b.k FROM {joined} WHERE a.k IS NULL AND b.k IS NOT NULL ORDER BY b.k");
+    check(&[(&unmatched, "3|NULL|3"), ("SELECT NULL AS v UNION ALL SELECT 'x' ORDER BY v", "x, NULL")]);
+}

@@ -433,7 +433,7 @@ impl Binder<'_> {
     /// The rows of a view: its query knows nothing of the statement around it.
     fn view(&mut self, view: &CatalogView, name: &RelationName) -> Result<BoundRows> {
         let full_name = format!("{}.{}", name.schema.as_deref().unwrap_or(DEFAULT_SCHEMA), name.name);
-        if self.views.contains(&full_name) {
+        if self.views.iter().any(|(name, _)| *name == full_name) {
             let message = format!("the view \"{}\" refers to itself through other views", view.name);
             return Err(Error::new(ErrorKind::InvalidDefinition, message));
         }
@@ -442,7 +442,7 @@ impl Binder<'_> {
             let message = format!("the statement reads more than {VIEWS_MAX} views, counted as often as they are read");
             return Err(Error::new(ErrorKind::StatementTooComplex, message));
         }
-        self.views.push(full_name);
+        self.views.push((full_name, view.spelling.clone()));
         let levels = std::mem::take(&mut self.levels);
         let withs = std::mem::take(&mut self.withs);
         let mut rows = self.query(&view.query)?;

@@ -167,9 +167,9 @@ impl Binder<'_> {
             |input: &&BoundRows| literal_of(&input.plan, input.columns[place].id).is_some_and(is_text_literal);
         let others = || inputs.iter().filter(|input| !is_text(input)).map(|input| self.kind(input.columns[place].id));
         let all = || inputs.iter().map(|input| self.kind(input.columns[place].id));
-        match others().next() {
-            Some(_) => typing::common_kind(others()),
-            None => typing::common_kind(all()),
+        match others().any(|kind| *kind != DataType::Null) {
+            true => typing::common_kind(others()),
+            false => typing::common_kind(all()),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, SchemaId, SqlType, TableId, TimeUnit};
 use rowmill_plan::{Constant, DynamicFunction};
-use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource};
+use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
 use rowmill_storage::{Block, ColumnDef, OpenRun, TableDef, TableSource};
 
 #[derive(Debug)]
@@ -52,6 +52,7 @@ fn view(name: &str, sql: &str, columns: &[&str]) -> CatalogRelation {
         name: name.to_string(),
         query: crate::parse(sql).0,
         columns: columns.iter().map(ToString::to_string).collect(),
+        spelling: ViewSpelling::new(|ident| ident.value.clone()),
     })
 }
 

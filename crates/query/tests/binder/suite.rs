@@ -9,7 +9,7 @@ use rowmill_base::{Result, SqlType};
 use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::binder::BoundQuery;
 use rowmill_query::binder::type_name::sql_type;
-use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource};
+use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
 use sqlparser::ast::{ObjectName, Statement};
 
 use crate::{Spelled, bound_over, catalog, parse_statement};
@@ -83,7 +83,7 @@ impl SuiteCatalog {
                 for (column, written) in columns.iter_mut().zip(&create.columns) {
                     column.clone_from(&written.name.value);
                 }
-                self.views.borrow_mut().insert(name.clone(), CatalogView { name, query: create.query, columns });
+                self.views.borrow_mut().insert(name.clone(), CatalogView { name, query: create.query, columns, spelling: ViewSpelling::new(|ident| ident.value.clone()) });
             }
             Statement::Drop { names, .. } => {
                 for name in &names {

@@ -155,7 +155,11 @@ impl PlanWriter<'_> {
                     true => "every pair".to_string(),
                     false => self.conditions(&join.conditions),
                 };
-                self.line(&format!("{kind} join: {on}"));
+                let compared = match join.compared.is_empty() {
+                    true => String::new(),
+                    false => format!(", comparing {}", self.conditions(&join.compared)),
+                };
+                self.line(&format!("{kind} join: {on}{compared}"));
                 self.below(&join.conditions.iter().collect::<Vec<_>>(), &[&join.left, &join.right]);
             }
             Logical::Group(group) => {

@@ -15,6 +15,7 @@ use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::facts::{equality, is_movable, is_never_true, is_volatile, rejects_nulls, size, split_and};
+use super::simplify::simplify;
 use super::walk::{inputs_mut, named, output, substitute, take};
 
 /// Pushes all conditions of a plan down.
@@ -245,6 +246,8 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &Colu
             } else if named.is_subset(&right) {
                 to_right.push(condition);
             } else if !on.contains(&condition) {
+                to_left.extend(implied(&condition, &left));
+                to_right.extend(implied(&condition, &right));
                 on.push(condition);
             }
         }
@@ -322,6 +325,31 @@ fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
     let (movable, rest): (Vec<_>, Vec<_>) = split_and(std::mem::take(own)).into_iter().partition(is_movable);
     conditions.extend(movable);
     *own = rest;
+}
+
+/// What a disjunction says of the columns of one side alone: `(l.a = 1 AND r.a = 2) OR (l.a = 3 AND r.a = 4)` is true only
+/// where `l.a IN (1, 3)` is.
+fn implied(condition: &ScalarExpr, side: &ColumnSet) -> Option<ScalarExpr> {
+    let ExprOp::Or(branches) = &condition.op else { return None };
+    let mut parts = Vec::with_capacity(branches.len());
+    for branch in branches {
+        let all = match &branch.op {
+            ExprOp::And(all) => all.as_slice(),
+            _ => std::slice::from_ref(branch),
+        };
+        let is_of_side = |part: &&ScalarExpr| {
+            let named = named(part);
+            !named.is_empty() && named.is_subset(side) && is_movable(part)
+        };
+        let own: Vec<_> = all.iter().filter(is_of_side).cloned().collect();
+        if own.is_empty() {
+            return None;
+        }
+        parts.push(ScalarExpr::and(own));
+    }
+    let mut implied = ScalarExpr::or(parts);
+    simplify(&mut implied).ok()?;
+    Some(implied)
 }
 
 /// Adds comparisons with constants that are true of all rows of a plan.

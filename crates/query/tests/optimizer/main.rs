@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod catalog;
+mod rules;
+mod subqueries;
 
 use rowmill_query::binder::{BoundQuery, bind};
 use rowmill_query::optimizer::optimize;
@@ -21,6 +23,12 @@ pub(crate) fn plan(sql: &str) -> String {
     let mut bound = bound(sql, true);
     optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
     bound.query.text()
+}
+
+/// Checks the optimized plan of a statement.
+pub(crate) fn check(sql: &str, expected: &str) {
+    let found = plan(sql);
+    assert!(found == expected, "{sql}\nPLAN<<<\n{found}>>>PLAN\nexpected\n{expected}");
 }
 
 /// Shows the plan of a statement: `SQL='SELECT 1' cargo test shows_the_plan -- --ignored --nocapture`

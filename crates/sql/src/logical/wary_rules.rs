@@ -4,14 +4,17 @@
 //!   THEN false ELSE 6 / i > 2 END`. Such a CASE is written with an operand while the rule runs.
 //! - It takes `i IN (1) AND i IN (2)` for false, which is NULL where `i` is.
 //! - A condition without columns is pushed below an aggregate without keys, which has a row whatever is below it.
+//! - Of rows that are grouped by `(a, b)`, where `a` was unique in one of the tables below, it says that `a` is unique
+//!   still. So a DISTINCT of `a` would be left out, and `b` as a further key.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, FunctionalDependencies, Result, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, Case, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::{Aggregate, Distinct};
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -23,6 +26,8 @@ pub(super) fn wary(rule: Rule) -> Rule {
     match rule.name() {
         "simplify_expressions" => Arc::new(Wary { rule, rewrite: simplified }),
         "push_down_filter" => Arc::new(Wary { rule, rewrite: pushed_down }),
+        "replace_distinct_aggregate" => Arc::new(Wary { rule, rewrite: grouped }),
+        "eliminate_join" | "optimize_projections" => Arc::new(Wary { rule, rewrite: without_dependencies }),
         _ => rule,
     }
 }
@@ -58,6 +63,56 @@ fn pushed_down(rule: &Rule, plan: LogicalPlan, config: &dyn OptimizerConfig) -> 
         return Ok(Transformed::no(plan));
     }
     rule.rewrite(plan, config)
+}
+
+/// Every DISTINCT as a grouping, even where the rule takes the rows for distinct.
+fn grouped(rule: &Rule, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Distinct(Distinct::All(input)) if !input.schema().fields().is_empty() => {
+            let keys = input.schema().columns().into_iter().map(Expr::Column).collect();
+            Ok(Transformed::yes(LogicalPlan::Aggregate(Aggregate::try_new(input, keys, Vec::new())?)))
+        }
+        other => rule.rewrite(other, config),
+    }
+}
+
+/// For rules that take a whole plan and look for unique columns in it.
+fn without_dependencies(
+    rule: &Rule,
+    plan: LogicalPlan,
+    config: &dyn OptimizerConfig,
+) -> Result<Transformed<LogicalPlan>> {
+    let mut is_any_wrong = false;
+    plan.apply_with_subqueries(|node| {
+        is_any_wrong |= is_wrong(node);
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if !is_any_wrong {
+        return rule.rewrite(plan, config);
+    }
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let node = node.recompute_schema()?;
+        match node {
+            LogicalPlan::Aggregate(mut aggregate) if is_wrong_of(&aggregate) => {
+                // Whoever makes the node anew finds them again.
+                let schema = aggregate.schema.as_ref().clone();
+                aggregate.schema = Arc::new(schema.with_functional_dependencies(FunctionalDependencies::empty())?);
+                Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+            }
+            other => Ok(Transformed::yes(other)),
+        }
+    });
+    rule.rewrite(plan.data()?, config)
+}
+
+fn is_wrong(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Aggregate(aggregate) if is_wrong_of(aggregate))
+}
+
+/// Whether only some of the keys are said to be unique together.
+fn is_wrong_of(aggregate: &Aggregate) -> bool {
+    let keys = aggregate.group_expr.len();
+    aggregate.schema.functional_dependencies().iter().any(|dependency| dependency.source_indices.len() < keys)
 }
 
 fn simplified(rule: &Rule, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {

@@ -174,8 +174,8 @@ impl KeyAccess {
             for plan in &key.plans {
                 plan.add_ranges(key.index, source, &mut ranges)?;
             }
-            let are_points = key.index.is_none()
-                && key.plans.iter().all(|plan| plan.is_whole && plan.sets.len() == keyed.key.len());
+            let are_points =
+                key.index.is_none() && key.plans.iter().all(|plan| plan.is_whole && plan.sets.len() == keyed.key.len());
             Ok(KeyRanges { index: key.index, ranges: merged(ranges), are_points, order })
         };
         self.keys.iter().map(of_key).collect()
@@ -184,13 +184,6 @@ impl KeyAccess {
     /// Whether a row may be found more than once.
     pub(super) fn finds_twice(&self) -> bool {
         self.keys.len() > 1
-    }
-
-    /// Whether other rows are read than all of the table in any order.
-    pub(super) fn is_narrow(&self) -> bool {
-        self.backward.is_some()
-            || self.finds_twice()
-            || self.keys.iter().any(|key| key.plans.is_empty() || key.plans.iter().any(|plan| !plan.is_all()))
     }
 
     /// The access in words.
@@ -240,9 +233,7 @@ fn point(table: &TableDef, keyed: &KeyedDef, base: &Alternative) -> Option<KeyAc
 fn union(by_key: &[(Key<'_>, Vec<KeyPlan>)], alternatives: usize) -> KeyAccess {
     let mut access = KeyAccess::default();
     for alternative in 0..alternatives {
-        let cost = |key: &Key<'_>, plan: &KeyPlan| {
-            plan.ranges() * SEEK_ROWS + plan.rows * (key.row_cost() + SEEN_ROWS)
-        };
+        let cost = |key: &Key<'_>, plan: &KeyPlan| plan.ranges() * SEEK_ROWS + plan.rows * (key.row_cost() + SEEN_ROWS);
         let of_keys = by_key.iter().map(|(key, plans)| (key, &plans[alternative], cost(key, &plans[alternative])));
         let Some((key, plan, cost)) = of_keys.min_by(|one, other| one.2.total_cmp(&other.2)) else { continue };
         access.cost += cost;
@@ -256,14 +247,9 @@ fn union(by_key: &[(Key<'_>, Vec<KeyPlan>)], alternatives: usize) -> KeyAccess {
 }
 
 /// Whether the rows of a key are in an order, and if so, whether from its end.
-fn backward(
-    table: &TableDef,
-    keyed: &KeyedDef,
-    key: Key<'_>,
-    base: &Alternative,
-    top: &TopRequest,
-) -> Option<bool> {
-    let is_fixed = |column: usize| base.of(column).and_then(|limit| limit.set.as_ref()).is_some_and(|set| set.len() == 1);
+fn backward(table: &TableDef, keyed: &KeyedDef, key: Key<'_>, base: &Alternative, top: &TopRequest) -> Option<bool> {
+    let is_fixed =
+        |column: usize| base.of(column).and_then(|limit| limit.set.as_ref()).is_some_and(|set| set.len() == 1);
     // Behind the parts of an index are those of the primary key that it does not have.
     let own = key.parts.iter();
     let rest = keyed.key.iter().filter(|part| key.parts.iter().all(|own| own.column != part.column));
@@ -273,8 +259,7 @@ fn backward(
     let mut backward = None;
     for wanted in &top.keys {
         let is_passed = |column: usize| is_fixed(column) || passed.contains(&column);
-        let tells_rows_apart =
-            keyed.key.iter().all(|part| table.column_by_id(part.column).is_some_and(is_passed));
+        let tells_rows_apart = keyed.key.iter().all(|part| table.column_by_id(part.column).is_some_and(is_passed));
         if tells_rows_apart {
             break;
         }
@@ -435,7 +420,9 @@ impl Estimator<'_> {
     fn share_of_set(&self, column: usize, set: &ValueSet) -> f64 {
         let def = &self.table.columns[column];
         let share = |value: ValueRef<'_>| match (self.statistics, value) {
-            (Some(statistics), ValueRef::Null) => statistics.column(def.id).map_or(EQUAL_SHARE, |known| known.null_share),
+            (Some(statistics), ValueRef::Null) => {
+                statistics.column(def.id).map_or(EQUAL_SHARE, |known| known.null_share)
+            }
             (Some(statistics), value) => statistics.share_equal(def, value).unwrap_or(EQUAL_SHARE),
             (None, _) => EQUAL_SHARE,
         };
@@ -551,7 +538,8 @@ mod tests {
 
     fn chosen(table: &TableDef, statistics: Option<&TableStatistics>, predicates: &[Predicate]) -> Option<IndexId> {
         let wanted = Wanted { predicates, offered: &[], top: None, limit: None };
-        let access = KeyAccess::choose(table, statistics, &|| ROWS as u64, wanted).expect("values of the columns' types");
+        let access =
+            KeyAccess::choose(table, statistics, &|| ROWS as u64, wanted).expect("values of the columns' types");
         assert_eq!(access.keys.len(), 1);
         access.keys[0].index
     }

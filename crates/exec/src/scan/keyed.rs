@@ -255,8 +255,7 @@ impl Taken {
 
 /// The access that costs the least for a request.
 fn choose(source: &dyn TableSource, request: &ScanRequest, offered: &[ColumnLimit]) -> Result<KeyAccess> {
-    let wanted =
-        Wanted { predicates: &request.predicates, offered, top: request.top.as_ref(), limit: request.limit };
+    let wanted = Wanted { predicates: &request.predicates, offered, top: request.top.as_ref(), limit: request.limit };
     KeyAccess::choose(source.table(), source.statistics(), &|| keyed(source).rows_about(), wanted)
 }
 

@@ -9,6 +9,8 @@ pub(crate) mod filter;
 mod key_access;
 mod key_limits;
 mod keyed;
+#[cfg(test)]
+mod keyed_tests;
 pub(crate) mod offered;
 pub(crate) mod part;
 #[cfg(test)]
@@ -17,8 +19,8 @@ mod top;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::typing;
 use rowmill_plan::logical::{LogicalJoinKind, LogicalScan, LogicalSource};
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
-use rowmill_expr::typing;
 use sqlparser::ast::{
     self, Ident, Join, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Spanned, TableAlias, TableFactor,
     TableWithJoins,
@@ -163,13 +163,7 @@ impl Binder<'_> {
         Ok(FromPart { plan: join_plan(left.plan, right.plan, sides, conditions), names })
     }
 
-    fn join_using(
-        &mut self,
-        left: FromPart,
-        right: FromPart,
-        sides: JoinSides,
-        columns: &[Ident],
-    ) -> Result<FromPart> {
+    fn join_using(&mut self, left: FromPart, right: FromPart, sides: JoinSides, columns: &[Ident]) -> Result<FromPart> {
         let mut conditions = Vec::with_capacity(columns.len());
         let mut merged = Vec::with_capacity(columns.len());
         let mut computed = Vec::new();
@@ -303,10 +297,12 @@ impl Binder<'_> {
         }
         if let Some(name) = &relation.name {
             let taken = self.level().names.iter().flat_map(|names| &names.relations);
-            let is_twice = taken.into_iter().any(|other| other.name == relation.name && other.schema == relation.schema);
+            let is_twice =
+                taken.into_iter().any(|other| other.name == relation.name && other.schema == relation.schema);
             if is_twice {
                 let message = format!("the FROM clause has \"{name}\" twice");
-                let error = Error::new(ErrorKind::DuplicateTable, message).hint("give one of them another name with AS");
+                let error =
+                    Error::new(ErrorKind::DuplicateTable, message).hint("give one of them another name with AS");
                 return Err(alias.map_or(error.clone(), |alias| self.at(error, alias.name.span)));
             }
         }
@@ -443,8 +439,12 @@ impl Binder<'_> {
         self.withs = withs;
         self.views.pop();
         if view.columns.len() > rows.columns.len() {
-            let message =
-                format!("view \"{}\" has {} columns, but its query gives {}", view.name, view.columns.len(), rows.columns.len());
+            let message = format!(
+                "view \"{}\" has {} columns, but its query gives {}",
+                view.name,
+                view.columns.len(),
+                rows.columns.len()
+            );
             return Err(Error::new(ErrorKind::CardinalityViolation, message));
         }
         for (column, name) in rows.columns.iter_mut().zip(&view.columns) {
@@ -456,9 +456,8 @@ impl Binder<'_> {
 
 /// The pairs of all rows of both sides. Lists of the left side that the right side unnests are unnested at once.
 fn cross(left: Logical, right: Logical) -> Logical {
-    unnest_over(left, right, false).unwrap_or_else(|(left, right)| {
-        Logical::join(LogicalJoinKind::Inner, left, right, Vec::new())
-    })
+    unnest_over(left, right, false)
+        .unwrap_or_else(|(left, right)| Logical::join(LogicalJoinKind::Inner, left, right, Vec::new()))
 }
 
 /// `left` with the items of the lists that `right` unnests, if that is all that `right` does.
@@ -526,7 +525,15 @@ fn sides_of(operator: &JoinOperator) -> Result<(JoinSides, &JoinConstraint)> {
 fn refuse_clauses(factor: &TableFactor) -> Result<()> {
     let refused = match factor {
         TableFactor::Table {
-            with_hints, version, partitions, json_path, sample, index_hints, with_ordinality, args, ..
+            with_hints,
+            version,
+            partitions,
+            json_path,
+            sample,
+            index_hints,
+            with_ordinality,
+            args,
+            ..
         } => [
             (sample.is_some(), "TABLESAMPLE"),
             (!with_hints.is_empty() || !index_hints.is_empty(), "a hint on a table"),

@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::{ColumnId, ScalarExpr};
-use sqlparser::tokenizer::Span;
 use sqlparser::ast::{
     self, ExcludeSelectItem, Ident, ObjectName, ObjectNamePart, RenameSelectItem, SelectItem,
     SelectItemQualifiedWildcardKind, Spanned, WildcardAdditionalOptions,
 };
+use sqlparser::tokenizer::Span;
 
 use super::Binder;
 use super::place::{suggest, unsupported};

@@ -120,14 +120,7 @@ impl Lowerer<'_> {
             false => of_right.into_iter().zip(of_left).collect(),
         };
         let (build, probe) = if build_left { (left, right) } else { (right, left) };
-        let spec = JoinSpec {
-            kind,
-            nulls_equal,
-            null_aware,
-            conditions: others,
-            mark,
-            ..JoinSpec::inner(on, kept)
-        };
+        let spec = JoinSpec { kind, nulls_equal, null_aware, conditions: others, mark, ..JoinSpec::inner(on, kept) };
         let joined = self.join_node(spec, build, probe)?;
         Ok(Relation { derived, ..joined })
     }
@@ -156,10 +149,8 @@ impl Lowerer<'_> {
         let rows = self.mark_join(is_match, left, right.clone(), matches, &kept)?;
         let mut rows = self.mark_join(may_be, rows, right, may_match, &kept)?;
         let column = |id: ColumnId| ScalarExpr::id(id, DataType::Boolean);
-        let whens = vec![
-            (column(is_match), ScalarExpr::literal(true)),
-            (column(may_be), ScalarExpr::null(DataType::Boolean)),
-        ];
+        let whens =
+            vec![(column(is_match), ScalarExpr::literal(true)), (column(may_be), ScalarExpr::null(DataType::Boolean))];
         let otherwise = Some(Box::new(ScalarExpr::literal(false)));
         rows.derived.push((mark, ScalarExpr::new(DataType::Boolean, ExprOp::Case { whens, otherwise })));
         Ok(rows)

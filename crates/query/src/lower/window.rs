@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
 use rowmill_plan::logical::{
-    FrameBound, FrameRow, FrameUnit, LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction,
-    WindowFrame,
+    FrameBound, FrameRow, FrameUnit, LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction,
+    RankFunction, WindowFrame,
 };
 use rowmill_plan::window::{FrameOffset, Window, WindowCall, WindowFunction};
 use rowmill_plan::{ColumnId, Node, ScalarExpr, SortKey};
@@ -37,7 +37,8 @@ impl Lowerer<'_> {
         let partition = distinct_positions(window.partition.iter().map(position));
         // A column of the partition orders nothing within it, but the distances of RANGE are counted in it.
         let has_distances = calls.iter().any(|(_, call)| {
-            let is_distance = |bound: &FrameBound<_>| matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_));
+            let is_distance =
+                |bound: &FrameBound<_>| matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_));
             call.frame.unit == FrameUnit::Range && (is_distance(&call.frame.start) || is_distance(&call.frame.end))
         });
         let constant: &[usize] = if has_distances { &[] } else { &partition };
@@ -124,8 +125,12 @@ impl Lowerer<'_> {
             FrameBound::Following(distance) => FrameBound::Following(offset(distance)),
         };
         let frame = &call.frame;
-        let frame =
-            WindowFrame { unit: frame.unit, start: bound(&frame.start), end: bound(&frame.end), exclude: frame.exclude };
+        let frame = WindowFrame {
+            unit: frame.unit,
+            start: bound(&frame.start),
+            end: bound(&frame.end),
+            exclude: frame.exclude,
+        };
         Ok(WindowCall { function, frame, kind })
     }
 }
@@ -173,11 +178,7 @@ fn distinct_positions(positions: impl Iterator<Item = usize>) -> Vec<usize> {
 }
 
 /// The keys of an order, each column once, without those that are `constant`.
-fn order_of(
-    keys: &[LogicalSortKey],
-    position: &dyn Fn(&ScalarExpr) -> usize,
-    constant: &[usize],
-) -> Vec<SortKey> {
+fn order_of(keys: &[LogicalSortKey], position: &dyn Fn(&ScalarExpr) -> usize, constant: &[usize]) -> Vec<SortKey> {
     let mut order: Vec<SortKey> = Vec::with_capacity(keys.len());
     for key in keys {
         let column = position(&key.expr);

@@ -10,7 +10,7 @@ use rowmill_base::Result;
 use rowmill_plan::{ColumnId, Columns, ExprOp, Logical, ScalarExpr};
 use rowmill_storage::TableSource;
 
-use super::walk::{free, inputs_mut, exprs_mut, each_operator, exprs, renumber};
+use super::walk::{each_operator, exprs, exprs_mut, free, inputs_mut, renumber};
 
 /// What the rewrites of one statement share.
 pub(crate) struct RewriteContext<'a> {

@@ -28,7 +28,10 @@ use super::context::RewriteContext;
 use super::facts::{is_volatile, same};
 use super::pull_up::empty_group_values;
 use super::subquery::{numbered_limit, without_order};
-use super::walk::{add_named, named, copy_column, each_operator, free, inputs_mut, output, renumber, substitute, substitute_operator, substitute_plan, take};
+use super::walk::{
+    add_named, copy_column, each_operator, free, inputs_mut, named, output, renumber, substitute, substitute_operator,
+    substitute_plan, take,
+};
 
 /// Removes what dependent joins are left in a plan.
 pub(crate) fn remove_dependent_joins(plan: &mut Logical, context: &mut RewriteContext<'_>) -> Result<()> {
@@ -183,8 +186,7 @@ impl DomainPush<'_, '_> {
     fn read(&mut self, domain: &OuterDomain) -> (Logical, DomainColumns) {
         match &domain.rows {
             DomainRows::Shared(number) => {
-                let columns: Vec<_> =
-                    domain.outer.iter().map(|id| copy_column(self.context.columns, *id)).collect();
+                let columns: Vec<_> = domain.outer.iter().map(|id| copy_column(self.context.columns, *id)).collect();
                 let names = domain.outer.iter().copied().zip(columns.iter().copied()).collect();
                 let input = std::sync::Arc::new(Logical::no_rows(Vec::new()));
                 let input_columns = domain.columns.clone();
@@ -210,7 +212,12 @@ impl DomainPush<'_, '_> {
     }
 
     /// Adds the other columns of the domain to rows that have only its keys.
-    fn with_all_columns(&mut self, plan: Logical, keys: DomainColumns, domain: &OuterDomain) -> (Logical, DomainColumns) {
+    fn with_all_columns(
+        &mut self,
+        plan: Logical,
+        keys: DomainColumns,
+        domain: &OuterDomain,
+    ) -> (Logical, DomainColumns) {
         if domain.keys.len() == domain.outer.len() {
             return (plan, keys);
         }
@@ -240,7 +247,8 @@ impl DomainPush<'_, '_> {
         if !self.is_dependent(&plan, domain) {
             self.flatten(&mut plan)?;
             let (rows, names) = self.read(domain);
-            let is_one_row = matches!(&plan, Logical::Values { columns, rows } if columns.is_empty() && rows.len() == 1);
+            let is_one_row =
+                matches!(&plan, Logical::Values { columns, rows } if columns.is_empty() && rows.len() == 1);
             return Ok(match is_one_row {
                 true => (rows, names),
                 false => (Logical::join(LogicalJoinKind::Inner, rows, plan, Vec::new()), names),
@@ -301,7 +309,12 @@ impl DomainPush<'_, '_> {
     }
 
     /// Groups the rows of each domain value apart. `plan` reads the rows of the domain already.
-    fn push_group(&mut self, plan: Logical, names: DomainColumns, domain: &OuterDomain) -> Result<(Logical, DomainColumns)> {
+    fn push_group(
+        &mut self,
+        plan: Logical,
+        names: DomainColumns,
+        domain: &OuterDomain,
+    ) -> Result<(Logical, DomainColumns)> {
         let Logical::Group(mut group) = plan else { unreachable!("the plan is a group") };
         let first = group.keys.len();
         let has_total = match &group.sets {
@@ -415,7 +428,8 @@ impl DomainPush<'_, '_> {
             inputs.push((input, columns));
         }
         operation.inputs = inputs;
-        let own: DomainColumns = domain.keys.iter().map(|key| (*key, copy_column(self.context.columns, *key))).collect();
+        let own: DomainColumns =
+            domain.keys.iter().map(|key| (*key, copy_column(self.context.columns, *key))).collect();
         operation.columns.extend(domain.keys.iter().map(|key| own[key]));
         Ok(self.with_all_columns(Logical::SetOperation(operation), own, domain))
     }
@@ -441,7 +455,8 @@ impl DomainPush<'_, '_> {
             own.extend(domain.keys.iter().map(|key| names[key]));
             inputs.push((input, own));
         }
-        let own: DomainColumns = domain.keys.iter().map(|key| (*key, copy_column(self.context.columns, *key))).collect();
+        let own: DomainColumns =
+            domain.keys.iter().map(|key| (*key, copy_column(self.context.columns, *key))).collect();
         let mut columns = columns;
         columns.extend(domain.keys.iter().map(|key| own[key]));
         let kind = SetOperationKind::Union;
@@ -466,7 +481,8 @@ impl DomainPush<'_, '_> {
             }
             ids.extend(domain.keys.iter().map(|key| names[key]));
         }
-        let own: DomainColumns = domain.keys.iter().map(|key| (*key, copy_column(self.context.columns, *key))).collect();
+        let own: DomainColumns =
+            domain.keys.iter().map(|key| (*key, copy_column(self.context.columns, *key))).collect();
         columns.extend(domain.keys.iter().map(|key| own[key]));
         let (base, step) = (Box::new(base), Box::new(step));
         let plan = Logical::Recursive { number, base, base_columns, step, step_columns, distinct, columns };

@@ -90,8 +90,7 @@ impl PullUp<'_, '_> {
         }
         let right = take(&mut join.right);
         let right_made = made(&right);
-        let exists =
-            matches!(join.kind, LogicalJoinKind::Semi | LogicalJoinKind::Anti | LogicalJoinKind::Mark(_));
+        let exists = matches!(join.kind, LogicalJoinKind::Semi | LogicalJoinKind::Anti | LogicalJoinKind::Mark(_));
         let mut pulled = PulledParts::default();
         let mode = PullMode { exists, maps: true, ordered: false };
         let right = self.strip(right, &right_made, mode, &mut pulled);
@@ -421,8 +420,8 @@ impl PulledParts {
 
     /// Notes that an operator above the conditions can fail.
     fn check_exprs(&mut self, plan: &Logical) {
-        self.is_blocked |= !self.conditions.is_empty()
-            && exprs(plan).into_iter().any(|expr| can_fail(expr) || is_volatile(expr));
+        self.is_blocked |=
+            !self.conditions.is_empty() && exprs(plan).into_iter().any(|expr| can_fail(expr) || is_volatile(expr));
     }
 
     /// Puts everything back on top of what it was taken from.
@@ -474,9 +473,7 @@ fn sides(condition: &ScalarExpr, made: &ColumnSet) -> Option<(InnerSide, OuterSi
 /// Whether an operator reads the order of its input.
 fn is_order_read(plan: &Logical) -> bool {
     match plan {
-        Logical::Group(group) => {
-            group.aggregates.iter().any(|(_, call)| reads_order(call))
-        }
+        Logical::Group(group) => group.aggregates.iter().any(|(_, call)| reads_order(call)),
         Logical::Distinct { on, .. } => *on,
         Logical::Limit { .. } | Logical::Window(_) => true,
         _ => false,

@@ -236,8 +236,10 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>) -> Logical {
 fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
     let own = match plan {
         Logical::Filter { input, conditions: own } => {
-            if !matches!(**input, Logical::Join(LogicalJoin { kind: LogicalJoinKind::Inner, .. }) | Logical::Filter { .. })
-            {
+            if !matches!(
+                **input,
+                Logical::Join(LogicalJoin { kind: LogicalJoinKind::Inner, .. }) | Logical::Filter { .. }
+            ) {
                 return;
             }
             gather(input, conditions);
@@ -323,7 +325,8 @@ fn infer(conditions: &mut Vec<ScalarExpr>) {
 /// What follows from `known` by the equalities among `conditions`, for columns of `wanted`; for all if that is empty.
 fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: &ColumnSet) -> Vec<ScalarExpr> {
     let mut found = Vec::new();
-    let compared: Vec<_> = known.iter().filter_map(|condition| Some((compared_column(condition)?, condition))).collect();
+    let compared: Vec<_> =
+        known.iter().filter_map(|condition| Some((compared_column(condition)?, condition))).collect();
     if compared.is_empty() {
         return found;
     }

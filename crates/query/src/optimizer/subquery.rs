@@ -5,16 +5,16 @@
 //! without subqueries are evaluated below these joins, so that a subquery sees only rows that they leave; those after a
 //! subquery that can fail stay above.
 
+use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::fold::operator_can_fail;
 use rowmill_plan::logical::{
-    AggregateCall, FrameBound, FrameExclude, FrameUnit, LogicalGroup, LogicalJoin, LogicalJoinKind, LogicalSetOperation,
-    LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction, SetOperationKind, Subquery,
-    SubqueryKind, WindowFrame,
+    AggregateCall, FrameBound, FrameExclude, FrameUnit, LogicalGroup, LogicalJoin, LogicalJoinKind,
+    LogicalSetOperation, LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction,
+    SetOperationKind, Subquery, SubqueryKind, WindowFrame,
 };
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
-use arrow::datatypes::DataType;
-use rowmill_expr::fold::operator_can_fail;
 
 use super::context::RewriteContext;
 use super::facts::{can_fail, is_movable, is_true_of, is_volatile, opposite, split_and};
@@ -264,13 +264,7 @@ impl SubqueryRemover<'_, '_> {
         }
     }
 
-    fn mark(
-        &mut self,
-        left: Logical,
-        right: Logical,
-        compared: Vec<ScalarExpr>,
-        input: &mut Logical,
-    ) -> ScalarExpr {
+    fn mark(&mut self, left: Logical, right: Logical, compared: Vec<ScalarExpr>, input: &mut Logical) -> ScalarExpr {
         let mark = self.context.columns.add("mark", DataType::Boolean);
         let (left, right) = (Box::new(left), Box::new(right));
         let kind = LogicalJoinKind::Mark(mark);

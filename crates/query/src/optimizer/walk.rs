@@ -5,9 +5,7 @@
 
 use std::collections::HashMap;
 
-use rowmill_plan::logical::{
-    AggregateCall, FrameBound, FrameRow, LogicalWindowCall, LogicalWindowFunction,
-};
+use rowmill_plan::logical::{AggregateCall, FrameBound, FrameRow, LogicalWindowCall, LogicalWindowFunction};
 use rowmill_plan::{ColumnId, Columns, ExprOp, Logical, ScalarExpr};
 
 use super::column_set::ColumnSet;

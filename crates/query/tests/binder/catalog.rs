@@ -68,11 +68,14 @@ impl QueryCatalog for TestCatalog {
             "k" => table("k", &[("id", SqlType::Int32), ("k", SqlType::Int32)]),
             "c" => table("c", &[("id", SqlType::Int32), ("x", SqlType::Int32)]),
             "o" => table("o", &[("id", SqlType::Int32), ("total", SqlType::Decimal { precision: 8, scale: 2 })]),
-            "e" => table("e", &[
-                ("ts", SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false }),
-                ("l", SqlType::List(Box::new(SqlType::Int32))),
-                ("s", SqlType::Struct(vec![("b".into(), SqlType::Int32), ("C".into(), SqlType::TEXT)])),
-            ]),
+            "e" => table(
+                "e",
+                &[
+                    ("ts", SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: false }),
+                    ("l", SqlType::List(Box::new(SqlType::Int32))),
+                    ("s", SqlType::Struct(vec![("b".into(), SqlType::Int32), ("C".into(), SqlType::TEXT)])),
+                ],
+            ),
             "v" => view("V", "SELECT a AS x, count(*) FROM t GROUP BY a", &["Ax", "N"]),
             "loop1" => view("loop1", "SELECT * FROM loop2", &["a"]),
             "loop2" => view("loop2", "SELECT * FROM loop1", &["a"]),

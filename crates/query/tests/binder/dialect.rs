@@ -28,7 +28,6 @@ impl RowmillDialect {
         let steps = (tokens as u64).saturating_mul(STEPS_PER_TOKEN).saturating_add(STEPS_MIN);
         RowmillDialect { struct_types, steps_left: Cell::new(steps) }
     }
-
 }
 
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};

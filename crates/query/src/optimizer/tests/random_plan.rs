@@ -194,8 +194,7 @@ impl PlanMaker {
             13 => {
                 let count = self.random.random_range(0..3);
                 let columns = vec![self.add(), self.add()];
-                let rows =
-                    (0..count).map(|_| vec![self.number(down.min(1), outer), self.number(0, outer)]).collect();
+                let rows = (0..count).map(|_| vec![self.number(down.min(1), outer), self.number(0, outer)]).collect();
                 (Logical::Values { columns: columns.clone(), rows }, columns)
             }
             14 => {

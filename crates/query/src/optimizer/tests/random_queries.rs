@@ -14,8 +14,13 @@ fn check(seed: u64, depth: usize, failing: bool) -> bool {
     let mut maker = PlanMaker::new(seed);
     maker.failing = failing;
     let query = maker.query(depth);
-    let mut bound =
-        BoundQuery { query: query.clone(), tables: Vec::new(), sources: Vec::new(), parameters: Vec::new(), reads_clock: false };
+    let mut bound = BoundQuery {
+        query: query.clone(),
+        tables: Vec::new(),
+        sources: Vec::new(),
+        parameters: Vec::new(),
+        reads_clock: false,
+    };
     match optimize(&mut bound) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::Unsupported => return false,
@@ -60,7 +65,12 @@ fn check_all(seeds: std::ops::Range<u64>, depth: usize, failing: bool) {
             Err(_) => failed.push(seed),
         }
     }
-    assert!(failed.is_empty(), "{} seeds fail at depth {depth}, such as {:?}", failed.len(), &failed[..failed.len().min(8)]);
+    assert!(
+        failed.is_empty(),
+        "{} seeds fail at depth {depth}, such as {:?}",
+        failed.len(),
+        &failed[..failed.len().min(8)]
+    );
     assert!(checked * 2 > count, "only {checked} of {count} plans could be checked");
 }
 
@@ -95,7 +105,8 @@ fn shows_one_plan() {
     maker.failing = number("FAILING").is_some();
     let query = maker.query(depth as usize);
     println!("{:?}\n{}", query.output, super::text::text(&query.root));
-    let mut bound = BoundQuery { query, tables: Vec::new(), sources: Vec::new(), parameters: Vec::new(), reads_clock: false };
+    let mut bound =
+        BoundQuery { query, tables: Vec::new(), sources: Vec::new(), parameters: Vec::new(), reads_clock: false };
     optimize(&mut bound).unwrap();
     println!("{:?}\n{}", bound.query.output, super::text::text(&bound.query.root));
     check(seed, depth as usize, number("FAILING").is_some());

@@ -69,7 +69,11 @@ fn write_plan(plan: &Logical, depth: usize, out: &mut String) {
         }
         Logical::Source(source) => format!("Source {}", source.source),
         Logical::Values { columns, rows } => {
-            format!("Values [{}] {}", ids(columns), rows.iter().map(|row| format!("({})", exprs(row))).collect::<String>())
+            format!(
+                "Values [{}] {}",
+                ids(columns),
+                rows.iter().map(|row| format!("({})", exprs(row))).collect::<String>()
+            )
         }
         Logical::Filter { conditions, .. } => format!("Filter {}", exprs(conditions)),
         Logical::Map { exprs, .. } => format!("Map {}", made(exprs)),

@@ -36,4 +36,10 @@ pub trait BatchSource: Send + Sync + fmt::Debug {
     /// Nobody needs rows that `filter` does not keep by their values in a column: the source may leave out any of them.
     /// To be offered before the first batch is asked for.
     fn offer(&self, _column: usize, _filter: &Arc<KeyFilter>) {}
+
+    /// Whether a filter of few values on a column would spare the source reading most of its rows, if it is offered before
+    /// the first batch is asked for: by a key of a table those values are found one by one.
+    fn narrows(&self, _column: usize) -> bool {
+        false
+    }
 }

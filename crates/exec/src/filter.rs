@@ -81,6 +81,10 @@ impl BatchSource for Filter {
             self.input.offer(column, filter);
         }
     }
+
+    fn narrows(&self, column: usize) -> bool {
+        self.accepts(column) && self.input.narrows(column)
+    }
 }
 
 /// A worker's share.

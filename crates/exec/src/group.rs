@@ -563,7 +563,10 @@ impl BatchSource for GroupBy {
     }
 
     fn parallelism(&self) -> usize {
-        self.parts().max(1)
+        match &self.source {
+            GroupSource::Table(_) => self.parts().max(1),
+            GroupSource::Batches(source) => source.parallelism(),
+        }
     }
 
     fn worker(self: Arc<Self>) -> Batches {
@@ -579,6 +582,14 @@ impl BatchSource for GroupBy {
         match &self.source {
             GroupSource::Table(_) => self.offered.add(column, filter),
             GroupSource::Batches(source) => source.offer(column, filter),
+        }
+    }
+
+    fn narrows(&self, column: usize) -> bool {
+        let column = self.filtered_by(column);
+        match &self.source {
+            GroupSource::Table(_) => false,
+            GroupSource::Batches(source) => column.is_some_and(|column| source.narrows(column)),
         }
     }
 }

@@ -175,7 +175,9 @@ impl BatchSource for Join {
     }
 
     fn parallelism(&self) -> usize {
-        self.build.parallelism().max(self.probe.parallelism())
+        // Few rows have many pairs.
+        let least = usize::from(self.request.on.is_empty());
+        self.build.parallelism().max(self.probe.parallelism()).max(least)
     }
 
     fn worker(self: Arc<Self>) -> Batches {
@@ -188,5 +190,9 @@ impl BatchSource for Join {
 
     fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
         self.sources_of(column).into_iter().for_each(|(source, column)| source.offer(column, filter));
+    }
+
+    fn narrows(&self, column: usize) -> bool {
+        self.sources_of(column).into_iter().any(|(source, column)| source.narrows(column))
     }
 }

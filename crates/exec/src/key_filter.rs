@@ -10,8 +10,9 @@ mod bloom;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_empty_array};
 use arrow::buffer::BooleanBuffer;
+use arrow::compute::{concat, filter};
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Reservation, Result};
 use rowmill_storage::chunk::Zone;
@@ -26,6 +27,8 @@ const BITS_PER_VALUE_MAX: u64 = 64;
 const BITS_ALWAYS: u64 = 1 << 16;
 /// Values above which a Bloom filter would not fit any cache.
 const BLOOM_VALUES_MAX: usize = 1 << 24;
+/// Values that are kept as they are, so that a table can be read by them as keys.
+const FEW_VALUES_MAX: usize = 1 << 14;
 /// Values up to which a list of them is kept beside, by which blocks are passed over.
 const LIST_VALUES_MAX: usize = 1 << 10;
 
@@ -45,6 +48,8 @@ pub struct KeyFilter {
     /// Whether NULL has a match.
     keeps_null: bool,
     set: Set,
+    /// The values themselves, some of them more than once, if they are few.
+    few: Option<Vec<ArrayRef>>,
     counts: Arc<FilterCounts>,
 }
 
@@ -108,7 +113,19 @@ impl KeyFilter {
                 Set::Hashes(bloom)
             }
         };
-        Ok(KeyFilter { kind: kind.clone(), keeps_null: nulls_equal && nulls > 0, set, counts })
+        let is_few = values + nulls <= FEW_VALUES_MAX;
+        let few = is_few.then(|| parts.iter().copied().map(Arc::clone).collect());
+        Ok(KeyFilter { kind: kind.clone(), keeps_null: nulls_equal && nulls > 0, set, few, counts })
+    }
+
+    /// The values that may have a match, some of them more than once, and whether NULL has one; `None` if they are many.
+    pub(crate) fn few_values(&self) -> Option<(ArrayRef, bool)> {
+        let parts: Vec<ArrayRef> = self.few.as_ref()?.iter().map(without_nulls).collect::<Option<_>>()?;
+        let values = match parts.is_empty() {
+            true => new_empty_array(&self.kind),
+            false => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).ok()?,
+        };
+        Some((values, self.keeps_null))
     }
 
     /// Which of `values` may have a match. An error if they are of another type.
@@ -258,6 +275,13 @@ impl NumberSet {
             }
             _ => true,
         }
+    }
+}
+
+fn without_nulls(values: &ArrayRef) -> Option<ArrayRef> {
+    match values.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => Some(Arc::clone(values)),
+        Some(nulls) => filter(values, &BooleanArray::new(nulls.into_inner(), None)).ok(),
     }
 }
 

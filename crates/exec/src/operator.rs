@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Broker, Cancel, Error, Result};
-use rowmill_plan::{self as plan, Expr, Group, Node, Scan, SortKey};
+use rowmill_plan::{self as plan, AggregateFunction, Expr, Group, Node, Predicate, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use self::builder::Builder;
@@ -32,7 +32,7 @@ use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
 use crate::join::{Join, JoinRequest};
 use crate::limit::Limit;
 use crate::project::{Project, Projected};
-use crate::scan::{Scan as TableScan, ScanRequest, TopKey, TopRequest};
+use crate::scan::{Scan as TableScan, ScanRequest, TopKey, TopRequest, access_text as keyed_access_text};
 use crate::series::{Series, SeriesRequest};
 use crate::set_all::SetAll;
 use crate::share::with_nulls;
@@ -125,7 +125,12 @@ impl Builder {
                 Filter::new(input, self.function(*condition), self.batch_rows, self.cancel.clone())
             }
             Node::Project { input, exprs, schema } => {
-                let input = self.build_below(input, Wish::All, &mut operator)?;
+                let below = keys_below(wish, exprs);
+                let wish = match (wish, &below) {
+                    (Wish::Top { rows, .. }, Some(keys)) => Wish::Top { keys, rows },
+                    _ => Wish::All,
+                };
+                let input = self.build_below(input, wish, &mut operator)?;
                 let exprs = exprs.iter().map(|expr| match expr {
                     Expr::Column(column) => Projected::Column(*column),
                     Expr::Function(function) => Projected::Function(Arc::clone(&self.functions[*function])),
@@ -282,23 +287,7 @@ impl Builder {
         let (limit, top) = match wish {
             Wish::All | Wish::Presence => (None, None),
             Wish::Any(rows) => (Some(rows), None),
-            Wish::Top { keys, rows } if rows > TOP_ROWS_MAX || keys.is_empty() || rows == 0 => (None, None),
-            // A scan knows no bounds of row numbers, and compares no zeros within lists.
-            Wish::Top { keys, .. }
-                if keys.iter().any(|key| {
-                    key.column >= scan.columns.len() || scan.schema.field(key.column).data_type().is_nested()
-                }) =>
-            {
-                (None, None)
-            }
-            Wish::Top { keys, rows } => {
-                let keys = keys.iter().map(|key| TopKey {
-                    column: scan.columns[key.column],
-                    descending: key.descending,
-                    nulls_first: key.nulls_first,
-                });
-                (None, Some(TopRequest { keys: keys.collect(), rows }))
-            }
+            Wish::Top { keys, rows } => (None, top_request(scan, keys, rows)),
         };
         ScanRequest {
             columns: scan.columns.clone(),
@@ -325,6 +314,12 @@ impl Builder {
     /// A grouping of the rows of `input`.
     fn group(&self, input: &Node, request: GroupRequest, operator: &mut Operator) -> Result<Arc<dyn BatchSource>> {
         let Some(scan) = self.columnar_scan(input) else {
+            if let Some((scan, key)) = self.scan_for_extreme(input, &request.group) {
+                let node = Node::Scan(scan);
+                let wish = Wish::Top { keys: &[key], rows: 1 };
+                let batches = |_: bool| self.build_below(&node, wish, operator);
+                return group_batches(batches, request, |column| input.is_nullable(column));
+            }
             let batches = |only_counts: bool| {
                 let wish = if only_counts { Wish::Presence } else { Wish::All };
                 self.build_below(input, wish, operator)
@@ -334,6 +329,20 @@ impl Builder {
         // The grouping reads the blocks of the table itself.
         operator.inputs.push(Operator::of_scan(&request.metrics));
         group_table(&self.tables[scan.table], request)
+    }
+
+    /// The scan of a keyed table of which a grouping needs the first row of an order, without NULLs there.
+    fn scan_for_extreme(&self, input: &Node, group: &Group) -> Option<(Scan, SortKey)> {
+        let Node::Scan(scan) = input else { return None };
+        let table = &self.tables[scan.table];
+        let key = order_of_extreme(group)?;
+        let column = *scan.columns.get(key.column)?;
+        table.keyed()?;
+        let mut scan = scan.clone();
+        if table.table().columns[column].nullable {
+            scan.predicates.push(Predicate::IsNull { column, negated: true });
+        }
+        Some((scan, key))
     }
 
     /// A scan of a table whose blocks a grouping reads itself.
@@ -385,6 +394,52 @@ impl Builder {
             Expr::Function(function) => Arc::clone(&self.functions[function]),
         }
     }
+}
+
+/// The first rows of an order that a scan is asked for; `None` where that does not help it.
+fn top_request(scan: &Scan, keys: &[SortKey], rows: usize) -> Option<TopRequest> {
+    // A scan knows no bounds of row numbers, and compares no zeros within lists.
+    let is_known =
+        |key: &SortKey| key.column < scan.columns.len() && !scan.schema.field(key.column).data_type().is_nested();
+    if rows > TOP_ROWS_MAX || keys.is_empty() || rows == 0 || !keys.iter().all(is_known) {
+        return None;
+    }
+    let keys = keys.iter().map(|key| TopKey {
+        column: scan.columns[key.column],
+        descending: key.descending,
+        nulls_first: key.nulls_first,
+    });
+    Some(TopRequest { keys: keys.collect(), rows })
+}
+
+/// How a scan of a keyed table finds its rows, in words, where only the first `rows` of an order are asked for if that is said;
+/// `None` if the table is not keyed.
+pub fn access_text(table: &dyn TableSource, scan: &Scan, first: Option<(&[SortKey], usize)>) -> Option<String> {
+    let top = first.and_then(|(keys, rows)| top_request(scan, keys, rows));
+    keyed_access_text(table, &scan.predicates, top.as_ref())
+}
+
+/// The order that is wished for of a projection, as one of its input.
+fn keys_below(wish: Wish<'_>, exprs: &[Expr]) -> Option<Vec<SortKey>> {
+    let Wish::Top { keys, .. } = wish else { return None };
+    let below = keys.iter().map(|key| match exprs[key.column] {
+        Expr::Column(column) => Some(SortKey { column, ..*key }),
+        Expr::Function(_) => None,
+    });
+    below.collect()
+}
+
+/// The order whose first row has the one value that is asked for: the least or the greatest of a column.
+fn order_of_extreme(group: &Group) -> Option<SortKey> {
+    let ([], [only]) = (&group.keys[..], &group.aggregates[..]) else { return None };
+    let descending = match only.function {
+        AggregateFunction::Min => false,
+        AggregateFunction::Max => true,
+        _ => return None,
+    };
+    let Some((Expr::Column(column), _)) = only.argument else { return None };
+    let is_plain = only.filter.is_none() && only.of_parts.is_none() && only.more.is_empty();
+    is_plain.then_some(SortKey { column, descending, nulls_first: false })
 }
 
 /// `group` with those of `all` functions that it names, where what it calls column `i` is column `places[i]`.

@@ -92,6 +92,10 @@ impl BatchSource for Project {
             self.input.offer(column, filter);
         }
     }
+
+    fn narrows(&self, column: usize) -> bool {
+        self.source_of(column).is_some_and(|column| self.input.narrows(column))
+    }
 }
 
 /// What `function` gives for the rows of `batch`.

@@ -131,6 +131,7 @@ impl BatchSource for Sort {
     fn parallelism(&self) -> usize {
         match self.request.top_rows() {
             Some(_) => self.input.parallelism(),
+            None if self.input.parallelism() == 0 => 0,
             // However few read the input, others can put ranges in order.
             None => usize::MAX,
         }

@@ -20,6 +20,11 @@ pub trait Names {
     /// Blocks and rows of that table.
     fn size(&self, table: usize) -> (usize, u64);
 
+    /// How rows of a scan of a keyed table are found, in words; only the first `rows` of an order, if that is said.
+    fn access(&self, _scan: &Scan, _first: Option<(&[SortKey], usize)>) -> Option<String> {
+        None
+    }
+
     /// The function at this place of the plan's list, as SQL.
     fn function(&self, function: usize) -> &str;
 }
@@ -44,7 +49,14 @@ impl Node {
             Node::Sort { input, keys, skip, rows } => {
                 let order: Vec<String> = keys.iter().map(|key| key_text(key, input, names)).collect();
                 let verb = if rows.is_some() { "Top rows" } else { "Sort" };
-                format!("{verb}: by [{}]{}", order.join(", "), bounds(*skip, *rows))
+                let mut line = format!("{verb}: by [{}]{}", order.join(", "), bounds(*skip, *rows));
+                if let (Node::Scan(scan), Some(rows)) = (&**input, rows)
+                    && let Some(access) = names.access(scan, Some((keys, skip + rows)))
+                    && Some(&access) != names.access(scan, None).as_ref()
+                {
+                    line += &format!(", reading {access}");
+                }
+                line
             }
             Node::Union { inputs, .. } => format!("Union: of {}", inputs.len()),
             Node::Foreign(_) => "Rows of another plan".to_owned(),
@@ -153,6 +165,9 @@ fn scan_line(scan: &Scan, names: &dyn Names) -> String {
         many => line += &format!(", {} columns", many.len()),
     }
     line += &where_clause(&scan.predicates, &|column| names.column(scan.table, column).to_owned());
+    if let Some(access) = names.access(scan, None) {
+        line += &format!(", reading {access}");
+    }
     line + &format!(", {blocks} blocks, {rows} rows")
 }
 

@@ -22,7 +22,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Result, TableId};
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan::logical::Columns;
-use rowmill_plan::{ColumnId, ExprOp, Logical, Names, Node, Predicate, ScalarExpr};
+use rowmill_plan::{self as plan, ColumnId, ExprOp, Logical, Names, Node, Predicate, ScalarExpr};
 use rowmill_storage::TableSource;
 
 use self::relation::Relation;
@@ -113,6 +113,10 @@ impl Names for PhysicalQuery {
 
     fn function(&self, function: usize) -> &str {
         &self.texts[function]
+    }
+
+    fn access(&self, scan: &plan::Scan, first: Option<(&[plan::SortKey], usize)>) -> Option<String> {
+        rowmill_exec::operator::access_text(&*self.tables[scan.table], scan, first)
     }
 }
 

@@ -8,7 +8,7 @@ use arrow::array::ArrayRef;
 use rowmill_base::{IndexId, Result};
 
 use crate::block::Block;
-use crate::keyed::{ByteRows, ValueRef};
+use crate::keyed::{ByteRows, KeyRange, ValueRef};
 use crate::open_run::OpenRun;
 use crate::schema::TableDef;
 use crate::statistics::TableStatistics;
@@ -59,6 +59,12 @@ pub trait KeyedSource: Send + Sync + Debug {
     /// alike as they are found.
     fn read(&self, bounds: &KeyBounds<'_>) -> Result<Box<dyn KeyedRows>>;
 
+    /// The keys within `bounds`, as bytes that are in the order of the key: for [`KeyedSource::read_ranges`].
+    fn range_of(&self, bounds: &KeyBounds<'_>) -> Result<KeyRange>;
+
+    /// Begins to read the rows of several ranges, one range after the other.
+    fn read_ranges(&self, ranges: KeyRanges) -> Result<Box<dyn KeyedRows>>;
+
     /// Values of rows that were read: the columns at `columns` of the table.
     fn decode(&self, keys: &ByteRows, rows: &ByteRows, columns: &[usize]) -> Result<Vec<ArrayRef>>;
 }
@@ -86,4 +92,29 @@ impl KeyBounds<'_> {
     /// All rows, by the primary key.
     pub const ALL: KeyBounds<'static> =
         KeyBounds { index: None, equal: Vec::new(), lower: Bound::Unbounded, upper: Bound::Unbounded };
+}
+
+/// Several ranges of one key of a keyed table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRanges {
+    /// The index whose key it is; none for the primary key.
+    pub index: Option<IndexId>,
+    /// The ranges in the order of their keys; none has keys of another one.
+    pub ranges: Vec<KeyRange>,
+    /// Whether each range is one whole primary key, which is where it starts.
+    pub are_points: bool,
+    /// The order in which the rows come.
+    pub order: KeyOrder,
+}
+
+/// The order in which rows are read by a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyOrder {
+    /// That of the key, but for rows of an index whose values are long and begin alike: those come as they are found.
+    #[default]
+    Any,
+    /// That of the key.
+    Forward,
+    /// That of the key from its end, the last range first.
+    Backward,
 }

@@ -146,6 +146,10 @@ impl BatchSource for Watched {
     fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
         self.source.offer(column, filter);
     }
+
+    fn narrows(&self, column: usize) -> bool {
+        self.source.narrows(column)
+    }
 }
 
 fn add(counter: &AtomicU64, count: u64) {

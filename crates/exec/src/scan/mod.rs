@@ -6,8 +6,11 @@
 
 pub(crate) mod block_state;
 pub(crate) mod filter;
-mod key_bounds;
+mod key_access;
+mod key_limits;
 mod keyed;
+#[cfg(test)]
+mod keyed_tests;
 pub(crate) mod offered;
 pub(crate) mod part;
 #[cfg(test)]
@@ -16,8 +19,8 @@ mod top;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -30,6 +33,7 @@ use rowmill_storage::{Block, OpenRun, RowMask, RowNumbers, TableDef, TableSource
 use self::block_state::{BlockState, selected, verdict};
 use self::filter::Filter;
 use self::keyed::KeyedScan;
+pub use self::keyed::access_text;
 use self::offered::{OfferedFilters, RowValues};
 use self::part::{Origin, Part, Parts, SharedBlock};
 use self::top::Top;
@@ -76,6 +80,8 @@ pub struct ScanMetrics {
     pub rows_selected: AtomicU64,
     /// Workers that read at least one frame or block.
     pub workers: AtomicU64,
+    /// How rows of a keyed table are found, in words.
+    pub access: OnceLock<String>,
     /// What was read of blocks, and the memory of their value lists.
     pub reads: Arc<ReadMeter>,
 }

@@ -23,6 +23,9 @@ pub(crate) fn translate(
             let [left, right] = &**pair;
             compare(left, *op, right, column).or_else(|| compare(right, op.flipped(), left, column))
         }
+        ExprOp::CompareRows(op, left, right) => {
+            compare_rows(left, *op, right, column).or_else(|| compare_rows(right, op.flipped(), left, column))
+        }
         ExprOp::IsNull { value, negated } => {
             Some(Predicate::IsNull { column: column(value.as_column()?)?.0, negated: *negated })
         }
@@ -65,6 +68,30 @@ fn compare(
         return None;
     }
     Some(Predicate::Compare { column, op, value: stored(other, &kind)? })
+}
+
+/// A comparison of rows by those of their parts: `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`.
+fn compare_rows(
+    side: &[ScalarExpr],
+    op: CompareOp,
+    other: &[ScalarExpr],
+    column: &dyn Fn(usize) -> Option<(usize, SqlType)>,
+) -> Option<Predicate> {
+    let parts = |op: CompareOp, places: std::ops::Range<usize>| {
+        places.map(|place| compare(&side[place], op, &other[place], column)).collect::<Option<Vec<_>>>()
+    };
+    let strict = match op {
+        CompareOp::Equal => return parts(op, 0..side.len()).map(Predicate::And),
+        CompareOp::NotEqual => return parts(op, 0..side.len()).map(Predicate::Or),
+        CompareOp::Less | CompareOp::LessOrEqual => CompareOp::Less,
+        CompareOp::Greater | CompareOp::GreaterOrEqual => CompareOp::Greater,
+    };
+    let decided_at = |place: usize| {
+        let mut all = parts(CompareOp::Equal, 0..place)?;
+        all.extend(parts(if place + 1 == side.len() { op } else { strict }, place..place + 1)?);
+        Some(Predicate::And(all))
+    };
+    (0..side.len()).map(decided_at).collect::<Option<Vec<_>>>().map(Predicate::Or)
 }
 
 /// The value that `expr` is, of the type of a column. NULL compares to nothing and is left to a filter.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use rowmill_base::Result;
+use rowmill_base::{IndexId, Result};
 use rowmill_storage::keyed::{ByteRows, KeyRange};
-use rowmill_storage::{KeyBounds, KeyedRows, KeyedSource, TableStatistics, place_between};
+use rowmill_storage::{KeyBounds, KeyOrder, KeyRanges, KeyedRows, KeyedSource, TableStatistics, place_between};
 
 use super::cursor::{KeyedCursor, RowBatch};
 use super::index_scan::IndexOrder;
@@ -88,12 +88,29 @@ impl KeyedSource for KeyedTable {
     }
 
     fn read(&self, bounds: &KeyBounds<'_>) -> Result<Box<dyn KeyedRows>> {
-        let codec = self.codec()?;
-        let (head, keys) = codec.keys(bounds.index)?;
+        let ranges = vec![self.range_of(bounds)?];
+        self.read_ranges(KeyRanges { index: bounds.index, ranges, are_points: false, order: KeyOrder::Any })
+    }
+
+    fn range_of(&self, bounds: &KeyBounds<'_>) -> Result<KeyRange> {
+        let (head, keys) = self.codec()?.keys(bounds.index)?;
         let mut range = KeyRange::default();
         keys.range(head, &bounds.equal, bounds.lower, bounds.upper, &mut range)?;
-        let cursor = cursor(codec, bounds.index, range, false, IndexOrder::Kept)?;
-        Ok(Box::new(Reading { table: self.clone(), cursor, batch: RowBatch::default() }))
+        Ok(range)
+    }
+
+    fn read_ranges(&self, ranges: KeyRanges) -> Result<Box<dyn KeyedRows>> {
+        let KeyRanges { index, mut ranges, are_points, order } = ranges;
+        self.codec()?.keys(index)?;
+        // The next one is the last.
+        if order != KeyOrder::Backward {
+            ranges.reverse();
+        }
+        let table = self.clone();
+        Ok(match (are_points, index) {
+            (true, None) => Box::new(Points { table, left: ranges, row: Vec::new() }),
+            _ => Box::new(Reading { table, index, order, left: ranges, cursor: None, batch: RowBatch::default() }),
+        })
     }
 
     fn decode(&self, keys: &ByteRows, rows: &ByteRows, columns: &[usize]) -> Result<Vec<ArrayRef>> {
@@ -101,19 +118,78 @@ impl KeyedSource for KeyedTable {
     }
 }
 
-/// Rows of a table up to some place.
+/// Rows of ranges of a table up to some place.
 struct Reading {
     table: KeyedTable,
-    cursor: KeyedCursor,
+    index: Option<IndexId>,
+    order: KeyOrder,
+    /// The ranges that were not begun, the next one at the end.
+    left: Vec<KeyRange>,
+    /// The place in the range that was begun, if it has not ended.
+    cursor: Option<KeyedCursor>,
     batch: RowBatch,
+}
+
+impl Reading {
+    /// Appends the next rows to `keys` and `rows`, or has them hold those where they are empty, until there are `rows_max`.
+    fn append(&mut self, rows_max: usize, keys: &mut ByteRows, rows: &mut ByteRows) -> Result<()> {
+        let codec = self.table.codec()?;
+        let reader = self.table.view.reader();
+        while keys.len() < rows_max {
+            if self.cursor.is_none() {
+                let Some(range) = self.left.pop() else { break };
+                let order = if self.order == KeyOrder::Any { IndexOrder::Kept } else { IndexOrder::Values };
+                self.cursor = Some(cursor(codec, self.index, range, self.order == KeyOrder::Backward, order)?);
+            }
+            let Some(place) = &mut self.cursor else { break };
+            let wanted = rows_max - keys.len();
+            if keys.is_empty() {
+                self.batch.swap(keys, rows);
+                let read = next_rows(codec, &reader, place, wanted, &mut self.batch);
+                self.batch.swap(keys, rows);
+                read?;
+            } else {
+                next_rows(codec, &reader, place, wanted, &mut self.batch)?;
+                self.batch.keys().iter().for_each(|key| keys.push(key));
+                self.batch.rows().iter().for_each(|row| rows.push(row));
+            }
+            if keys.len() < rows_max {
+                self.cursor = None;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl KeyedRows for Reading {
     fn next(&mut self, rows_max: usize, keys: &mut ByteRows, rows: &mut ByteRows) -> Result<()> {
-        self.batch.swap(keys, rows);
-        let read =
-            next_rows(self.table.codec()?, &self.table.view.reader(), &mut self.cursor, rows_max, &mut self.batch);
-        self.batch.swap(keys, rows);
-        read
+        keys.clear();
+        rows.clear();
+        self.append(rows_max, keys, rows)
+    }
+}
+
+/// Rows that are looked up by whole primary keys.
+struct Points {
+    table: KeyedTable,
+    /// The keys that were not looked for, the next one at the end, each as the start of a range.
+    left: Vec<KeyRange>,
+    row: Vec<u8>,
+}
+
+impl KeyedRows for Points {
+    fn next(&mut self, rows_max: usize, keys: &mut ByteRows, rows: &mut ByteRows) -> Result<()> {
+        keys.clear();
+        rows.clear();
+        let reader = self.table.view.reader();
+        while keys.len() < rows_max
+            && let Some(point) = self.left.pop()
+        {
+            if reader.get(&point.start, &mut self.row)? {
+                keys.push(&point.start);
+                rows.push(&self.row);
+            }
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,277 @@
+//! What scans of a keyed table give under random conditions, and what asking every row says.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringViewArray};
+use arrow::compute::{SortOptions, concat_batches};
+use arrow::datatypes::{Field, Int64Type, Schema};
+use arrow::row::{RowConverter, SortField};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use rowmill_base::{Broker, Cancel, ColumnId, Reservation, Settings, SqlType};
+use rowmill_plan::{CompareOp, Predicate};
+use rowmill_storage::{KeyColumn, TableSource};
+use rowmill_txn::{ColumnSpec, Engine, IndexSpec, MAIN_SCHEMA};
+
+use super::block_state::selected;
+use super::{Scan, ScanRequest, TopKey, TopRequest};
+use crate::batch::BatchSource;
+use crate::collect::collect;
+use crate::key_filter::KeyFilter;
+use crate::predicate::evaluate;
+
+const KINDS: [SqlType; 6] =
+    [SqlType::Int64, SqlType::Int32, SqlType::TEXT, SqlType::Float64, SqlType::Int64, SqlType::TEXT];
+/// The last column tells rows apart, and is in no key.
+const NUMBER: usize = 6;
+
+/// Values of a column by small numbers.
+fn values(column: usize, numbers: &[Option<i64>]) -> ArrayRef {
+    let words = ["", "a", "ab", "abc", "abd", "b", "b%", "b_c", "\u{10FFFF}", "футбол", "фут", "zz"];
+    match KINDS.get(column) {
+        Some(SqlType::Int32) => Arc::new(Int32Array::from_iter(numbers.iter().map(|n| n.map(|n| n as i32 - 3)))),
+        Some(SqlType::Float64) => Arc::new(Float64Array::from_iter(numbers.iter().map(|n| {
+            n.map(|n| match n {
+                3 => f64::NAN,
+                4 => f64::INFINITY,
+                5 => -0.0,
+                6 => 0.0,
+                n => n as f64 / 2.0 - 4.0,
+            })
+        }))),
+        Some(SqlType::Text { .. }) => Arc::new(StringViewArray::from_iter(
+            numbers.iter().map(|n| n.map(|n| words[n as usize % words.len()].to_owned())),
+        )),
+        _ => Arc::new(Int64Array::from_iter(numbers.iter().copied())),
+    }
+}
+
+/// A table with a primary key of two columns, the second one descending, and some indexes, and its rows.
+fn table(rng: &mut SmallRng, rows: usize) -> (Arc<dyn TableSource>, RecordBatch) {
+    let engine = Engine::memory(Settings::default()).expect("memory");
+    let mut transaction = engine.begin().expect("open");
+    let schema = transaction.view().expect("open").catalog().schema(MAIN_SCHEMA).expect("there").id;
+    let mut columns: Vec<ColumnSpec> =
+        (0..).zip(&KINDS).map(|(at, kind)| ColumnSpec::new(format!("c{at}"), kind.clone())).collect();
+    columns.push(ColumnSpec::new("number".to_owned(), SqlType::Int64));
+    let part = |column: u32, descending: bool| KeyColumn { column: ColumnId(column), descending };
+    let key = [part(0, false), part(1, true)];
+    let id = transaction.create_keyed_table(schema, "t", columns, &key).expect("a table");
+    let all = [
+        ("text", vec![part(2, false)]),
+        ("float", vec![part(3, true), part(4, false)]),
+        ("number", vec![part(4, false), part(2, true)]),
+        ("other", vec![part(5, true)]),
+        ("second", vec![part(1, false), part(5, false)]),
+    ];
+    for (name, parts) in all {
+        if rng.random_range(0..4) > 0 {
+            let spec = IndexSpec { name: name.to_owned(), parts, unique: false };
+            transaction.create_index(id, spec).expect("an index");
+        }
+    }
+    // Each pair of the primary key once.
+    let mut pairs: Vec<(i64, i64)> = (0..rows as i64).map(|row| (row / 12, row % 12)).collect();
+    pairs.sort_by_key(|_| rng.random_range(0..1_000_000));
+    let mut arrays = vec![
+        values(0, &pairs.iter().map(|pair| Some(pair.0)).collect::<Vec<_>>()),
+        values(1, &pairs.iter().map(|pair| Some(pair.1)).collect::<Vec<_>>()),
+    ];
+    for column in 2..KINDS.len() {
+        let null_in = [1, 3, 20][rng.random_range(0..3)];
+        let of_row = |_| (rng.random_range(0..20) >= null_in).then(|| rng.random_range(0..14));
+        arrays.push(values(column, &(0..rows).map(of_row).collect::<Vec<_>>()));
+    }
+    arrays.push(Arc::new(Int64Array::from_iter_values(0..rows as i64)));
+    let fields =
+        arrays.iter().enumerate().map(|(at, array)| Field::new(format!("c{at}"), array.data_type().clone(), true));
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), arrays).expect("rows");
+    transaction.insert(id, &batch).expect("rows");
+    transaction.commit().expect("no other");
+    (engine.snapshot().expect("open").table(id).expect("a table"), batch)
+}
+
+fn number(rng: &mut SmallRng) -> Option<i64> {
+    Some(rng.random_range(0..16))
+}
+
+fn leaf(rng: &mut SmallRng) -> Predicate {
+    let column = rng.random_range(0..KINDS.len());
+    match rng.random_range(0..9) {
+        0..=3 => {
+            use CompareOp::*;
+            let op = [Equal, Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual][rng.random_range(0..7)];
+            Predicate::Compare { column, op, value: values(column, &[number(rng)]) }
+        }
+        4 | 5 => {
+            let list: Vec<Option<i64>> = (0..rng.random_range(0..6)).map(|_| number(rng)).collect();
+            Predicate::In { column, values: values(column, &list), negated: rng.random_range(0..5) == 0 }
+        }
+        6 => Predicate::IsNull { column, negated: rng.random() },
+        _ => {
+            let patterns = ["a%", "ab%", "abc", "b\\%", "b\\_%", "фут%", "%", "%b", "\u{10FFFF}%", "ab_", ""];
+            let pattern = patterns[rng.random_range(0..patterns.len())].to_owned();
+            let column = [2, 5][rng.random_range(0..2)];
+            let (negated, ignore_case) = (rng.random_range(0..6) == 0, rng.random_range(0..6) == 0);
+            Predicate::Like { column, pattern, negated, ignore_case }
+        }
+    }
+}
+
+fn predicate(rng: &mut SmallRng, depth: usize) -> Predicate {
+    match rng.random_range(0..if depth > 0 { 8 } else { 4 }) {
+        0..=3 => leaf(rng),
+        4 => Predicate::Not(Box::new(predicate(rng, depth - 1))),
+        5 => Predicate::And((0..rng.random_range(0..4)).map(|_| predicate(rng, depth - 1)).collect()),
+        _ => Predicate::Or((0..rng.random_range(0..4)).map(|_| predicate(rng, depth - 1)).collect()),
+    }
+}
+
+/// The rows for which all of `predicates` are true.
+fn passing(rows: &RecordBatch, predicates: &[Predicate]) -> Vec<usize> {
+    let mut read = |column: usize| Ok(Arc::clone(rows.column(column)));
+    let truth = evaluate(&Predicate::And(predicates.to_vec()), rows.num_rows(), &mut read).expect("conditions of ours");
+    selected(&truth).set_indices().collect()
+}
+
+fn request(predicates: &[Predicate]) -> ScanRequest {
+    ScanRequest {
+        columns: vec![NUMBER, 0, 5],
+        predicates: predicates.to_vec(),
+        limit: None,
+        top: None,
+        batch_rows: 100,
+        row_numbers: false,
+        cancel: Cancel::new(),
+    }
+}
+
+fn numbers_of(scan: &Scan) -> Vec<usize> {
+    let batches = collect(&scan.source, 3).expect("rows");
+    let all = concat_batches(scan.source.schema(), &batches).expect("of one scan");
+    all.column(0).as_primitive::<Int64Type>().values().iter().map(|number| *number as usize).collect()
+}
+
+/// The places of all rows in an order, those with equal keys alike.
+fn ranks(rows: &RecordBatch, keys: &[TopKey]) -> Vec<Vec<u8>> {
+    let field = |key: &TopKey| {
+        let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
+        SortField::new_with_options(rows.column(key.column).data_type().clone(), options)
+    };
+    let canonical = |key: &TopKey| match rows.column(key.column).as_any().downcast_ref::<Float64Array>() {
+        Some(floats) => Arc::new(floats.unary::<_, arrow::datatypes::Float64Type>(|float| float + 0.0)) as ArrayRef,
+        None => Arc::clone(rows.column(key.column)),
+    };
+    let converter = RowConverter::new(keys.iter().map(field).collect()).expect("ordered types");
+    let columns: Vec<ArrayRef> = keys.iter().map(canonical).collect();
+    let rows = converter.convert_columns(&columns).expect("columns of these types");
+    rows.iter().map(|row| row.as_ref().to_vec()).collect()
+}
+
+#[test]
+fn random_conditions_find_what_asking_every_row_finds() {
+    let mut accesses = std::collections::BTreeMap::<String, usize>::new();
+    for seed in 0..60 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let size = [0, 1, 30, 400, 3000][rng.random_range(0..5)];
+        let (table, rows) = table(&mut rng, size);
+        for _ in 0..60 {
+            let predicates: Vec<Predicate> = (0..rng.random_range(0..4)).map(|_| predicate(&mut rng, 3)).collect();
+            let expected = passing(&rows, &predicates);
+            let scan = Scan::new(Arc::clone(&table), request(&predicates)).expect("a scan");
+            let access = scan.metrics.access.get().cloned().unwrap_or_default();
+            let mut found = numbers_of(&scan);
+            found.sort_unstable();
+            assert_eq!(found, expected, "seed {seed}: {access}: {predicates:?}");
+            *accesses.entry(access.replace(|c: char| c.is_ascii_digit(), "")).or_default() += 1;
+
+            let limit = rng.random_range(0..20);
+            let limited = ScanRequest { limit: Some(limit), ..request(&predicates) };
+            let found = numbers_of(&Scan::new(Arc::clone(&table), limited).expect("a scan"));
+            assert_eq!(found.len(), limit.min(expected.len()), "seed {seed}: {predicates:?}");
+            assert!(found.iter().all(|number| expected.binary_search(number).is_ok()), "seed {seed}: {predicates:?}");
+        }
+    }
+    assert!(accesses.len() > 10, "{accesses:?}");
+}
+
+#[test]
+fn the_first_rows_of_an_order_are_among_those_that_are_given() {
+    let mut in_order = 0;
+    for seed in 0..60 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let size = [0, 1, 30, 400, 3000][rng.random_range(0..5)];
+        let (table, rows) = table(&mut rng, size);
+        for _ in 0..60 {
+            let predicates: Vec<Predicate> = (0..rng.random_range(0..3)).map(|_| predicate(&mut rng, 1)).collect();
+            let expected = passing(&rows, &predicates);
+            let orders: [&[usize]; 9] = [&[0], &[0, 1], &[1, 0], &[2], &[3, 4], &[4, 2], &[5], &[1, 5], &[0, 1, 5]];
+            let flip: bool = rng.random();
+            let keys = orders[rng.random_range(0..orders.len())].iter().map(|column| {
+                let descending = if rng.random_range(0..3) > 0 { flip ^ [1, 3].contains(column) } else { rng.random() };
+                TopKey { column: *column, descending, nulls_first: descending ^ (rng.random_range(0..5) == 0) }
+            });
+            let top = TopRequest { keys: keys.collect(), rows: rng.random_range(1..20) };
+            let asked = ScanRequest { top: Some(top.clone()), ..request(&predicates) };
+            let scan = Scan::new(Arc::clone(&table), asked).expect("a scan");
+            let access = scan.metrics.access.get().cloned().unwrap_or_default();
+            let is_ordered = access.contains("order");
+            let found = numbers_of(&scan);
+            let ranks = ranks(&rows, &top.keys);
+            let ranked = |numbers: &[usize]| {
+                let mut ranked: Vec<Vec<u8>> = numbers.iter().map(|number| ranks[*number].clone()).collect();
+                ranked.sort();
+                ranked.truncate(top.rows);
+                ranked
+            };
+            assert_eq!(ranked(&found), ranked(&expected), "seed {seed}: {access}: {top:?} {predicates:?}");
+            if is_ordered {
+                in_order += 1;
+                assert_eq!(found.len(), expected.len().min(top.rows));
+            }
+        }
+    }
+    assert!(in_order > 300, "{in_order}");
+}
+
+#[test]
+fn few_values_of_a_join_are_looked_up() {
+    let mut narrowed = 0;
+    for seed in 0..40 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let (table, rows) = table(&mut rng, 3000);
+        for (column, place) in [(0, 1), (5, 2)] {
+            let list: Vec<Option<i64>> =
+                (0..rng.random_range(0..4)).map(|_| Some(rng.random_range(0..300)).filter(|n| *n > 30)).collect();
+            let offered = values(column, &list);
+            let keeps_null = rng.random();
+            let mut memory: Reservation = Broker::new(1 << 30).reservation("a test");
+            let kind = KINDS[column].arrow();
+            let filter = KeyFilter::new(&kind, &[&offered], keeps_null, Arc::default(), &mut memory).expect("memory");
+            let predicates: Vec<Predicate> = (0..rng.random_range(0..2)).map(|_| leaf(&mut rng)).collect();
+            let scan = Scan::new(Arc::clone(&table), request(&predicates)).expect("a scan");
+            narrowed += usize::from(scan.source.narrows(place));
+            scan.source.offer(place, &Arc::new(filter));
+            let found = numbers_of(&scan);
+            let has_match = |number: &usize| {
+                let value = rows.column(column).slice(*number, 1);
+                (0..offered.len()).any(|at| {
+                    let other = offered.slice(at, 1);
+                    if value.is_null(0) || other.is_null(0) {
+                        return keeps_null && value.is_null(0) && other.is_null(0);
+                    }
+                    value.as_ref() == other.as_ref()
+                })
+            };
+            let expected = passing(&rows, &predicates);
+            let needed = expected.iter().filter(|number| has_match(number));
+            assert!(needed.clone().all(|number| found.contains(number)), "seed {seed}: {list:?}, {predicates:?}");
+            assert!(found.iter().all(|number| expected.contains(number)), "seed {seed}: {list:?}, {predicates:?}");
+            if column == 0 {
+                let read = scan.metrics.rows_read.load(std::sync::atomic::Ordering::Relaxed);
+                assert!(read <= 12 * list.len() as u64 + 1_500, "{read} rows of {list:?}");
+            }
+        }
+    }
+    assert!(narrowed > 20, "{narrowed}");
+}

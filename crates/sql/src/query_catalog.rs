@@ -53,7 +53,7 @@ impl QueryCatalog for ContextCatalog {
             return Ok(Some(CatalogRelation::Table(Arc::clone(rows))));
         }
         if let Some(name) = name.name.strip_suffix(ROW_NUMBER_SUFFIX)
-            && let Some(table) = catalog.table(schema.id, name).filter(|table| table.keyed.is_none())
+            && let Some(table) = catalog.table(schema.id, name)
         {
             let table = self.context.snapshot.table(table.id).expect("a snapshot holds every table of its catalog");
             return Ok(Some(CatalogRelation::NumberedTable { table, column: ROW_NUMBER_COLUMN.to_owned() }));

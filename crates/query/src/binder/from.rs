@@ -410,7 +410,9 @@ impl Binder<'_> {
             read.push((id, place));
         }
         let row_number = row_number.map(|name| {
-            let id = self.add_column(name, DataType::UInt64);
+            // What tells rows of a keyed table apart is their key.
+            let kind = if table.keyed.is_some() { DataType::BinaryView } else { DataType::UInt64 };
+            let id = self.add_column(name, kind);
             columns.push(NamedColumn::new(id, name));
             id
         });

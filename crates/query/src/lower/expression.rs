@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rowmill_base::{Error, Result};
 use rowmill_exec::expression::ExpressionFunction;
 use rowmill_expr::fold::is_nullable;
-use rowmill_plan::{self as plan, ColumnId, ExprOp, Names, Node, ScalarExpr};
+use rowmill_plan::{self as plan, ColumnId, ExprOp, Names, ScalarExpr};
 use rowmill_storage::TableSource;
 
 use super::Lowerer;

@@ -31,7 +31,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as DataFusionStatement;
 use datafusion::sql::sqlparser::ast;
-use rowmill_base::Result;
+use rowmill_base::{ErrorKind, Result};
 use rowmill_txn::Snapshot;
 
 use crate::catalog::StatementContext;
@@ -178,10 +178,15 @@ impl Draft {
                 let context = Arc::clone(&self.context);
                 Ok(Some(ReadyQuery { context, plan, schema, reusable }))
             }
-            Err(error) if mode == "new" => Err(error),
-            Err(_) => Ok(None),
+            Err(error) if mode != "new" && is_left_over(error.kind()) => Ok(None),
+            Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a query that our own front end refuses with such an error is tried by the other one.
+fn is_left_over(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unsupported | ErrorKind::UndefinedFunction | ErrorKind::Internal)
 }
 
 /// Which front end plans queries, while both exist: `old`, `new` without the other, or the new one and then the old one.

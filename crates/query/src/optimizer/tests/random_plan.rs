@@ -43,7 +43,7 @@ impl PlanMaker {
             };
             (0..rows).map(|row| (0..3).map(|column| value(row, column)).collect()).collect()
         };
-        (0..3).map(|number| table(number)).collect()
+        (0..3).map(table).collect()
     }
 
     pub(super) fn query(&mut self, depth: usize) -> LogicalQuery {
@@ -277,8 +277,8 @@ impl PlanMaker {
     fn order(&mut self, ids: &[ColumnId]) -> Vec<LogicalSortKey> {
         let key = |id: &ColumnId| LogicalSortKey {
             expr: self.columns.expr(*id),
-            descending: id.0 % 2 == 0,
-            nulls_first: id.0 % 3 == 0,
+            descending: id.0.is_multiple_of(2),
+            nulls_first: id.0.is_multiple_of(3),
         };
         ids.iter().map(key).collect()
     }

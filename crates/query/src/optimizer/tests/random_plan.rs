@@ -32,7 +32,7 @@ impl PlanMaker {
     }
 
     pub(super) fn tables(&mut self) -> Vec<Vec<Vec<Datum>>> {
-        let mut table = |number| {
+        let table = |number| {
             let rows = self.random.random_range(0..6);
             let mut value = |row, column| match self.random.random_range(0..6) {
                 // The primary key of the last table, and a column of it that is NOT NULL.

@@ -117,9 +117,9 @@ impl DomainPush<'_, '_> {
         let needed = join.conditions.iter().filter(is_needed).cloned().collect();
         let mut domain = self.domain(&mut left, outer, keys, has_keys, needed);
         let (right, columns) = self.push(take(&mut join.right), &mut domain)?;
-        for key in &domain.keys {
-            join.conditions.push(same(self.context.columns, *key, columns[key]));
-        }
+        // First of all, so that no other condition sees rows of another domain value.
+        let same = |key: &ColumnId| same(self.context.columns, *key, columns[key]);
+        join.conditions.splice(0..0, domain.keys.iter().map(same));
         *join.left = left;
         *join.right = right;
         Ok(Logical::Join(join))
@@ -391,7 +391,7 @@ impl DomainPush<'_, '_> {
         let mut both = Vec::new();
         if from_right || is_full {
             let (pushed, right_names) = self.push(right, domain)?;
-            join.conditions.extend(self.same_keys(domain, &names, &right_names));
+            join.conditions.splice(0..0, self.same_keys(domain, &names, &right_names));
             if is_full {
                 for id in domain.outer.clone() {
                     let own = copy_column(self.context.columns, id);

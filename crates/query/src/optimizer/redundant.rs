@@ -16,10 +16,10 @@ pub(crate) fn remove_redundant(plan: &mut Logical, context: &RewriteContext<'_>)
     }
     propagate_no_rows(plan, context);
     match plan {
-        Logical::Distinct { input, columns, .. } => {
-            if is_unique(input, &columns.iter().copied().collect(), true, context) {
-                *plan = take(input);
-            }
+        Logical::Distinct { input, columns, .. }
+            if is_unique(input, &columns.iter().copied().collect(), true, context) =>
+        {
+            *plan = take(input);
         }
         Logical::Join(join) if join.kind == LogicalJoinKind::Single && matches_at_most_once(join, false, context) => {
             join.kind = LogicalJoinKind::Left;

@@ -190,7 +190,7 @@ fn fixed_values(condition: &ScalarExpr) -> Option<(&ScalarExpr, &[ScalarExpr])> 
 }
 
 /// `(a AND b) OR (a AND c)` becomes `a AND (b OR c)`.
-fn common_conjuncts(all: &mut Vec<ScalarExpr>) -> Option<ScalarExpr> {
+fn common_conjuncts(all: &[ScalarExpr]) -> Option<ScalarExpr> {
     let parts = |expr: &ScalarExpr| match &expr.op {
         ExprOp::And(parts) => parts.clone(),
         _ => vec![expr.clone()],

@@ -114,3 +114,25 @@ Map: l#6 = coalesce(array#7, [])
 ",
     );
 }
+
+#[test]
+fn a_limit_matters_where_values_are_compared() {
+    check(
+        "select x.a from x where x.a in (select y.a from y where y.b = x.b limit 1)",
+        "Output: a#0 AS a
+Semi join: b#4 = b#1 AND a#0 = a#3
+  Scan: table 0 [a#0, b#1]
+  Filter: row_number#6 <= 1
+    Window: row_number#6 = row_number() ROWS UNBOUNDED TO CURRENT ROW over [b#4] ordered by [], up to 1
+      Scan: table 1 [a#3, b#4]
+",
+    );
+    check(
+        "select x.a from x where exists (select y.a from y where y.b = x.b limit 1)",
+        "Output: a#0 AS a
+Semi join: b#4 = b#1
+  Scan: table 0 [a#0, b#1]
+  Scan: table 1 [b#4]
+",
+    );
+}

@@ -32,7 +32,7 @@ impl PlanMaker {
     }
 
     pub(super) fn tables(&mut self) -> Vec<Vec<Vec<Datum>>> {
-        let mut table = |number| {
+        let table = |number| {
             let rows = self.random.random_range(0..6);
             let mut value = |row, column| match self.random.random_range(0..6) {
                 // The primary key of the last table, and a column of it that is NOT NULL.
@@ -43,7 +43,7 @@ impl PlanMaker {
             };
             (0..rows).map(|row| (0..3).map(|column| value(row, column)).collect()).collect()
         };
-        (0..3).map(|number| table(number)).collect()
+        (0..3).map(table).collect()
     }
 
     pub(super) fn query(&mut self, depth: usize) -> LogicalQuery {
@@ -277,8 +277,8 @@ impl PlanMaker {
     fn order(&mut self, ids: &[ColumnId]) -> Vec<LogicalSortKey> {
         let key = |id: &ColumnId| LogicalSortKey {
             expr: self.columns.expr(*id),
-            descending: id.0 % 2 == 0,
-            nulls_first: id.0 % 3 == 0,
+            descending: id.0.is_multiple_of(2),
+            nulls_first: id.0.is_multiple_of(3),
         };
         ids.iter().map(key).collect()
     }

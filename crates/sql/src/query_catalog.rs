@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast;
 use rowmill_base::{Error, Result, Settings, SqlType};
 use rowmill_plan::{Constant, DynamicFunction};
-use rowmill_query::catalog::{CatalogRelation, CatalogView, ViewSpelling, QueryCatalog, RelationName, RowSource};
+use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
 use rowmill_query::memory_rows::MemoryRows;
 use rowmill_storage::TableSource;
 use rowmill_txn::ViewDef;

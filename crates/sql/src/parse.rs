@@ -198,6 +198,20 @@ fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Stateme
         .collect()
 }
 
+/// An error for a number with a word right behind it, which would be read as its alias: `SELECT 1h`.
+fn refuse_glued(sql: &str, tokens: &[TokenWithSpan]) -> Result<()> {
+    let glued = tokens.windows(2).find(|pair| {
+        matches!((&pair[0].token, &pair[1].token), (Token::Number(..), Token::Word(word)) if word.quote_style.is_none())
+    });
+    match glued {
+        Some([number, word]) => {
+            let message = format!("{}{} is neither a number nor a name", number.token, word.token);
+            Err(syntax_error(sql, &message, Some(number.span.start)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The tokens between two semicolons.
 struct Section<'t> {
     tokens: &'t [TokenWithSpan],
@@ -221,6 +235,7 @@ impl<'t> Section<'t> {
         let mut spellings = Spellings::default();
         let mut parameters = Parameters::default();
         let mut tokens = self.tokens.to_vec();
+        refuse_glued(sql, &tokens)?;
         for token in &mut tokens {
             lower_name(token, &mut spellings);
             parameters.number(token)?;

@@ -35,6 +35,11 @@ pub(crate) fn translate(filter: &Expr, table: &TableDef) -> Option<Predicate> {
     }
 }
 
+/// Whether a filter that a scan has taken was found true for all rows since: that a NOT NULL column is not NULL.
+pub(crate) fn is_settled(filter: &Expr) -> bool {
+    matches!(filter, Expr::Literal(ScalarValue::Boolean(Some(true)), _))
+}
+
 /// The place in the table of the column that `expr` is.
 fn column(expr: &Expr, table: &TableDef) -> Option<usize> {
     match expr {

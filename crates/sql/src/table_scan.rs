@@ -37,7 +37,7 @@ use crate::catalog::{ROW_NUMBER_COLUMN, StatementContext};
 use crate::errors::to_datafusion;
 use crate::leaf::{Passes, leaf_methods};
 use crate::names::planned_field;
-use crate::predicate::translate;
+use crate::predicate::{is_settled, translate};
 pub(crate) use estimate::selectivity;
 pub(crate) use known_values::distinct_values;
 pub(crate) use zones::column_statistics;
@@ -98,7 +98,8 @@ impl TableProvider for SnapshotTable {
         limit: Option<usize>,
     ) -> PlanResult<Arc<dyn ExecutionPlan>> {
         let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let predicates = filters.iter().map(|filter| translate(filter, self.source.table()));
+        let filters = filters.iter().filter(|filter| !is_settled(filter));
+        let predicates = filters.map(|filter| translate(filter, self.source.table()));
         let Some(predicates) = predicates.collect::<Option<Vec<_>>>() else {
             return internal_err!("a filter was pushed into a scan that does not take it");
         };

@@ -27,7 +27,7 @@ use super::table::leaf;
 use super::{NativePlan, PlanShape};
 use crate::catalog::StatementContext;
 use crate::errors::plain;
-use crate::predicate::translate;
+use crate::predicate::{is_settled, translate};
 use crate::table_scan::SnapshotTable;
 
 /// A part of a logical plan after lowering.
@@ -189,7 +189,8 @@ impl<'a> Lowerer<'a> {
         let Some(table) = (&*provider as &dyn std::any::Any).downcast_ref::<SnapshotTable>() else { return Ok(None) };
         let source = table.source();
         let stored = source.table();
-        let predicates = scan.filters.iter().map(|filter| translate(filter, stored));
+        let filters = scan.filters.iter().filter(|filter| !is_settled(filter));
+        let predicates = filters.map(|filter| translate(filter, stored));
         let Some(predicates) = predicates.collect::<Option<Vec<Predicate>>>() else { return Ok(None) };
         let fields = scan.projected_schema.fields();
         let columns = fields.iter().map(|field| {

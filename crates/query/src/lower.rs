@@ -134,6 +134,9 @@ fn has_dynamic(plan: &Logical) -> bool {
     let mut found = false;
     each_operator(plan, &mut |plan| {
         found |= exprs(plan).into_iter().any(|expr| expr.any(&|part| matches!(part.op, ExprOp::Dynamic(..))));
+        if let Logical::Shared { input, .. } = plan {
+            found |= has_dynamic(input);
+        }
     });
     found
 }
@@ -155,16 +158,23 @@ struct Lowerer<'b> {
 /// By the number of a shared plan, the columns that any of its readers reads, each once.
 fn shared_columns(root: &Logical) -> HashMap<usize, Vec<ColumnId>> {
     let mut shared: HashMap<usize, Vec<ColumnId>> = HashMap::new();
-    each_operator(root, &mut |plan| {
-        if let Logical::Shared { number, input_columns, .. } = plan {
-            let known = shared.entry(*number).or_default();
-            input_columns.iter().for_each(|id| {
-                if !known.contains(id) {
-                    known.push(*id);
-                }
-            });
-        }
-    });
+    // A shared plan may read others, so that the plans of all numbers are walked, each once.
+    let mut unread: Vec<&Logical> = vec![root];
+    while let Some(plan) = unread.pop() {
+        each_operator(plan, &mut |plan| {
+            if let Logical::Shared { number, input, input_columns, .. } = plan {
+                let known = shared.entry(*number).or_insert_with(|| {
+                    unread.push(input);
+                    Vec::new()
+                });
+                input_columns.iter().for_each(|id| {
+                    if !known.contains(id) {
+                        known.push(*id);
+                    }
+                });
+            }
+        });
+    }
     shared
 }
 

@@ -221,7 +221,7 @@ fn groups() {
         ("SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY x DESC) FROM (VALUES (3), (1), (4), (2)) v(x)", "3"),
         (
             "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x), median(x) FROM (VALUES (3), (1), (4), (2)) v(x)",
-            "2.5|2",
+            "2.5|2.5",
         ),
         ("SELECT approx_percentile_cont_with_weight(x, w, 0.5) FROM (VALUES (1, 1), (9, 3)) v(x, w)", "9.0"),
         ("SELECT bool_and(x > 0), bool_or(x > 2), any_value(x) FROM (VALUES (NULL), (2)) v(x)", "true|false|2"),
@@ -354,4 +354,20 @@ fn merged_columns_of_full_joins() {
     let joined = format!("(SELECT k, id AS lid FROM {L}) AS a FULL JOIN (SELECT k, id AS rid FROM {R}) AS b USING (k)");
     let unmatched = format!("SELECT k, a.k, b.k FROM {joined} WHERE a.k IS NULL AND b.k IS NOT NULL ORDER BY b.k");
     check(&[(&unmatched, "3|NULL|3"), ("SELECT NULL AS v UNION ALL SELECT 'x' ORDER BY v", "x, NULL")]);
+}
+
+#[test]
+fn several_correlated_subqueries() {
+    const X: &str = "(VALUES (1, NULL, 1), (2, NULL, NULL), (3, 3, NULL), (4, 4, 4), (5, 3, 7)) AS x(id, a, b)";
+    const Y: &str = "(VALUES (1, NULL, 1), (2, NULL, NULL), (3, 3, NULL), (4, 4, 4), (5, 7, 1)) AS y(id, a, b)";
+    let least = format!("x.id >= (SELECT min(y.id) FROM {Y} WHERE y.b <> x.b)");
+    let count = format!("(SELECT count(*) FROM {Y} WHERE y.b > x.b)");
+    let most = format!("(SELECT max(y.id) FROM {Y} WHERE y.a < x.a)");
+    check(&[
+        (&format!("SELECT x.id FROM {X} WHERE {least} ORDER BY x.id"), "4, 5"),
+        (&format!("SELECT x.id, {most} FROM {X} ORDER BY x.id"), "1|NULL, 2|NULL, 3|NULL, 4|3, 5|NULL"),
+        (&format!("SELECT x.id, {most} FROM {X} WHERE {least} ORDER BY x.id"), "4|3, 5|NULL"),
+        (&format!("SELECT x.id, {count} FROM {X} WHERE {least} ORDER BY x.id"), "4|0, 5|0"),
+        (&format!("SELECT x.id, {count}, {most} FROM {X} WHERE {least} ORDER BY x.id"), "4|0|3, 5|0|NULL"),
+    ]);
 }

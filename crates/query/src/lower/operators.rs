@@ -14,6 +14,9 @@ use super::relation::{Relation, RelationSource};
 use super::{Lowerer, SourceScan, predicate};
 use crate::column_set::ColumnSet;
 
+/// The rows of a source that does not know how many it has.
+const ROWS_OF_A_SOURCE: u64 = 100_000;
+
 impl Lowerer<'_> {
     pub(super) fn scan(&mut self, scan: &LogicalScan, needed: &ColumnSet) -> Result<Relation> {
         let table = Arc::clone(&self.tables[scan.table]);
@@ -69,10 +72,15 @@ impl Lowerer<'_> {
             source.columns.iter().copied().filter(|(id, _)| read.contains(*id)).collect();
         let ids: Vec<ColumnId> = kept.iter().map(|(id, _)| *id).collect();
         let columns = kept.iter().map(|(_, column)| *column).collect();
-        let rows_about = rows.row_count().unwrap_or(100_000);
+        let rows_about = rows.row_count().unwrap_or(ROWS_OF_A_SOURCE);
+        let fields = kept.iter().map(|(id, column)| {
+            let info = self.columns.get(*id);
+            Field::new(&info.name, info.kind.clone(), rows.schema().field(*column).is_nullable())
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         self.sources.push(SourceScan { source: rows, columns, predicates });
-        let node =
-            Node::Foreign(plan::Foreign { plan: self.sources.len() - 1, rows: rows_about, schema: self.schema(&ids) });
+        let node = plan::Foreign { plan: self.sources.len() - 1, rows: rows_about, schema };
+        let node = Node::Foreign(node);
         self.filtered(Relation::new(node, ids), source.conditions.clone())
     }
 

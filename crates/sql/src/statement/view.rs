@@ -82,7 +82,10 @@ fn check_planned(work: &Work<'_>, after: &Arc<rowmill_txn::Snapshot>, view: &Arc
             ),
         ));
     }
-    check_names_distinct(names.iter().map(String::as_str))
+    check_names_distinct(names.iter().map(String::as_str)).map_err(|error| {
+        let message = format!("two columns of the result are called alike: {}", error.message());
+        Error::new(error.kind(), message).hint("give one of them another name")
+    })
 }
 
 /// Takes the syntax tree apart and refuses what is not executed.

@@ -15,7 +15,6 @@ use rowmill_txn::{ColumnSpec, Engine, IndexSpec, MAIN_SCHEMA};
 
 use super::block_state::selected;
 use super::{Scan, ScanRequest, TopKey, TopRequest};
-use crate::batch::BatchSource;
 use crate::collect::collect;
 use crate::key_filter::KeyFilter;
 use crate::predicate::evaluate;

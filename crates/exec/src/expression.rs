@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, Decimal128Type};
 use rowmill_base::Result;
 use rowmill_expr::evaluator::Evaluator;
 use rowmill_expr::fold::can_fail;
+use rowmill_expr::functions::{result_bytes_max, with_result_limit};
 use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
@@ -23,6 +24,8 @@ use crate::function::{LengthUnit, VectorFunction};
 #[derive(Debug)]
 pub struct ExpressionFunction {
     evaluator: Evaluator,
+    /// The bound on what one function makes for a batch, as it was where the expression was made.
+    result_bytes_max: u64,
     columns: Vec<usize>,
     kind: DataType,
     never_fails: bool,
@@ -32,11 +35,13 @@ pub struct ExpressionFunction {
 }
 
 impl ExpressionFunction {
-    /// The function that `expr` is. Its columns are positions in the input of the operator.
+    /// The function that `expr` is. Its columns are positions in the input of the operator. The limit of
+    /// [`with_result_limit`] that holds now holds for all evaluations.
     pub fn new(expr: &ScalarExpr) -> Result<ExpressionFunction> {
         let (expr, columns) = compact(expr);
         Ok(ExpressionFunction {
             evaluator: Evaluator::new(&expr)?,
+            result_bytes_max: result_bytes_max(),
             never_fails: !can_fail(&expr),
             length: length(&expr),
             arithmetic: arithmetic(&expr).filter(|arithmetic| matches!(arithmetic, Arithmetic::Step(_))),
@@ -58,7 +63,8 @@ impl VectorFunction for ExpressionFunction {
         {
             return Ok(values);
         }
-        self.evaluator.evaluate(columns, rows)
+        // The threads that evaluate know nothing of the session.
+        with_result_limit(self.result_bytes_max, || self.evaluator.evaluate(columns, rows))
     }
 
     fn never_fails(&self) -> bool {

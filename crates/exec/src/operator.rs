@@ -145,7 +145,7 @@ impl Builder {
                 }
                 Some(AdaptedGroup { group, functions, schema: own_schema, result }) => {
                     // What is in the place of values may have another order.
-                    let wish = if matches!(wish, Wish::Any(_)) { wish } else { Wish::All };
+                    let wish = if result.is_none() || matches!(wish, Wish::Any(_)) { wish } else { Wish::All };
                     let request = self.group_request(input, (&group, &own_schema), &functions, wish, broker);
                     let groups = self.group(input, request, &mut operator)?;
                     match result {

@@ -70,7 +70,7 @@ impl BatchSource for SingleRow {
 
 /// The error of a scalar subquery with several rows.
 pub(crate) fn more_than_one_row() -> Error {
-    let message = "more than one row returned by a subquery used as an expression";
+    let message = "a subquery that stands for a value returned more than one row";
     Error::new(ErrorKind::CardinalityViolation, message)
         .hint("make it one row with an aggregate, a narrower condition, or ORDER BY ... LIMIT 1")
 }

@@ -6,8 +6,7 @@ mod nulls;
 mod simplify;
 
 pub use bounds::integer_range;
-pub use failure::operator_can_fail;
-pub use failure::{can_fail, cast_can_fail};
+pub use failure::{can_fail, cast_can_fail, operator_can_fail};
 pub use nulls::{is_nullable, rejects_nulls};
 pub use simplify::fold;
 

@@ -26,7 +26,7 @@ use std::sync::LazyLock;
 use rowmill_plan::FunctionSpec;
 
 pub use self::call_failure::call_can_fail;
-pub use self::result_limit::{FOLDED_BYTES_MAX, with_result_limit};
+pub use self::result_limit::{FOLDED_BYTES_MAX, result_bytes_max, with_result_limit};
 
 /// The families, in the order in which the documentation lists them.
 pub static FAMILIES: &[&[FunctionSpec]] = &[

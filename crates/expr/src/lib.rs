@@ -16,7 +16,7 @@ pub mod evaluator;
 pub mod fold;
 pub mod functions;
 pub mod kernels;
-pub mod regexp;
 pub mod kinds;
+pub mod regexp;
 pub mod text;
 pub mod typing;

@@ -196,6 +196,8 @@ pub fn kinds(function: AggregateFunction, arguments: &[DataType]) -> Option<(Vec
             total_kind(&kind)?;
             (vec![kind], DataType::Float64)
         }
+        // The mean of two integers need not be one.
+        Function::Median if kind.is_integer() => same(DataType::Float64),
         Function::Median => {
             let kind = known(kind, DataType::Float64);
             total_kind(&kind)?;

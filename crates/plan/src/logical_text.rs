@@ -155,7 +155,11 @@ impl PlanWriter<'_> {
                     true => "every pair".to_string(),
                     false => self.conditions(&join.conditions),
                 };
-                self.line(&format!("{kind} join: {on}"));
+                let compared = match join.compared.is_empty() {
+                    true => String::new(),
+                    false => format!(", comparing {}", self.conditions(&join.compared)),
+                };
+                self.line(&format!("{kind} join: {on}{compared}"));
                 self.below(&join.conditions.iter().collect::<Vec<_>>(), &[&join.left, &join.right]);
             }
             Logical::Group(group) => {
@@ -186,7 +190,8 @@ impl PlanWriter<'_> {
                     .map(|(id, call)| format!("{} = {}", self.column(*id), window_call(call, self.columns)))
                     .collect();
                 let (partition, order) = (self.exprs(&window.partition), keys(&window.order, self.columns));
-                self.line(&format!("Window: {} over [{partition}] ordered by [{order}]", calls.join(", ")));
+                let top = window.top.map(|top| format!(", up to {}", top.most)).unwrap_or_default();
+                self.line(&format!("Window: {} over [{partition}] ordered by [{order}]{top}", calls.join(", ")));
                 self.below(&[], &[&window.input]);
             }
             Logical::Sort { input, keys: by } => {

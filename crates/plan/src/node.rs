@@ -389,7 +389,7 @@ impl Node {
             Node::Join(join) => join.is_nullable(join.output[column]),
             Node::Window(window) => window.is_nullable(column),
             Node::Union { inputs, .. } => inputs.iter().any(|input| input.is_nullable(column)),
-            Node::Foreign(_) => true,
+            Node::Foreign(foreign) => foreign.schema.field(column).is_nullable(),
             Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
                 input.is_nullable(column)
             }

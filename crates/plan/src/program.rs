@@ -19,6 +19,8 @@ use std::fmt;
 
 use rowmill_base::{IndexId, SqlType, TableId};
 
+use crate::aggregate_kinds;
+
 pub use scalar::{ArithmeticOp, Column, Scalar, ScalarOp, TextFunction, Value};
 
 /// A statement.
@@ -194,14 +196,7 @@ impl RowAggregate {
 
 /// The type of the exact total of values of a type; `None` if they are not added.
 pub fn sum_kind(argument: &SqlType) -> Option<SqlType> {
-    Some(match argument {
-        SqlType::Int8 | SqlType::Int16 | SqlType::Int32 => SqlType::Int64,
-        SqlType::UInt8 | SqlType::UInt16 | SqlType::UInt32 => SqlType::Int64,
-        SqlType::Int64 | SqlType::UInt64 => SqlType::Decimal { precision: 38, scale: 0 },
-        SqlType::Decimal { scale, .. } => SqlType::Decimal { precision: 38, scale: *scale },
-        SqlType::Float32 | SqlType::Float64 => SqlType::Float64,
-        _ => return None,
-    })
+    aggregate_kinds::total_kind(&argument.arrow()).as_ref().and_then(SqlType::from_arrow)
 }
 
 /// `INSERT`

@@ -230,3 +230,71 @@ fn frame_text(frame: &WindowFrame<FrameOffset>, name: &dyn Fn(usize) -> String) 
     let (start, end) = (bound(&frame.start, "PRECEDING"), bound(&frame.end, "FOLLOWING"));
     format!(" {unit} BETWEEN {start} AND {end}{exclude}")
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+    use arrow::datatypes::{Field, Schema};
+
+    use super::*;
+    use crate::{Foreign, Names};
+
+    struct NoNames;
+
+    impl Names for NoNames {
+        fn table(&self, _: usize) -> &str {
+            ""
+        }
+
+        fn column(&self, _: usize, _: usize) -> &str {
+            ""
+        }
+
+        fn size(&self, _: usize) -> (usize, u64) {
+            (0, 0)
+        }
+
+        fn function(&self, _: usize) -> &str {
+            ""
+        }
+    }
+
+    fn schema(names: &[&str]) -> SchemaRef {
+        let field = |name: &&str| Field::new(*name, DataType::Int64, false);
+        Arc::new(Schema::new(names.iter().map(field).collect::<Vec<_>>()))
+    }
+
+    #[test]
+    fn explain_shows_calls_keys_and_limit() {
+        let two = FrameOffset::Constant(Constant::new(Arc::new(Int64Array::from(vec![2]))));
+        let frame = WindowFrame { unit: FrameUnit::Rows, start: FrameBound::Preceding(two), ..USUAL_FRAME };
+        let sum = Aggregate::new(AggregateFunction::Sum, Some((Expr::Column(1), DataType::Int64)), DataType::Int64);
+        let shift =
+            WindowFunction::Shift { value: 1, offset: None, default: Some(0), forward: true, skips_nulls: true };
+        let call = |function, frame| WindowCall { function, frame, kind: DataType::Int64 };
+        let window = Node::Window(Window {
+            input: Arc::new(Node::Foreign(Foreign { plan: 0, rows: 1, schema: schema(&["g", "v"]) })),
+            partition: vec![0],
+            order: vec![SortKey { column: 1, descending: true, nulls_first: true }],
+            calls: vec![
+                call(WindowFunction::Rank(RankFunction::RowNumber), USUAL_FRAME),
+                call(WindowFunction::Aggregate(Box::new(sum)), frame),
+                call(shift, USUAL_FRAME),
+            ],
+            limit: Some(2),
+            schema: schema(&["g", "v", "a", "b", "c"]),
+        });
+        assert_eq!(
+            window.line(&NoNames),
+            "Window: row_number(), sum(v) ROWS BETWEEN 2 PRECEDING AND CURRENT ROW, lead(v, 1, g) IGNORE NULLS, by [g], \
+             ordered by [v DESC], first 2"
+        );
+        assert_eq!(
+            window.column_names(&NoNames)[2..],
+            ["row_number()", "sum(v) ROWS BETWEEN 2 PRECEDING AND CURRENT ROW", "lead(v, 1, g) IGNORE NULLS"]
+        );
+        assert_eq!([2, 3, 4].map(|column| window.is_nullable(column)), [false, true, true]);
+        let Node::Window(window) = window else { unreachable!("it is a window") };
+        assert_eq!(window.calls.iter().map(WindowCall::columns).collect::<Vec<_>>(), [vec![], vec![1], vec![1, 0]]);
+    }
+}

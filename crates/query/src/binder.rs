@@ -6,6 +6,7 @@
 //!   `table_function`: functions in FROM
 //! - `select`: one SELECT; `projection`: its list; `grouping`: GROUP BY; `ordering`: ORDER BY and DISTINCT ON; `window`
 //! - `expression` with `operator`, `literal`, `call`, `conditional`, `aggregate`, `subquery`, `access`
+//! - `target`: the rows that UPDATE, DELETE and MERGE change
 //! - `scope`: which names there are; `result_name`: what computed columns are called; `place`: errors
 //!
 //! An expression is bound over the columns of FROM. Aggregates and window calls are collected in the [`Level`] of the
@@ -30,6 +31,7 @@ mod scope;
 mod select;
 mod subquery;
 mod table_function;
+pub mod target;
 pub mod type_name;
 pub(crate) mod walk;
 mod window;
@@ -47,7 +49,7 @@ use rowmill_storage::TableSource;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
-use crate::catalog::{CatalogView, QueryCatalog, RelationName, RowSource};
+use crate::catalog::{CatalogView, ViewSpelling, QueryCatalog, RelationName, RowSource};
 use scope::{Clause, FromNames, Level, NamedColumn, ScopeRelation};
 use with::WithQuery;
 
@@ -127,10 +129,7 @@ pub fn bind_exprs(
     for (expr, wanted) in exprs {
         let value = binder.expr(expr)?;
         let value = match wanted {
-            Some(kind) => {
-                use ast::Spanned;
-                binder.placed(expr.span(), |binder| binder.coerce(value, kind))?
-            }
+            Some(kind) => binder.placed(place::start_of(expr), |binder| binder.coerce(value, kind))?,
             None => value,
         };
         bound.push(value);
@@ -186,6 +185,9 @@ pub fn bind_items(
     Ok(binder.finish(BoundRows { plan, columns: columns_out }))
 }
 
+/// What is done with every expression.
+type ExprRewrite<'r> = dyn FnMut(&mut ScalarExpr) + 'r;
+
 /// Rows with named columns.
 #[derive(Debug)]
 struct BoundRows {
@@ -197,6 +199,7 @@ struct BoundRows {
 #[derive(Clone)]
 enum KnownRelation {
     Table(usize),
+    NumberedTable(usize, Rc<str>),
     Source(usize),
     View(Rc<CatalogView>),
 }
@@ -206,7 +209,7 @@ enum KnownRelation {
 const DEPTH_MAX: usize = 400;
 
 /// Queries inside of each other count for several levels, because each takes more of the stack.
-const QUERY_DEPTH: usize = 6;
+const QUERY_DEPTH: usize = 4;
 
 struct Binder<'a> {
     catalog: &'a dyn QueryCatalog,
@@ -222,7 +225,7 @@ struct Binder<'a> {
     /// The names of WITH that can be used, innermost last.
     withs: Vec<Rc<WithQuery>>,
     /// The views around the place that is being read.
-    views: Vec<String>,
+    views: Vec<(String, ViewSpelling)>,
     depth: usize,
     /// Numbers of shared and recursive plans that are taken.
     plan_count: usize,
@@ -274,7 +277,7 @@ impl<'a> Binder<'a> {
 
     /// Gives parameters whose type nothing said the type that they are cast to. `all` calls its argument with every
     /// expression, operands first.
-    fn settle_parameters(&mut self, all: &mut dyn FnMut(&mut dyn FnMut(&mut ScalarExpr))) {
+    fn settle_parameters(&mut self, all: &mut dyn FnMut(&mut ExprRewrite<'_>)) {
         if self.parameters.is_empty() {
             return;
         }
@@ -334,9 +337,12 @@ impl<'a> Binder<'a> {
         self.levels.last_mut().expect("an expression is bound within a level")
     }
 
-    /// The name as spelled in the statement. The text of a view is not at hand.
+    /// The name as spelled in the statement, or in the text of the view that is being read.
     fn spelled(&self, ident: &ast::Ident) -> String {
-        if self.views.is_empty() { (self.spelling)(ident) } else { ident.value.clone() }
+        match self.views.last() {
+            None => (self.spelling)(ident),
+            Some((_, spelling)) => spelling.of(ident),
+        }
     }
 
     /// Runs `step`, and puts the place into its error.
@@ -369,14 +375,13 @@ impl<'a> Binder<'a> {
 
     /// A condition of WHERE and its like.
     fn condition(&mut self, expr: &ast::Expr) -> Result<ScalarExpr> {
-        use ast::Spanned;
         let bound = self.expr(expr)?;
         match bound.kind {
             DataType::Boolean => Ok(bound),
             DataType::Null => self.coerce(bound, &DataType::Boolean),
             _ => {
                 let message = format!("a condition must be BOOLEAN, but {expr} is {}", place::type_name(&bound.kind));
-                Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), expr.span()))
+                Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), place::start_of(expr)))
             }
         }
     }

@@ -24,6 +24,14 @@ pub struct RelationName {
 pub enum CatalogRelation {
     /// A stored table in the snapshot of the statement.
     Table(Arc<dyn TableSource>),
+    /// The same with one more column, for statements that change rows: the number of each row (BIGINT UNSIGNED), or its key
+    /// (BLOB) in a keyed table.
+    NumberedTable {
+        /// The table.
+        table: Arc<dyn TableSource>,
+        /// The name of the column, which no statement can write.
+        column: String,
+    },
     /// A view.
     View(CatalogView),
     /// Rows of something else: a file, a system view.
@@ -37,8 +45,32 @@ pub struct CatalogView {
     pub name: String,
     /// The query.
     pub query: Box<ast::Query>,
-    /// The names of its columns as spelled.
+    /// The names of its columns as spelled; those of the query where there are fewer.
     pub columns: Vec<String>,
+    /// How its text spells names.
+    pub spelling: ViewSpelling,
+}
+
+/// How the text of a view spells names.
+#[derive(Clone)]
+pub struct ViewSpelling(Arc<dyn Fn(&ast::Ident) -> String + Send + Sync>);
+
+impl ViewSpelling {
+    /// Spells the names of a view's query as `spell` says.
+    pub fn new(spell: impl Fn(&ast::Ident) -> String + Send + Sync + 'static) -> ViewSpelling {
+        ViewSpelling(Arc::new(spell))
+    }
+
+    /// The name as the text of the view spells it.
+    pub fn of(&self, ident: &ast::Ident) -> String {
+        (self.0)(ident)
+    }
+}
+
+impl fmt::Debug for ViewSpelling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ViewSpelling")
+    }
 }
 
 /// Rows that are not a stored table's.

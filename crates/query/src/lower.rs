@@ -15,19 +15,21 @@ mod repeated;
 mod set_operation;
 mod window;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use rowmill_base::Result;
+use rowmill_base::{Result, TableId};
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan::logical::Columns;
-use rowmill_plan::{self as plan, ColumnId, Logical, Names, Node, Predicate, ScalarExpr};
+use rowmill_plan::{self as plan, ColumnId, ExprOp, Logical, Names, Node, Predicate, ScalarExpr};
 use rowmill_storage::TableSource;
 
 use self::relation::Relation;
 use crate::binder::BoundQuery;
 use crate::catalog::RowSource;
 use crate::column_set::ColumnSet;
+use crate::optimizer::walk::{each_operator, exprs};
 
 /// A query that the engine runs.
 #[derive(Clone, Debug)]
@@ -38,8 +40,11 @@ pub struct PhysicalQuery {
     pub functions: Vec<Arc<dyn VectorFunction>>,
     /// The functions as EXPLAIN shows them.
     pub texts: Vec<String>,
-    /// The tables.
+    /// The tables, in the snapshot that the query was planned for.
     pub tables: Vec<Arc<dyn TableSource>>,
+    /// Whether the plan holds for every snapshot with the same definitions of its tables: nothing in it belongs to the
+    /// statement that it was planned for.
+    pub is_reusable: bool,
     /// What `Node::Foreign` reads, by number.
     pub sources: Vec<SourceScan>,
     /// The names of the result's columns as spelled, and their types.
@@ -66,20 +71,27 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
         functions: Vec::new(),
         texts: Vec::new(),
         sources: Vec::new(),
+        shared_columns: shared_columns(&bound.query.root),
+        shared_nodes: HashMap::new(),
     };
     let output = &bound.query.output;
     let needed: ColumnSet = output.iter().map(|(id, _)| *id).collect();
     let relation = lowerer.lower(&bound.query.root, &needed)?;
     let ids: Vec<ColumnId> = output.iter().map(|(id, _)| *id).collect();
+    let relation = lowerer.settled(relation, &needed)?;
+    let nullable: Vec<bool> = ids.iter().map(|id| lowerer.is_nullable(*id, &relation)).collect();
     let root = lowerer.exactly(relation, &ids)?;
-    let fields: Vec<Field> =
-        output.iter().map(|(id, name)| Field::new(name, bound.query.columns.get(*id).kind.clone(), true)).collect();
+    let fields = output.iter().zip(nullable);
+    let fields = fields
+        .map(|((id, name), nullable)| Field::new(name, bound.query.columns.get(*id).kind.clone(), nullable))
+        .collect::<Vec<_>>();
     let Lowerer { functions, texts, sources, .. } = lowerer;
     Ok(PhysicalQuery {
         root,
         functions,
         texts,
         tables: bound.tables.clone(),
+        is_reusable: !bound.reads_clock && sources.is_empty() && !has_dynamic(&bound.query.root),
         sources,
         schema: Arc::new(Schema::new(fields)),
     })
@@ -108,6 +120,24 @@ impl Names for PhysicalQuery {
     }
 }
 
+impl PhysicalQuery {
+    /// The same plan over other snapshots of its tables, which `table` finds by id; `None` if one of them is gone.
+    #[must_use]
+    pub fn over(&self, table: &dyn Fn(TableId) -> Option<Arc<dyn TableSource>>) -> Option<PhysicalQuery> {
+        let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<_>>()?;
+        Some(PhysicalQuery { tables, ..self.clone() })
+    }
+}
+
+/// Whether a function of the plan belongs to the statement that it was bound for.
+fn has_dynamic(plan: &Logical) -> bool {
+    let mut found = false;
+    each_operator(plan, &mut |plan| {
+        found |= exprs(plan).into_iter().any(|expr| expr.any(&|part| matches!(part.op, ExprOp::Dynamic(..))));
+    });
+    found
+}
+
 /// Lowers one query.
 struct Lowerer<'b> {
     columns: Columns,
@@ -116,6 +146,26 @@ struct Lowerer<'b> {
     functions: Vec<Arc<dyn VectorFunction>>,
     texts: Vec<String>,
     sources: Vec<SourceScan>,
+    /// By the number of a shared plan, the columns that any of its readers reads.
+    shared_columns: HashMap<usize, Vec<ColumnId>>,
+    /// By the number of a shared plan, its operators, which give those columns.
+    shared_nodes: HashMap<usize, Arc<Node>>,
+}
+
+/// By the number of a shared plan, the columns that any of its readers reads, each once.
+fn shared_columns(root: &Logical) -> HashMap<usize, Vec<ColumnId>> {
+    let mut shared: HashMap<usize, Vec<ColumnId>> = HashMap::new();
+    each_operator(root, &mut |plan| {
+        if let Logical::Shared { number, input_columns, .. } = plan {
+            let known = shared.entry(*number).or_default();
+            input_columns.iter().for_each(|id| {
+                if !known.contains(id) {
+                    known.push(*id);
+                }
+            });
+        }
+    });
+    shared
 }
 
 impl Lowerer<'_> {
@@ -141,9 +191,7 @@ impl Lowerer<'_> {
                 Ok(Relation::new(Node::RecursiveRows { number: *number, schema }, columns.clone()))
             }
             Logical::Shared { number, input, input_columns, columns } => {
-                let rows = self.lower(input, &input_columns.iter().copied().collect())?;
-                let input = self.exactly(rows, input_columns)?;
-                Ok(Relation::new(Node::Shared { number: *number, input }, columns.clone()))
+                self.shared(*number, input, input_columns, columns)
             }
             Logical::Unnest { input, lists, ordinality, outer } => {
                 self.unnest(input, lists, *ordinality, *outer, needed)

@@ -5,24 +5,34 @@
 //! | step | file |
 //! |---|---|
 //! | subplans that are computed once wait in a table | `context.rs` |
+//! | expressions become simpler | `simplify.rs` |
 //! | subqueries in expressions become joins | `subquery.rs` |
 //! | correlated conditions leave the right sides of joins | `pull_up.rs` |
 //! | what correlation is left is removed with domains | `domain.rs` |
 //! | columns that repeat others go away | `alias.rs` |
 //! | conditions move down | `pushdown.rs` |
+//! | comparisons forget NULL where there is none | `nulls.rs` |
+//! | operators that do nothing go away | `redundant.rs`, `unique.rs` |
 //! | columns that nobody reads are not made | `prune.rs` |
+//! | sorts that nobody sees go away, limits move down | `order.rs` |
+//! | windows learn which rows are read | `top_rows.rs` |
 
 mod alias;
 mod column_set;
 mod context;
 mod domain;
 mod facts;
+mod nulls;
+mod order;
 mod prune;
 mod pull_up;
 mod pushdown;
+mod redundant;
+mod simplify;
 mod subquery;
+mod top_rows;
 mod unique;
-mod walk;
+pub(crate) mod walk;
 
 #[cfg(test)]
 mod tests;
@@ -42,15 +52,29 @@ pub fn optimize(query: &mut BoundQuery) -> Result<()> {
         RewriteContext { columns: &mut plan.columns, tables: &query.tables, shared: SharedPlans::default() };
     context.detach_shared(root);
     context.inline_shared(root);
+    context.each_plan(root, &mut |plan, _| simplify::simplify_plan(plan))?;
     context.each_plan(root, &mut |plan, context| subquery::remove_subqueries(plan, context))?;
     context.each_plan(root, &mut |plan, context| pull_up::pull_up(plan, context))?;
     context.each_plan(root, &mut |plan, context| domain::remove_dependent_joins(plan, context))?;
     context.inline_shared(root);
     alias::remove_all_aliases(root, &mut plan.output, &mut context)?;
     context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
+    context.each_plan(root, &mut |plan, context| nulls::simplify_comparisons(plan, context))?;
+    context.each_plan(root, &mut |plan, context| redundant::remove_redundant(plan, context))?;
     let read: ColumnSet = plan.output.iter().map(|(id, _)| *id).collect();
     prune::prune_columns(root, &read, &mut context);
+    context.each_plan(root, &mut |plan, context| {
+        context.copy_shared_scans(plan);
+        Ok(())
+    })?;
     context.inline_shared(root);
+    order::remove_sorts(root, true);
+    // The readers of a shared plan may read its order.
+    context.each_plan(root, &mut |plan, _| order::push_limits(plan))?;
+    context.each_plan(root, &mut |plan, _| {
+        top_rows::note_top_rows(plan);
+        Ok(())
+    })?;
     context.attach_shared(root);
     Ok(())
 }

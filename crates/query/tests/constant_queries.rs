@@ -183,8 +183,8 @@ fn same(values: &[String], expected: &[&str]) -> bool {
 }
 
 fn slt_files(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in std::fs::read_dir(folder).expect("the suite is there") {
+        let path = entry.expect("a folder can be read").path();
         match path.is_dir() {
             true => slt_files(&path, files),
             false if path.extension().is_some_and(|extension| extension == "slt") => files.push(path),

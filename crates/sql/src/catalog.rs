@@ -34,7 +34,7 @@ const VIEW_DEPTH_MAX: usize = 64;
 
 /// Behind the name of a table: the same table with the numbers of its rows as one more column. No statement can write
 /// this character in a name that it looks up, so the twin is only reached by our own `UPDATE` and `DELETE`.
-const ROW_NUMBER_SUFFIX: &str = "\u{1}rows";
+pub(crate) const ROW_NUMBER_SUFFIX: &str = "\u{1}rows";
 
 /// The name under which `table`, in lower case, has the column [`ROW_NUMBER_COLUMN`].
 pub(crate) fn row_number_twin(table: &str) -> String {
@@ -45,7 +45,7 @@ pub(crate) fn row_number_twin(table: &str) -> String {
 pub(crate) const ROW_NUMBER_COLUMN: &str = "\u{1}row_number";
 
 /// Behind the name of a table: rows that are about to be written to it, for conditions on them.
-const NEW_ROWS_SUFFIX: &str = "\u{1}new";
+pub(crate) const NEW_ROWS_SUFFIX: &str = "\u{1}new";
 
 /// The name under which `table`, in lower case, has the rows of [`StatementContext::new_rows`].
 pub(crate) fn new_rows_twin(table: &str) -> String {

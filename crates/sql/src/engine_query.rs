@@ -17,6 +17,7 @@ use rowmill_exec::batch::BatchSource;
 use rowmill_exec::operator::{Environment, Operator, Running};
 use rowmill_plan::{Constant, Node};
 use rowmill_query::{PhysicalQuery, estimate};
+use rowmill_storage::TableSource;
 
 use crate::catalog::StatementContext;
 use crate::explain::below;
@@ -51,7 +52,9 @@ impl EngineQuery {
         let mut bound = rowmill_query::binder::bind(query, &catalog, &spelling, &kinds)?;
         bound.set_parameters(&values)?;
         rowmill_query::optimizer::optimize(&mut bound)?;
-        let physical = rowmill_query::lower(&bound)?;
+        // The expressions of the plan take the limit along.
+        let result_bytes_max = context.settings.number("result_value_max_bytes");
+        let physical = rowmill_expr::functions::with_result_limit(result_bytes_max, || rowmill_query::lower(&bound))?;
         Ok(EngineQuery::over(Arc::new(physical), context))
     }
 
@@ -63,6 +66,17 @@ impl EngineQuery {
             }
         });
         EngineQuery { physical, context: Arc::clone(context), progress, last: Mutex::default() }
+    }
+
+    /// The plan `physical` over the tables that a statement sees; `None` if one of them is not there.
+    pub(crate) fn again(physical: &PhysicalQuery, context: &Arc<StatementContext>) -> Option<EngineQuery> {
+        let table = |id| Some(context.snapshot.table(id)? as Arc<dyn TableSource>);
+        Some(EngineQuery::over(Arc::new(physical.over(&table)?), context))
+    }
+
+    /// The plan, if another statement with the same text and without parameters can run it again.
+    pub(crate) fn reusable(&self) -> Option<Arc<PhysicalQuery>> {
+        self.physical.is_reusable.then(|| Arc::clone(&self.physical))
     }
 
     /// The names of the result as spelled, and the types.

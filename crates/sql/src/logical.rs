@@ -6,9 +6,11 @@
 mod all_rows;
 mod cast_names;
 mod in_lists;
+mod nullable_values;
 mod recursion;
 mod single_distinct;
 mod subqueries;
+mod wary_rules;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,7 +28,11 @@ type AnyRule = Arc<dyn AnalyzerRule + Send + Sync>;
 
 /// The rewrites of plans whose types are not settled.
 pub(crate) fn first() -> Vec<AnyRule> {
-    vec![rule("rowmill_recursion", recursion::agree), rule("rowmill_subqueries", subqueries::unnest)]
+    vec![
+        rule("rowmill_recursion", recursion::agree),
+        rule("rowmill_subqueries", subqueries::unnest),
+        rule("rowmill_nullable_values", nullable_values::allow_null),
+    ]
 }
 
 /// The rewrites of plans whose types are settled.

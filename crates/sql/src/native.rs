@@ -11,6 +11,7 @@ mod foreign;
 mod function;
 mod group;
 mod grouping_sets;
+mod handover;
 mod join;
 mod join_graph;
 mod lowering;

@@ -13,6 +13,7 @@ use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use rowmill_base::Settings;
+use rowmill_query::PhysicalQuery;
 
 use crate::native::PlanShape;
 use crate::parse::Statement;
@@ -24,10 +25,15 @@ const TEXT_BYTES_MAX: usize = 1 << 14;
 
 /// The plan of a query, and what its result looks like.
 #[derive(Clone, Debug)]
-pub(crate) struct CachedPlan {
-    pub(crate) shape: Arc<PlanShape>,
-    /// The names of the result as spelled, and the types that the operators give.
-    pub(crate) schema: SchemaRef,
+pub(crate) enum CachedPlan {
+    /// Our own front end planned it.
+    Engine(Arc<PhysicalQuery>),
+    /// DataFusion planned it, and all of it is the engine's.
+    Native {
+        shape: Arc<PlanShape>,
+        /// The names of the result as spelled, and the types that the operators give.
+        schema: SchemaRef,
+    },
 }
 
 /// The statements of one connection.

@@ -8,6 +8,10 @@
 //! operators run on the shared pool; whoever pulls the batches waits on a channel that holds a few of them.
 
 mod merged_columns;
+mod merged_stars;
+mod natural;
+mod order_names;
+mod outer_names;
 mod result_names;
 mod rewrite;
 mod row_in;
@@ -27,7 +31,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as DataFusionStatement;
 use datafusion::sql::sqlparser::ast;
-use rowmill_base::Result;
+use rowmill_base::{ErrorKind, Result};
 use rowmill_txn::Snapshot;
 
 use crate::catalog::StatementContext;
@@ -144,7 +148,7 @@ impl Draft {
                 Lowering::Whole(plan, schema) => {
                     let named = named_schema(&schema, &names);
                     let is_reusable = is_reusable && plan.is_whole();
-                    let cached = CachedPlan { shape: Arc::clone(plan.shape()), schema: Arc::clone(&named) };
+                    let cached = CachedPlan::Native { shape: Arc::clone(plan.shape()), schema: Arc::clone(&named) };
                     let native = plan.exec(schema, &state).await?;
                     let plan = Arc::clone(&native) as Arc<dyn ExecutionPlan>;
                     (plan, named, Some(native), is_reusable.then_some(cached))
@@ -169,14 +173,20 @@ impl Draft {
         }
         match EngineQuery::plan(&self.context, &self.query, &self.spellings, &self.params) {
             Ok(query) => {
+                let reusable = query.reusable().filter(|_| self.params.is_empty()).map(CachedPlan::Engine);
                 let (schema, plan) = (Arc::clone(query.schema()), ReadyPlan::Engine(Arc::new(query)));
                 let context = Arc::clone(&self.context);
-                Ok(Some(ReadyQuery { context, plan, schema, reusable: None }))
+                Ok(Some(ReadyQuery { context, plan, schema, reusable }))
             }
-            Err(error) if mode == "new" => Err(error),
-            Err(_) => Ok(None),
+            Err(error) if mode != "new" && is_left_over(error.kind()) => Ok(None),
+            Err(error) => Err(error),
         }
     }
+}
+
+/// Whether a query that our own front end refuses with such an error is tried by the other one.
+fn is_left_over(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Unsupported | ErrorKind::UndefinedFunction | ErrorKind::Internal)
 }
 
 /// Which front end plans queries, while both exist: `old`, `new` without the other, or the new one and then the old one.
@@ -196,12 +206,19 @@ pub(crate) async fn plan_named(
     with_names::tell_apart(&mut statement);
     rewrite::rewrite(&mut statement, state);
     row_in::rewrite(&mut statement);
-    using_chains::name_owners(&mut statement);
+    natural::spell_out(&mut statement, state).await;
     let merges = merged_columns::mark(&mut statement).map_err(to_datafusion)?;
+    let has_outer_names = outer_names::mark(&mut statement);
+    using_chains::name_owners(&mut statement);
+    merged_stars::spell_out(&mut statement);
+    order_names::tell_apart(&mut statement);
     select_list::make_distinct(&mut statement);
     let aliases = Aliases::of(&statement, spellings);
     let mut plan = state.statement_to_plan(DataFusionStatement::Statement(Box::new(statement))).await?;
-    if merges {
+    if has_outer_names {
+        outer_names::refuse_ambiguous(&plan)?;
+    }
+    if merges || has_outer_names {
         plan = merged_columns::separate(plan)?;
     }
     unsupported::refuse_plan(&plan)?;
@@ -271,8 +288,17 @@ impl Work<'_> {
 
     /// The query with this statement's text, if its plan is known.
     fn known(&self, snapshot: &Arc<Snapshot>, version: u64) -> Option<ReadyQuery> {
-        let CachedPlan { shape, schema } = self.plans().lock().plan(self.statement.text(), self.settings(), version)?;
+        let known = self.plans().lock().plan(self.statement.text(), self.settings(), version)?;
         let context = self.context(Arc::clone(snapshot));
+        let (shape, schema) = match known {
+            CachedPlan::Native { shape, schema } => (shape, schema),
+            CachedPlan::Engine(physical) => {
+                let query = EngineQuery::again(&physical, &context)?;
+                let schema = Arc::clone(query.schema());
+                let plan = ReadyPlan::Engine(Arc::new(query));
+                return Some(ReadyQuery { context, plan, schema, reusable: None });
+            }
+        };
         let plan = NativePlan::over(shape, &context)?;
         let native = NativeExec::new(plan, Default::default(), Arc::clone(&schema));
         let plan = Arc::clone(&native) as Arc<dyn ExecutionPlan>;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast;
-use rowmill_base::{Error, ErrorKind, Result, Settings, SqlType};
+use rowmill_base::{Error, Result, Settings, SqlType};
 use rowmill_plan::{Constant, DynamicFunction};
-use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource};
+use rowmill_query::catalog::{CatalogRelation, CatalogView, ViewSpelling, QueryCatalog, RelationName, RowSource};
 use rowmill_query::memory_rows::MemoryRows;
 use rowmill_storage::TableSource;
 use rowmill_txn::ViewDef;
 
-use crate::catalog::StatementContext;
+use crate::catalog::{NEW_ROWS_SUFFIX, ROW_NUMBER_COLUMN, ROW_NUMBER_SUFFIX, StatementContext};
 use crate::files::{FileSet, ReadOptions, rows::FileRows};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::{DEFAULT_SCHEMA, lower};
@@ -47,8 +47,17 @@ impl QueryCatalog for ContextCatalog {
             return Ok(rows.map(|batch| CatalogRelation::Source(MemoryRows::new(&name.name, batch))));
         }
         let Some(schema) = catalog.schema(schema_name) else {
-            return Err(Error::new(ErrorKind::UndefinedSchema, format!("there is no schema \"{schema_name}\"")));
+            return Ok(None);
         };
+        if let (Some(_), Some(rows)) = (name.name.strip_suffix(NEW_ROWS_SUFFIX), &self.context.new_rows) {
+            return Ok(Some(CatalogRelation::Table(Arc::clone(rows))));
+        }
+        if let Some(name) = name.name.strip_suffix(ROW_NUMBER_SUFFIX)
+            && let Some(table) = catalog.table(schema.id, name)
+        {
+            let table = self.context.snapshot.table(table.id).expect("a snapshot holds every table of its catalog");
+            return Ok(Some(CatalogRelation::NumberedTable { table, column: ROW_NUMBER_COLUMN.to_owned() }));
+        }
         if let Some(table) = catalog.table(schema.id, &name.name) {
             let table = self.context.snapshot.table(table.id).expect("a snapshot holds every table of its catalog");
             return Ok(Some(CatalogRelation::Table(table as Arc<dyn TableSource>)));
@@ -103,5 +112,11 @@ fn parsed(view: &ViewDef) -> Result<CatalogView> {
     };
     let Body::Sql(sql) = statement.body() else { return Err(corrupt("a query")) };
     let ast::Statement::Query(query) = &**sql else { return Err(corrupt("a query")) };
-    Ok(CatalogView { name: view.name.clone(), query: query.clone(), columns: view.column_names.clone() })
+    let spellings = statement.spellings().clone();
+    Ok(CatalogView {
+        name: view.name.clone(),
+        query: query.clone(),
+        columns: view.column_names.clone(),
+        spelling: ViewSpelling::new(move |ident| spellings.of(ident).to_owned()),
+    })
 }

@@ -10,6 +10,7 @@ mod joins;
 mod scans;
 mod sorts;
 mod table;
+mod windows;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
@@ -28,6 +29,6 @@ fn short() -> Criterion {
 criterion_group! {
     name = exec;
     config = short();
-    targets = scans::benches, groups::benches, joins::benches, sorts::benches
+    targets = scans::benches, groups::benches, joins::benches, sorts::benches, windows::benches
 }
 criterion_main!(exec);

@@ -34,9 +34,10 @@ impl Operator {
         Operator { memory, scan: Some(Arc::clone(metrics)), ..Operator::default() }
     }
 
-    /// The same shape, of which nothing is measured.
+    /// The same shape, of which nothing is measured. Scans stay, so that they can be counted.
     pub(super) fn unmeasured(&self) -> Operator {
-        Operator { inputs: self.inputs.iter().map(Operator::unmeasured).collect(), ..Operator::default() }
+        let inputs = self.inputs.iter().map(Operator::unmeasured).collect();
+        Operator { scan: self.scan.clone(), inputs, ..Operator::default() }
     }
 
     /// Calls `each` with what is measured of the scans, in the order in which they stand in the plan.

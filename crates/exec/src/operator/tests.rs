@@ -86,6 +86,28 @@ fn rows_are_sorted_by_lists_and_structs_of_values_and_tables() {
 }
 
 #[test]
+fn null_within_a_list_is_greater_than_every_item_wherever_null_itself_stands() {
+    let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([
+        Some(vec![Some(1), None]),
+        Some(vec![Some(1), Some(9)]),
+        None,
+        Some(vec![Some(1)]),
+    ]));
+    let input = Arc::new(values(vec![lists, numbers(0..4)]));
+    let cases = [
+        (false, false, [3, 1, 0, 2]),
+        (false, true, [2, 3, 1, 0]),
+        (true, true, [2, 0, 1, 3]),
+        (true, false, [0, 1, 3, 2]),
+    ];
+    for (descending, nulls_first, expected) in cases {
+        let keys = vec![SortKey { column: 0, descending, nulls_first }];
+        let sort = Node::Sort { input: Arc::clone(&input), keys, skip: 0, rows: None };
+        assert_eq!(column(&run(&sort, &[], 1), 1), expected.map(Some), "{descending} {nulls_first}");
+    }
+}
+
+#[test]
 fn intervals_and_structs_are_join_keys() {
     let interval = |months, days, nanos| IntervalMonthDayNano::new(months, days, nanos);
     let day = 86_400_000_000_000;

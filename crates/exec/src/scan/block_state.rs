@@ -13,7 +13,7 @@ use rowmill_storage::strings::StringWindow;
 use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
 
 use super::filter::{ColumnCondition, Condition, Filter, Test};
-use crate::like::LikePattern;
+use crate::like::{self, LikePattern};
 use crate::predicate::evaluate;
 
 /// A column of a block while it is scanned.
@@ -184,7 +184,7 @@ impl BlockState {
         }
         let mut left = RowMask::all(0..self.block.rows());
         before.iter().try_for_each(|place| self.apply(table, self.conjunct(filter, *place), &mut left))?;
-        let mut test = |window: StringWindow<'_>, truth: &mut [bool]| pattern.find(window, truth);
+        let mut test = |window: StringWindow<'_>, truth: &mut [bool]| like::find(pattern, window, truth);
         if let Some(codes) = chunk.codes_where_of(pattern.needle(), *negated, &mut test, &left)? {
             slot.get_or_init(|| settled_by(codes));
         }
@@ -411,7 +411,9 @@ fn codes_of_column(chunk: &Chunk, condition: &ColumnCondition) -> Result<Option<
         Test::Values(values) => chunk.codes_of(values),
         Test::Like { pattern, negated } => match pattern.text() {
             Some(text) => chunk.codes_containing(text, *negated),
-            None => chunk.codes_where(pattern.needle(), *negated, &mut |window, truth| pattern.find(window, truth)),
+            None => {
+                chunk.codes_where(pattern.needle(), *negated, &mut |window, truth| like::find(pattern, window, truth))
+            }
         },
         Test::Predicate(predicate) => {
             let Some(values) = chunk.values()? else { return Ok(None) };
@@ -450,7 +452,7 @@ fn settled_by(codes: CodeSet) -> Settled {
 
 /// Leaves the rows whose text matches, or with `negated` does not, by the texts of these rows alone.
 fn retain_like(chunk: &Chunk, pattern: &LikePattern, negated: bool, mask: &mut RowMask) -> Result<()> {
-    chunk.retain_where(pattern.needle(), negated, &mut |window, truth| pattern.find(window, truth), mask)
+    chunk.retain_where(pattern.needle(), negated, &mut |window, truth| like::find(pattern, window, truth), mask)
 }
 
 /// Whether a condition is true for the rows of a block that is older than the column.

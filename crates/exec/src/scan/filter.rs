@@ -134,9 +134,10 @@ fn condition(table: &TableDef, predicate: &Predicate, negated: bool) -> Conditio
         ) => {
             let test = match (values(table, predicate), predicate) {
                 (Some(values), _) => Test::Values(if negated { opposite(table, predicate, values) } else { values }),
-                (None, Predicate::Like { pattern, negated: not_like, ignore_case: false, .. }) => {
-                    Test::Like { pattern: Box::new(LikePattern::new(pattern)), negated: *not_like != negated }
-                }
+                (None, Predicate::Like { pattern, negated: not_like, ignore_case: false, .. }) => Test::Like {
+                    pattern: Box::new(LikePattern::new(pattern, Some(like::ESCAPE))),
+                    negated: *not_like != negated,
+                },
                 _ if negated => Test::Predicate(Predicate::Not(Box::new(predicate.clone()))),
                 _ => Test::Predicate(predicate.clone()),
             };
@@ -167,11 +168,11 @@ fn values(table: &TableDef, predicate: &Predicate) -> Option<ValueSet> {
         Predicate::IsNull { column, negated: false } => Some(ValueSet::null(kind(*column))),
         Predicate::IsNull { column, negated: true } => Some(ValueSet::all(kind(*column))),
         Predicate::Like { column, pattern, negated, ignore_case: false } => {
-            let values = match like::Range::of(pattern)? {
-                like::Range::Equal(text) => {
+            let values = match like::LikeRange::of(pattern, Some(like::ESCAPE))? {
+                like::LikeRange::Equal(text) => {
                     ValueSet::any_of(kind(*column), &(Arc::new(StringViewArray::from(vec![text])) as ArrayRef))?
                 }
-                like::Range::Prefix(text) => ValueSet::starting_with(text.as_bytes()),
+                like::LikeRange::Prefix(text) => ValueSet::starting_with(text.as_bytes()),
             };
             Some(if *negated { values.other_values() } else { values })
         }

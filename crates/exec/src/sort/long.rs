@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, make_array};
+use arrow::compute::{SortOptions, is_null};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, Rows, SortField};
@@ -30,8 +31,9 @@ const GOES_ON: u8 = ENTRY_BYTES as u8 + 1;
 pub(super) enum LongLayout {
     /// A text or a blob.
     Text { descending: bool, nulls_first: bool },
-    /// Columns in Arrow's row format, which has the order in it.
-    Rows(RowConverter),
+    /// Columns in Arrow's row format, which has the order in it, and of each whether what is NULL is told by a column
+    /// before it.
+    Rows(RowConverter, Vec<bool>),
 }
 
 /// The bytes of the keys of some rows.
@@ -65,10 +67,21 @@ impl LongLayout {
         if let ([key], [DataType::Utf8View | DataType::BinaryView]) = (keys, kinds) {
             return Ok(LongLayout::Text { descending: key.descending, nulls_first: key.nulls_first });
         }
-        let fields =
-            keys.iter().zip(kinds).map(|(key, kind)| SortField::new_with_options((*kind).clone(), options(key)));
-        RowConverter::new(fields.collect())
-            .map(LongLayout::Rows)
+        // NULL is greater than every item within a list wherever it is asked to stand by itself.
+        let is_apart = |key: &SortKey, kind: &DataType| kind.is_nested() && key.nulls_first != key.descending;
+        let (mut fields, mut apart) = (Vec::new(), Vec::new());
+        for (key, kind) in keys.iter().zip(kinds) {
+            apart.push(is_apart(key, kind));
+            let mut own = options(key);
+            if is_apart(key, kind) {
+                let nulls = SortOptions { descending: key.nulls_first, nulls_first: false };
+                fields.push(SortField::new_with_options(DataType::Boolean, nulls));
+                own.nulls_first = key.descending;
+            }
+            fields.push(SortField::new_with_options((*kind).clone(), own));
+        }
+        RowConverter::new(fields)
+            .map(|converter| LongLayout::Rows(converter, apart))
             .map_err(|error| Error::new(ErrorKind::Unsupported, format!("ORDER BY: {error}")))
     }
 
@@ -79,9 +92,15 @@ impl LongLayout {
                 DataType::Utf8View => columns[0].as_string_view().clone().to_binary_view(),
                 _ => columns[0].as_binary_view().clone(),
             })),
-            LongLayout::Rows(converter) => {
-                let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect::<Result<_>>()?;
-                converter.convert_columns(&columns).map(LongKeys::Rows).map_err(failed)
+            LongLayout::Rows(converter, apart) => {
+                let mut of_keys = Vec::with_capacity(columns.len());
+                for (column, is_apart) in columns.iter().zip(apart) {
+                    if *is_apart {
+                        of_keys.push(Arc::new(is_null(column).map_err(failed)?) as ArrayRef);
+                    }
+                    of_keys.push(canonical(column)?);
+                }
+                converter.convert_columns(&of_keys).map(LongKeys::Rows).map_err(failed)
             }
         }
     }
@@ -101,7 +120,7 @@ impl LongLayout {
             (LongLayout::Text { descending, nulls_first }, _) => {
                 bits_of(u8::from(*nulls_first), keys.get(row), *descending)
             }
-            (LongLayout::Rows(_), _) => bits_of(0, keys.get(row), false),
+            (LongLayout::Rows(..), _) => bits_of(0, keys.get(row), false),
         }
     }
 

@@ -158,8 +158,8 @@ pub(super) struct EntryLayout {
 }
 
 impl EntryLayout {
-    /// A layout for the keys of `batches`, which are not empty, and places of `place_bits`. `ranges` has the ranges of the columns of
-    /// the partition and then of the order; `None` for types without numbers.
+    /// A layout for keys and places of `place_bits`. `ranges` has the ranges of the columns of the partition and then of
+    /// the order; `None` for types without numbers.
     pub(super) fn new(
         partition: &[usize],
         order: &[SortKey],

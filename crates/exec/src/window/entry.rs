@@ -11,9 +11,6 @@ use std::fmt;
 
 /// The bits of a row's keys above its place.
 pub(super) trait WindowEntry: Copy + Ord + Default + fmt::Debug + Send + Sync + 'static {
-    /// Bits of an entry.
-    const BITS: u32;
-
     /// An entry with `bits` above `shift` lower ones. Bits that have no room must be zero.
     fn of(bits: u64, shift: u32) -> Self;
 
@@ -36,8 +33,6 @@ pub(super) trait WindowEntry: Copy + Ord + Default + fmt::Debug + Send + Sync + 
 macro_rules! window_entry {
     ($word:ty) => {
         impl WindowEntry for $word {
-            const BITS: u32 = <$word>::BITS;
-
             #[inline(always)]
             fn of(bits: u64, shift: u32) -> $word {
                 <$word>::from(bits).checked_shl(shift).unwrap_or(0)

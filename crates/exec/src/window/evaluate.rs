@@ -22,7 +22,7 @@ use super::rank::{ranks, tiles};
 use super::regroup::regroup;
 use super::shift::shifted;
 use super::sorted::SortedRows;
-use super::total::{bits, counts, spreads, totals};
+use super::total::{bits, can_mask_distinct, counts, spreads, totals};
 use crate::sort::canonical;
 
 /// Rows of some partitions, and what their results are computed with.
@@ -124,14 +124,13 @@ impl<'a> Evaluation<'a> {
             WindowFunction::Rank(function) => ranks(*function, self.rows),
             WindowFunction::Ntile(parts) => tiles(parts, self)?,
             WindowFunction::Shift { value, offset, default, forward, skips_nulls } => {
-                let offset = offset.as_ref().map(|offset| (offset, *forward));
-                let rows = shifted(*value, offset, *forward, default.is_some(), *skips_nulls, self)?;
-                return self.from_rows(*value, *default, &rows);
+                let rows = shifted(*value, offset.as_ref(), *forward, default.is_some(), *skips_nulls, self)?;
+                return self.values_of_rows(*value, *default, &rows);
             }
             WindowFunction::Nth { value, nth, skips_nulls } => {
                 let frames = Frames::new(&call.frame, self.order, self)?;
                 let rows = nth_rows(*value, &NthRow::new(nth, self)?, *skips_nulls, &frames, self)?;
-                return self.from_rows(*value, None, &rows);
+                return self.values_of_rows(*value, None, &rows);
             }
             WindowFunction::Aggregate(aggregate) => return self.aggregates(aggregate, call),
         };
@@ -145,7 +144,9 @@ impl<'a> Evaluation<'a> {
         };
         let frames = Frames::new(&call.frame, self.order, self)?;
         // The extremes of distinct values are those of all.
-        let is_plain = aggregate.order.is_empty() && (!aggregate.distinct || matches!(aggregate.function, Min | Max));
+        let can_be_distinct = matches!(aggregate.function, Min | Max)
+            || !matches!(aggregate.function, First | Last) && can_mask_distinct(&frames);
+        let is_plain = aggregate.order.is_empty() && (!aggregate.distinct || can_be_distinct);
         let values = match aggregate.function {
             _ if aggregate.of_parts.is_some() => return Err(Error::internal("a window adds up no parts")),
             _ if call.kind == DataType::Null => arrow::array::new_null_array(&call.kind, self.rows.len()),
@@ -157,13 +158,13 @@ impl<'a> Evaluation<'a> {
             }
             Min | Max if is_plain => {
                 let rows = extremes(aggregate, &frames, self)?;
-                return self.from_rows(argument(aggregate)?, None, &rows);
+                return self.values_of_rows(argument(aggregate)?, None, &rows);
             }
             First | Last if is_plain && aggregate.filter.is_none() => {
                 let nth = if aggregate.function == First { FrameRow::First } else { FrameRow::Last };
                 let column = argument(aggregate)?;
                 let rows = nth_rows(column, &NthRow::new(&nth, self)?, aggregate.skips_nulls, &frames, self)?;
-                return self.from_rows(column, None, &rows);
+                return self.values_of_rows(column, None, &rows);
             }
             _ => regroup(aggregate, &frames, self)?,
         };
@@ -171,7 +172,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// The values of `column` in other rows, or of the column of defaults.
-    fn from_rows(&self, column: usize, default: Option<usize>, rows: &[ResultRow]) -> Result<CallResults> {
+    fn values_of_rows(&self, column: usize, default: Option<usize>, rows: &[ResultRow]) -> Result<CallResults> {
         let batches = &self.held.batches;
         let kind = batches[0].column(column).data_type().clone();
         if CellForm::of(&kind) == CellForm::Picked {

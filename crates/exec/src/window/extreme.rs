@@ -38,7 +38,7 @@ pub(super) fn extremes(
     evaluation: &Evaluation<'_>,
 ) -> Result<Vec<ResultRow>> {
     let values = evaluation.column(argument(aggregate)?)?;
-    let mask = mask_of(aggregate, Some(&values), evaluation)?;
+    let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;
     let numbers = match width_of(values.data_type()) {
         Some(_) => numbers_of(&values)?,
         None => Numbers::Narrow(value_ranks(&values, evaluation)?),

@@ -140,12 +140,10 @@ fn bound_near(ordered: &[i128], range: &Range<usize>, last: usize, is_before: im
     const NEAR: usize = 8;
     let last = last.clamp(range.start, range.end);
     if last == range.start || is_before(&ordered[last - 1]) {
-        for position in last..range.end.min(last + NEAR) {
-            if !is_before(&ordered[position]) {
-                return position;
-            }
-        }
         let rest = range.end.min(last + NEAR);
+        if let Some(near) = ordered[last..rest].iter().position(|number| !is_before(number)) {
+            return last + near;
+        }
         return rest + ordered[rest..range.end].partition_point(is_before);
     }
     range.start + ordered[range.start..last].partition_point(is_before)

@@ -32,7 +32,7 @@ impl ValidRows {
 /// For each row the row whose value `lag` or `lead` gives. Without `offset` it is one row away.
 pub(super) fn shifted(
     column: usize,
-    offset: Option<(&FrameOffset, bool)>,
+    offset: Option<&FrameOffset>,
     forward: bool,
     has_default: bool,
     skips_nulls: bool,
@@ -41,7 +41,7 @@ pub(super) fn shifted(
     let rows = evaluation.rows;
     let missing = if has_default { ResultRow::DEFAULT } else { ResultRow::NONE };
     let offsets = match offset {
-        Some((offset, _)) => integers(offset, evaluation)?,
+        Some(offset) => integers(offset, evaluation)?,
         None => Offsets::Constant(Some(1)),
     };
     let mut found = Vec::with_capacity(rows.len());

@@ -57,7 +57,8 @@ pub(super) struct Arranger<'a> {
 }
 
 impl Arranger<'_> {
-    /// The rows of `entries`, which are all rows of some partitions. Of their bits the highest `known_bits` of the partition are equal.
+    /// The rows of `entries`, which are all rows of some partitions. The highest `known_bits` of their partitions are
+    /// equal.
     pub(super) fn arrange<E: WindowEntry>(
         &self,
         entries: &mut Vec<E>,

@@ -5,42 +5,89 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
-use arrow::compute::cast;
+use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use rowmill_base::{Error, ErrorKind, Result, quotient};
-use rowmill_plan::{Aggregate, AggregateFunction};
+use rowmill_plan::{Aggregate, AggregateFunction, SortKey};
 
+use super::OWNER;
 use super::evaluate::{Evaluation, argument, column_of};
 use super::failed;
 use super::fixed::{narrow_array, validity, wide_array};
-use super::frame::Frames;
+use super::frame::{FrameShape, Frames, Side, ends_of};
+use super::sorted::{SortedRows, boundaries};
 use super::tree::{FrameFold, fold_frames};
 use crate::group::{Bits, bits_of};
+use crate::sort::{canonical, places_in_order};
 
 /// Digits of a total at most.
 const TOTAL_DIGITS: u32 = 38;
 
-/// The rows that an aggregate counts: those with a value where the filter is true. `None` if all are.
+/// The rows that an aggregate counts: those with a value where the filter is true, and of distinct values the first ones
+/// of each partition. `None` if all are.
 pub(super) fn mask_of(
     aggregate: &Aggregate,
     values: Option<&ArrayRef>,
+    frames: &Frames<'_>,
     evaluation: &Evaluation<'_>,
 ) -> Result<Option<BooleanBuffer>> {
     let nulls = values.and_then(|values| values.logical_nulls()).filter(|nulls| nulls.null_count() > 0);
-    let valid = nulls.map(|nulls| nulls.inner().clone());
-    let Some(filter) = aggregate.filter else { return Ok(valid) };
-    let filter = evaluation.column(column_of(filter)?)?;
-    let filter = filter.as_boolean();
-    let holds = match filter.nulls() {
-        Some(nulls) => filter.values() & nulls.inner(),
-        None => filter.values().clone(),
-    };
-    Ok(Some(match valid {
-        Some(valid) => &valid & &holds,
-        None => holds,
-    }))
+    let mut mask = nulls.map(|nulls| nulls.inner().clone());
+    if let Some(filter) = aggregate.filter {
+        let filter = evaluation.column(column_of(filter)?)?;
+        let filter = filter.as_boolean();
+        let holds = match filter.nulls() {
+            Some(nulls) => filter.values() & nulls.inner(),
+            None => filter.values().clone(),
+        };
+        mask = Some(match mask {
+            Some(valid) => &valid & &holds,
+            None => holds,
+        });
+    }
+    let is_extreme = matches!(aggregate.function, AggregateFunction::Min | AggregateFunction::Max);
+    if aggregate.distinct
+        && !is_extreme
+        && let Some(values) = values
+    {
+        mask = Some(first_of_values(values, mask.as_ref(), frames.rows, evaluation)?);
+    }
+    Ok(mask)
+}
+
+/// Whether distinct values of frames can be told by [`mask_of`]: frames that start with their partition have a value exactly if
+/// they have the first row with it.
+pub(super) fn can_mask_distinct(frames: &Frames<'_>) -> bool {
+    matches!(frames.shape, FrameShape::Whole | FrameShape::Growing)
+}
+
+/// The first row of each value in each partition, among those of `mask`.
+fn first_of_values(
+    values: &ArrayRef,
+    mask: Option<&BooleanBuffer>,
+    rows: &SortedRows,
+    evaluation: &Evaluation<'_>,
+) -> Result<BooleanBuffer> {
+    let values = canonical(values)?;
+    let key = SortKey { column: 0, descending: false, nulls_first: true };
+    let mut memory = evaluation.broker.reservation(OWNER);
+    let order = places_in_order(std::slice::from_ref(&values), &[key], &mut memory)?;
+    let sorted = take(&values, &UInt32Array::from(order.clone()), None).map_err(failed)?;
+    let ends = boundaries(&[sorted], values.len())?;
+    let starts = ends_of(&rows.partitions, Side::Start, rows.len());
+    let mut is_first = vec![false; rows.len()];
+    for ends in ends.windows(2) {
+        // Equal values stand in the order of their positions.
+        let mut last = None;
+        for position in order[ends[0]..ends[1]].iter().map(|position| *position as usize) {
+            if mask.is_none_or(|mask| mask.value(position)) {
+                is_first[position] = last.replace(starts[position]) != Some(starts[position]);
+            }
+        }
+    }
+    Ok(BooleanBuffer::from(is_first))
 }
 
 /// How many rows of each frame count.
@@ -90,7 +137,7 @@ pub(super) fn counts(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
         Some(_) => Some(evaluation.column(argument(aggregate)?)?),
         None => None,
     };
-    let mask = mask_of(aggregate, values.as_ref(), evaluation)?;
+    let mask = mask_of(aggregate, values.as_ref(), frames, evaluation)?;
     let counts = counts_of(mask.as_ref(), frames);
     Ok(Arc::new(counts.into_iter().map(|count| Some(count as i64)).collect::<Int64Array>()))
 }
@@ -98,7 +145,7 @@ pub(super) fn counts(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Ev
 /// `sum` and `avg`
 pub(super) fn totals(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     let values = evaluation.column(argument(aggregate)?)?;
-    let mask = mask_of(aggregate, Some(&values), evaluation)?;
+    let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;
     if matches!(values.data_type(), DataType::Float32 | DataType::Float64) {
         return float_totals(aggregate, &values, mask.as_ref(), frames);
     }
@@ -390,7 +437,7 @@ impl FrameFold for FloatSpread {
 pub(super) fn spreads(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     use AggregateFunction::{DeviationPopulation, DeviationSample, VarianceSample};
     let values = evaluation.column(argument(aggregate)?)?;
-    let mask = mask_of(aggregate, Some(&values), evaluation)?;
+    let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;
     let is_sample = matches!(aggregate.function, VarianceSample | DeviationSample);
     let is_root = matches!(aggregate.function, DeviationPopulation | DeviationSample);
     let results = fold_frames(&floats(&values)?, mask.as_ref(), frames, |fold: &FloatSpread| {
@@ -437,7 +484,7 @@ impl<const KIND: u8> FrameFold for BitFold<KIND> {
 /// `bit_and`, `bit_or` and `bit_xor`
 pub(super) fn bits(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     let values = evaluation.column(argument(aggregate)?)?;
-    let mask = mask_of(aggregate, Some(&values), evaluation)?;
+    let mask = mask_of(aggregate, Some(&values), frames, evaluation)?;
     let Bits::Narrow { numbers, .. } = bits_of(&values)? else {
         return Err(Error::internal(format!("bits of values of {}", values.data_type())));
     };

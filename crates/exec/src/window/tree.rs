@@ -2,8 +2,8 @@
 //!
 //! Frames that are whole partitions are folded once, growing ones value by value, and short ones each by itself. For the
 //! others a tree has what every 16 values next to each other make, and every 16 of those, and so on (Leis and others,
-//! "Efficient Processing of Window Functions in Analytical SQL Queries"). Nothing is ever taken out of a fold, so that floats
-//! lose nothing by it.
+//! "Efficient Processing of Window Functions in Analytical SQL Queries"). Nothing is ever taken out of a fold, so that
+//! floats lose nothing by it.
 
 use std::ops::Range;
 

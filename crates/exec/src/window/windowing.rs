@@ -108,6 +108,13 @@ struct Scattered {
     _memory: Vec<Reservation>,
 }
 
+/// A worker's room for the entries of a bucket, and to move them while they are sorted.
+#[derive(Default)]
+struct BucketRoom {
+    narrow: [Vec<u64>; 2],
+    wide: [Vec<u128>; 2],
+}
+
 /// Arrays that a worker made of results of no fixed size, by call and bucket.
 struct ComputedPart {
     made: Vec<(usize, usize, ArrayRef)>,
@@ -454,11 +461,12 @@ impl Windowing {
         number: usize,
         gathered: &Gathered,
         rows: &ReadyRows,
+        room: &mut BucketRoom,
         memory: &mut Reservation,
     ) -> Result<Option<SortedRows>> {
         match rows {
-            ReadyRows::Narrow(buckets) => self.arranged(buckets, number, gathered, memory),
-            ReadyRows::Wide(buckets) => self.arranged(buckets, number, gathered, memory),
+            ReadyRows::Narrow(buckets) => self.arranged(buckets, number, gathered, &mut room.narrow, memory),
+            ReadyRows::Wide(buckets) => self.arranged(buckets, number, gathered, &mut room.wide, memory),
             ReadyRows::Sorted(_) => Ok(None),
         }
     }
@@ -468,14 +476,14 @@ impl Windowing {
         buckets: &[Mutex<Vec<Vec<E>>>],
         number: usize,
         gathered: &Gathered,
+        [entries, scratch]: &mut [Vec<E>; 2],
         memory: &mut Reservation,
     ) -> Result<Option<SortedRows>> {
         let Arrangement::Buckets { layout, bucket_bits } = &gathered.arrangement else { return Ok(None) };
         let Some(bucket) = buckets.get(number) else { return Ok(None) };
         self.request.cancel.check()?;
-        let parts = std::mem::take(&mut *bucket.lock());
-        let mut entries = parts.concat();
-        drop(parts);
+        entries.clear();
+        std::mem::take(&mut *bucket.lock()).iter().for_each(|part| entries.extend_from_slice(part));
         memory.grow(self.bytes_of(entries.len()))?;
         let arranger = Arranger {
             held: &gathered.held,
@@ -484,7 +492,7 @@ impl Windowing {
             order: &self.request.order,
             finds_peers: self.needs_peers(),
         };
-        arranger.arrange(&mut entries, &mut Vec::new(), *bucket_bits, memory).map(Some)
+        arranger.arrange(entries, scratch, *bucket_bits, memory).map(Some)
     }
 
     /// Bytes that it takes to compute all calls of some rows, about.
@@ -497,6 +505,7 @@ impl Windowing {
         let mut made = Vec::new();
         let mut made_memory = self.request.broker.reservation(OWNER);
         let mut memory = self.request.broker.reservation(OWNER);
+        let mut room = BucketRoom::default();
         let mut write = |call: usize, bucket: usize, rows: &SortedRows, evaluation: &Evaluation<'_>| -> Result<()> {
             let (cells, of_call) = (&scattered.cells, &self.request.calls[call]);
             match evaluation.results(of_call)? {
@@ -521,7 +530,9 @@ impl Windowing {
                 memory.grow(self.bytes_of(rows.len()) / calls.len() as u64)?;
                 write(number, 0, rows, &Evaluation::new(&gathered.held, rows, order, broker, cancel))?;
             } else {
-                let Some(rows) = self.bucket(number, gathered, &scattered.rows, &mut memory)? else { break };
+                let Some(rows) = self.bucket(number, gathered, &scattered.rows, &mut room, &mut memory)? else {
+                    break;
+                };
                 if rows.len() > 0 {
                     let evaluation = Evaluation::new(&gathered.held, &rows, order, broker, cancel);
                     (0..calls.len()).try_for_each(|call| write(call, number, &rows, &evaluation))?;
@@ -572,6 +583,7 @@ impl Windowing {
         scattered: &Scattered,
         ready: &mut VecDeque<RecordBatch>,
     ) -> Result<Option<RecordBatch>> {
+        let mut room = BucketRoom::default();
         loop {
             let number = self.next_computed.fetch_add(1, Ordering::Relaxed);
             let mut memory = self.request.broker.reservation(OWNER);
@@ -582,7 +594,7 @@ impl Windowing {
                 memory.grow(self.bytes_of(rows.len()))?;
                 self.first_rows(rows, gathered, ready)?;
             } else {
-                match self.bucket(number, gathered, &scattered.rows, &mut memory)? {
+                match self.bucket(number, gathered, &scattered.rows, &mut room, &mut memory)? {
                     Some(rows) => self.first_rows(&rows, gathered, ready)?,
                     None => return Ok(None),
                 }

@@ -70,8 +70,16 @@ enum PreparedPattern {
     Rows { pattern: Box<PreparedExpr>, escape: Option<char>, ignore_case: bool },
 }
 
+/// What one level of an expression may need of the stack, and how much more stack is taken where less is left.
+const STACK_PER_LEVEL: usize = 64 << 10;
+const STACK_GROWTH: usize = 1 << 20;
+
 impl PreparedExpr {
     pub(super) fn new(expr: &ScalarExpr) -> Result<PreparedExpr> {
+        stacker::maybe_grow(STACK_PER_LEVEL, STACK_GROWTH, || PreparedExpr::of(expr))
+    }
+
+    fn of(expr: &ScalarExpr) -> Result<PreparedExpr> {
         let mut columns = Vec::new();
         let mut can_fail = operator_can_fail(expr);
         let mut is_costly = match &expr.op {
@@ -100,10 +108,17 @@ impl PreparedExpr {
 
     /// The values for the rows of `input`, of which there is at least one.
     pub(super) fn evaluate(&self, input: InputRows<'_>) -> Result<Operand> {
-        let rows = input.rows;
         match &self.step {
             PreparedStep::Column(column) => Ok(Operand::rows(Arc::clone(input.column(*column)?))),
             PreparedStep::Constant(value) => Ok(Operand::constant(Arc::clone(value))),
+            _ => stacker::maybe_grow(STACK_PER_LEVEL, STACK_GROWTH, || self.evaluate_operator(input)),
+        }
+    }
+
+    fn evaluate_operator(&self, input: InputRows<'_>) -> Result<Operand> {
+        let rows = input.rows;
+        match &self.step {
+            PreparedStep::Column(_) | PreparedStep::Constant(_) => self.evaluate(input),
             PreparedStep::Arithmetic(op, pair) => {
                 pairwise(pair, input, |left, right, rows| arithmetic(*op, left, right, &self.kind, rows))
             }

@@ -257,3 +257,184 @@ fn selected_rows_are_the_true_ones() {
     let values = Evaluator::new(&cast).expect("a cast").evaluate(&[p], 3).expect("no error");
     assert_eq!(values.as_primitive::<Int64Type>().value(0), 1);
 }
+
+/// Ascending values of every type.
+fn ascending() -> Vec<(DataType, Vec<&'static str>)> {
+    use arrow::datatypes::{IntervalUnit, TimeUnit};
+    let timestamp = |unit| DataType::Timestamp(unit, None);
+    let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let list = DataType::List(Arc::new(Field::new("item", DataType::Utf8View, true)));
+    let fields: Fields = vec![Field::new("a", DataType::Int8, true)].into();
+    let timestamps = || vec!["0001-01-01 00:00:00", "1969-12-31 23:59:59", "2013-07-31 12:00:00"];
+    vec![
+        (DataType::Boolean, vec!["false", "true"]),
+        (DataType::Int8, vec!["-128", "0", "127"]),
+        (DataType::Int16, vec!["-32768", "0", "32767"]),
+        (DataType::Int32, vec!["-2147483648", "0", "2147483647"]),
+        (DataType::Int64, vec!["-9223372036854775808", "0", "9223372036854775807"]),
+        (DataType::UInt8, vec!["0", "127", "255"]),
+        (DataType::UInt16, vec!["0", "32768", "65535"]),
+        (DataType::UInt32, vec!["0", "2147483648", "4294967295"]),
+        (DataType::UInt64, vec!["0", "9223372036854775808", "18446744073709551615"]),
+        (DataType::Float32, vec!["-Infinity", "-0.5", "1e38", "Infinity", "NaN"]),
+        (DataType::Float64, vec!["-Infinity", "-0.5", "1e300", "Infinity", "NaN"]),
+        (DataType::Decimal128(38, 2), vec!["-999999999999999999999999999999999999.99", "-0.01", "0", "0.01"]),
+        (DataType::Date32, vec!["-0044-03-15", "1969-12-31", "2013-07-31"]),
+        (DataType::Time64(TimeUnit::Microsecond), vec!["00:00:00", "00:00:00.000001", "23:59:59"]),
+        (timestamp(TimeUnit::Second), timestamps()),
+        (timestamp(TimeUnit::Millisecond), timestamps()),
+        (timestamp(TimeUnit::Microsecond), timestamps()),
+        (timestamp(TimeUnit::Nanosecond), vec!["1700-01-01 00:00:00", "2013-07-31 12:00:00.000000001"]),
+        (zoned, vec!["2013-07-31 12:00:00+02", "2013-07-31 12:00:00+00"]),
+        (
+            DataType::Interval(IntervalUnit::MonthDayNano),
+            vec!["-1 day", "00:00:01", "25:00:00", "1 day", "31 days", "1 month"],
+        ),
+        (
+            DataType::Utf8View,
+            vec!["", "B", "a", "a text beyond twelve bytes", "a text beyond twelve bytes!", "é", "😀"],
+        ),
+        (DataType::BinaryView, vec!["\\x", "\\x00", "\\x00ff", "\\xff"]),
+        (
+            DataType::FixedSizeBinary(16),
+            vec!["00000000-0000-0000-0000-000000000001", "80000000-0000-0000-0000-000000000000"],
+        ),
+        (list, vec!["[]", "[a]", "[a, b]", "[a, null]", "[b]", "[null]"]),
+        (DataType::Struct(fields), vec![r#"{"a": -1}"#, r#"{"a": 1}"#, r#"{"a": null}"#]),
+    ]
+}
+
+#[test]
+fn values_of_every_type_compare_in_their_order() {
+    use CompareOp::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+    for (kind, texts) in ascending() {
+        let column_of = |rows: Vec<Option<&str>>| {
+            let rows: ArrayRef = Arc::new(StringViewArray::from(rows));
+            crate::kernels::cast::cast(&rows, &kind, false).expect("values of the type")
+        };
+        let pairs: Vec<(usize, usize)> =
+            (0..texts.len()).flat_map(|left| (0..texts.len()).map(move |right| (left, right))).collect();
+        let nulls = [(Some(texts[0]), None), (None, Some(texts[0])), (None, None)];
+        let both = || pairs.iter().map(|(left, right)| (Some(texts[*left]), Some(texts[*right]))).chain(nulls);
+        let columns = [column_of(both().map(|pair| pair.0).collect()), column_of(both().map(|pair| pair.1).collect())];
+        let is_numbered = |test: &dyn Fn(&(usize, usize)) -> bool| -> Vec<String> {
+            pairs.iter().map(|pair| test(pair).to_string()).collect()
+        };
+        for op in [Equal, NotEqual, Less, LessOrEqual, Greater, GreaterOrEqual] {
+            let expected = is_numbered(&|(left, right)| crate::kernels::compare::satisfies(left.cmp(right), op));
+            let with_null: Vec<&str> = expected.iter().map(String::as_str).chain(["NULL"; 3]).collect();
+            let comparison = compare(op, column(0, &columns[0]), column(1, &columns[1])).expect("one type");
+            shows(&comparison, &columns, &with_null);
+            // Constants beside a column, on either side, and two of them.
+            let rows = column_of(texts.iter().copied().map(Some).collect());
+            for (constant, text) in texts.iter().enumerate() {
+                let of = |is_left: bool| -> Vec<String> {
+                    (0..texts.len())
+                        .map(|row| {
+                            let order = if is_left { constant.cmp(&row) } else { row.cmp(&constant) };
+                            crate::kernels::compare::satisfies(order, op).to_string()
+                        })
+                        .collect()
+                };
+                let value = literal(text, kind.clone());
+                let right = ScalarExpr::compare(column(0, &rows), op, value.clone());
+                assert_eq!(evaluate(&right, &[Arc::clone(&rows)]).expect("no error"), of(false), "{kind}");
+                let left = ScalarExpr::compare(value.clone(), op, column(0, &rows));
+                assert_eq!(evaluate(&left, &[Arc::clone(&rows)]).expect("no error"), of(true), "{kind}");
+                let same = ScalarExpr::compare(value.clone(), op, value);
+                let expected = matches!(op, Equal | LessOrEqual | GreaterOrEqual).to_string();
+                assert_eq!(evaluate(&same, &[]).expect("no error"), [expected], "{kind}");
+            }
+        }
+        let expected = is_numbered(&|(left, right)| left != right);
+        let with_null: Vec<&str> = expected.iter().map(String::as_str).chain(["true", "true", "false"]).collect();
+        let distinct = is_distinct(column(0, &columns[0]), column(1, &columns[1]), false).expect("one type");
+        shows(&distinct, &columns, &with_null);
+    }
+}
+
+#[test]
+fn values_of_every_type_are_chosen_and_looked_up() {
+    for (kind, texts) in ascending() {
+        let rows: Vec<Option<&str>> = texts.iter().copied().map(Some).chain([None]).collect();
+        let rows: ArrayRef = Arc::new(StringViewArray::from(rows));
+        let array = crate::kernels::cast::cast(&rows, &kind, false).expect("values of the type");
+        let shown: Vec<String> = (0..texts.len()).map(|row| text::format(&array, row).expect("a text")).collect();
+        let columns = [Arc::clone(&array)];
+        let first = literal(texts[0], kind.clone());
+        let coalesce = ExprOp::Coalesce(vec![column(0, &array), first.clone()]);
+        let expected: Vec<&str> = shown.iter().map(String::as_str).chain([&*shown[0]]).collect();
+        shows(&ScalarExpr::new(kind.clone(), coalesce), &columns, &expected);
+        // Three branches, of which one is a constant.
+        let is_first = ScalarExpr::compare(column(0, &array), CompareOp::Equal, first.clone());
+        let is_null = boolean(ExprOp::IsNull { value: Box::new(column(0, &array)), negated: false });
+        let last = literal(texts[texts.len() - 1], kind.clone());
+        let whens = vec![(is_first, last), (is_null, first)];
+        let otherwise = Some(Box::new(column(0, &array)));
+        let expected: Vec<&str> = std::iter::once(&*shown[texts.len() - 1])
+            .chain(shown[1..].iter().map(String::as_str))
+            .chain([&*shown[0]])
+            .collect();
+        shows(&ScalarExpr::new(kind.clone(), ExprOp::Case { whens, otherwise }), &columns, &expected);
+        let list: Vec<&str> = std::iter::repeat_n(texts[0], 5).collect();
+        let found: Vec<&str> = std::iter::once("true").chain(vec!["false"; texts.len() - 1]).chain(["NULL"]).collect();
+        shows(&in_list(&column(0, &array), &list, false), &columns, &found);
+        shows(&in_list(&column(0, &array), &list[..1], false), &columns, &found);
+    }
+}
+
+#[test]
+fn operators_of_dates_and_intervals_are_calls() {
+    use ArithmeticOp::{Divide, Minus, Plus, Times};
+    use arrow::datatypes::{IntervalUnit, TimeUnit};
+    let date = |text| literal(text, DataType::Date32);
+    let timestamp = |text| literal(text, DataType::Timestamp(TimeUnit::Microsecond, None));
+    let time = |text| literal(text, DataType::Time64(TimeUnit::Microsecond));
+    let interval = |text| literal(text, DataType::Interval(IntervalUnit::MonthDayNano));
+    let cases = [
+        (date("2013-07-31"), Plus, ScalarExpr::literal(1), "2013-08-01"),
+        (ScalarExpr::literal(1), Plus, date("2012-02-28"), "2012-02-29"),
+        (date("2013-07-31"), Minus, ScalarExpr::literal(31), "2013-06-30"),
+        (date("2013-03-01"), Minus, date("2012-03-01"), "365"),
+        (date("2013-03-01"), Minus, ScalarExpr::literal("2012-03-01"), "365"),
+        (date("2013-01-31"), Plus, interval("1 month"), "2013-02-28 00:00:00"),
+        (interval("1 hour"), Plus, timestamp("2013-01-31 12:00:00"), "2013-01-31 13:00:00"),
+        (timestamp("2013-01-31 12:00:00"), Plus, ScalarExpr::literal("1 day"), "2013-02-01 12:00:00"),
+        (timestamp("2012-02-29 00:00:00"), Minus, interval("1 year"), "2011-02-28 00:00:00"),
+        (timestamp("2013-07-31 12:00:00"), Minus, timestamp("2013-07-01 00:00:00"), "30 days 12:00:00"),
+        (timestamp("2013-07-31 12:00:00"), Minus, date("2013-07-01"), "30 days 12:00:00"),
+        (time("23:30:00"), Plus, interval("1 hour"), "00:30:00"),
+        (interval("1 day"), Times, ScalarExpr::literal(2), "2 days"),
+        (ScalarExpr::literal(2), Times, interval("1 day"), "2 days"),
+        (interval("1 day"), Divide, ScalarExpr::literal(2), "12:00:00"),
+        (interval("1 day"), Plus, interval("2 hours"), "1 day 02:00:00"),
+        (timestamp("2013-07-31 12:00:00"), Minus, ScalarExpr::null(DataType::Null), "NULL"),
+        (date("2013-07-31"), Plus, ScalarExpr::null(DataType::Null), "NULL"),
+    ];
+    for (left, op, right, expected) in cases {
+        shows(&arithmetic(op, left, right).expect("an operator"), &[], &[expected]);
+    }
+    shows(&crate::typing::negate(interval("1 day")).expect("an operator"), &[], &["-1 days"]);
+    let concat = |left, right| crate::typing::concat(left, right).expect("an operator");
+    shows(&concat(ScalarExpr::literal("a"), ScalarExpr::literal(1)), &[], &["a1"]);
+    shows(&concat(ScalarExpr::literal("a"), ScalarExpr::null(DataType::Null)), &[], &["NULL"]);
+    let list = |text| literal(text, DataType::List(Arc::new(Field::new("item", DataType::Int64, true))));
+    shows(&concat(list("[1]"), list("[2]")), &[], &["[1, 2]"]);
+    shows(&concat(list("[1]"), ScalarExpr::literal(2)), &[], &["[1, 2]"]);
+    shows(&concat(ScalarExpr::literal(0), list("[1]")), &[], &["[0, 1]"]);
+    shows(&concat(literal("\\x00", DataType::BinaryView), ScalarExpr::literal("\\xff")), &[], &["\\x00ff"]);
+}
+
+#[test]
+fn long_chains_of_operators_are_evaluated() {
+    // As deep as a statement may nest.
+    const LENGTH: i64 = 400;
+    let a = ints(vec![Some(1), None]);
+    let mut sum = column(0, &a);
+    for _ in 0..LENGTH {
+        sum = arithmetic(ArithmeticOp::Plus, sum, column(0, &a)).expect("numbers");
+    }
+    crate::fold::fold(&mut sum);
+    assert!(crate::fold::can_fail(&sum));
+    shows(&sum, &[a], &[&(LENGTH + 1).to_string(), "NULL"]);
+}

@@ -2,8 +2,9 @@
 //!
 //! `repeat('x', 2000000000)` asks for two gigabytes in each row. A function whose result can be much larger than its
 //! arguments asks here before it makes more, and fails where a batch would pass the limit. The limit belongs to the thread:
-//! whoever evaluates expressions sets it to `result_value_max_bytes`, and whoever folds constants sets it to
-//! [`FOLDED_BYTES_MAX`], so that a plan never holds a huge constant.
+//! whoever makes the plan of a statement sets it to `result_value_max_bytes`, which the expressions of the plan take along to
+//! the threads that evaluate them; and whoever folds constants sets it to [`FOLDED_BYTES_MAX`], so that a plan never holds
+//! a huge constant.
 
 use std::cell::Cell;
 
@@ -32,7 +33,12 @@ pub fn with_result_limit<T>(bytes_max: u64, evaluate: impl FnOnce() -> T) -> T {
     evaluate()
 }
 
-/// Bytes that one call has made, under the limit of the thread.
+/// The limit of this thread, for whoever hands it on to others.
+pub fn result_bytes_max() -> u64 {
+    BYTES_MAX.get()
+}
+
+/// The bound on the result of one call, which is the limit of the thread.
 #[derive(Debug)]
 pub(super) struct ResultLimit {
     function: &'static str,

@@ -1,11 +1,16 @@
 //! Implicit and explicit casts.
 
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, Int8Array, Int16Array, Int32Array, Int64Array, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+};
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
 use crate::kernels;
-use crate::kinds::{is_number, type_name};
+use crate::kinds::{exact_value, is_number, type_name};
 use crate::text;
 use crate::typing::call;
 
@@ -54,6 +59,11 @@ pub fn cast(expr: ScalarExpr, kind: &DataType, or_null: bool) -> Result<ScalarEx
     if !can_cast(&expr.kind, kind) {
         return Err(no_cast(&expr.kind, kind));
     }
+    if let Some((value, 0)) = expr.as_constant().and_then(exact_value)
+        && let Some(literal) = integer_literal(value, kind)
+    {
+        return Ok(literal);
+    }
     if let Some(value) = expr.as_constant()
         && let Ok(array) = kernels::cast::cast(value.array(), kind, or_null)
     {
@@ -73,6 +83,28 @@ pub fn cast_to_sql_type(expr: ScalarExpr, kind: &SqlType, or_null: bool) -> Resu
         }
         _ => Ok(value),
     }
+}
+
+/// A literal of an integer type that has the value. Long IN lists are cast value by value, so that a kernel for each would
+/// take longer than all else.
+fn integer_literal(value: i128, kind: &DataType) -> Option<ScalarExpr> {
+    macro_rules! literal {
+        ($native:ty, $array:ty) => {
+            Arc::new(<$array>::from(vec![<$native>::try_from(value).ok()?]))
+        };
+    }
+    let array: ArrayRef = match kind {
+        DataType::Int8 => literal!(i8, Int8Array),
+        DataType::Int16 => literal!(i16, Int16Array),
+        DataType::Int32 => literal!(i32, Int32Array),
+        DataType::Int64 => literal!(i64, Int64Array),
+        DataType::UInt8 => literal!(u8, UInt8Array),
+        DataType::UInt16 => literal!(u16, UInt16Array),
+        DataType::UInt32 => literal!(u32, UInt32Array),
+        DataType::UInt64 => literal!(u64, UInt64Array),
+        _ => return None,
+    };
+    Some(ScalarExpr::literal(Constant::new(array)))
 }
 
 /// The error of a cast between types that have none.

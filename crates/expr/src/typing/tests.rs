@@ -179,6 +179,14 @@ fn negation_makes_literals_and_signed_numbers() {
 fn casts_of_literals_are_done_at_once_unless_they_fail() {
     let five = cast(ScalarExpr::literal("5"), &DataType::Int8, false).expect("a cast");
     assert!(five.as_constant().is_some());
+    let small = cast(ScalarExpr::literal(255), &DataType::UInt8, false).expect("a cast");
+    assert_eq!(small.as_constant().and_then(crate::kinds::exact_value), Some((255, 0)));
+    let large = cast(ScalarExpr::literal(256), &DataType::UInt8, false).expect("it fails when it is evaluated");
+    assert!(matches!(large.op, ExprOp::Cast { or_null: false, .. }));
+    assert_eq!(
+        cast(ScalarExpr::literal(256), &DataType::UInt8, true).expect("a cast"),
+        ScalarExpr::null(DataType::UInt8)
+    );
     let fails = cast(ScalarExpr::literal("x"), &DataType::Int8, false).expect("it fails when it is evaluated");
     assert!(matches!(fails.op, ExprOp::Cast { or_null: false, .. }));
     let null = cast(ScalarExpr::literal("x"), &DataType::Int8, true).expect("a cast");

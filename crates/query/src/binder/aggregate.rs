@@ -12,12 +12,12 @@ use rowmill_expr::fold;
 use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
 use rowmill_plan::{AggregateFunction, AggregateName, AggregateParameter, Constant, ScalarExpr, aggregate_kinds};
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, NullTreatment, Spanned,
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, NullTreatment,
 };
 
 use super::Binder;
-use super::call::{argument_list, no_call, order_clause};
-use super::place::{type_names, unsupported};
+use super::call::{argument_list, order_clause};
+use super::place::{start_of, type_names, unsupported};
 use super::scope::{AliasUse, Clause, Level};
 use super::walk::{call_exprs, free_columns, is_volatile_expr};
 
@@ -121,13 +121,8 @@ impl Binder<'_> {
         let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
         let Some((casts, kind)) = aggregate.kinds(&kinds) else {
             let message = format!("there is no {name}({})", type_names(&kinds));
-            return Err(no_call(
-                name,
-                &kinds,
-                Error::new(ErrorKind::UndefinedFunction, message).hint(
-                    "check the order and the types of the arguments; CAST(... AS type) makes another type of one",
-                ),
-            ));
+            return Err(Error::new(ErrorKind::UndefinedFunction, message)
+                .hint("check the order and the types of the arguments; CAST(... AS type) makes another type of one"));
         };
         let uncast = values.clone();
         let mut cast = Vec::with_capacity(values.len());
@@ -152,7 +147,7 @@ impl Binder<'_> {
             }
         }
         let filter = match &call.filter {
-            Some(filter) => Some(self.condition(filter).map_err(|error| self.at(error, filter.span()))?),
+            Some(filter) => Some(self.condition(filter).map_err(|error| self.at(error, start_of(filter)))?),
             None => None,
         };
         Ok(AggregateCall {

@@ -13,7 +13,7 @@ use sqlparser::ast::{
 };
 
 use super::Binder;
-use super::place::{suggest, type_name, type_names, unsupported};
+use super::place::{suggest, type_name, unsupported};
 use super::scope::Clause;
 use super::window::WINDOW_FUNCTIONS;
 
@@ -125,9 +125,10 @@ impl Binder<'_> {
         values: Vec<ScalarExpr>,
     ) -> Result<ScalarExpr> {
         let kinds: Vec<DataType> = values.iter().map(|value| value.kind.clone()).collect();
+        let shown: Vec<String> = values.iter().map(shown_argument).collect();
         let called = typing::call(function, values);
         called.map_err(|error| match error.kind() {
-            ErrorKind::UndefinedFunction => no_call(name, &kinds, error),
+            ErrorKind::UndefinedFunction => no_call(name, &kinds, &shown.join(", "), error),
             _ => error,
         })
     }
@@ -418,7 +419,7 @@ pub(super) fn no_function(name: &str) -> Error {
 }
 
 /// A function that does not take what it is given.
-pub(super) fn no_call(name: &str, kinds: &[DataType], error: Error) -> Error {
+pub(super) fn no_call(name: &str, kinds: &[DataType], shown: &str, error: Error) -> Error {
     let Some(function) = functions::find(name) else { return error };
     let takes = taken_counts(function);
     if !takes.is_empty() && !takes.contains(&kinds.len()) {
@@ -430,12 +431,21 @@ pub(super) fn no_call(name: &str, kinds: &[DataType], error: Error) -> Error {
         let message = format!("{name} takes {shown}, {} were given", kinds.len());
         return Error::new(ErrorKind::UndefinedFunction, message);
     }
-    let message = format!("there is no {name}({})", type_names(kinds));
+    let message = format!("there is no {name}({shown})");
     let example = format!("an example is {}", function.example.0);
     let placed = Error::new(ErrorKind::UndefinedFunction, message);
     match error.hint_text() {
         Some(hint) => placed.hint(format!("{hint}; {example}")),
         None => placed.hint(example),
+    }
+}
+
+/// An argument in a message: a short text as it is, because a function may know some words only; others by their type.
+fn shown_argument(value: &ScalarExpr) -> String {
+    const CHARS_MAX: usize = 32;
+    match value.as_constant().and_then(|constant| constant.as_text()) {
+        Some(text) if text.chars().count() <= CHARS_MAX => format!("'{text}'"),
+        _ => type_name(&value.kind),
     }
 }
 

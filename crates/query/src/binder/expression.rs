@@ -4,9 +4,9 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::{functions, text, typing};
 use rowmill_plan::{ColumnId, ExprOp, ScalarExpr};
-use sqlparser::ast::{BinaryOperator, Expr, Ident, Spanned};
+use sqlparser::ast::{BinaryOperator, Expr, Ident};
 
-use super::place::{suggest, type_names, unsupported};
+use super::place::{start_of, suggest, type_names, unsupported};
 use super::query::is_text_literal;
 use super::scope::{AliasUse, ScopeRelation};
 use super::{Binder, too_deep};
@@ -21,7 +21,7 @@ impl Binder<'_> {
         while let Expr::Nested(inner) = expr {
             expr = inner;
         }
-        self.deeper(1, |binder| binder.form(expr)).map_err(|error| self.at(error, expr.span()))
+        self.deeper(1, |binder| binder.form(expr)).map_err(|error| self.at(error, start_of(expr)))
     }
 
     fn form(&mut self, expr: &Expr) -> Result<ScalarExpr> {
@@ -206,9 +206,9 @@ impl Binder<'_> {
             return Err(too_deep());
         }
         let (op, right, whole) = rest.pop().expect("the expression is a binary operator");
-        let mut bound = self.binary(at, op, right).map_err(|error| self.at(error, whole.span()))?;
+        let mut bound = self.binary(at, op, right).map_err(|error| self.at(error, start_of(whole)))?;
         while let Some((op, right, whole)) = rest.pop() {
-            bound = self.binary_over(bound, op, right).map_err(|error| self.at(error, whole.span()))?;
+            bound = self.binary_over(bound, op, right).map_err(|error| self.at(error, start_of(whole)))?;
         }
         Ok(bound)
     }
@@ -235,7 +235,7 @@ impl Binder<'_> {
                 let literal = value.as_constant().and_then(|constant| constant.as_text());
                 literal.is_none_or(|literal| text::parse(literal, &kind).is_ok())
             };
-            if kind == DataType::Utf8View || values.iter().all(|value| reads(value)) {
+            if kind == DataType::Utf8View || values.iter().all(reads) {
                 return Ok(kind);
             }
         }

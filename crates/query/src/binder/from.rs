@@ -16,7 +16,7 @@ use super::place::{suggest, unsupported};
 use super::query::{conjuncts, map};
 use super::scope::{FromNames, NamedColumn, ScopeRelation};
 use super::walk::free_columns_of_plan;
-use super::{Binder, BoundRows, KnownRelation, QUERY_DEPTH};
+use super::{Binder, BoundRows, KnownRelation};
 use crate::catalog::{CatalogRelation, CatalogView, RelationName};
 
 /// The schema of a table whose name is written without one.
@@ -50,7 +50,7 @@ enum JoinSides {
 
 impl Binder<'_> {
     /// Binds a FROM clause. Its names are those of the level afterwards.
-    pub(super) fn from_clause(&mut self, items: &[TableWithJoins]) -> Result<Logical> {
+    pub(super) fn tables_of_from(&mut self, items: &[TableWithJoins]) -> Result<Logical> {
         let mut all: Option<FromPart> = None;
         for item in items {
             let part = self.table_with_joins(item)?;
@@ -68,7 +68,7 @@ impl Binder<'_> {
         })
     }
 
-    fn table_with_joins(&mut self, item: &TableWithJoins) -> Result<FromPart> {
+    pub(super) fn table_with_joins(&mut self, item: &TableWithJoins) -> Result<FromPart> {
         let mut left = self.table_factor(&item.relation)?;
         for join in &item.joins {
             left = self.deeper(1, |binder| binder.join(left, join))?;
@@ -315,7 +315,7 @@ impl Binder<'_> {
         if relation_name.schema.is_none()
             && let Some(with) = self.find_with(&relation_name.name)
         {
-            let rows = self.deeper(QUERY_DEPTH, |binder| binder.use_with(&with))?;
+            let rows = self.use_with(&with)?;
             return Ok((rows.plan, ScopeRelation::new(Some(&relation_name.name), rows.columns)));
         }
         let known = match self.relations.get(&relation_name) {
@@ -323,7 +323,8 @@ impl Binder<'_> {
             None => self.look_up(&relation_name, name)?,
         };
         let (plan, columns) = match known {
-            KnownRelation::Table(number) => self.scan(number),
+            KnownRelation::Table(number) => self.scan(number, None),
+            KnownRelation::NumberedTable(number, column) => self.scan(number, Some(&column)),
             KnownRelation::Source(number) => self.source(number),
             KnownRelation::View(view) => {
                 let rows = self.view(&view, &relation_name)?;
@@ -367,6 +368,10 @@ impl Binder<'_> {
                 self.tables.push(table);
                 KnownRelation::Table(self.tables.len() - 1)
             }
+            Some(CatalogRelation::NumberedTable { table, column }) => {
+                self.tables.push(table);
+                KnownRelation::NumberedTable(self.tables.len() - 1, column.into())
+            }
             Some(CatalogRelation::Source(source)) => {
                 self.sources.push(source);
                 KnownRelation::Source(self.sources.len() - 1)
@@ -394,7 +399,8 @@ impl Binder<'_> {
         suggest(error, &name.name, names.iter().chain(&withs).map(String::as_str))
     }
 
-    fn scan(&mut self, number: usize) -> (Logical, Vec<NamedColumn>) {
+    /// The rows of a table, with their numbers in a last column if that has a name.
+    fn scan(&mut self, number: usize, row_number: Option<&str>) -> (Logical, Vec<NamedColumn>) {
         let table = std::sync::Arc::clone(self.tables[number].table());
         let mut columns = Vec::with_capacity(table.columns.len());
         let mut read = Vec::with_capacity(table.columns.len());
@@ -403,7 +409,14 @@ impl Binder<'_> {
             columns.push(NamedColumn::new(id, &column.name));
             read.push((id, place));
         }
-        let scan = LogicalScan { table: number, columns: read, conditions: Vec::new(), row_number: None };
+        let row_number = row_number.map(|name| {
+            // What tells rows of a keyed table apart is their key.
+            let kind = if table.keyed.is_some() { DataType::BinaryView } else { DataType::UInt64 };
+            let id = self.add_column(name, kind);
+            columns.push(NamedColumn::new(id, name));
+            id
+        });
+        let scan = LogicalScan { table: number, columns: read, conditions: Vec::new(), row_number };
         (Logical::Scan(scan), columns)
     }
 
@@ -422,7 +435,7 @@ impl Binder<'_> {
     /// The rows of a view: its query knows nothing of the statement around it.
     fn view(&mut self, view: &CatalogView, name: &RelationName) -> Result<BoundRows> {
         let full_name = format!("{}.{}", name.schema.as_deref().unwrap_or(DEFAULT_SCHEMA), name.name);
-        if self.views.contains(&full_name) {
+        if self.views.iter().any(|(name, _)| *name == full_name) {
             let message = format!("the view \"{}\" refers to itself through other views", view.name);
             return Err(Error::new(ErrorKind::InvalidDefinition, message));
         }
@@ -431,7 +444,7 @@ impl Binder<'_> {
             let message = format!("the statement reads more than {VIEWS_MAX} views, counted as often as they are read");
             return Err(Error::new(ErrorKind::StatementTooComplex, message));
         }
-        self.views.push(full_name);
+        self.views.push((full_name, view.spelling.clone()));
         let levels = std::mem::take(&mut self.levels);
         let withs = std::mem::take(&mut self.withs);
         let mut rows = self.query(&view.query)?;
@@ -456,17 +469,24 @@ impl Binder<'_> {
 
 /// The pairs of all rows of both sides. Lists of the left side that the right side unnests are unnested at once.
 fn cross(left: Logical, right: Logical) -> Logical {
-    unnest_over(left, right, false)
-        .unwrap_or_else(|(left, right)| Logical::join(LogicalJoinKind::Inner, left, right, Vec::new()))
+    if only_unnests(&right) {
+        return unnest_over(left, right, false);
+    }
+    Logical::join(LogicalJoinKind::Inner, left, right, Vec::new())
 }
 
-/// `left` with the items of the lists that `right` unnests, if that is all that `right` does.
-fn unnest_over(left: Logical, right: Logical, is_outer: bool) -> Result<Logical, (Logical, Logical)> {
+/// Whether a side of a join is nothing but an UNNEST of what the other side may give.
+fn only_unnests(plan: &Logical) -> bool {
+    matches!(plan, Logical::Unnest { input, outer: false, .. } if is_one_row(input))
+}
+
+/// `left` with the items of the lists that `right` unnests.
+fn unnest_over(left: Logical, right: Logical, outer: bool) -> Logical {
     match right {
-        Logical::Unnest { input, lists, ordinality, outer: false } if is_one_row(&input) => {
-            Ok(Logical::Unnest { input: Box::new(left), lists, ordinality, outer: is_outer })
+        Logical::Unnest { lists, ordinality, .. } => {
+            Logical::Unnest { input: Box::new(left), lists, ordinality, outer }
         }
-        right => Err((left, right)),
+        other => other,
     }
 }
 
@@ -479,14 +499,11 @@ fn is_true(conditions: &[ScalarExpr]) -> bool {
 }
 
 fn join_plan(left: Logical, right: Logical, sides: JoinSides, conditions: Vec<ScalarExpr>) -> Logical {
-    let (left, right) = match (sides, conditions.is_empty()) {
-        (JoinSides::Inner, true) => return cross(left, right),
-        (JoinSides::Left, true) => match unnest_over(left, right, true) {
-            Ok(plan) => return plan,
-            Err(sides) => sides,
-        },
-        _ => (left, right),
-    };
+    match sides {
+        JoinSides::Inner if conditions.is_empty() => return cross(left, right),
+        JoinSides::Left if conditions.is_empty() && only_unnests(&right) => return unnest_over(left, right, true),
+        _ => {}
+    }
     let (kind, left, right) = match sides {
         JoinSides::Inner | JoinSides::Cross => (LogicalJoinKind::Inner, left, right),
         JoinSides::Left => (LogicalJoinKind::Left, left, right),

@@ -5,13 +5,14 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::logical::LogicalGroup;
 use rowmill_plan::{ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
-use sqlparser::ast::{self, GroupByExpr, Spanned};
+use sqlparser::ast::{self, GroupByExpr};
 use std::sync::Arc;
 
 use super::Binder;
+use super::place::start_of;
 use super::projection::SelectedItem;
 use super::query::map;
-use super::walk::{call_exprs_mut, free_columns, plan_exprs_mut};
+use super::walk::{free_columns, plan_exprs_mut};
 
 /// What rows are grouped by.
 #[derive(Default)]
@@ -95,7 +96,7 @@ impl Binder<'_> {
                 let parts = self.grouping_parts(parts, items, keys)?;
                 if parts.len() > 12 {
                     let message = format!("CUBE of {} columns makes more than {GROUPING_SETS_MAX} sets", parts.len());
-                    return Err(self.at(Error::new(ErrorKind::StatementTooComplex, message), expr.span()));
+                    return Err(self.at(Error::new(ErrorKind::StatementTooComplex, message), start_of(expr)));
                 }
                 let sets = (0..1_usize << parts.len()).rev().map(|mask| {
                     let is_in = |place: &usize| mask >> (parts.len() - 1 - place) & 1 == 1;
@@ -154,7 +155,7 @@ impl Binder<'_> {
             let has_window =
                 free_columns(&key).iter().any(|column| level.windows.iter().any(|window| window.id.0 == *column));
             let message = if has_window { message } else { "aggregate functions are not allowed in GROUP BY" };
-            return Err(self.at(Error::new(ErrorKind::Grouping, message), expr.span()));
+            return Err(self.at(Error::new(ErrorKind::Grouping, message), start_of(expr)));
         }
         Ok(key)
     }
@@ -200,17 +201,9 @@ impl Binder<'_> {
             let places = self.places_of_keys(&arguments, &with_ids)?;
             marks.push((id, grouping_value(&places, set, keys.sets.as_deref())));
         }
-        let mut aggregates = aggregates;
-        let mut keys_of_group = with_ids.clone();
-        let mut lifted = self.lift_subqueries(keys_of_group.iter_mut().map(|(_, key)| key).collect());
-        for (_, call) in &mut aggregates {
-            call_exprs_mut(call, &mut |expr| lifted.extend(self.lift_subqueries(vec![expr])));
-        }
-        let mut input = input;
-        map(&mut input, lifted);
         let mut plan = Logical::Group(LogicalGroup {
             input: Box::new(input),
-            keys: keys_of_group,
+            keys: with_ids.clone(),
             sets: keys.sets,
             set,
             aggregates,

@@ -209,7 +209,7 @@ fn blob(digits: &str) -> Result<Constant> {
     let wrong =
         || Error::new(ErrorKind::InvalidText, format!("X'{digits}' is not a blob: it takes pairs of hex digits"));
     let digits_of = digits.as_bytes();
-    if digits_of.len() % 2 != 0 {
+    if !digits_of.len().is_multiple_of(2) {
         return Err(wrong());
     }
     let mut bytes = Vec::with_capacity(digits_of.len() / 2);

@@ -60,7 +60,9 @@ impl Binder<'_> {
 
     /// The column of the result that has a name.
     fn item_of_name<'i>(&self, ident: &ast::Ident, items: &'i [SelectedItem]) -> Result<Option<&'i SelectedItem>> {
-        let mut found = items.iter().filter(|item| *item.name == *ident.value);
+        // A name that is derived from an expression, such as that of a cast, leaves the columns of FROM in sight.
+        let mut found =
+            items.iter().filter(|item| (item.is_alias || item.made.is_none()) && *item.name == *ident.value);
         let Some(first) = found.next() else { return Ok(None) };
         if found.any(|other| other.expr != first.expr) {
             let message = format!("several columns of the result are called \"{}\"", ident.value);

@@ -2,6 +2,7 @@
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, SqlType, nearest};
+use sqlparser::ast::{Expr, Spanned};
 use sqlparser::tokenizer::Span;
 
 /// `error` with the line and the column at which `span` begins. An error that has a place keeps it.
@@ -16,6 +17,41 @@ pub(crate) fn at(error: Error, span: Span) -> Error {
     match error.hint_text() {
         Some(hint) => placed.hint(hint),
         None => placed,
+    }
+}
+
+/// Where an expression begins. Chains of operators are followed without recursion.
+pub(crate) fn start_of(expr: &Expr) -> Span {
+    let mut at = expr;
+    loop {
+        at = match at {
+            Expr::BinaryOp { left, .. } | Expr::AnyOp { left, .. } | Expr::AllOp { left, .. } => left,
+            Expr::IsNull(value)
+            | Expr::IsNotNull(value)
+            | Expr::IsTrue(value)
+            | Expr::IsNotTrue(value)
+            | Expr::IsFalse(value)
+            | Expr::IsNotFalse(value)
+            | Expr::IsUnknown(value)
+            | Expr::IsNotUnknown(value)
+            | Expr::IsDistinctFrom(value, _)
+            | Expr::IsNotDistinctFrom(value, _)
+            | Expr::Nested(value) => value,
+            Expr::InList { expr, .. }
+            | Expr::InSubquery { expr, .. }
+            | Expr::Between { expr, .. }
+            | Expr::Like { expr, .. }
+            | Expr::ILike { expr, .. }
+            | Expr::UnaryOp { expr, .. }
+            | Expr::Cast { expr, .. } => expr,
+            Expr::Function(call) => return call.name.span(),
+            Expr::Case { case_token, .. } => return case_token.0.span,
+            Expr::Tuple(values) => match values.first() {
+                Some(first) => first,
+                None => return Span::empty(),
+            },
+            other => return other.span(),
+        };
     }
 }
 

@@ -11,7 +11,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Span;
 
 use super::Binder;
-use super::place::{suggest, unsupported};
+use super::place::{start_of, suggest, unsupported};
 use super::result_name::result_name;
 use super::scope::{Clause, NamedColumn, SelectAlias};
 
@@ -62,12 +62,12 @@ impl Binder<'_> {
                     let bound = self.expr(expr)?;
                     let spelled = self.name_of(expr, &bound);
                     let item = self.item(bound, NamedColumn::new(ColumnId(0), &spelled), false);
-                    items.push(SelectedItem { span: expr.span(), ..item });
+                    items.push(SelectedItem { span: start_of(expr), ..item });
                 }
                 SelectItem::ExprWithAlias { expr, alias } => {
                     let bound = self.expr(expr)?;
                     let named = NamedColumn::new(ColumnId(0), &self.spelled(alias));
-                    items.push(SelectedItem { span: expr.span(), ..self.item(bound, named, true) });
+                    items.push(SelectedItem { span: start_of(expr), ..self.item(bound, named, true) });
                 }
                 SelectItem::ExprWithAliases { .. } => return Err(unsupported("several names for one column")),
                 SelectItem::Wildcard(options) => {
@@ -280,7 +280,7 @@ impl Binder<'_> {
         let value = self.expr(expr)?;
         let arrow::datatypes::DataType::Struct(fields) = value.kind.clone() else {
             let message = format!("{expr} is {} and has no fields", super::place::type_name(&value.kind));
-            return Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), expr.span()));
+            return Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), start_of(expr)));
         };
         for field in &fields {
             let part = self.field(value.clone(), field.name())?;

@@ -9,7 +9,7 @@ use rowmill_plan::logical::{LogicalSetOperation, SetOperationKind};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 use sqlparser::ast::{self, LimitClause, Query, SetExpr, SetOperator, SetQuantifier, Spanned};
 
-use super::place::{type_name, unsupported};
+use super::place::{start_of, type_name, unsupported};
 use super::scope::{Clause, FromNames, Level, NamedColumn, ScopeRelation};
 use super::{Binder, BoundRows, QUERY_DEPTH};
 
@@ -167,9 +167,9 @@ impl Binder<'_> {
             |input: &&BoundRows| literal_of(&input.plan, input.columns[place].id).is_some_and(is_text_literal);
         let others = || inputs.iter().filter(|input| !is_text(input)).map(|input| self.kind(input.columns[place].id));
         let all = || inputs.iter().map(|input| self.kind(input.columns[place].id));
-        match others().next() {
-            Some(_) => typing::common_kind(others()),
-            None => typing::common_kind(all()),
+        match others().any(|kind| *kind != DataType::Null) {
+            true => typing::common_kind(others()),
+            false => typing::common_kind(all()),
         }
     }
 
@@ -245,30 +245,17 @@ impl Binder<'_> {
         let mut columns = Vec::with_capacity(width);
         for place in 0..width {
             let kind = self.bring_together(rows.iter_mut().map(|row| &mut row[place]).collect()).map_err(|error| {
-                let spans = values.rows.iter().map(|row| row.content[place].span());
-                self.at(error.context(format!("column {} of VALUES", place + 1)), spans.last().expect("there is a row"))
+                let mut spans = values.rows.iter().map(|row| start_of(&row.content[place]));
+                self.at(
+                    error.context(format!("column {} of VALUES", place + 1)),
+                    spans.next_back().expect("there is a row"),
+                )
             })?;
             let name = format!("column{}", place + 1);
             columns.push(NamedColumn::new(self.add_column(&name, kind), &name));
         }
-        let ids: Vec<ColumnId> = columns.iter().map(|column| column.id).collect();
-        let is_subquery = |part: &ScalarExpr| matches!(part.op, ExprOp::Subquery(_));
-        if !rows.iter().flatten().any(|value| value.any(&is_subquery)) {
-            return Ok(BoundRows { plan: Logical::Values { columns: ids, rows }, columns });
-        }
-        // Subqueries stand in computed columns: each row is a SELECT without FROM.
-        let mut inputs = Vec::with_capacity(rows.len());
-        for row in rows {
-            let exprs: Vec<(ColumnId, ScalarExpr)> =
-                row.into_iter().map(|value| (self.add_column("value", value.kind.clone()), value)).collect();
-            let made = exprs.iter().map(|(id, _)| *id).collect();
-            let mut plan = Logical::one_row();
-            map(&mut plan, exprs);
-            inputs.push((plan, made));
-        }
-        let kind = SetOperationKind::Union;
-        let plan = Logical::SetOperation(LogicalSetOperation { kind, all: true, inputs, columns: ids });
-        Ok(BoundRows { plan, columns })
+        let ids = columns.iter().map(|column| column.id).collect();
+        Ok(BoundRows { plan: Logical::Values { columns: ids, rows }, columns })
     }
 
     /// Orders rows whose columns are all that can be named: those of a set operation or of VALUES.
@@ -280,10 +267,7 @@ impl Binder<'_> {
         level.clause = Clause::OrderBy;
         self.levels.push(level);
         let items = self.items_of_columns(&rows.columns);
-        let mut keys = self.order_keys(order, &items)?;
-        let mut rows = rows;
-        let lifted = self.lift_subqueries(keys.iter_mut().map(|key| &mut key.expr).collect());
-        map(&mut rows.plan, lifted);
+        let keys = self.order_keys(order, &items)?;
         let level = self.levels.pop().expect("it was pushed");
         if !level.aggregates.is_empty() || !level.windows.is_empty() {
             let message = "ORDER BY behind UNION, INTERSECT, EXCEPT or VALUES cannot hold aggregates and windows";
@@ -324,15 +308,15 @@ impl Binder<'_> {
         let is_whole = bound.kind.is_integer() || matches!(bound.kind, DataType::Null);
         if !is_whole && !is_text_literal(&bound) {
             let message = format!("{clause} takes a whole number, not {}", type_name(&bound.kind));
-            return Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), expr.span()));
+            return Err(self.at(Error::new(ErrorKind::DatatypeMismatch, message), start_of(expr)));
         }
-        let mut bound = self.placed(expr.span(), |binder| binder.coerce(bound, &DataType::Int64))?;
+        let mut bound = self.placed(start_of(expr), |binder| binder.coerce(bound, &DataType::Int64))?;
         if bound.as_constant().is_none() && !matches!(bound.op, ExprOp::Parameter(_)) {
             rowmill_expr::fold::fold(&mut bound);
         }
         if bound.as_constant().and_then(|value| value.as_bigint()).is_some_and(|rows| rows < 0) {
             let error = Error::new(ErrorKind::InvalidParameter, format!("{clause} must be >= 0, but it is {expr}"));
-            return Err(self.at(error, expr.span()));
+            return Err(self.at(error, start_of(expr)));
         }
         Ok(bound)
     }

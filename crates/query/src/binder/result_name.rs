@@ -42,18 +42,38 @@ impl Writer<'_> {
         }
     }
 
-    fn operand(&mut self, expr: &Expr, own: u8, is_right: bool) {
+    /// The right operand of an operator.
+    fn operand(&mut self, expr: &Expr, own: u8) {
         let inner = strip(expr);
-        let needs = match inner {
-            Expr::BinaryOp { op, .. } => tightness(op) < own || is_right && tightness(op) == own,
-            _ => false,
-        };
+        let needs = matches!(inner, Expr::BinaryOp { op, .. } if tightness(op) <= own);
         if needs {
             self.out.push('(');
             self.expr(inner);
             self.out.push(')');
         } else {
             self.expr(inner);
+        }
+    }
+
+    /// Binary operators, which lean to the left in long chains.
+    fn chain(&mut self, expr: &Expr) {
+        let mut rest = Vec::new();
+        let mut at = expr;
+        while let Expr::BinaryOp { left, op, right } = at {
+            rest.push((op, &**right));
+            at = strip(left);
+        }
+        let start = self.out.len();
+        self.expr(at);
+        let mut before = u8::MAX;
+        while let Some((op, right)) = rest.pop() {
+            if before < tightness(op) {
+                self.out.insert(start, '(');
+                self.out.push(')');
+            }
+            before = tightness(op);
+            self.out.push_str(&format!(" {op} "));
+            self.operand(right, before);
         }
     }
 
@@ -65,11 +85,7 @@ impl Writer<'_> {
                     self.name(last);
                 }
             }
-            Expr::BinaryOp { left, op, right } => {
-                self.operand(left, tightness(op), false);
-                self.out.push_str(&format!(" {op} "));
-                self.operand(right, tightness(op), true);
-            }
+            chain @ Expr::BinaryOp { .. } => self.chain(chain),
             Expr::Function(call) => self.call(call),
             Expr::Case { operand, conditions, else_result, .. } => {
                 self.out.push_str("CASE");
@@ -106,7 +122,7 @@ impl Writer<'_> {
                 if matches!(op, sqlparser::ast::UnaryOperator::Not) {
                     self.out.push(' ');
                 }
-                self.operand(expr, 7, true);
+                self.operand(expr, 7);
             }
             other => self.raw(&other.to_string()),
         }

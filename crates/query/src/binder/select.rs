@@ -36,7 +36,7 @@ impl Binder<'_> {
     pub(super) fn select(&mut self, select: &Select, order: Option<&ast::OrderBy>) -> Result<BoundRows> {
         refuse_clauses(select)?;
         self.levels.push(Level::new(self.columns_end()));
-        let mut plan = self.from_clause(&select.from)?;
+        let mut plan = self.tables_of_from(&select.from)?;
         let end = self.columns_end();
         self.level().end = Some(end);
 
@@ -101,16 +101,6 @@ impl Binder<'_> {
         if let Some(condition) = exprs.having.take() {
             filter(&mut plan, condition);
         }
-        let mut in_windows = Vec::new();
-        for window in &mut windows {
-            let mut parts: Vec<&mut ScalarExpr> = window.partition.iter_mut().collect();
-            parts.extend(window.order.iter_mut().map(|key| &mut key.expr));
-            in_windows.extend(self.lift_subqueries(parts));
-            let mut lifted = Vec::new();
-            window_exprs_mut(&mut window.call, &mut |expr| lifted.extend(self.lift_subqueries(vec![expr])));
-            in_windows.extend(lifted);
-        }
-        map(&mut plan, in_windows);
         plan = plan_windows(plan, windows);
         if let Some(condition) = exprs.qualify.take() {
             filter(&mut plan, condition);
@@ -120,12 +110,8 @@ impl Binder<'_> {
             plan = Logical::Unnest { input: Box::new(plan), lists: unnests, ordinality: None, outer: false };
         }
         self.forward_references(&mut exprs);
-        let SelectExprs { items, distinct_on, mut order, .. } = exprs;
+        let SelectExprs { items, distinct_on, order, .. } = exprs;
         let (mut computed, columns) = self.output(items);
-        if !is_distinct {
-            // A subquery that rows are ordered by is computed beside the columns.
-            computed.extend(self.lift_subqueries(order.iter_mut().map(|key| &mut key.expr).collect()));
-        }
         let distinct_on = distinct_on.map(|on| self.columns_of(on, &mut computed));
         map(&mut plan, computed);
         self.levels.pop();
@@ -204,20 +190,6 @@ impl Binder<'_> {
     pub(super) fn is_own(&self, column: usize) -> bool {
         let (level, outer) = self.levels.split_last().expect("a SELECT is being read");
         column >= level.first && !outer.iter().any(|level| level.computes(column))
-    }
-
-    /// Puts columns into the place of expressions that hold subqueries, and returns what the columns are. Above them, only
-    /// conditions and computed columns hold subqueries.
-    pub(super) fn lift_subqueries(&mut self, exprs: Vec<&mut ScalarExpr>) -> Vec<(ColumnId, ScalarExpr)> {
-        let mut lifted = Vec::new();
-        for expr in exprs {
-            if expr.any(&|part| matches!(part.op, ExprOp::Subquery(_))) {
-                let id = self.add_column("subquery", expr.kind.clone());
-                let column = ScalarExpr::id(id, expr.kind.clone());
-                lifted.push((id, std::mem::replace(expr, column)));
-            }
-        }
-        lifted
     }
 
     /// What the select list computes, and the columns of the result.

@@ -4,11 +4,11 @@ use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::{fold, functions, typing};
 use rowmill_plan::{Constant, Logical, ScalarExpr};
-use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, ObjectName, ObjectNamePart, Spanned, TableAlias};
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, ObjectName, ObjectNamePart, TableAlias};
 
 use super::Binder;
 use super::from::{FromPart, item_kind};
-use super::place::{suggest, type_name, unsupported};
+use super::place::{start_of, suggest, type_name, unsupported};
 use super::scope::{NamedColumn, ScopeRelation};
 
 impl Binder<'_> {
@@ -77,7 +77,7 @@ impl Binder<'_> {
         }
         bound.as_constant().cloned().ok_or_else(|| {
             let error = Error::new(ErrorKind::Unsupported, "the arguments of a table function must be constants");
-            self.at(error.hint("unnest(range(...)) in a select list takes columns"), argument.span())
+            self.at(error.hint("unnest(range(...)) in a select list takes columns"), start_of(argument))
         })
     }
 
@@ -97,7 +97,7 @@ impl Binder<'_> {
         let mut values = Vec::with_capacity(lists.len());
         for list in lists {
             let value = self.expr(list)?;
-            let value = self.list_value(value).map_err(|error| self.at(error, list.span()))?;
+            let value = self.list_value(value).map_err(|error| self.at(error, start_of(list)))?;
             values.push((value, "unnest".to_string()));
         }
         self.unnest_values(values, ordinality, alias, "unnest")

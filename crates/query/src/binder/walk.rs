@@ -1,6 +1,7 @@
 //! Walks over logical plans and the expressions in them, plans of subqueries included.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use rowmill_plan::logical::{AggregateCall, FrameBound, FrameRow, LogicalWindowCall, LogicalWindowFunction};
 use rowmill_plan::{ExprOp, Logical, ScalarExpr, Volatility};
@@ -101,7 +102,7 @@ pub(crate) fn inputs_mut(plan: &mut Logical) -> Vec<&mut Logical> {
         Logical::Join(join) => vec![&mut join.left, &mut join.right],
         Logical::SetOperation(operation) => operation.inputs.iter_mut().map(|(input, _)| input).collect(),
         Logical::Recursive { base, step, .. } => vec![base, step],
-        Logical::Shared { input, .. } => vec![std::sync::Arc::make_mut(input)],
+        Logical::Shared { input, .. } => vec![Arc::make_mut(input)],
     }
 }
 
@@ -167,11 +168,30 @@ pub(crate) fn window_exprs_mut(call: &mut LogicalWindowCall, each: &mut dyn FnMu
     }
 }
 
-/// Calls `each` with every outermost expression of `plan` and of everything below it.
+/// Calls `each` with every outermost expression of `plan` and of everything below it. A shared plan is changed once,
+/// and all of its readers within `plan` get what it has become.
 pub(crate) fn plan_exprs_mut(plan: &mut Logical, each: &mut dyn FnMut(&mut ScalarExpr)) {
+    exprs_below_mut(plan, &mut HashMap::new(), each);
+}
+
+fn exprs_below_mut(
+    plan: &mut Logical,
+    shared: &mut HashMap<usize, Arc<Logical>>,
+    each: &mut dyn FnMut(&mut ScalarExpr),
+) {
+    if let Logical::Shared { number, input, .. } = plan {
+        match shared.get(number) {
+            Some(done) => *input = Arc::clone(done),
+            None => {
+                exprs_below_mut(Arc::make_mut(input), shared, each);
+                shared.insert(*number, Arc::clone(input));
+            }
+        }
+        return;
+    }
     own_exprs_mut(plan, each);
     for input in inputs_mut(plan) {
-        plan_exprs_mut(input, each);
+        exprs_below_mut(input, shared, each);
     }
 }
 
@@ -189,8 +209,11 @@ pub(crate) fn rewrite_deep(expr: &mut ScalarExpr, each: &mut dyn FnMut(&mut Scal
     each(expr);
 }
 
-/// Whether a volatile function is called in `plan` or below.
+/// Whether a volatile function is called in `plan` or below. A shared plan gives the same rows to all of its readers.
 pub(crate) fn is_volatile(plan: &Logical) -> bool {
+    if let Logical::Shared { .. } = plan {
+        return false;
+    }
     let mut found = false;
     own_exprs(plan, &mut |expr| found |= is_volatile_expr(expr));
     found || inputs(plan).into_iter().any(is_volatile)
@@ -227,6 +250,10 @@ impl Usage {
     fn plan(&mut self, plan: &Logical) {
         own_exprs(plan, &mut |expr| self.expr(expr));
         self.made.extend(made(plan));
+        // A shared plan names nothing of the queries around it.
+        if let Logical::Shared { .. } = plan {
+            return;
+        }
         for input in inputs(plan) {
             self.plan(input);
         }

@@ -10,12 +10,12 @@ use rowmill_plan::logical::{
 use rowmill_plan::{ScalarExpr, aggregate_kinds};
 use sqlparser::ast::{
     self, Expr, Function, FunctionArgumentClause, NamedWindowDefinition, NamedWindowExpr, NullTreatment, OrderByExpr,
-    Spanned, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 
 use super::Binder;
 use super::call::{argument_list, arguments_of, no_function};
-use super::place::{suggest, type_name, type_names, unsupported};
+use super::place::{start_of, suggest, type_name, type_names, unsupported};
 use super::query::is_text_literal;
 use super::scope::{AliasUse, Clause, PendingWindow};
 use super::walk::{free_columns, is_volatile_expr, window_exprs};
@@ -328,13 +328,13 @@ impl Binder<'_> {
         };
         if is_negative(&value) {
             let message = format!("the offset of a frame cannot be negative, but it is {offset}");
-            return Err(self.at(Error::new(ErrorKind::InvalidParameter, message), offset.span()));
+            return Err(self.at(Error::new(ErrorKind::InvalidParameter, message), start_of(offset)));
         }
         let bound = match unit {
             FrameUnit::Rows | FrameUnit::Groups => self.whole_number(value, "the offset of a frame"),
             FrameUnit::Range => self.range_offset(value, order),
         };
-        bound.map_err(|error| self.at(error, offset.span()))
+        bound.map_err(|error| self.at(error, start_of(offset)))
     }
 
     fn range_offset(&mut self, value: ScalarExpr, order: &[LogicalSortKey]) -> Result<ScalarExpr> {

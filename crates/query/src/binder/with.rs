@@ -75,7 +75,7 @@ impl Binder<'_> {
                 name: name.value.clone(),
                 columns: table.alias.columns.iter().map(|column| column.name.clone()).collect(),
                 body: if is_recursive { WithBody::Recursive(query) } else { WithBody::Query(query) },
-                materialized: table.materialized.clone(),
+                materialized: table.materialized,
                 visible: self.withs.len(),
                 levels: self.levels.len(),
                 shared: RefCell::new(None),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, Result};
 use rowmill_exec::expression::ExpressionFunction;
-use rowmill_plan::{self as plan, ColumnId, ExprOp, Names, Node, ScalarExpr};
+use rowmill_expr::fold::is_nullable;
+use rowmill_plan::{self as plan, ColumnId, ExprOp, Names, ScalarExpr};
 use rowmill_storage::TableSource;
 
 use super::Lowerer;
@@ -64,9 +65,13 @@ impl Lowerer<'_> {
         })
     }
 
-    /// Whether column `position` of `node` can be NULL.
-    pub(super) fn is_nullable(&self, node: &Node, position: usize) -> bool {
-        node.is_nullable(position)
+    /// Whether a column of `relation` can be NULL, as far as the plan tells.
+    pub(super) fn is_nullable(&self, id: ColumnId, relation: &Relation) -> bool {
+        let of_source = |column: usize| {
+            let position = relation.position(ColumnId(column));
+            position.is_none_or(|position| relation.node().is_nullable(position))
+        };
+        is_nullable(&relation.resolve(&self.columns.expr(id)), &of_source)
     }
 }
 

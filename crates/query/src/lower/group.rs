@@ -86,7 +86,7 @@ impl Lowerer<'_> {
     pub(super) fn key(&mut self, expr: &ScalarExpr, input: &Relation) -> Result<plan::Key> {
         let resolved = input.resolve(expr);
         let position = resolved.as_column().and_then(|column| input.position(ColumnId(column)));
-        let nullable = position.is_none_or(|position| self.is_nullable(input.node(), position));
+        let nullable = position.is_none_or(|position| input.node().is_nullable(position));
         Ok(plan::Key { expr: self.resolved_expr(&resolved, input)?, kind: resolved.kind, nullable })
     }
 

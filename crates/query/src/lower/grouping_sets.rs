@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, UInt64Array, new_null_array};
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::logical::{AggregateCall, LogicalGroup};
-use rowmill_plan::{self as plan, AggregateFunction, ColumnId, KeySet, Node, ScalarExpr};
+use rowmill_plan::{self as plan, AggregateFunction, ColumnId, KeySet, Node, ScalarExpr, aggregate_kinds};
 
 use super::Lowerer;
 use super::group::call_exprs;
@@ -157,12 +157,7 @@ fn of_parts(whole: plan::Aggregate, keys: usize, parts: &mut Vec<plan::Aggregate
 
 /// The type of the exact total of numbers.
 pub(super) fn total_kind(kind: &DataType) -> DataType {
-    match kind {
-        DataType::Float32 | DataType::Float64 => DataType::Float64,
-        DataType::Decimal128(_, scale) => DataType::Decimal128(38, *scale),
-        DataType::Int64 | DataType::UInt64 => DataType::Decimal128(38, 0),
-        _ => DataType::Int64,
-    }
+    aggregate_kinds::total_kind(kind).expect("only numbers are added")
 }
 
 /// The groups that are there without rows: those of sets without keys. One array for each key and one for the number.

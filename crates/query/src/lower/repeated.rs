@@ -100,6 +100,34 @@ impl Lowerer<'_> {
         Ok(Relation { derived: rows.derived, ..Relation::new(Node::Series(node), ids) })
     }
 
+    /// A use of a plan that is computed once. All uses read the same operators, which give what any of them reads.
+    pub(super) fn shared(
+        &mut self,
+        number: usize,
+        input: &Logical,
+        input_columns: &[ColumnId],
+        columns: &[ColumnId],
+    ) -> Result<Relation> {
+        let all = self.shared_columns.get(&number).cloned().unwrap_or_else(|| input_columns.to_vec());
+        let input = match self.shared_nodes.get(&number) {
+            Some(node) => Arc::clone(node),
+            None => {
+                let rows = self.lower(input, &all.iter().copied().collect())?;
+                let node = self.exactly(rows, &all)?;
+                self.shared_nodes.insert(number, Arc::clone(&node));
+                node
+            }
+        };
+        let node = Node::Shared { number, input };
+        if all == input_columns {
+            return Ok(Relation::new(node, columns.to_vec()));
+        }
+        let place = |id: &ColumnId| all.iter().position(|known| known == id).expect("every reader was asked");
+        let exprs = input_columns.iter().map(|id| plan::Expr::Column(place(id))).collect();
+        let node = Node::Project { input: Arc::new(node), exprs, schema: self.schema(columns) };
+        Ok(Relation::new(node, columns.to_vec()))
+    }
+
     pub(super) fn recursive(&mut self, query: &Logical) -> Result<Relation> {
         let Logical::Recursive { number, base, base_columns, step, step_columns, distinct, columns } = query else {
             return Err(Error::internal("a recursive query is dispatched by its kind"));

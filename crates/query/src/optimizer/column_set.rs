@@ -8,7 +8,7 @@ pub(crate) struct ColumnSet(Vec<u64>);
 
 impl ColumnSet {
     /// Adds a column; whether it was new.
-    pub fn insert(&mut self, id: ColumnId) -> bool {
+    pub(crate) fn insert(&mut self, id: ColumnId) -> bool {
         let (word, bit) = (id.0 / 64, 1 << (id.0 % 64));
         if self.0.len() <= word {
             self.0.resize(word + 1, 0);
@@ -19,34 +19,34 @@ impl ColumnSet {
     }
 
     /// Removes a column.
-    pub fn remove(&mut self, id: ColumnId) {
+    pub(crate) fn remove(&mut self, id: ColumnId) {
         if let Some(word) = self.0.get_mut(id.0 / 64) {
             *word &= !(1 << (id.0 % 64));
         }
     }
 
     /// Whether a column is among them.
-    pub fn contains(&self, id: ColumnId) -> bool {
+    pub(crate) fn contains(&self, id: ColumnId) -> bool {
         self.0.get(id.0 / 64).is_some_and(|word| word & (1 << (id.0 % 64)) != 0)
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
     /// Whether both have a column in common.
-    pub fn intersects(&self, other: &ColumnSet) -> bool {
+    pub(crate) fn intersects(&self, other: &ColumnSet) -> bool {
         self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
     }
 
     /// Whether all columns of this set are in `other`.
-    pub fn is_subset(&self, other: &ColumnSet) -> bool {
+    pub(crate) fn is_subset(&self, other: &ColumnSet) -> bool {
         self.0.iter().enumerate().all(|(at, word)| word & !other.0.get(at).copied().unwrap_or(0) == 0)
     }
 
     /// Adds all columns of `other`.
-    pub fn add_all(&mut self, other: &ColumnSet) {
+    pub(crate) fn add_all(&mut self, other: &ColumnSet) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
         }
@@ -54,12 +54,12 @@ impl ColumnSet {
     }
 
     /// Removes all columns of `other`.
-    pub fn remove_all(&mut self, other: &ColumnSet) {
+    pub(crate) fn remove_all(&mut self, other: &ColumnSet) {
         self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a &= !b);
     }
 
     /// The columns in the order of their numbers.
-    pub fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ColumnId> + '_ {
         self.0.iter().enumerate().flat_map(|(at, word)| {
             let word = *word;
             (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| ColumnId(at * 64 + bit))

@@ -4,22 +4,24 @@
 //! rewritten once. A subplan that names columns of a query around it cannot be computed once; it is copied into each of
 //! its uses. So is one with a single use.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rowmill_base::Result;
 use rowmill_plan::{ColumnId, Columns, ExprOp, Logical, ScalarExpr};
 use rowmill_storage::TableSource;
 
-use super::walk::{each_operator, exprs, exprs_mut, free, inputs_mut, renumber};
+use super::column_set::ColumnSet;
+use super::walk::{add_named, copy_column, each_operator, exprs, exprs_mut, free, inputs_mut, renumber, substitute};
 
 /// What the rewrites of one statement share.
 pub(crate) struct RewriteContext<'a> {
     /// The columns of the statement.
-    pub columns: &'a mut Columns,
+    pub(crate) columns: &'a mut Columns,
     /// Its tables.
-    pub tables: &'a [Arc<dyn TableSource>],
+    pub(crate) tables: &'a [Arc<dyn TableSource>],
     /// Its shared subplans.
-    pub shared: SharedPlans,
+    pub(crate) shared: SharedPlans,
 }
 
 /// The shared subplans of a statement, by their numbers.
@@ -37,7 +39,7 @@ struct SharedPlan {
 
 impl SharedPlans {
     /// Adds a subplan; its number.
-    pub fn add(&mut self, plan: Logical) -> usize {
+    pub(crate) fn add(&mut self, plan: Logical) -> usize {
         let number = self.next;
         self.next += 1;
         self.plans.push(SharedPlan { number, plan, is_correlated: false });
@@ -45,23 +47,23 @@ impl SharedPlans {
     }
 
     /// The subplan of a number.
-    pub fn get(&self, number: usize) -> Option<&Logical> {
+    pub(crate) fn get(&self, number: usize) -> Option<&Logical> {
         self.plans.iter().find(|shared| shared.number == number).map(|shared| &shared.plan)
     }
 
     /// The numbers of all subplans, in the order in which they were added.
-    pub fn numbers(&self) -> Vec<usize> {
+    pub(crate) fn numbers(&self) -> Vec<usize> {
         self.plans.iter().map(|shared| shared.number).collect()
     }
 
     /// Takes a subplan out, to be put back changed.
-    pub fn take(&mut self, number: usize) -> Logical {
+    pub(crate) fn take(&mut self, number: usize) -> Logical {
         let shared = self.plans.iter_mut().find(|shared| shared.number == number);
         super::walk::take(&mut shared.expect("a shared plan has a number that was given").plan)
     }
 
     /// Puts a subplan back.
-    pub fn put(&mut self, number: usize, plan: Logical) {
+    pub(crate) fn put(&mut self, number: usize, plan: Logical) {
         let shared = self.plans.iter_mut().find(|shared| shared.number == number);
         shared.expect("a shared plan has a number that was given").plan = plan;
     }
@@ -69,17 +71,17 @@ impl SharedPlans {
 
 impl RewriteContext<'_> {
     /// A column as an expression.
-    pub fn expr(&self, id: ColumnId) -> ScalarExpr {
+    pub(crate) fn expr(&self, id: ColumnId) -> ScalarExpr {
         self.columns.expr(id)
     }
 
     /// A new column for the value of an expression.
-    pub fn add_column(&mut self, name: &str, expr: &ScalarExpr) -> ColumnId {
+    pub(crate) fn add_column(&mut self, name: &str, expr: &ScalarExpr) -> ColumnId {
         self.columns.add(name, expr.kind.clone())
     }
 
     /// Applies a rewrite to the plan and to every shared subplan.
-    pub fn each_plan(&mut self, root: &mut Logical, rewrite: &mut PlanRewrite<'_>) -> Result<()> {
+    pub(crate) fn each_plan(&mut self, root: &mut Logical, rewrite: &mut PlanRewrite<'_>) -> Result<()> {
         rewrite(root, self)?;
         // A rewrite may add subplans, which it makes finished.
         for number in self.shared.numbers() {
@@ -91,7 +93,7 @@ impl RewriteContext<'_> {
     }
 
     /// Moves the inputs of all `Shared` operators into the table.
-    pub fn detach_shared(&mut self, plan: &mut Logical) {
+    pub(crate) fn detach_shared(&mut self, plan: &mut Logical) {
         let mut any = false;
         each_with_subqueries(plan, &mut |operator| {
             if let Logical::Shared { number, .. } = operator {
@@ -135,7 +137,7 @@ impl RewriteContext<'_> {
     }
 
     /// Puts the subplans that are read once where they are read, and forgets those that are not read.
-    pub fn inline_shared(&mut self, root: &mut Logical) {
+    pub(crate) fn inline_shared(&mut self, root: &mut Logical) {
         if self.shared.plans.is_empty() {
             return;
         }
@@ -190,8 +192,40 @@ impl RewriteContext<'_> {
         inputs_mut(into).into_iter().for_each(|input| self.inline(input, wanted, plan));
     }
 
+    /// Copies the subplans that only scan a table into their readers, each of which then reads its own columns: that is
+    /// cheaper than to keep the rows. The plans are pruned.
+    pub(crate) fn copy_shared_scans(&mut self, plan: &mut Logical) {
+        if self.shared.plans.is_empty() {
+            return;
+        }
+        inputs_mut(plan).into_iter().for_each(|input| self.copy_shared_scans(input));
+        let Logical::Shared { number, input_columns, columns, .. } = plan else { return };
+        let Some(Logical::Scan(scan)) = self.shared.get(*number) else { return };
+        if scan.row_number.is_some() {
+            return;
+        }
+        let mut scan = scan.clone();
+        let mut new = Vec::with_capacity(scan.columns.len());
+        let mut by = HashMap::new();
+        for (id, at) in &scan.columns {
+            let read = input_columns.iter().zip(&*columns).filter(|(from, _)| *from == id);
+            let first = new.len();
+            new.extend(read.map(|(_, to)| (*to, *at)));
+            if new.len() == first {
+                new.push((copy_column(self.columns, *id), *at));
+            }
+            by.insert(*id, self.columns.expr(new[first].0));
+        }
+        scan.conditions.iter_mut().for_each(|condition| substitute(condition, &by));
+        let mut read = ColumnSet::from_iter(columns.iter().copied());
+        scan.conditions.iter().for_each(|condition| add_named(condition, &mut read));
+        new.retain(|(id, _)| read.contains(*id));
+        scan.columns = new;
+        *plan = Logical::Scan(scan);
+    }
+
     /// Gives every `Shared` operator its input again.
-    pub fn attach_shared(&mut self, root: &mut Logical) {
+    pub(crate) fn attach_shared(&mut self, root: &mut Logical) {
         let mut done: Vec<Option<Arc<Logical>>> = vec![None; self.shared.next];
         self.attach(root, &mut done);
     }

@@ -25,7 +25,7 @@ use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr, is_key_kind};
 
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
-use super::facts::{is_volatile, same};
+use super::facts::{is_movable, is_volatile, same};
 use super::pull_up::empty_group_values;
 use super::subquery::{numbered_limit, without_order};
 use super::walk::{
@@ -108,13 +108,18 @@ impl DomainPush<'_, '_> {
         };
         // Rows that match nothing anyway need nothing of the right side.
         let left_columns = output(&left);
-        let is_needed = |condition: &&ScalarExpr| named(condition).is_subset(&left_columns) && !is_volatile(condition);
+        // What can fail is evaluated for every row of the left side only by joins of subqueries.
+        let for_all = matches!(join.kind, LogicalJoinKind::Single | LogicalJoinKind::Mark(_));
+        let is_needed = |condition: &&ScalarExpr| {
+            let is_usable = if for_all { !is_volatile(condition) } else { is_movable(condition) };
+            is_usable && named(condition).is_subset(&left_columns)
+        };
         let needed = join.conditions.iter().filter(is_needed).cloned().collect();
         let mut domain = self.domain(&mut left, outer, keys, has_keys, needed);
         let (right, columns) = self.push(take(&mut join.right), &mut domain)?;
-        for key in &domain.keys {
-            join.conditions.push(same(self.context.columns, *key, columns[key]));
-        }
+        // First of all, so that no other condition sees rows of another domain value.
+        let same = |key: &ColumnId| same(self.context.columns, *key, columns[key]);
+        join.conditions.splice(0..0, domain.keys.iter().map(same));
         *join.left = left;
         *join.right = right;
         Ok(Logical::Join(join))
@@ -386,7 +391,7 @@ impl DomainPush<'_, '_> {
         let mut both = Vec::new();
         if from_right || is_full {
             let (pushed, right_names) = self.push(right, domain)?;
-            join.conditions.extend(self.same_keys(domain, &names, &right_names));
+            join.conditions.splice(0..0, self.same_keys(domain, &names, &right_names));
             if is_full {
                 for id in domain.outer.clone() {
                     let own = copy_column(self.context.columns, id);

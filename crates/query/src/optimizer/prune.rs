@@ -9,16 +9,17 @@ use rowmill_plan::{ColumnId, Logical};
 
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
+use super::unique::matches_at_most_once;
 use super::walk::{add_named, add_read, each_operator, inputs_mut, take};
 
 /// Removes the columns that are not among `read` and not needed for those.
 pub(crate) fn prune_columns(root: &mut Logical, read: &ColumnSet, context: &mut RewriteContext<'_>) {
     let mut shared = SharedReads::new(root, context);
-    prune(root, read, &mut shared);
+    prune(root, read, &mut shared, context);
     // A subplan is pruned as soon as all of its readers are.
     while let Some((number, read)) = shared.next() {
         let mut plan = context.shared.take(number);
-        prune(&mut plan, &read, &mut shared);
+        prune(&mut plan, &read, &mut shared, context);
         context.shared.put(number, plan);
     }
 }
@@ -85,32 +86,35 @@ impl SharedReads {
     }
 }
 
-fn prune(plan: &mut Logical, read: &ColumnSet, shared: &mut SharedReads) {
+fn prune(plan: &mut Logical, read: &ColumnSet, shared: &mut SharedReads, context: &RewriteContext<'_>) {
     match plan {
         Logical::Map { exprs, input } => {
             exprs.retain(|(id, expr)| read.contains(*id) || expr.volatility() == Volatility::Volatile);
             if exprs.is_empty() {
                 *plan = take(input);
-                return prune(plan, read, shared);
+                return prune(plan, read, shared, context);
             }
         }
         Logical::Window(window) => {
             window.calls.retain(|(id, _)| read.contains(*id));
             if window.calls.is_empty() {
                 *plan = take(&mut window.input);
-                return prune(plan, read, shared);
+                return prune(plan, read, shared, context);
             }
         }
         Logical::Join(join) => {
             let is_unread = match join.kind {
                 LogicalJoinKind::Mark(mark) => !read.contains(mark),
                 LogicalJoinKind::Single => !super::walk::output(&join.right).intersects(read),
+                LogicalJoinKind::Left => {
+                    !super::walk::output(&join.right).intersects(read) && matches_at_most_once(join, false, context)
+                }
                 _ => false,
             };
             if is_unread {
                 shared.forget(&join.right);
                 *plan = take(&mut join.left);
-                return prune(plan, read, shared);
+                return prune(plan, read, shared, context);
             }
         }
         Logical::Group(group) => {
@@ -176,5 +180,5 @@ fn prune(plan: &mut Logical, read: &ColumnSet, shared: &mut SharedReads) {
     };
     let mut below = if is_closed { ColumnSet::default() } else { read.clone() };
     add_read(plan, &mut below);
-    inputs_mut(plan).into_iter().for_each(|input| prune(input, &below, shared));
+    inputs_mut(plan).into_iter().for_each(|input| prune(input, &below, shared, context));
 }

@@ -65,6 +65,8 @@ struct PulledParts {
 struct PullMode {
     /// Only whether there is a row matters, and the columns that conditions name.
     exists: bool,
+    /// One row is as good as any other.
+    any_row: bool,
     /// Expressions may be pulled.
     maps: bool,
     /// The order of the rows matters.
@@ -92,10 +94,12 @@ impl PullUp<'_, '_> {
         let right_made = made(&right);
         let exists = matches!(join.kind, LogicalJoinKind::Semi | LogicalJoinKind::Anti | LogicalJoinKind::Mark(_));
         let mut pulled = PulledParts::default();
-        let mode = PullMode { exists, maps: true, ordered: false };
+        let any_row = exists && join.conditions.is_empty() && join.compared.is_empty();
+        let mode = PullMode { exists, any_row, maps: true, ordered: false };
+        let before = right.clone();
         let right = self.strip(right, &right_made, mode, &mut pulled);
         if pulled.is_blocked || !free(&right).is_empty() {
-            *join.right = pulled.restore(right);
+            *join.right = before;
             return Logical::Join(join);
         }
         let PulledParts { mut conditions, maps, exprs, .. } = pulled;
@@ -126,7 +130,7 @@ impl PullUp<'_, '_> {
     fn strip(&mut self, plan: Logical, made: &ColumnSet, mode: PullMode, pulled: &mut PulledParts) -> Logical {
         match plan {
             Logical::Filter { input, conditions } => {
-                let input = self.strip(*input, made, mode, pulled);
+                let input = self.strip(*input, made, PullMode { any_row: false, ..mode }, pulled);
                 Logical::filter(input, pulled.take_conditions(split_and(conditions), made))
             }
             Logical::Map { input, exprs } => {
@@ -152,7 +156,7 @@ impl PullUp<'_, '_> {
                     *join.left = left;
                     return Logical::Join(join);
                 }
-                let inner = PullMode { ordered: false, ..mode };
+                let inner = PullMode { ordered: false, any_row: false, ..mode };
                 *join.left = self.strip(left, made, inner, pulled);
                 if join.kind == LogicalJoinKind::Inner {
                     let right = take(&mut join.right);
@@ -174,12 +178,14 @@ impl PullUp<'_, '_> {
             }
             Logical::Distinct { input, on: false, .. } if mode.exists => self.strip(*input, made, mode, pulled),
             Logical::Limit { input, skip: None, rows: Some(rows) }
-                if mode.exists && rows.as_constant().and_then(|rows| rows.as_bigint()).is_some_and(|rows| rows > 0) =>
+                if mode.any_row
+                    && rows.as_constant().and_then(|rows| rows.as_bigint()).is_some_and(|rows| rows > 0) =>
             {
                 self.strip(*input, made, mode, pulled)
             }
             Logical::Unnest { input, lists, ordinality, outer } => {
-                let input = self.strip(*input, made, PullMode { maps: false, ..mode }, pulled);
+                let inner = PullMode { maps: false, any_row: false, ..mode };
+                let input = self.strip(*input, made, inner, pulled);
                 let plan = Logical::Unnest { input: Box::new(input), lists, ordinality, outer };
                 pulled.check_exprs(&plan);
                 plan
@@ -259,7 +265,8 @@ impl PullUp<'_, '_> {
     ) -> (Logical, Option<Vec<(InnerSide, OuterSide)>>) {
         let input_made = made(&input);
         let mut pulled = PulledParts::default();
-        let mode = PullMode { exists: false, maps: false, ordered };
+        let mode = PullMode { exists: false, any_row: false, maps: false, ordered };
+        let before = input.clone();
         let input = self.strip(input, &input_made, mode, &mut pulled);
         if pulled.conditions.is_empty() {
             return (input, None);
@@ -273,7 +280,7 @@ impl PullUp<'_, '_> {
         let sides = pulled.conditions.iter().map(|condition| sides(condition, &input_made));
         match sides.collect::<Option<Vec<_>>>() {
             Some(sides) if is_possible => (input, Some(sides)),
-            _ => (pulled.restore(input), None),
+            _ => (before, None),
         }
     }
 
@@ -422,12 +429,6 @@ impl PulledParts {
     fn check_exprs(&mut self, plan: &Logical) {
         self.is_blocked |=
             !self.conditions.is_empty() && exprs(plan).into_iter().any(|expr| can_fail(expr) || is_volatile(expr));
-    }
-
-    /// Puts everything back on top of what it was taken from.
-    fn restore(self, plan: Logical) -> Logical {
-        let exprs = self.maps.iter().map(|id| (*id, self.exprs[id].clone())).collect();
-        Logical::map(Logical::filter(plan, self.conditions), exprs)
     }
 }
 

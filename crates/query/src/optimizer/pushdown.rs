@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoin, LogicalJoinKind, SetOperationKind};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
@@ -14,17 +15,19 @@ use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
 use super::facts::{equality, is_movable, is_never_true, is_volatile, rejects_nulls, size, split_and};
+use super::simplify::simplify;
 use super::walk::{inputs_mut, named, output, substitute, take};
 
 /// Pushes all conditions of a plan down.
 pub(crate) fn push_conditions(plan: &mut Logical, _context: &mut RewriteContext<'_>) -> Result<()> {
     let whole = take(plan);
-    *plan = push(whole, Vec::new());
+    *plan = push(whole, Vec::new(), &ColumnSet::default());
     Ok(())
 }
 
-/// The rows of `plan` for which `conditions`, which may all be moved, are true.
-fn push(mut plan: Logical, mut conditions: Vec<ScalarExpr>) -> Logical {
+/// The rows of `plan` for which `conditions`, which may all be moved, are true. Rows with NULL in a column of `required`
+/// are dropped above in any case.
+fn push(mut plan: Logical, mut conditions: Vec<ScalarExpr>, required: &ColumnSet) -> Logical {
     if conditions.iter().any(is_never_true) {
         // What is below gives no row, so that its operators need none of their own.
         return Logical::no_rows(output(&plan).iter().collect());
@@ -39,23 +42,25 @@ fn push(mut plan: Logical, mut conditions: Vec<ScalarExpr>) -> Logical {
                     all.push(condition);
                 }
             }
-            Logical::filter(push(*input, all), rest)
+            let mut required = required.clone();
+            add_required(&rest, &mut required);
+            Logical::filter(push(*input, all, &required), rest)
         }
-        Logical::Map { input, exprs } => push_map(*input, exprs, conditions),
-        Logical::Join(join) => push_join(join, conditions),
+        Logical::Map { input, exprs } => push_map(*input, exprs, conditions, required),
+        Logical::Join(join) => push_join(join, conditions, required),
         Logical::Group(group) => push_group(group, conditions),
         Logical::Window(mut window) => {
             let keys = window.partition.iter().filter_map(ScalarExpr::as_column).map(ColumnId).collect();
             let (below, above) = split_by(conditions, &keys);
             let input = take(&mut window.input);
-            *window.input = push(input, below);
+            *window.input = push(input, below, &ColumnSet::default());
             Logical::filter(Logical::Window(window), above)
         }
-        Logical::Sort { input, keys } => Logical::Sort { input: Box::new(push(*input, conditions)), keys },
+        Logical::Sort { input, keys } => Logical::Sort { input: Box::new(push(*input, conditions, required)), keys },
         Logical::Distinct { input, columns, on } => {
             let keys = columns.iter().copied().collect();
             let (below, above) = split_by(conditions, &keys);
-            let input = Box::new(push(*input, below));
+            let input = Box::new(push(*input, below, &ColumnSet::default()));
             Logical::filter(Logical::Distinct { input, columns, on }, above)
         }
         Logical::SetOperation(mut operation) => {
@@ -65,22 +70,24 @@ fn push(mut plan: Logical, mut conditions: Vec<ScalarExpr>) -> Logical {
                 let is_needed = operation.kind != SetOperationKind::Except || at == 0;
                 let by: HashMap<_, _> = columns.iter().copied().zip(own.iter().copied()).collect();
                 let renamed = conditions.iter().filter(|_| is_needed).map(|condition| renamed(condition, &by));
-                *input = push(take(input), renamed.collect());
+                *input = push(take(input), renamed.collect(), &ColumnSet::default());
             }
             Logical::SetOperation(operation)
         }
-        Logical::Unnest { input, mut lists, ordinality, mut outer } => {
+        Logical::Unnest { input, lists, ordinality, mut outer } => {
             let made: ColumnSet = lists.iter().map(|(id, _)| *id).chain(ordinality).collect();
-            outer &= !conditions.iter().any(|condition| rejects_nulls(condition, &made));
+            outer &= !made.intersects(required) && !conditions.iter().any(|condition| rejects_nulls(condition, &made));
             let (above, below) = conditions.into_iter().partition(|condition| named(condition).intersects(&made));
-            let input = Box::new(push(*input, below));
-            lists.shrink_to_fit();
+            let input = Box::new(push(*input, below, required));
             Logical::filter(Logical::Unnest { input, lists, ordinality, outer }, above)
         }
         Logical::SingleRow { input, by } => {
             let keys = by.iter().copied().collect();
             let (below, above) = split_by(conditions, &keys);
-            Logical::filter(Logical::SingleRow { input: Box::new(push(*input, below)), by }, above)
+            Logical::filter(
+                Logical::SingleRow { input: Box::new(push(*input, below, &ColumnSet::default())), by },
+                above,
+            )
         }
         Logical::Scan(mut scan) => {
             scan.conditions.append(&mut conditions);
@@ -91,7 +98,9 @@ fn push(mut plan: Logical, mut conditions: Vec<ScalarExpr>) -> Logical {
             Logical::Source(source)
         }
         Logical::Limit { .. } | Logical::Recursive { .. } => {
-            inputs_mut(&mut plan).into_iter().for_each(|input| *input = push(take(input), Vec::new()));
+            inputs_mut(&mut plan)
+                .into_iter()
+                .for_each(|input| *input = push(take(input), Vec::new(), &ColumnSet::default()));
             Logical::filter(plan, conditions)
         }
         Logical::Values { .. } | Logical::RecursiveRows { .. } | Logical::Shared { .. } => {
@@ -118,7 +127,15 @@ fn renamed(condition: &ScalarExpr, by: &HashMap<ColumnId, ColumnId>) -> ScalarEx
     condition
 }
 
-fn push_map(input: Logical, exprs: Vec<(ColumnId, ScalarExpr)>, conditions: Vec<ScalarExpr>) -> Logical {
+fn push_map(
+    input: Logical,
+    exprs: Vec<(ColumnId, ScalarExpr)>,
+    conditions: Vec<ScalarExpr>,
+    required: &ColumnSet,
+) -> Logical {
+    if conditions.is_empty() && required.is_empty() {
+        return merged_maps(push(input, conditions, required), exprs);
+    }
     let made: ColumnSet = exprs.iter().map(|(id, _)| *id).collect();
     // Above a plain scan a condition would only compute its expression twice.
     let is_leaf = is_leaf(&input);
@@ -144,7 +161,38 @@ fn push_map(input: Logical, exprs: Vec<(ColumnId, ScalarExpr)>, conditions: Vec<
             }
         }
     }
-    Logical::filter(Logical::map(push(input, below), exprs), above)
+    let mut required = required.clone();
+    add_required(&above, &mut required);
+    for (id, expr) in &exprs {
+        if required.contains(*id) {
+            let value = Box::new(expr.clone());
+            let has_value = ExprOp::IsNull { value, negated: true };
+            add_required(&[ScalarExpr::new(DataType::Boolean, has_value)], &mut required);
+        }
+    }
+    Logical::filter(merged_maps(push(input, below, &required), exprs), above)
+}
+
+/// Adds the columns that cannot be NULL where all conditions are true.
+fn add_required(conditions: &[ScalarExpr], required: &mut ColumnSet) {
+    for condition in conditions {
+        for id in named(condition).iter() {
+            if !required.contains(id) && rejects_nulls(condition, &ColumnSet::from_iter([id])) {
+                required.insert(id);
+            }
+        }
+    }
+}
+
+/// A map over a plan; one map rather than two if the upper does not read the lower one.
+fn merged_maps(mut input: Logical, mut exprs: Vec<(ColumnId, ScalarExpr)>) -> Logical {
+    if let Logical::Map { exprs: own, .. } = &mut input {
+        let made: ColumnSet = own.iter().map(|(id, _)| *id).collect();
+        if !exprs.iter().any(|(_, expr)| named(expr).intersects(&made)) {
+            own.append(&mut exprs);
+        }
+    }
+    Logical::map(input, exprs)
 }
 
 fn is_leaf(plan: &Logical) -> bool {
@@ -165,14 +213,16 @@ fn push_group(mut group: LogicalGroup, conditions: Vec<ScalarExpr>) -> Logical {
     let (mut below, above) = split_by(conditions, &keys);
     below.iter_mut().for_each(|condition| substitute(condition, &by));
     let input = take(&mut group.input);
-    *group.input = push(input, below);
+    *group.input = push(input, below, &ColumnSet::default());
     Logical::filter(Logical::Group(group), above)
 }
 
-fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>) -> Logical {
-    let (left, right) = (output(&join.left), output(&join.right));
+fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &ColumnSet) -> Logical {
+    let (mut left, mut right) = (output(&join.left), output(&join.right));
     let mut constant_marks = Vec::new();
-    strengthen(&mut join, &conditions, &left, &right);
+    if strengthen(&mut join, &conditions, required, &left, &right) {
+        std::mem::swap(&mut left, &mut right);
+    }
     let mut conditions = mark_to_semi(&mut join, conditions, &mut constant_marks);
     let mut own = split_and(std::mem::take(&mut join.conditions));
     if join.kind == LogicalJoinKind::Inner {
@@ -196,13 +246,19 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>) -> Logical {
             } else if named.is_subset(&right) {
                 to_right.push(condition);
             } else if !on.contains(&condition) {
+                to_left.extend(implied(&condition, &left));
+                to_right.extend(implied(&condition, &right));
                 on.push(condition);
             }
         }
         on.extend(rest);
     } else {
         // What is true of all rows of the left side, for what matches them on the right.
-        let known: Vec<_> = conditions.iter().filter(|condition| named(condition).is_subset(&left)).cloned().collect();
+        let is_of_left = |condition: &&ScalarExpr| named(condition).is_subset(&left);
+        let mut known: Vec<_> = conditions.iter().chain(&own).filter(is_of_left).cloned().collect();
+        if own.iter().any(|condition| equality(condition).is_some()) {
+            add_known(&join.left, &mut known);
+        }
         if join.kind != LogicalJoinKind::Full {
             to_right.extend(inferred(&own, &known, &right));
         }
@@ -227,8 +283,22 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>) -> Logical {
     }
     join.conditions = on;
     let (left, right) = (take(&mut join.left), take(&mut join.right));
-    *join.left = push(left, to_left);
-    *join.right = push(right, to_right);
+    // Which rows of each side are of no use if they have NULL there.
+    let (mut left_required, mut right_required) = (required.clone(), ColumnSet::default());
+    if matches!(join.kind, LogicalJoinKind::Inner | LogicalJoinKind::Semi) {
+        add_required(&join.conditions, &mut left_required);
+    }
+    match join.kind {
+        LogicalJoinKind::Inner => right_required = left_required.clone(),
+        LogicalJoinKind::Full => left_required = ColumnSet::default(),
+        LogicalJoinKind::Left | LogicalJoinKind::Semi => add_required(&join.conditions, &mut right_required),
+        _ => {}
+    }
+    if join.kind != LogicalJoinKind::Full {
+        add_required(&above, &mut left_required);
+    }
+    *join.left = push(left, to_left, &left_required);
+    *join.right = push(right, to_right, &right_required);
     Logical::filter(Logical::map(Logical::Join(join), constant_marks), above)
 }
 
@@ -257,9 +327,67 @@ fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
     *own = rest;
 }
 
-/// Makes an outer join one that adds no rows which the conditions above drop again.
-fn strengthen(join: &mut LogicalJoin, conditions: &[ScalarExpr], left: &ColumnSet, right: &ColumnSet) {
-    let rejects = |columns: &ColumnSet| conditions.iter().any(|condition| rejects_nulls(condition, columns));
+/// What a disjunction says of the columns of one side alone: `(l.a = 1 AND r.a = 2) OR (l.a = 3 AND r.a = 4)` is true only
+/// where `l.a IN (1, 3)` is.
+fn implied(condition: &ScalarExpr, side: &ColumnSet) -> Option<ScalarExpr> {
+    let ExprOp::Or(branches) = &condition.op else { return None };
+    let mut parts = Vec::with_capacity(branches.len());
+    for branch in branches {
+        let all = match &branch.op {
+            ExprOp::And(all) => all.as_slice(),
+            _ => std::slice::from_ref(branch),
+        };
+        let is_of_side = |part: &&ScalarExpr| {
+            let named = named(part);
+            !named.is_empty() && named.is_subset(side) && is_movable(part)
+        };
+        let own: Vec<_> = all.iter().filter(is_of_side).cloned().collect();
+        if own.is_empty() {
+            return None;
+        }
+        parts.push(ScalarExpr::and(own));
+    }
+    let mut implied = ScalarExpr::or(parts);
+    simplify(&mut implied).ok()?;
+    Some(implied)
+}
+
+/// Adds comparisons with constants that are true of all rows of a plan.
+fn add_known(plan: &Logical, known: &mut Vec<ScalarExpr>) {
+    let mut add = |conditions: &[ScalarExpr]| {
+        known.extend(conditions.iter().filter(|condition| compared_column(condition).is_some()).cloned());
+    };
+    match plan {
+        Logical::Scan(scan) => add(&scan.conditions),
+        Logical::Filter { input, conditions } => {
+            add(conditions);
+            add_known(input, known);
+        }
+        Logical::Map { input, .. } | Logical::Sort { input, .. } => add_known(input, known),
+        Logical::Join(join) => match join.kind {
+            LogicalJoinKind::Full => {}
+            LogicalJoinKind::Inner => {
+                add(&join.conditions);
+                add_known(&join.left, known);
+                add_known(&join.right, known);
+            }
+            _ => add_known(&join.left, known),
+        },
+        _ => {}
+    }
+}
+
+/// Makes an outer join one that adds no rows which the conditions above drop again; whether its sides were exchanged.
+fn strengthen(
+    join: &mut LogicalJoin,
+    conditions: &[ScalarExpr],
+    required: &ColumnSet,
+    left: &ColumnSet,
+    right: &ColumnSet,
+) -> bool {
+    let rejects = |columns: &ColumnSet| {
+        required.intersects(columns) || conditions.iter().any(|condition| rejects_nulls(condition, columns))
+    };
     match join.kind {
         LogicalJoinKind::Left if rejects(right) => join.kind = LogicalJoinKind::Inner,
         LogicalJoinKind::Full => match (rejects(left), rejects(right)) {
@@ -268,11 +396,13 @@ fn strengthen(join: &mut LogicalJoin, conditions: &[ScalarExpr], left: &ColumnSe
             (false, true) => {
                 std::mem::swap(&mut join.left, &mut join.right);
                 join.kind = LogicalJoinKind::Left;
+                return true;
             }
             (false, false) => {}
         },
         _ => {}
     }
+    false
 }
 
 /// Makes a mark join whose mark is a condition a semi or anti join. The mark is a constant then.

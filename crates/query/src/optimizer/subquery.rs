@@ -6,8 +6,8 @@
 //! subquery that can fail stay above.
 
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::fold::operator_can_fail;
+use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::logical::{
     AggregateCall, FrameBound, FrameExclude, FrameUnit, LogicalGroup, LogicalJoin, LogicalJoinKind,
     LogicalSetOperation, LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction,
@@ -17,6 +17,7 @@ use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, Constant, ExprOp, Logical, ScalarExpr};
 
 use super::context::RewriteContext;
+
 use super::facts::{can_fail, is_movable, is_true_of, is_volatile, opposite, split_and};
 use super::unique::gives_at_most_one_row;
 use super::walk::{each_operator, exprs, has_subquery, inputs_mut, made, named, output, take};

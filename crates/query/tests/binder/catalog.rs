@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, SchemaId, SqlType, TableId, TimeUnit};
 use rowmill_plan::{Constant, DynamicFunction};
-use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource};
+use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
 use rowmill_storage::{Block, ColumnDef, OpenRun, TableDef, TableSource};
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl TableSource for EmptyTable {
 
 pub(crate) struct TestCatalog;
 
-fn table(name: &str, columns: &[(&str, SqlType)]) -> CatalogRelation {
+pub(crate) fn table(name: &str, columns: &[(&str, SqlType)]) -> CatalogRelation {
     let columns = columns.iter().enumerate().map(|(place, (name, kind))| ColumnDef {
         id: ColumnId(place as u32),
         name: (*name).to_string(),
@@ -52,6 +52,7 @@ fn view(name: &str, sql: &str, columns: &[&str]) -> CatalogRelation {
         name: name.to_string(),
         query: crate::parse(sql).0,
         columns: columns.iter().map(ToString::to_string).collect(),
+        spelling: ViewSpelling::new(|ident| ident.value.clone()),
     })
 }
 

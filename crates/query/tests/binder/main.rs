@@ -3,19 +3,34 @@
 
 mod catalog;
 mod dialect;
+mod entry_points;
+mod suite;
 
 use std::collections::HashMap;
 
-use rowmill_base::{Error, Result};
+use rowmill_base::{ErrorKind, Result};
 use rowmill_query::binder::{BoundQuery, bind};
+use rowmill_query::catalog::QueryCatalog;
 use sqlparser::ast::{self, Ident};
-use sqlparser::parser::Parser;
+use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
 
 /// Parses a query as the product does: names in lower case, with their spellings by place.
-pub(crate) fn parse(sql: &str) -> (Box<ast::Query>, HashMap<(u64, u64), String>) {
+pub(crate) fn parse(sql: &str) -> (Box<ast::Query>, Spelled) {
+    match parse_statement(sql) {
+        Ok((ast::Statement::Query(query), spellings)) => (query, spellings),
+        Ok((other, _)) => panic!("{other} is no query"),
+        Err(error) => panic!("{sql}: {error}"),
+    }
+}
+
+/// The names of a statement as spelled, by line and column.
+pub(crate) type Spelled = HashMap<(u64, u64), String>;
+
+/// Parses a statement as [`parse`] does a query.
+pub(crate) fn parse_statement(sql: &str) -> Result<(ast::Statement, Spelled), ParserError> {
     let dialect = dialect::RowmillDialect::new(false, 0);
-    let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location().unwrap();
+    let mut tokens = Tokenizer::new(&dialect, sql).tokenize_with_location()?;
     let mut spellings = HashMap::new();
     let mut marks = 0;
     for token in &mut tokens {
@@ -31,48 +46,24 @@ pub(crate) fn parse(sql: &str) -> (Box<ast::Query>, HashMap<(u64, u64), String>)
             _ => {}
         }
     }
-    let dialect = dialect::RowmillDialect::new(false, tokens.len());
+    let words = sql.to_uppercase();
+    let dialect = dialect::RowmillDialect::new(words.contains("STRUCT("), tokens.len());
     let mut parser = Parser::new(&dialect).with_recursion_limit(20_000).with_tokens_with_locations(tokens);
-    let statement = parser.parse_statement().unwrap_or_else(|error| panic!("{sql}: {error}"));
-    match statement {
-        ast::Statement::Query(query) => (query, spellings),
-        other => panic!("{other} is no query"),
-    }
+    Ok((parser.parse_statement()?, spellings))
 }
 
-pub(crate) fn bound(sql: &str) -> Result<BoundQuery> {
-    let (query, spellings) = parse(sql);
+/// Binds a query over `catalog`.
+pub(crate) fn bound_over(query: &ast::Query, spellings: &Spelled, catalog: &dyn QueryCatalog) -> Result<BoundQuery> {
     let spelling = |ident: &Ident| {
         let spelled = spellings.get(&(ident.span.start.line, ident.span.start.column));
         spelled.filter(|spelled| spelled.to_lowercase() == ident.value).unwrap_or(&ident.value).clone()
     };
-    bind(&query, &catalog::TestCatalog, &spelling, &[])
+    bind(query, catalog, &spelling, &[])
 }
 
-/// The plan as text.
-pub(crate) fn plan(sql: &str) -> String {
-    bound(sql).unwrap_or_else(|error| panic!("{sql}: {error}")).query.text()
-}
-
-/// The names of the result's columns.
-pub(crate) fn names(sql: &str) -> Vec<String> {
-    let bound = bound(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    bound.query.output.into_iter().map(|(_, name)| name).collect()
-}
-
-/// The types of the result's columns.
-pub(crate) fn kinds(sql: &str) -> String {
-    let bound = bound(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    let columns = &bound.query.columns;
-    let kinds: Vec<String> = bound.query.output.iter().map(|(id, _)| columns.get(*id).kind.to_string()).collect();
-    kinds.join(", ")
-}
-
-pub(crate) fn error(sql: &str) -> Error {
-    match bound(sql) {
-        Ok(bound) => panic!("{sql} is bound:\n{}", bound.query.text()),
-        Err(error) => error,
-    }
+pub(crate) fn bound(sql: &str) -> Result<BoundQuery> {
+    let (query, spellings) = parse(sql);
+    bound_over(&query, &spellings, &catalog::TestCatalog)
 }
 
 /// What a statement of a file of expected plans gives: its plan, or its error.
@@ -107,6 +98,56 @@ fn check_file(name: &str) {
     } else {
         assert!(differences.is_empty(), "{name}:\n{}", differences.join("\n"));
     }
+}
+
+/// Parses on a large stack, and binds on a stack of `stack_bytes`.
+fn bound_within(sql: &str, stack_bytes: usize) -> Result<BoundQuery> {
+    let sql = sql.to_string();
+    let large = std::thread::Builder::new().stack_size(1 << 30);
+    let parsed = large.spawn(move || {
+        let (query, spellings) = parse(&sql);
+        let small = std::thread::Builder::new().stack_size(stack_bytes);
+        std::thread::scope(|scope| {
+            let bind = || bound_over(&query, &spellings, &catalog::TestCatalog);
+            small.spawn_scoped(scope, bind).unwrap().join().unwrap()
+        })
+    });
+    parsed.unwrap().join().unwrap()
+}
+
+#[test]
+fn deep_statements_are_refused_and_not_followed() {
+    // Frames are several times smaller where the compiler optimizes.
+    let is_refused =
+        |sql: &str| bound_within(sql, STACK_BYTES).is_err_and(|error| error.kind() == ErrorKind::StatementTooComplex);
+    let nested = |depth: usize| format!("SELECT {}1{}", "abs(".repeat(depth), ")".repeat(depth));
+    assert!(!is_refused(&nested(300)));
+    assert!(is_refused(&nested(450)));
+    let queries = |depth: usize| format!("SELECT {}1{}", "(SELECT ".repeat(depth), ")".repeat(depth));
+    assert!(!is_refused(&queries(60)));
+    assert!(is_refused(&queries(120)));
+    let derived = |depth: usize| format!("{}SELECT 1 AS a{}", "SELECT a FROM (".repeat(depth), ") AS t".repeat(depth));
+    assert!(!is_refused(&derived(60)));
+    assert!(is_refused(&derived(120)));
+    let chain = |count: usize| format!("SELECT 1{}", " + 1".repeat(count));
+    assert!(!is_refused(&chain(900)));
+    assert!(is_refused(&chain(3_000)));
+    assert!(!is_refused(&format!("SELECT a = 1{} FROM t", " OR a = 2".repeat(3_000))));
+    assert!(!is_refused(&format!("SELECT {}1{}", "(".repeat(500), ")".repeat(500))));
+}
+
+/// The stack that binding may take without optimization.
+const STACK_BYTES: usize = 8 << 20;
+
+#[test]
+fn queries_of_with_that_use_each_other_twice_do_not_double_the_work() {
+    let mut sql = "WITH x0 AS (SELECT 1 AS n)".to_string();
+    for level in 1..40 {
+        let before = level - 1;
+        sql.push_str(&format!(", x{level} AS (SELECT a.n FROM x{before} AS a JOIN x{before} AS b ON a.n = b.n)"));
+    }
+    let bound = bound_within(&format!("{sql} SELECT count(*) FROM x39"), STACK_BYTES).unwrap();
+    assert_eq!(bound.query.output.len(), 1);
 }
 
 #[test]

@@ -32,7 +32,7 @@ impl FileRows {
     /// Files that are open. Columns have the types that the files tell or their first rows suggest.
     pub(crate) fn new(files: FileSet) -> Result<Arc<FileRows>> {
         let columns = files.own_columns()?;
-        let field = |column: &super::TargetColumn| Field::new(&column.name, column.kind.arrow(), true);
+        let field = |column: &super::TargetColumn| Field::new(&column.name, column.kind.arrow(), column.nullable);
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         let name = files.describe();
         Ok(Arc::new(FileRows { files, schema, name }))

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 
+use super::wary_rules::wary;
+
 const NAME: &str = "single_distinct_aggregation_to_group_by";
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// DataFusion's optimizer rules, without this one.
+/// DataFusion's optimizer rules, without this one, and others with bounds.
 pub(crate) fn optimizer_rules() -> Vec<Rule> {
-    Optimizer::new().rules.into_iter().filter(|rule| rule.name() != NAME).collect()
+    Optimizer::new().rules.into_iter().filter(|rule| rule.name() != NAME).map(wary).collect()
 }

@@ -35,7 +35,7 @@ impl Lowerer<'_> {
         }
         let named = self.named(schema.fields())?;
         let rows = expected_rows(plan)?;
-        let foreign = plan::Foreign { plan: self.foreign.len(), rows, schema: Arc::clone(schema.inner()) };
+        let foreign = plan::Foreign { plan: self.foreign.len(), rows, schema: with_nulls(schema.inner()) };
         self.foreign.push(plan.clone());
         Ok(Some(Rows::new(Node::Foreign(foreign), named, true)))
     }

@@ -29,10 +29,11 @@ use rowmill_storage::TableSource;
 use super::NativePlan;
 use super::estimate::row_count;
 use super::foreign::ForeignSource;
+use super::handover::Handover;
 use crate::errors::to_datafusion;
 use crate::explain::{below, tree};
 use crate::leaf::{Passes, leaf_methods};
-use crate::table_scan::{ScanProgress, conform, in_words};
+use crate::table_scan::{ScanProgress, in_words};
 
 /// A plan of the engine's as the scan of a table with the columns of `schema`.
 pub(super) fn leaf(plan: NativePlan, schema: &DFSchemaRef) -> PlanResult<LogicalPlan> {
@@ -88,7 +89,7 @@ pub(crate) struct NativeExec {
     foreign: BTreeMap<usize, Arc<dyn ExecutionPlan>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    passes: Passes<Arc<Running>>,
+    passes: Passes<Arc<Handover>>,
     /// Of the scans, in the order in which they stand in the plan.
     progress: Vec<Arc<ScanProgress>>,
 }
@@ -128,10 +129,10 @@ impl NativeExec {
 
     /// Prepares the operators, for workers of the engine's own.
     pub(crate) fn begin(&self, task: Arc<TaskContext>) -> Result<Arc<Running>> {
-        self.running(0, task)
+        Ok(Arc::clone(&self.handover(0, task)?.running))
     }
 
-    fn running(&self, partition: usize, task: Arc<TaskContext>) -> Result<Arc<Running>> {
+    fn handover(&self, partition: usize, task: Arc<TaskContext>) -> Result<Arc<Handover>> {
         self.passes.enter(partition, || {
             let NativePlan { shape, tables, context, .. } = &self.plan;
             let threads = context.settings.threads();
@@ -150,22 +151,26 @@ impl NativeExec {
                 broker: &context.broker,
                 recursion_max: context.settings.number("recursion_max"),
             };
-            let running = Arc::new(Running::new(&shape.root, &environment)?);
+            let running = Running::new(&shape.root, &environment)?;
             let mut progress = self.progress.iter();
             running.operator.each_scan(&mut |metrics| {
                 if let Some(progress) = progress.next() {
                     context.follow(progress, metrics);
                 }
             });
-            Ok(running)
+            Ok(Arc::new(Handover::new(running, self.schema(), self.partitions(), context.cancel.clone())))
         })
+    }
+
+    fn partitions(&self) -> usize {
+        self.properties.partitioning.partition_count()
     }
 
     /// Adds the lines that EXPLAIN shows of the operators, with what was measured of them if they ran: the first behind
     /// `branch`, the others behind `stem`.
     pub(crate) fn tree(&self, branch: &str, stem: &str, measured: bool, lines: &mut Vec<String>) {
-        let running = if measured { self.passes.last() } else { None };
-        let operator = running.as_deref().map(|running| &running.operator);
+        let pass = if measured { self.passes.last() } else { None };
+        let operator = pass.as_deref().map(|pass| &pass.running.operator);
         self.node_tree(&self.plan.shape.root, operator, branch, stem, lines);
     }
 
@@ -253,18 +258,9 @@ impl ExecutionPlan for NativeExec {
     }
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> PlanResult<SendableRecordBatchStream> {
-        let mut worker = self.running(partition, task).map_err(to_datafusion)?.worker();
-        let (metrics, schema) = (BaselineMetrics::new(&self.metrics, partition), self.schema());
-        let batches = std::iter::from_fn(move || {
-            let timer = metrics.elapsed_compute().timer();
-            let batch = worker.next();
-            timer.done();
-            if let Some(Ok(batch)) = &batch {
-                metrics.record_output(batch.num_rows());
-            }
-            batch.map(|batch| batch.and_then(|batch| conform(batch, &schema, None)).map_err(to_datafusion))
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), futures::stream::iter(batches))))
+        let handover = self.handover(partition, task).map_err(to_datafusion)?;
+        let batches = handover.partition(BaselineMetrics::new(&self.metrics, partition));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -38,7 +38,7 @@ use crate::errors::to_datafusion;
 use crate::walk::{any_expr, walk, walk_mut};
 
 /// No statement can write this name.
-const AS_WRITTEN: &str = "\u{1}as_written";
+pub(super) const AS_WRITTEN: &str = "\u{1}as_written";
 
 /// The function that the planner has to know.
 pub(crate) fn function() -> Arc<ScalarUDF> {
@@ -196,7 +196,8 @@ impl Mark {
     }
 }
 
-fn as_written(column: ast::Expr) -> ast::Expr {
+/// `column` with the mark that says that it is written with its table.
+pub(super) fn as_written(column: ast::Expr) -> ast::Expr {
     ast::Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(AS_WRITTEN)]),
         uses_odbc_syntax: false,

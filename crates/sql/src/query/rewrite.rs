@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use datafusion::execution::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select,
-    SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan, VisitorMut,
+    Distinct, Expr, Function, FunctionArg, FunctionArgExpr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind,
+    Query, Select, SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan, VisitorMut,
 };
 
 use crate::walk::walk_mut;
@@ -15,6 +15,7 @@ use crate::walk::walk_mut;
 /// - `FROM unnest(list)`, where it was read as a table function, as what it is,
 /// - `FROM t` without `SELECT` as `SELECT * FROM t`,
 /// - `ORDER BY 1` behind `SELECT n + 1 ... GROUP BY n` as `ORDER BY n + 1`: the planner finds no column of that name,
+/// - `DISTINCT ON (1)` as the column of the result that the number stands for,
 /// - calls of a function by its second name, deep inside of others like it, as calls by its first.
 pub(super) fn rewrite(statement: &mut Statement, state: &SessionState) {
     let _ = walk_mut(statement, &mut Forms { state, second_names: 0 });
@@ -53,6 +54,7 @@ impl VisitorMut for Forms<'_> {
         if select.flavor == SelectFlavor::FromFirstNoSelect {
             select.projection = vec![SelectItem::Wildcard(Default::default())];
         }
+        spell_out_distinct_on(select);
         ControlFlow::Continue(())
     }
 
@@ -112,6 +114,20 @@ fn spell_out_positions(query: &mut Query) {
             Some(SelectItem::UnnamedExpr(Expr::Value(_) | Expr::Identifier(_) | Expr::CompoundIdentifier(_))) => {}
             Some(SelectItem::UnnamedExpr(expr)) => key.expr = expr.clone(),
             _ => {}
+        }
+    }
+}
+
+/// Replaces the numbers in `DISTINCT ON (...)`.
+fn spell_out_distinct_on(select: &mut Select) {
+    let Some(Distinct::On(keys)) = &mut select.distinct else { return };
+    for key in keys {
+        let Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) = key else { continue };
+        let position = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        if let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) =
+            position.and_then(|position| select.projection.get(position))
+        {
+            *key = expr.clone();
         }
     }
 }

@@ -174,7 +174,7 @@ fn planned_name(expr: &Expr) -> String {
     expr.to_string()
 }
 
-fn marked(name: &str, position: usize) -> String {
+pub(super) fn marked(name: &str, position: usize) -> String {
     format!("{name}{MARK}{position}")
 }
 

@@ -9,8 +9,8 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, OrderBy, OrderByKind, Query, Select,
-    Statement, TableFactor, Visitor,
+    Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Join, JoinConstraint, JoinOperator,
+    OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Visitor,
 };
 use rowmill_base::{Error, ErrorKind, Result};
 
@@ -45,6 +45,10 @@ impl Visitor for Search<'_> {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+        if let Some(name) = ambiguous_key(query) {
+            let error = Error::new(ErrorKind::AmbiguousColumn, format!("ORDER BY \"{name}\" may mean several columns"));
+            return ControlFlow::Break(error.hint("give the columns of the result different names with AS"));
+        }
         first(&[
             (query.order_by.as_ref().is_some_and(fills_gaps), "WITH FILL or INTERPOLATE behind ORDER BY"),
             (query.with.iter().flat_map(|with| &with.cte_tables).any(|table| table.from.is_some()), "FROM behind WITH"),
@@ -60,6 +64,16 @@ impl Visitor for Search<'_> {
             return ControlFlow::Break(error.hint("write GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...)"));
         }
         let mut joins = select.from.iter().flat_map(|from| &from.joins);
+        let is_bare = |join: &Join| {
+            matches!(
+                join.join_operator,
+                JoinOperator::Join(JoinConstraint::None) | JoinOperator::Inner(JoinConstraint::None)
+            )
+        };
+        if joins.clone().any(is_bare) {
+            let error = unsupported("JOIN without a join condition");
+            return ControlFlow::Break(error.hint("write ON or USING behind it, or CROSS JOIN"));
+        }
         first(&[(joins.any(|join| join.global), "GLOBAL in front of JOIN")])
     }
 
@@ -112,6 +126,42 @@ fn clause_of_others(call: &Function) -> Option<&'static str> {
         (!call.within_group.is_empty(), "WITHIN GROUP"),
     ];
     clauses.iter().find(|(is_there, _)| *is_there).map(|(_, clause)| *clause)
+}
+
+/// A name behind ORDER BY that several columns of the result have.
+fn ambiguous_key(query: &Query) -> Option<&str> {
+    let (SetExpr::Select(select), Some(OrderBy { kind: OrderByKind::Expressions(keys), .. })) =
+        (query.body.as_ref(), &query.order_by)
+    else {
+        return None;
+    };
+    let is_called = |expr: &Expr, name: &str| match expr {
+        Expr::Identifier(ident) => ident.value == name,
+        Expr::CompoundIdentifier(parts) => parts.last().is_some_and(|part| part.value == name),
+        _ => false,
+    };
+    let is_ambiguous = |name: &str| {
+        let mut meant = None;
+        let mut differs = false;
+        for item in &select.projection {
+            // A column under its own name is one, with its table or without.
+            let column = match item {
+                SelectItem::ExprWithAlias { expr, alias } if alias.value == name && !is_called(expr, name) => {
+                    expr.to_string()
+                }
+                SelectItem::ExprWithAlias { alias, .. } if alias.value == name => name.to_string(),
+                SelectItem::UnnamedExpr(expr) if is_called(expr, name) => name.to_string(),
+                _ => continue,
+            };
+            differs |= meant.as_ref().is_some_and(|meant| *meant != column);
+            meant = Some(column);
+        }
+        differs
+    };
+    keys.iter().find_map(|key| match &key.expr {
+        Expr::Identifier(ident) if is_ambiguous(&ident.value) => Some(ident.value.as_str()),
+        _ => None,
+    })
 }
 
 fn has_window(expr: &PlanExpr) -> PlanResult<bool> {

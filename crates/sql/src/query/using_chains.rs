@@ -1,7 +1,9 @@
-//! Columns that several USING clauses of one FROM item merge: `a JOIN b USING (k) JOIN c USING (k)`.
+//! Columns that USING clauses merge: `a JOIN b USING (k) JOIN c USING (k)`.
 //!
-//! The planner merges the columns of each join for itself and takes `k` for ambiguous. In joins that keep no row of their
-//! right side alone the merged column is that of the first table that has it, so `k` becomes `a.k` before planning.
+//! The planner merges the columns of each join for itself and takes `k` for ambiguous where several do, and in a subquery
+//! for a column of the query around it. In joins that keep no row of their right side alone the merged column is that of
+//! the first table that has it, so `k` becomes `a.k` before planning. In others the column of that name is merged behind
+//! planning ([`super::merged_columns`]).
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -57,17 +59,24 @@ fn qualify_select(select: &mut Select, owners: &HashMap<String, String>) {
     conditions.into_iter().flatten().for_each(|condition| qualify(condition, owners));
 }
 
-/// The columns that more than one of the joins merges, each with the table whose column it is.
+/// The columns that joins merge, each with the table whose column it is.
 fn owners_of(from: &TableWithJoins) -> HashMap<String, String> {
     let mut joins: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut keeps_right = false;
     for (at, join) in from.joins.iter().enumerate() {
-        let (JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)) = &join.join_operator
-        else {
-            // Behind a join that keeps rows of its right side alone the column is nobody's.
-            return HashMap::new();
+        let constraint = match &join.join_operator {
+            JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint) => constraint,
+            JoinOperator::Right(constraint)
+            | JoinOperator::RightOuter(constraint)
+            | JoinOperator::FullOuter(constraint) => {
+                keeps_right = true;
+                constraint
+            }
+            JoinOperator::CrossJoin(_) => continue,
+            _ => return HashMap::new(),
         };
         if let JoinConstraint::Using(names) = constraint {
             for name in names.iter().filter_map(|name| name.0.last()?.as_ident()) {
@@ -77,10 +86,13 @@ fn owners_of(from: &TableWithJoins) -> HashMap<String, String> {
     }
     let owner = |(name, joins): (String, Vec<usize>)| {
         let owner = match (joins.as_slice(), &from.joins[joins[0]].join_operator) {
-            ([_], _) => None,
+            // Behind a join that keeps rows of its right side alone a column that is merged again is nobody's.
+            (several, _) if keeps_right && several.len() > 1 => None,
             ([0, ..], _) => qualifier(&from.relation),
             // Which of the tables before has the column is not known here, but its partner's is the same.
-            (_, JoinOperator::Join(_) | JoinOperator::Inner(_)) => qualifier(&from.joins[joins[0]].relation),
+            (_, JoinOperator::Join(_) | JoinOperator::Inner(_)) if !keeps_right => {
+                qualifier(&from.joins[joins[0]].relation)
+            }
             _ => None,
         };
         Some((name, owner?))
@@ -148,8 +160,8 @@ mod tests {
     #[test]
     fn others_stay() {
         for sql in [
-            "SELECT k FROM a JOIN b USING(k)",
             "SELECT k FROM a JOIN b USING(k) FULL JOIN c USING(k)",
+            "SELECT k FROM a JOIN b USING(i) LEFT JOIN c USING(k)",
             "SELECT 1 AS k FROM a JOIN b USING(k) JOIN c USING(k) ORDER BY k",
             "SELECT (SELECT k FROM d) FROM a JOIN b USING(k) JOIN c USING(k)",
         ] {

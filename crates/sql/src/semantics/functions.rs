@@ -23,7 +23,7 @@ use crate::query::merged_column_mark;
 pub(super) use casts::{kept, text_of, timestamp_floor};
 pub(super) use intervals::{interval_of, interval_scaled};
 pub(super) use numbers::{canonical, integer_quotient, real, round_even};
-pub(super) use texts::{first_chars, joined};
+pub(super) use texts::{first_chars, joined, length_of_bytes};
 pub(super) use uuids::{text_of_uuid, try_uuid_of_text, uuid_of_text};
 
 /// Adds the functions that statements may call, in place of others of their names.

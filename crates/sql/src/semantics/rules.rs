@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
+use datafusion::functions_nested::expr_fn::array_remove_all;
 use datafusion::logical_expr::expr::{
-    Between, BinaryExpr, Cast, InList, InSubquery, Like, TryCast, WindowFunctionParams,
+    Between, BinaryExpr, Cast, InList, InSubquery, Like, ScalarFunction, TryCast, WindowFunctionParams,
 };
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -92,6 +93,18 @@ fn give_types(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let is_changed = make_alike(call.args.iter_mut(), schema);
             Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_changed))
         }
+        Expr::ScalarFunction(call) if is_length_of_bytes(&call, schema) => {
+            Ok(Transformed::yes(functions::length_of_bytes(call.args)))
+        }
+        Expr::ScalarFunction(call) if call.func.name() == "to_char" && has_no_field(&call) => {
+            let error = Error::new(ErrorKind::InvalidParameter, "the pattern of to_char has no field of a time");
+            Err(to_datafusion(error.hint("fields begin with a percent sign: '%Y-%m-%d %H:%M:%S'")))
+        }
+        Expr::ScalarFunction(mut call) if call.func.name() == "array_remove" && call.args.len() == 2 => {
+            let (element, list) = (call.args.pop(), call.args.pop());
+            let (Some(list), Some(element)) = (list, element) else { return internal_err!("both were there") };
+            Ok(Transformed::yes(array_remove_all(list, element)))
+        }
         Expr::ScalarFunction(mut call) if call.func.name() == "regexp_replace" && call.args.len() > 2 => {
             // Only \1 stands for a group, so that the other sign for one is doubled.
             let Expr::Literal(value, _) = &call.args[2] else { return Ok(Transformed::no(Expr::ScalarFunction(call))) };
@@ -117,6 +130,21 @@ fn give_types(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Whether the pattern of a call of `to_char` is a constant that would be its result as it is.
+fn has_no_field(call: &ScalarFunction) -> bool {
+    match call.args.get(1) {
+        Some(Expr::Literal(pattern, _)) => {
+            pattern.try_as_str().flatten().is_some_and(|pattern| !pattern.is_empty() && !pattern.contains('%'))
+        }
+        _ => false,
+    }
+}
+
+fn is_length_of_bytes(call: &ScalarFunction, schema: &DFSchema) -> bool {
+    let is_bytes = |kind: DataType| matches!(kind, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+    call.func.name() == "character_length" && call.args.len() == 1 && call.args[0].get_type(schema).is_ok_and(is_bytes)
 }
 
 /// Counts the frame in groups of peers where it is a range without distances, which is the same: the planner asks for a

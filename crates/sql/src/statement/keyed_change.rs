@@ -5,8 +5,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, BinaryArray, RecordBatch};
-use rowmill_base::Result;
+use datafusion::arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use rowmill_base::{Error, Result};
 use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
 
@@ -27,7 +29,7 @@ pub(super) fn update(
     let mut changes = Vec::new();
     for batch in found.collect::<Result<Vec<_>>>()? {
         work.cancel.check()?;
-        let (keys, values) = (keys(&batch), &batch.columns()[1..]);
+        let (keys, values) = (keys(&batch)?, &batch.columns()[1..]);
         if !keys.iter().flatten().all(|key| seen.insert(key.to_vec())) {
             return Err(meets_several(table));
         }
@@ -39,11 +41,17 @@ pub(super) fn update(
 
 /// Removes the rows that were found.
 pub(super) fn delete(transaction: &mut Transaction, table: &TableDef, found: &[RecordBatch]) -> Result<u64> {
-    let keys: Vec<BinaryArray> = found.iter().map(|batch| keys(batch).clone()).collect();
+    let keys = found.iter().map(keys).collect::<Result<Vec<BinaryArray>>>()?;
     transaction.delete_keyed(table.id, &keys)
 }
 
 /// The keys of the rows of a batch.
-pub(super) fn keys(batch: &RecordBatch) -> &BinaryArray {
-    batch.column(0).as_binary::<i32>()
+pub(super) fn keys(batch: &RecordBatch) -> Result<BinaryArray> {
+    as_keys(batch.column(0))
+}
+
+/// Keys as the transaction takes them.
+pub(super) fn as_keys(values: &ArrayRef) -> Result<BinaryArray> {
+    let keys = cast(values, &DataType::Binary).map_err(|error| Error::internal(format!("keys of rows: {error}")))?;
+    Ok(keys.as_binary::<i32>().clone())
 }

@@ -3,11 +3,12 @@
 //! Nobody is kept waiting: the rows that are given are noted, and the transaction fails when it commits if another one has
 //! written one of them by then. Outside of a transaction there is nothing to hold.
 
-use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::array::Array;
 use datafusion::sql::sqlparser::ast::{Query, SelectItem, SetExpr};
 use rowmill_base::{Error, Result};
 
 use super::clause::unsupported;
+use super::keyed_change::as_keys;
 use super::relation;
 use super::row_query::Target;
 use crate::outcome::Outcome;
@@ -31,8 +32,8 @@ pub(crate) fn run(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
         select.projection.push(SelectItem::UnnamedExpr(target.row_number()));
         for batch in work.rows(view.clone(), &keyed)? {
             let batch = batch?;
-            let keys = batch.columns().last().and_then(|keys| keys.as_binary_opt::<i32>());
-            let keys = keys.ok_or_else(|| Error::internal("the last column has the keys"))?;
+            let keys = batch.columns().last().ok_or_else(|| Error::internal("the last column has the keys"))?;
+            let keys = as_keys(keys)?;
             let open = work.open_transaction(STATEMENT)?;
             (0..keys.len()).for_each(|row| open.transaction.validate_read(keys.value(row)));
         }

@@ -332,7 +332,7 @@ impl Changes<'_, '_> {
                 let input = &rows.columns()[LEADING..][values.clone()];
                 let new = sink.assigned(self.work, self.transaction, input, rows.num_rows())?;
                 if self.table.keyed.is_some() {
-                    keyed.push((keyed_change::keys(&rows).clone(), new));
+                    keyed.push((keyed_change::keys(&rows)?, new));
                     continue;
                 }
                 changed += self.transaction.delete(self.table.id, numbered(&rows).0)?;

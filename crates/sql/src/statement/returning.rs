@@ -2,13 +2,16 @@
 //!
 //! The items are those of a query of these rows alone, under the name that the statement has for its table.
 
+use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::sql::sqlparser::ast::{Ident, SelectItem, SetExpr};
-use rowmill_base::{Error, Result};
+use datafusion::functions_aggregate::all_default_aggregate_functions;
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, SelectItem, SetExpr, Visitor};
+use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
 
@@ -18,6 +21,7 @@ use crate::assign::assign;
 use crate::deep::with_room;
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
+use crate::walk::walk;
 
 /// What a statement gives.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +37,7 @@ impl Returning<'_> {
         alias: Ident,
         rows: &[RecordBatch],
     ) -> Result<Outcome> {
+        refuse_aggregates(self.0)?;
         let rows = concat_batches(&schema_of_rows(table), rows).map_err(|error| Error::internal(error.to_string()))?;
         let mut query = sql_text::query("SELECT 1 FROM t AS t", work.settings())?;
         let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
@@ -46,6 +51,51 @@ impl Returning<'_> {
         // They are all there before the statement is done.
         let batches = given.collect::<Result<Vec<_>>>()?;
         Ok(Outcome::Rows(RowStream::new(schema, batches.into_iter().map(Ok))))
+    }
+}
+
+/// An error for an aggregate or a window function: an item stands for one row.
+fn refuse_aggregates(items: &[SelectItem]) -> Result<()> {
+    let names = all_default_aggregate_functions();
+    let names = names
+        .iter()
+        .flat_map(|function| std::iter::once(function.name().to_string()).chain(function.aliases().to_vec()));
+    let mut search = Search { names: names.collect(), queries: 0 };
+    match items.iter().try_for_each(|item| walk(item, &mut search)) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Search {
+    names: HashSet<String>,
+    /// Subqueries around the place that is being read, which may aggregate.
+    queries: usize,
+}
+
+impl Visitor for Search {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<Error> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<Error> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Function(call)
+                if self.queries == 0 && (call.over.is_some() || self.names.contains(&call.name.to_string())) =>
+            {
+                let message = format!("{} is not allowed in RETURNING, whose items stand for one row", call.name);
+                ControlFlow::Break(Error::new(ErrorKind::Grouping, message))
+            }
+            _ => ControlFlow::Continue(()),
+        }
     }
 }
 

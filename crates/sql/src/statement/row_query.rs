@@ -126,9 +126,10 @@ pub(super) fn numbered(batch: &RecordBatch) -> (&[u64], &[ArrayRef]) {
 /// What tells the row at `row` from others of a [`Target::query`]: its number or its key. `None` of what is no row of the target.
 pub(super) fn row_id(batch: &RecordBatch, row: usize) -> Option<Vec<u8>> {
     let ids = batch.column(0);
-    ids.is_valid(row).then(|| match ids.as_binary_opt::<i32>() {
-        Some(keys) => keys.value(row).to_vec(),
-        None => numbered(batch).0[row].to_ne_bytes().to_vec(),
+    ids.is_valid(row).then(|| match (ids.as_binary_opt::<i32>(), ids.as_binary_view_opt()) {
+        (Some(keys), _) => keys.value(row).to_vec(),
+        (_, Some(keys)) => keys.value(row).to_vec(),
+        _ => numbered(batch).0[row].to_ne_bytes().to_vec(),
     })
 }
 

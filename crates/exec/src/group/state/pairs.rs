@@ -32,8 +32,13 @@ impl Pairs {
             Function::CovariancePopulation => Some(self.products / self.count as f64),
             Function::CovarianceSample => (self.count > 1).then(|| self.products / (self.count - 1) as f64),
             Function::Correlation => (has_spread(self.squares_x) && has_spread(self.squares_y)).then(|| {
+                let product = self.squares_x * self.squares_y;
+                let root = match product.is_normal() {
+                    true => product.sqrt(),
+                    false => self.squares_x.sqrt() * self.squares_y.sqrt(),
+                };
                 // Rounding must not lead out of the range.
-                let of_both = self.products / self.squares_x.sqrt() / self.squares_y.sqrt();
+                let of_both = self.products / root;
                 of_both.clamp(-1.0, 1.0)
             }),
             Function::RegressionSlope => slope(),

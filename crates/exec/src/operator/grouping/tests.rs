@@ -6,7 +6,9 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::util::display::array_value_to_string;
 use rowmill_base::{Broker, Cancel, SqlType};
-use rowmill_plan::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, Node, Scan, aggregate_kinds};
+use rowmill_plan::{
+    Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, Node, Scan, SortKey, aggregate_kinds,
+};
 use rowmill_storage::TableSource;
 
 use crate::collect::collect;
@@ -316,5 +318,49 @@ fn lists_of_a_table_are_keys_and_counted() {
         let sum = Aggregate { kind: DataType::Decimal128(38, 0), ..call(&scan, "sum", &[1]) };
         let expected = ["; 8", "[0.0, ]; 9", "[2.0]; 7", "[NaN]; 9", "[]; 3"];
         assert_eq!(run_over(&group(scan.clone(), &[0], vec![sum]), &tables, workers, 3), expected);
+    }
+}
+
+#[test]
+fn the_first_groups_by_an_aggregate_of_pairs() {
+    let rows: Vec<(i64, f64, f64)> = (0..400_i64)
+        .flat_map(|group| {
+            let slope = ((group * 37 % 401) - 200) as f64;
+            (0..2 + group % 3).map(move |x| (group, slope * x as f64, x as f64))
+        })
+        .collect();
+    let columns = vec![
+        numbers(&rows.iter().map(|row| Some(row.0)).collect::<Vec<_>>()),
+        floats(&rows.iter().map(|row| Some(row.1)).collect::<Vec<_>>()),
+        floats(&rows.iter().map(|row| Some(row.2)).collect::<Vec<_>>()),
+    ];
+    let kinds = [SqlType::Int64, SqlType::Float64, SqlType::Float64];
+    let table = Table::new(&kinds, None, vec![(columns.clone(), Default::default())]) as Arc<dyn TableSource>;
+    let of_batches = values(columns);
+    let schema = Arc::clone(of_batches.schema());
+    let of_table =
+        Node::Scan(Scan { table: 0, columns: vec![0, 1, 2], predicates: Vec::new(), row_number: false, schema });
+    let mut slopes: Vec<i64> = (0..400).map(|group| (group * 37 % 401) - 200).collect();
+    slopes.sort_unstable();
+    for input in [of_batches, of_table] {
+        let aggregates = vec![call(&input, "regr_slope", &[1, 2]), call(&input, "regr_count", &[1, 2])];
+        let group = Arc::new(group(input, &[0], aggregates));
+        for (descending, first) in [(false, slopes[..3].to_vec()), (true, slopes[397..].to_vec())] {
+            let keys = vec![SortKey { column: 1, descending, nulls_first: descending }];
+            let root = Node::Sort { input: Arc::clone(&group), keys, skip: 0, rows: Some(3) };
+            for workers in [1, 4] {
+                let found = run_over(&root, &[Arc::clone(&table)], workers, 64);
+                let mut found: Vec<i64> = found
+                    .iter()
+                    .map(|row| row.split("; ").nth(1).and_then(|slope| slope.parse::<f64>().ok()).expect("a slope"))
+                    .map(|slope| slope.round() as i64)
+                    .collect();
+                found.sort_unstable();
+                assert_eq!(found, first);
+            }
+        }
+        let keys = vec![SortKey { column: 2, descending: true, nulls_first: true }];
+        let root = Node::Sort { input: group, keys, skip: 0, rows: Some(5) };
+        assert!(run_over(&root, &[Arc::clone(&table)], 2, 64).iter().all(|row| row.ends_with("; 4")));
     }
 }

@@ -8,11 +8,12 @@ use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Field};
 use rowmill_base::Result;
-use rowmill_plan::Operand;
 use rowmill_plan::function::ArgumentKind;
+use rowmill_plan::{Constant, Operand};
 
 use crate::functions::result_limit::ResultLimit;
 use crate::functions::time::columns::failed;
+use crate::kinds::integer_bounds;
 use crate::typing::common_kind;
 
 /// The type of a list of such items.
@@ -38,7 +39,18 @@ pub(in crate::functions) fn common_item(kinds: &[DataType]) -> Option<DataType> 
 
 /// The common type of a list's items and of one value, such as in `array_append(list, value)`.
 pub(in crate::functions) fn item_and_value(list: &ArgumentKind<'_>, value: &ArgumentKind<'_>) -> Option<DataType> {
-    common_item(&[item_kind(list.kind)?, value.kind.clone()])
+    let item = item_kind(list.kind)?;
+    let value = kind_beside(value, &item);
+    common_item(&[item, value])
+}
+
+/// The type of a value beside items: an integer that is a literal is of their type if it fits, so that the list is not cast.
+pub(in crate::functions) fn kind_beside(value: &ArgumentKind<'_>, item: &DataType) -> DataType {
+    let literal = value.constant.and_then(Constant::as_bigint).map(i128::from);
+    match (literal, integer_bounds(item)) {
+        (Some(literal), Some((least, most))) if (least..=most).contains(&literal) => item.clone(),
+        _ => value.kind.clone(),
+    }
 }
 
 /// The lists of an operand.

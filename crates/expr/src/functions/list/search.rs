@@ -10,7 +10,7 @@ use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use super::access::is_integer;
 use super::keys::{ItemEquality, equality_of, keys_of};
-use super::maker::{ListMaker, ListRanges, common_item, item_and_value, item_kind, list_of};
+use super::maker::{ListMaker, ListRanges, common_item, item_and_value, item_kind, kind_beside, list_of};
 use crate::functions::time::columns::{slots, strict_nulls};
 
 /// A spec of this file: all are immutable and cannot fail.
@@ -188,7 +188,9 @@ fn list_and_value(
 
 fn list_and_two_values(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [list, from, to, ..] = arguments else { return None };
-    let item = common_item(&[item_kind(list.kind)?, from.kind.clone(), to.kind.clone()])?;
+    let item = item_kind(list.kind)?;
+    let (from, to) = (kind_beside(from, &item), kind_beside(to, &item));
+    let item = common_item(&[item, from, to])?;
     let kind = list_of(item.clone());
     let mut kinds = vec![kind.clone(), item.clone(), item];
     kinds.resize(arguments.len(), DataType::Int64);

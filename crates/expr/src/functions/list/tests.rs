@@ -223,6 +223,18 @@ fn searches() {
 }
 
 #[test]
+fn a_literal_integer_is_of_the_type_of_the_items() {
+    let items = list_of(DataType::Int16);
+    let list = Operand::rows(new_null_array(&items, 1));
+    let kinds = kinds_of("array_append", &[list.clone(), number(7)]).unwrap();
+    assert_eq!((kinds.arguments[1].clone(), kinds.result), (DataType::Int16, items));
+    let kinds = kinds_of("array_append", &[list.clone(), number(70_000)]).unwrap();
+    assert_eq!(kinds.result, list_of(DataType::Int64));
+    let kinds = kinds_of("array_replace", &[list, number(1), numbers(vec![])]).unwrap();
+    assert_eq!(kinds.result, list_of(DataType::Int64));
+}
+
+#[test]
 fn texts_are_found() {
     let words = Operand::constant(call("string_to_array", &[text("mill,row"), text(",")], 1).unwrap());
     let sought: ArrayRef = Arc::new(StringViewArray::from(vec![Some("row"), Some("x"), None]));

@@ -11,7 +11,7 @@ use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use crate::functions::list::keys::keys_of;
-use crate::functions::list::maker::{ListMaker, ListRanges, common_item, item_kind, list_of, lists_of};
+use crate::functions::list::maker::{ListMaker, ListRanges, common_item, item_kind, kind_beside, list_of, lists_of};
 use crate::functions::time::columns::failed;
 
 /// `map(keys, values)`
@@ -90,7 +90,8 @@ pub(super) const MAP_EXTRACT: FunctionSpec = FunctionSpec {
     signature: |arguments| {
         let [map, key] = arguments else { return None };
         let (given, value) = entry_of(map.kind)?;
-        let wanted = common_item(&[given, key.kind.clone()])?;
+        let key = kind_beside(key, &given);
+        let wanted = common_item(&[given, key])?;
         let map = list_of(entry_kind(wanted.clone(), value.clone()));
         Some(CallKinds { arguments: vec![map, wanted], result: list_of(value) })
     },

@@ -35,6 +35,8 @@ pub(in crate::functions) struct CivilDate {
     pub month: u32,
     /// 1 to 31.
     pub day: u32,
+    /// 1 to 366.
+    pub day_of_year: u32,
 }
 
 /// Days since 1970-01-01 of a date that exists; see [`days_in_month`].
@@ -64,7 +66,14 @@ pub(in crate::functions) fn date_of_days(days: i64) -> CivilDate {
     let month = (month_and_day >> 16) - if after_december { 12 } else { 0 };
     let day = (month_and_day & 0xffff) / 2141 + 1;
     let year = (100 * century + year_of_century) as i64 - 400 * ERAS_ADDED + i64::from(after_december);
-    CivilDate { year, month, day }
+    let is_leap = (if year_of_century != 0 { year_of_century } else { century }).is_multiple_of(4);
+    CivilDate { year, month, day, day_of_year: from_january(day_of_year, is_leap) }
+}
+
+/// The number of a day from 1 January, from its number from 1 March. `is_leap` is for the year that this March is in.
+#[inline(always)]
+fn from_january(from_march: u32, is_leap: bool) -> u32 {
+    if from_march >= 306 { from_march - 305 } else { from_march + 60 + u32::from(is_leap) }
 }
 
 /// The days that [`date_of_near_days`] takes, some million years around 1970.
@@ -89,7 +98,8 @@ pub(in crate::functions) fn date_of_near_days(days: i64) -> CivilDate {
     let month = (month_and_day >> 16) - if after_december { 12 } else { 0 };
     let day = (month_and_day & 0xffff) / 2141 + 1;
     let year = (100 * century + year_of_century) as i32 - 400 * NEAR_ERAS as i32 + i32::from(after_december);
-    CivilDate { year: i64::from(year), month, day }
+    let is_leap = (if year_of_century != 0 { year_of_century } else { century }).is_multiple_of(4);
+    CivilDate { year: i64::from(year), month, day, day_of_year: from_january(day_of_year, is_leap) }
 }
 
 /// Whether a year has 366 days.
@@ -132,9 +142,32 @@ pub(in crate::functions) fn monday_of(days: i64) -> i64 {
 /// The year and number of the ISO week of a day: a week belongs to the year of its Thursday.
 #[inline]
 pub(in crate::functions) fn iso_week(days: i64) -> (i64, i64) {
-    let thursday = monday_of(days) + 3;
-    let year = date_of_days(thursday).year;
-    (year, (thursday - days_of_date(year, 1, 1)) / 7 + 1)
+    let thursday = date_of_days(monday_of(days) + 3);
+    (thursday.year, week_of(thursday))
+}
+
+/// The number of the week whose Thursday is a date.
+#[inline(always)]
+pub(in crate::functions) fn week_of(thursday: CivilDate) -> i64 {
+    i64::from((thursday.day_of_year - 1) / 7 + 1)
+}
+
+/// The first day of the quarter that a day is in.
+#[inline(always)]
+pub(in crate::functions) fn quarter_of(days: i64, date: CivilDate) -> i64 {
+    /// Days from the beginning of a quarter to that of a month, from April on.
+    const DAYS_BEFORE: [i64; 13] = [0, 0, 0, 0, 0, 30, 61, 0, 31, 62, 0, 31, 61];
+    if date.month <= 3 {
+        first_of_year(days, date)
+    } else {
+        days - i64::from(date.day) + 1 - DAYS_BEFORE[date.month as usize]
+    }
+}
+
+/// The first day of the year that a day is in.
+#[inline(always)]
+pub(in crate::functions) fn first_of_year(days: i64, date: CivilDate) -> i64 {
+    days - i64::from(date.day_of_year) + 1
 }
 
 /// Units per second of a timestamp.
@@ -164,7 +197,7 @@ mod tests {
         assert_eq!(days_of_date(2013, 7, 31), 15_917);
         assert_eq!(days_of_date(1969, 12, 31), -1);
         assert_eq!(days_of_date(2000, 2, 29), 11_016);
-        assert_eq!(date_of_days(-719_528), CivilDate { year: 0, month: 1, day: 1 });
+        assert_eq!(date_of_days(-719_528), CivilDate { year: 0, month: 1, day: 1, day_of_year: 1 });
         assert_eq!(weekday(0), 4);
         assert_eq!(weekday(-4), 0);
         assert_eq!(monday_of(0), -3);
@@ -174,11 +207,17 @@ mod tests {
     fn both_ways_agree_over_several_eras() {
         let mut expected = days_of_date(-801, 1, 1);
         for year in -801..=2401 {
+            let mut day_of_year = 1;
             for month in 1..=12 {
                 for day in 1..=days_in_month(year, month) {
                     assert_eq!(days_of_date(year, month, day), expected);
-                    assert_eq!(date_of_days(expected), CivilDate { year, month, day });
+                    let date = CivilDate { year, month, day, day_of_year };
+                    assert_eq!(date_of_days(expected), date);
+                    assert_eq!(date_of_near_days(expected), date);
+                    assert_eq!(first_of_year(expected, date), days_of_date(year, 1, 1));
+                    assert_eq!(quarter_of(expected, date), days_of_date(year, (month - 1) / 3 * 3 + 1, 1));
                     expected += 1;
+                    day_of_year += 1;
                 }
             }
         }
@@ -196,7 +235,7 @@ mod tests {
     fn the_ends_are_dates() {
         let seconds = i64::MAX / SECONDS_PER_DAY;
         for days in [i64::from(i32::MIN), i64::from(i32::MAX), FIRST_DAY, LAST_DAY, seconds, -seconds] {
-            let CivilDate { year, month, day } = date_of_days(days);
+            let CivilDate { year, month, day, .. } = date_of_days(days);
             assert_eq!(days_of_date(year, month, day), days);
         }
     }

@@ -8,7 +8,7 @@ use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
 use super::calendar::{
-    CivilDate, NEAR_DAYS, date_of_days, date_of_near_days, days_of_date, iso_week, units_per_second, weekday,
+    CivilDate, NEAR_DAYS, date_of_days, date_of_near_days, monday_of, units_per_second, week_of, weekday,
 };
 use super::columns::{INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, failed, primitive, ticks_of, unary};
 use super::field::{TimeField, age_of_year};
@@ -127,14 +127,11 @@ fn of_days_by<N: Copy>(
         TimeField::Decade => integers(values, nulls, |value| date(day(value)).year.div_euclid(10)),
         TimeField::Century => integers(values, nulls, |value| age_of_year(date(day(value)).year, 100)),
         TimeField::Millennium => integers(values, nulls, |value| age_of_year(date(day(value)).year, 1_000)),
-        TimeField::Week => integers(values, nulls, |value| iso_week(day(value)).1),
-        TimeField::IsoYear => integers(values, nulls, |value| iso_week(day(value)).0),
+        TimeField::Week => integers(values, nulls, |value| week_of(date(monday_of(day(value)) + 3))),
+        TimeField::IsoYear => integers(values, nulls, |value| date(monday_of(day(value)) + 3).year),
         TimeField::DayOfWeek => integers(values, nulls, |value| weekday(day(value))),
         TimeField::IsoDayOfWeek => integers(values, nulls, |value| (day(value) + 3).rem_euclid(7) + 1),
-        TimeField::DayOfYear => integers(values, nulls, |value| {
-            let day = day(value);
-            day - days_of_date(date(day).year, 1, 1) + 1
-        }),
+        TimeField::DayOfYear => integers(values, nulls, |value| i64::from(date(day(value)).day_of_year)),
         _ => integers(values, nulls, |_| 0),
     }
 }

@@ -10,7 +10,7 @@ use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
-use super::calendar::{CivilDate, date_of_days, days_of_date, iso_week, monday_of, units_per_second, weekday};
+use super::calendar::{CivilDate, date_of_days, iso_week, monday_of, units_per_second, weekday};
 use super::columns::{TIME_KIND, TIMESTAMP_KIND, out_of_range, slots, strict_nulls, tick_slots, unit_of};
 use super::field::age_of_year;
 use super::pattern::{LetterCase, MONTHS, PatternPart, PatternPiece, ROMAN_MONTHS, WEEKDAYS, pieces_of};
@@ -199,7 +199,7 @@ impl WrittenMoment {
         let date = self.date;
         let second = self.second_of_day;
         let hour = second / 3_600;
-        let day_of_year = || self.days - days_of_date(date.year, 1, 1) + 1;
+        let day_of_year = || i64::from(date.day_of_year);
         let name = weekday(self.days) as usize;
         let month = date.month as usize - 1;
         match part {

@@ -6,7 +6,9 @@ use rowmill_base::Result;
 use rowmill_plan::function::{ArgumentKind, CallKinds};
 use rowmill_plan::{FunctionSpec, Operand, Volatility};
 
-use super::calendar::{CivilDate, NEAR_DAYS, date_of_days, date_of_near_days, days_of_date, monday_of};
+use super::calendar::{
+    CivilDate, NEAR_DAYS, date_of_days, date_of_near_days, days_of_date, first_of_year, monday_of, quarter_of,
+};
 use super::columns::{INTERVAL_KIND, TIME_KIND, TIMESTAMP_KIND, failed, primitive, ticks_of, unary};
 use super::field::{TimeField, age_of_year, first_year_of_age};
 
@@ -94,17 +96,22 @@ fn of_ticks_by<const PER_SECOND: i64>(field: TimeField, ticks: &[i64], date: imp
             let days = ticks.div_euclid(per_day);
             day(days - i64::from(date(days).day) + 1)
         }),
-        TimeField::Year => each(ticks, |ticks| day(days_of_date(date(ticks.div_euclid(per_day)).year, 1, 1))),
+        TimeField::Year => each(ticks, |ticks| {
+            let days = ticks.div_euclid(per_day);
+            day(first_of_year(days, date(days)))
+        }),
+        TimeField::Quarter => each(ticks, |ticks| {
+            let days = ticks.div_euclid(per_day);
+            day(quarter_of(days, date(days)))
+        }),
         _ => each(ticks, |ticks| {
             let date = date(ticks.div_euclid(per_day));
-            let (year, month) = match field {
-                TimeField::Quarter => (date.year, (date.month - 1) / 3 * 3 + 1),
-                TimeField::Decade => (date.year.div_euclid(10) * 10, 1),
-                TimeField::Century => (first_year_of_age(age_of_year(date.year, 100), 100), 1),
-                TimeField::Millennium => (first_year_of_age(age_of_year(date.year, 1_000), 1_000), 1),
-                _ => (date.year, 1),
+            let year = match field {
+                TimeField::Century => first_year_of_age(age_of_year(date.year, 100), 100),
+                TimeField::Millennium => first_year_of_age(age_of_year(date.year, 1_000), 1_000),
+                _ => date.year.div_euclid(10) * 10,
             };
-            day(days_of_date(year, month, 1))
+            day(days_of_date(year, 1, 1))
         }),
     }
 }

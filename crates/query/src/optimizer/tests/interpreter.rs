@@ -15,7 +15,7 @@ use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, Constant, ExprOp, Log
 
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Datum {
+pub(super) enum Datum {
     Null,
     Bool(bool),
     Int(i64),
@@ -24,7 +24,7 @@ pub enum Datum {
 
 /// Why a plan has no result.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Failure {
+pub(super) enum Failure {
     /// As a statement fails.
     Error(&'static str),
     /// The plan takes too long to interpret.
@@ -35,19 +35,19 @@ type Row = BTreeMap<usize, Datum>;
 type Outcome<T> = Result<T, Failure>;
 
 /// Interprets plans over tables.
-pub struct Interpreter<'a> {
+pub(super) struct Interpreter<'a> {
     tables: &'a [Vec<Vec<Datum>>],
     steps: Cell<usize>,
     rounds: std::cell::RefCell<BTreeMap<usize, Vec<Vec<Datum>>>>,
 }
 
 impl<'a> Interpreter<'a> {
-    pub fn new(tables: &'a [Vec<Vec<Datum>>]) -> Interpreter<'a> {
+    pub(super) fn new(tables: &'a [Vec<Vec<Datum>>]) -> Interpreter<'a> {
         Interpreter { tables, steps: Cell::new(0), rounds: Default::default() }
     }
 
     /// The rows of a query, sorted.
-    pub fn run(&self, query: &LogicalQuery) -> Outcome<Vec<Vec<Datum>>> {
+    pub(super) fn run(&self, query: &LogicalQuery) -> Outcome<Vec<Vec<Datum>>> {
         let rows = self.rows(&query.root, &Row::new())?;
         let value = |row: &Row, id: &ColumnId| row.get(&id.0).cloned().unwrap_or_else(|| panic!("no column {id:?}"));
         let mut rows: Vec<Vec<Datum>> =

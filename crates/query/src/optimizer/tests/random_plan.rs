@@ -15,35 +15,38 @@ use rowmill_plan::{AggregateFunction, ColumnId, Columns, CompareOp, ExprOp, Logi
 
 use super::interpreter::Datum;
 
-/// Makes plans over three tables of three BIGINT columns.
-pub struct PlanMaker {
-    pub random: StdRng,
+/// Makes plans over the three tables of [`super::key_tables`].
+pub(super) struct PlanMaker {
+    pub(super) random: StdRng,
     columns: Columns,
     shared: usize,
     /// May expressions fail?
-    pub failing: bool,
+    pub(super) failing: bool,
 }
 
 type Ids = Vec<ColumnId>;
 
 impl PlanMaker {
-    pub fn new(seed: u64) -> PlanMaker {
+    pub(super) fn new(seed: u64) -> PlanMaker {
         PlanMaker { random: StdRng::seed_from_u64(seed), columns: Columns::default(), shared: 0, failing: false }
     }
 
-    pub fn tables(&mut self) -> Vec<Vec<Vec<Datum>>> {
-        let mut table = || {
+    pub(super) fn tables(&mut self) -> Vec<Vec<Vec<Datum>>> {
+        let table = |number| {
             let rows = self.random.random_range(0..6);
-            let mut value = || match self.random.random_range(0..6) {
+            let mut value = |row, column| match self.random.random_range(0..6) {
+                // The primary key of the last table, and a column of it that is NOT NULL.
+                _ if number == 2 && column == 0 => Datum::Int(row),
+                0 if number == 2 && column == 1 => Datum::Int(0),
                 0 => Datum::Null,
                 other => Datum::Int(other % 4),
             };
-            (0..rows).map(|_| (0..3).map(|_| value()).collect()).collect()
+            (0..rows).map(|row| (0..3).map(|column| value(row, column)).collect()).collect()
         };
-        (0..3).map(|_| table()).collect()
+        (0..3).map(table).collect()
     }
 
-    pub fn query(&mut self, depth: usize) -> LogicalQuery {
+    pub(super) fn query(&mut self, depth: usize) -> LogicalQuery {
         let (root, ids) = self.plan(depth, &[]);
         let output = ids.into_iter().map(|id| (id, String::new())).collect();
         LogicalQuery { root, output, columns: std::mem::take(&mut self.columns) }
@@ -274,8 +277,8 @@ impl PlanMaker {
     fn order(&mut self, ids: &[ColumnId]) -> Vec<LogicalSortKey> {
         let key = |id: &ColumnId| LogicalSortKey {
             expr: self.columns.expr(*id),
-            descending: id.0 % 2 == 0,
-            nulls_first: id.0 % 3 == 0,
+            descending: id.0.is_multiple_of(2),
+            nulls_first: id.0.is_multiple_of(3),
         };
         ids.iter().map(key).collect()
     }

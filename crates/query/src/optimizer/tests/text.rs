@@ -7,7 +7,7 @@ use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 use crate::optimizer::walk::inputs;
 
 /// A plan, an operator per line.
-pub fn text(plan: &Logical) -> String {
+pub(super) fn text(plan: &Logical) -> String {
     let mut out = String::new();
     write_plan(plan, 0, &mut out);
     out

@@ -263,7 +263,9 @@ fn positional(plan: LogicalPlan, domain: &Domain, old: &DFSchema) -> Result<Logi
 
 /// `plan` with the number of each row among those of its row of the domain, in the order of `keys`.
 fn with_number(plan: LogicalPlan, domain: &Domain, keys: Vec<SortExpr>) -> Result<LogicalPlan> {
-    let number = row_number().partition_by(domain.exprs()).order_by(keys).build()?;
+    let number = row_number().partition_by(domain.exprs());
+    // Without an order any rows are the first.
+    let number = if keys.is_empty() { number.build()? } else { number.order_by(keys).build()? };
     let name = number.schema_name().to_string();
     let columns = plan.schema().columns().into_iter().map(Expr::Column);
     let number_column = Expr::Column(Column::new_unqualified(name)).alias(NUMBER);

@@ -26,7 +26,7 @@ pub(super) struct Domain {
 impl Domain {
     /// The domain of `columns` of `input`, called `name`.
     pub(super) fn new(input: &LogicalPlan, columns: &[Column], name: &str) -> Result<Domain> {
-        let inside = |place: usize| Column::new(Some(name), format!("c{place}"));
+        let inside = |place: usize| Column::new(Some(name), format!("__c{place}"));
         let bindings: Vec<_> = columns.iter().enumerate().map(|(i, column)| (column.clone(), inside(i))).collect();
         let plan =
             LogicalPlanBuilder::from(source(input, columns)?).project(renamed(&bindings))?.distinct()?.build()?;
@@ -36,7 +36,7 @@ impl Domain {
     /// The same values under other names, for a second side of a join.
     pub(super) fn again(&self, name: &str) -> Result<Domain> {
         let inner: Vec<_> = (self.columns().into_iter().enumerate())
-            .map(|(place, column)| (column, Column::new(Some(name), format!("c{place}"))))
+            .map(|(place, column)| (column, Column::new(Some(name), format!("__c{place}"))))
             .collect();
         let plan = LogicalPlanBuilder::from(self.plan.clone()).project(renamed(&inner))?.build()?;
         let outside = self.bindings.iter().map(|(outside, _)| outside.clone());

@@ -3,12 +3,13 @@
 //! Everything that refers to nothing and stands for a value is run once, before the rest. Of the others it answers those
 //! rightly that stand as a term of a WHERE and refer outside in conditions of their own WHERE only.
 
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::expr::{BinaryExpr, Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 
+use super::super::nullable_values::is_constant;
 use super::references::{holds_subquery, references, references_of, subquery_of};
 
 /// Whether `expr` is itself a subquery that has to become a join here, when it reads the columns `own`.
@@ -21,7 +22,7 @@ pub(super) fn is_open(expr: &Expr, own: &DFSchema) -> bool {
         return false;
     }
     match expr {
-        Expr::ScalarSubquery(_) => !outside.is_empty(),
+        Expr::ScalarSubquery(_) => !outside.is_empty() || is_constant(&subquery.subquery),
         _ => true,
     }
 }
@@ -57,12 +58,16 @@ fn is_left_alone(term: &Expr) -> bool {
         other => (other, false),
     };
     match term {
-        Expr::Exists(Exists { subquery, .. }) => refers_in_conditions(&subquery.subquery),
+        Expr::Exists(Exists { subquery, .. }) => {
+            refers_in_conditions(&subquery.subquery) && tells_apart(&subquery.subquery, Vec::new())
+        }
         Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
             let is_anti = *negated != not;
             !holds_subquery(expr)
                 && refers_in_conditions(&subquery.subquery)
-                && (!is_anti || references(&subquery.subquery).is_empty())
+                && tells_apart(&subquery.subquery, subquery.subquery.schema().columns())
+                // What is no column is compared behind the join, where a NULL on the other side is not seen.
+                && (!is_anti || matches!(**expr, Expr::Column(_)) && references(&subquery.subquery).is_empty())
         }
         _ => false,
     }
@@ -86,6 +91,40 @@ fn refers_in_conditions(plan: &LogicalPlan) -> bool {
     }
 }
 
+/// Whether the columns that are compared outside of `plan`, `known` and those in its open conditions, have different
+/// names: above the subquery their tables are not told apart.
+fn tells_apart(plan: &LogicalPlan, mut known: Vec<Column>) -> bool {
+    let mut plan = plan;
+    loop {
+        plan = match plan {
+            // A column that is given keeps its name.
+            LogicalPlan::Projection(projection) => {
+                for expr in &projection.expr {
+                    if let Expr::Column(column) = expr
+                        && let Some(given) = known.iter_mut().find(|given| given.name == column.name)
+                    {
+                        given.clone_from(column);
+                    }
+                }
+                &projection.input
+            }
+            LogicalPlan::Filter(filter) => {
+                let own = filter.input.schema();
+                for term in split_conjunction(&filter.predicate).into_iter().filter(|term| refers(term, own)) {
+                    for column in term.column_refs() {
+                        if known.iter().any(|other| other.name == column.name && other != column) {
+                            return false;
+                        }
+                        known.push(column.clone());
+                    }
+                }
+                &filter.input
+            }
+            _ => return true,
+        };
+    }
+}
+
 fn refers(expr: &Expr, own: &DFSchema) -> bool {
     !references_of(expr, own).is_empty()
 }
@@ -106,6 +145,7 @@ fn compares_keys(plan: &LogicalPlan) -> bool {
             aggregate.group_expr.is_empty()
                 && !aggregate.aggr_expr.iter().any(|expr| refers(expr, aggregate.input.schema()))
                 && aggregate.aggr_expr.iter().all(is_null_without_rows)
+                && tells_apart(&aggregate.input, Vec::new())
                 && match aggregate.input.as_ref() {
                     LogicalPlan::Filter(filter) => {
                         references(&filter.input).is_empty()

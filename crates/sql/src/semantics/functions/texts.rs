@@ -21,6 +21,11 @@ pub(super) fn octet_length() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(Function { aliases: vec!["strlen".to_owned()], ..function }))
 }
 
+/// The length of a BLOB: its bytes.
+pub(in crate::semantics) fn length_of_bytes(arguments: Vec<Expr>) -> Expr {
+    octet_length().call(arguments)
+}
+
 fn run_octet_length(columns: &[ArrayRef], _rows: usize) -> Result<ArrayRef> {
     let failed = |error: arrow::error::ArrowError| Error::internal(error.to_string());
     match columns[0].data_type() {

@@ -1,0 +1,336 @@
+//! What a window gives, as it is defined: for each row all rows of its partition are looked at.
+
+use std::cmp::Ordering;
+
+use arrow::array::*;
+use arrow::datatypes::*;
+use rowmill_base::quotient;
+use rowmill_plan::logical::{FrameBound, FrameExclude, FrameRow, FrameUnit, RankFunction, WindowFrame};
+use rowmill_plan::{Aggregate, AggregateFunction, Expr, FrameOffset, SortKey, WindowCall, WindowFunction};
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Cell {
+    Null,
+    Integer(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Cell>),
+}
+
+impl Cell {
+    /// Whether both are the same, but for the last digits of floats.
+    pub(super) fn is(&self, other: &Cell) -> bool {
+        match (self, other) {
+            (Cell::Float(left), Cell::Float(right)) => {
+                left == right
+                    || left.is_nan() && right.is_nan()
+                    || (left - right).abs() <= 1e-9 * left.abs().max(right.abs())
+            }
+            _ => self == other,
+        }
+    }
+
+    /// The order of values, NULL last.
+    fn compare(&self, other: &Cell) -> Ordering {
+        match (self, other) {
+            (Cell::Integer(left), Cell::Integer(right)) => left.cmp(right),
+            (Cell::Text(left), Cell::Text(right)) => left.cmp(right),
+            (Cell::Float(left), Cell::Float(right)) => match (left.is_nan(), right.is_nan()) {
+                (false, false) => left.partial_cmp(right).unwrap(),
+                (left, right) => left.cmp(&right),
+            },
+            (Cell::Null, Cell::Null) => Ordering::Equal,
+            (Cell::Null, _) => Ordering::Greater,
+            (_, Cell::Null) => Ordering::Less,
+            _ => panic!("values of one type"),
+        }
+    }
+
+    fn integer(&self) -> Option<i128> {
+        match self {
+            Cell::Null => None,
+            Cell::Integer(value) => Some(*value),
+            other => panic!("{other:?} is no integer"),
+        }
+    }
+}
+
+/// A value of a column.
+pub(super) fn cell(values: &ArrayRef, row: usize) -> Cell {
+    if values.is_null(row) {
+        return Cell::Null;
+    }
+    match values.data_type() {
+        DataType::Int64 => Cell::Integer(values.as_primitive::<Int64Type>().value(row).into()),
+        DataType::Int32 => Cell::Integer(values.as_primitive::<Int32Type>().value(row).into()),
+        DataType::Date32 => Cell::Integer(values.as_primitive::<Date32Type>().value(row).into()),
+        DataType::Decimal128(..) => Cell::Integer(values.as_primitive::<Decimal128Type>().value(row)),
+        DataType::Boolean => Cell::Integer(values.as_boolean().value(row).into()),
+        DataType::Float64 => Cell::Float(values.as_primitive::<Float64Type>().value(row)),
+        DataType::Utf8View => Cell::Text(values.as_string_view().value(row).to_owned()),
+        DataType::List(_) => {
+            let items = values.as_list::<i32>().value(row);
+            Cell::List((0..items.len()).map(|item| cell(&items, item)).collect())
+        }
+        kind => panic!("{kind} is not in the model"),
+    }
+}
+
+struct Model<'a> {
+    /// By column and row.
+    cells: Vec<Vec<Cell>>,
+    order: &'a [SortKey],
+}
+
+/// The rows of a partition in order, and the numbers of their groups of peers.
+struct Partition {
+    rows: Vec<usize>,
+    groups: Vec<usize>,
+}
+
+/// The results by call and row.
+pub(super) fn expected(
+    table: &RecordBatch,
+    partition: &[usize],
+    order: &[SortKey],
+    calls: &[WindowCall],
+) -> Vec<Vec<Cell>> {
+    let cells = table.columns().iter().map(|column| (0..column.len()).map(|row| cell(column, row)).collect()).collect();
+    let model = Model { cells, order };
+    let mut results = vec![vec![Cell::Null; table.num_rows()]; calls.len()];
+    let mut left: Vec<usize> = (0..table.num_rows()).collect();
+    while let Some(first) = left.first().copied() {
+        let is_same = |other: &usize| {
+            partition.iter().all(|column| model.cells[*column][first].compare(&model.cells[*column][*other]).is_eq())
+        };
+        let (mut rows, others): (Vec<usize>, Vec<usize>) = left.into_iter().partition(is_same);
+        left = others;
+        rows.sort_by(|left, right| model.compare(*left, *right));
+        let mut groups = vec![0];
+        for pair in rows.windows(2) {
+            groups.push(groups.last().unwrap() + usize::from(model.compare(pair[0], pair[1]).is_ne()));
+        }
+        let partition = Partition { rows, groups };
+        for at in 0..partition.rows.len() {
+            for (results, call) in results.iter_mut().zip(calls) {
+                results[partition.rows[at]] = model.result(call, &partition, at);
+            }
+        }
+    }
+    results
+}
+
+impl Model<'_> {
+    fn cell(&self, column: usize, row: usize) -> Cell {
+        self.cells[column][row].clone()
+    }
+
+    fn compare(&self, left: usize, right: usize) -> Ordering {
+        let by_key = |key: &SortKey| {
+            let (left, right) = (&self.cells[key.column][left], &self.cells[key.column][right]);
+            match (*left == Cell::Null, *right == Cell::Null) {
+                (false, false) if key.descending => right.compare(left),
+                (false, false) => left.compare(right),
+                (left, right) if key.nulls_first => right.cmp(&left),
+                (left, right) => left.cmp(&right),
+            }
+        };
+        self.order.iter().map(by_key).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+
+    fn offset(&self, offset: &FrameOffset, row: usize) -> Option<i128> {
+        match offset {
+            FrameOffset::Constant(constant) => cell(constant.array(), 0).integer(),
+            FrameOffset::Column(column) => self.cell(*column, row).integer(),
+        }
+    }
+
+    /// The result of a call for the row at a position of its partition.
+    fn result(&self, call: &WindowCall, partition: &Partition, at: usize) -> Cell {
+        let Partition { rows, groups } = partition;
+        let better = groups.iter().filter(|group| **group < groups[at]).count();
+        match &call.function {
+            WindowFunction::Rank(function) => match function {
+                RankFunction::RowNumber => Cell::Integer(at as i128 + 1),
+                RankFunction::Rank => Cell::Integer(better as i128 + 1),
+                RankFunction::DenseRank => Cell::Integer(groups[at] as i128 + 1),
+                RankFunction::PercentRank if rows.len() == 1 => Cell::Float(0.0),
+                RankFunction::PercentRank => Cell::Float(better as f64 / (rows.len() - 1) as f64),
+                RankFunction::CumulativeShare => {
+                    let worse = groups.iter().filter(|group| **group > groups[at]).count();
+                    Cell::Float((rows.len() - worse) as f64 / rows.len() as f64)
+                }
+            },
+            WindowFunction::Ntile(parts) => {
+                let Some(parts) = self.offset(parts, rows[at]) else { return Cell::Null };
+                let (size, larger) = (rows.len() as i128 / parts, rows.len() as i128 % parts);
+                let mut tile = 1;
+                let mut left = at as i128;
+                while left >= size + i128::from(tile <= larger) {
+                    left -= size + i128::from(tile <= larger);
+                    tile += 1;
+                }
+                Cell::Integer(tile)
+            }
+            WindowFunction::Shift { value, offset, default, forward, skips_nulls } => {
+                let offset = match offset {
+                    Some(offset) => self.offset(offset, rows[at]),
+                    None => Some(1),
+                };
+                let Some(offset) = offset else { return Cell::Null };
+                let offset = if *forward { offset } else { -offset };
+                let counts = |position: &usize| !skips_nulls || self.cell(*value, rows[*position]) != Cell::Null;
+                let found = match offset {
+                    0 => Some(at),
+                    1.. => (at + 1..rows.len()).filter(counts).nth(offset as usize - 1),
+                    _ => (0..at).rev().filter(counts).nth((-offset) as usize - 1),
+                };
+                match (found, default) {
+                    (Some(found), _) => self.cell(*value, rows[found]),
+                    (None, Some(default)) => self.cell(*default, rows[at]),
+                    (None, None) => Cell::Null,
+                }
+            }
+            WindowFunction::Nth { value, nth, skips_nulls } => {
+                let frame = self.frame(&call.frame, partition, at);
+                let counts = |cell: &Cell| !skips_nulls || *cell != Cell::Null;
+                let mut values = frame.iter().map(|row| self.cell(*value, *row)).filter(counts);
+                let found = match nth {
+                    FrameRow::First => values.next(),
+                    FrameRow::Last => values.next_back(),
+                    FrameRow::Nth(nth) => self.offset(nth, rows[at]).and_then(|nth| values.nth(nth as usize - 1)),
+                };
+                found.unwrap_or(Cell::Null)
+            }
+            WindowFunction::Aggregate(aggregate) => self.aggregate(aggregate, self.frame(&call.frame, partition, at)),
+        }
+    }
+
+    /// The rows of a frame in order.
+    fn frame(&self, frame: &WindowFrame<FrameOffset>, partition: &Partition, at: usize) -> Vec<usize> {
+        let Partition { rows, groups } = partition;
+        let is_peer = |position: usize| groups[position] == groups[at];
+        let is_in = |position: &usize| {
+            let position = *position;
+            let is_excluded = match frame.exclude {
+                FrameExclude::NoOthers => false,
+                FrameExclude::CurrentRow => position == at,
+                FrameExclude::Group => is_peer(position),
+                FrameExclude::Ties => position != at && is_peer(position),
+            };
+            !is_excluded
+                && self.is_behind(frame.unit, &frame.start, partition, at, position, true)
+                && self.is_behind(frame.unit, &frame.end, partition, at, position, false)
+        };
+        (0..rows.len()).filter(is_in).map(|position| rows[position]).collect()
+    }
+
+    /// Whether a position is within a bound.
+    fn is_behind(
+        &self,
+        unit: FrameUnit,
+        bound: &FrameBound<FrameOffset>,
+        Partition { rows, groups }: &Partition,
+        at: usize,
+        position: usize,
+        is_start: bool,
+    ) -> bool {
+        let within = |place: i128, bound: i128| if is_start { place >= bound } else { place <= bound };
+        let group = |position: usize| groups[position] as i128;
+        let (offset, sign) = match bound {
+            FrameBound::Unbounded => return true,
+            FrameBound::CurrentRow => {
+                return match unit {
+                    FrameUnit::Rows => within(position as i128, at as i128),
+                    FrameUnit::Groups | FrameUnit::Range => within(group(position), group(at)),
+                };
+            }
+            FrameBound::Preceding(offset) => (offset, -1),
+            FrameBound::Following(offset) => (offset, 1),
+        };
+        let offset = sign * self.offset(offset, rows[at]).unwrap();
+        match unit {
+            FrameUnit::Rows => within(position as i128, at as i128 + offset),
+            FrameUnit::Groups => within(group(position), group(at) + offset),
+            FrameUnit::Range => {
+                let key = self.order[0];
+                let sign = if key.descending { -1 } else { 1 };
+                let value = |position: usize| self.cell(key.column, rows[position]).integer().map(|value| sign * value);
+                match (value(position), value(at)) {
+                    (Some(value), Some(own)) => within(value, own + offset),
+                    // NULL is equal to NULL, and otherwise where the order puts it.
+                    _ => within(group(position), group(at)),
+                }
+            }
+        }
+    }
+
+    fn aggregate(&self, aggregate: &Aggregate, mut frame: Vec<usize>) -> Cell {
+        use AggregateFunction::*;
+        let column = |expr: Expr| match expr {
+            Expr::Column(column) => column,
+            Expr::Function(_) => panic!("a column"),
+        };
+        if let Some(filter) = aggregate.filter {
+            frame.retain(|row| self.cell(column(filter), *row) == Cell::Integer(1));
+        }
+        if let [order] = aggregate.order.as_slice() {
+            frame.sort_by(|left, right| {
+                let (left, right) = (self.cell(column(order.expr), *left), self.cell(column(order.expr), *right));
+                if order.descending { right.compare(&left) } else { left.compare(&right) }
+            });
+        }
+        let Some((argument, kind)) = &aggregate.argument else { return Cell::Integer(frame.len() as i128) };
+        let mut values: Vec<Cell> = frame.iter().map(|row| self.cell(column(*argument), *row)).collect();
+        if !aggregate.takes_nulls() {
+            values.retain(|value| *value != Cell::Null);
+        }
+        if aggregate.distinct {
+            values.sort_by(Cell::compare);
+            values.dedup();
+        }
+        let integers = || values.iter().map(|value| value.integer().unwrap());
+        let floats = || {
+            values.iter().map(|value| match value {
+                Cell::Float(value) => *value,
+                other => panic!("{other:?} is no float"),
+            })
+        };
+        match aggregate.function {
+            Count => Cell::Integer(values.len() as i128),
+            _ if values.is_empty() => Cell::Null,
+            Sum if *kind == DataType::Float64 => Cell::Float(floats().sum()),
+            Average if *kind == DataType::Float64 => Cell::Float(floats().sum::<f64>() / values.len() as f64),
+            Sum => Cell::Integer(integers().sum()),
+            Average => {
+                let scale = if let DataType::Decimal128(_, scale) = kind { *scale } else { 0 };
+                Cell::Float(quotient::average(integers().sum(), values.len() as u64, scale))
+            }
+            Min => values.into_iter().min_by(Cell::compare).unwrap(),
+            Max => values.into_iter().max_by(Cell::compare).unwrap(),
+            BitAnd => Cell::Integer(integers().reduce(|left, right| left & right).unwrap()),
+            BitOr => Cell::Integer(integers().reduce(|left, right| left | right).unwrap()),
+            BitXor => Cell::Integer(integers().reduce(|left, right| left ^ right).unwrap()),
+            Median => {
+                let mut integers: Vec<i128> = integers().collect();
+                integers.sort_unstable();
+                let (low, high) = (integers[(integers.len() - 1) / 2], integers[integers.len() / 2]);
+                Cell::Integer((low + high) / 2)
+            }
+            Array => Cell::List(values),
+            Text => {
+                let texts: Vec<String> = values
+                    .iter()
+                    .map(|value| match value {
+                        Cell::Text(text) => text.clone(),
+                        other => panic!("{other:?} is no text"),
+                    })
+                    .collect();
+                Cell::Text(texts.join(", "))
+            }
+            Last => values.pop().unwrap(),
+            other => panic!("{other:?} is not in the model"),
+        }
+    }
+}

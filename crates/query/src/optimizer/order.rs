@@ -1,0 +1,95 @@
+//! Sorts whose order nobody sees go away, and limits move down to where they save work.
+
+use rowmill_base::Result;
+use rowmill_plan::logical::{LogicalJoinKind, LogicalWindowFunction, SetOperationKind};
+use rowmill_plan::{Logical, ScalarExpr};
+
+use super::facts::{is_movable, reads_order};
+use super::walk::{inputs_mut, take};
+
+/// Removes the sorts of a plan that do not matter. `is_read` says whether the order of its rows does.
+pub(crate) fn remove_sorts(plan: &mut Logical, is_read: bool) {
+    if let Logical::Sort { input, .. } = plan
+        && !is_read
+    {
+        *plan = take(input);
+        return remove_sorts(plan, false);
+    }
+    let of_input = match plan {
+        Logical::Sort { .. } | Logical::Join(_) => false,
+        Logical::Limit { .. } => true,
+        Logical::Group(group) => group.aggregates.iter().any(|(_, call)| reads_order(call)),
+        Logical::Distinct { on, .. } => *on,
+        Logical::Window(window) => {
+            // Rows that the order does not tell apart are numbered as they come.
+            let is_stable = |function: &LogicalWindowFunction| match function {
+                LogicalWindowFunction::Aggregate(call) => !reads_order(call),
+                _ => false,
+            };
+            is_read || (window.order.is_empty() && !window.calls.iter().all(|(_, call)| is_stable(&call.function)))
+        }
+        Logical::SetOperation(operation) => is_read && operation.kind == SetOperationKind::Union && operation.all,
+        Logical::Recursive { .. } => false,
+        _ => is_read,
+    };
+    inputs_mut(plan).into_iter().for_each(|input| remove_sorts(input, of_input));
+}
+
+/// Moves the limits of a plan down: below maps, and copies of them into unions and the left side of outer joins.
+pub(crate) fn push_limits(plan: &mut Logical) -> Result<()> {
+    if let Logical::Limit { input, skip, rows } = plan {
+        if let Logical::Map { input: below, exprs } = &mut **input
+            && exprs.iter().all(|(_, expr)| is_movable(expr))
+        {
+            // Only the rows that are given need the new columns.
+            let exprs = std::mem::take(exprs);
+            let below = take(below);
+            let limit = Logical::Limit { input: Box::new(below), skip: skip.take(), rows: rows.take() };
+            *plan = Logical::map(limit, exprs);
+            return push_limits(plan);
+        }
+        if let Some(most) = most_rows(skip.as_ref(), rows.as_ref()) {
+            limit_inputs(input, most);
+        }
+    }
+    for input in inputs_mut(plan) {
+        push_limits(input)?;
+    }
+    Ok(())
+}
+
+/// How many rows a limit reads at most, if it says so in numbers.
+fn most_rows(skip: Option<&ScalarExpr>, rows: Option<&ScalarExpr>) -> Option<i64> {
+    let number = |expr: &ScalarExpr| expr.as_constant().and_then(|value| value.as_bigint());
+    let skip = match skip {
+        Some(skip) => number(skip)?,
+        None => 0,
+    };
+    number(rows?)?.checked_add(skip).filter(|most| *most >= 0)
+}
+
+/// Limits the inputs of an operator of which only the first `most` rows are read.
+fn limit_inputs(plan: &mut Logical, most: i64) {
+    match plan {
+        Logical::SetOperation(operation) if operation.kind == SetOperationKind::Union && operation.all => {
+            operation.inputs.iter_mut().for_each(|(input, _)| limit(input, most));
+        }
+        Logical::Join(join)
+            if matches!(join.kind, LogicalJoinKind::Left | LogicalJoinKind::Single | LogicalJoinKind::Mark(_)) =>
+        {
+            limit(&mut join.left, most);
+        }
+        Logical::Map { input, .. } => limit_inputs(input, most),
+        _ => {}
+    }
+}
+
+fn limit(plan: &mut Logical, most: i64) {
+    if let Logical::Limit { skip, rows, .. } = plan
+        && most_rows(skip.as_ref(), rows.as_ref()).is_some_and(|own| own <= most)
+    {
+        return;
+    }
+    let input = Box::new(take(plan));
+    *plan = Logical::Limit { input, skip: None, rows: Some(ScalarExpr::literal(most)) };
+}

@@ -1,0 +1,59 @@
+//! Three tables of three BIGINT columns. The last one has a primary key in the first column, and the second is NOT NULL.
+
+use std::sync::Arc;
+
+use rowmill_base::{ColumnId, IndexId, SchemaId, SqlType, TableId};
+use rowmill_storage::{Block, ColumnDef, KeyColumn, KeyedDef, OpenRun, TableDef, TableSource};
+
+#[derive(Debug)]
+struct EmptyTable(Arc<TableDef>);
+
+impl TableSource for EmptyTable {
+    fn table(&self) -> &Arc<TableDef> {
+        &self.0
+    }
+
+    fn blocks(&self) -> &[Arc<Block>] {
+        &[]
+    }
+
+    fn runs(&self) -> &[Arc<OpenRun>] {
+        &[]
+    }
+}
+
+/// The definitions of the tables.
+pub(super) fn key_tables() -> Vec<Arc<dyn TableSource>> {
+    (0..3).map(|number| Arc::new(EmptyTable(Arc::new(table(number)))) as Arc<dyn TableSource>).collect()
+}
+
+fn table(number: u32) -> TableDef {
+    let columns = (0..3).map(|at| ColumnDef {
+        id: ColumnId(at),
+        name: format!("c{at}"),
+        kind: SqlType::Int64,
+        nullable: number != 2 || at == 2,
+        default: None,
+        missing: None,
+    });
+    let keyed = KeyedDef {
+        index: IndexId(1),
+        key: vec![KeyColumn { column: ColumnId(0), descending: false }],
+        stored: Vec::new(),
+        indexes: Vec::new(),
+        checks: Vec::new(),
+        foreign_keys: Vec::new(),
+        referrers: Vec::new(),
+        identities: Vec::new(),
+        sequence: None,
+    };
+    TableDef {
+        id: TableId(number),
+        schema: SchemaId(1),
+        name: format!("t{number}"),
+        version: 1,
+        columns: columns.collect(),
+        next_column: ColumnId(3),
+        keyed: (number == 2).then(|| Arc::new(keyed)),
+    }
+}

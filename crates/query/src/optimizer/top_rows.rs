@@ -1,0 +1,44 @@
+//! A filter that keeps the first rows of each partition tells the window so.
+//!
+//! The filter stays. The window may leave out rows beyond the bound, and then need not keep all rows of a partition.
+
+use rowmill_plan::logical::{LogicalWindow, LogicalWindowFunction, RankFunction, WindowTop};
+use rowmill_plan::{CompareOp, ExprOp, Logical, ScalarExpr};
+
+use super::walk::inputs_mut;
+
+/// Notes on the windows of a plan which rows the filters right above them keep.
+pub(crate) fn note_top_rows(plan: &mut Logical) {
+    if let Logical::Filter { input, conditions } = plan {
+        let mut below = &mut **input;
+        while let Logical::Map { input, .. } | Logical::Filter { input, .. } = below {
+            below = input;
+        }
+        if let Logical::Window(window) = below {
+            window.top = conditions.iter().filter_map(|condition| bound(condition, window)).min_by_key(|top| top.most);
+        }
+    }
+    inputs_mut(plan).into_iter().for_each(note_top_rows);
+}
+
+/// The bound that a condition puts on a rank. The other calls of the window must not look at the rows beyond it.
+fn bound(condition: &ScalarExpr, window: &LogicalWindow) -> Option<WindowTop> {
+    let ExprOp::Compare(op, pair) = &condition.op else { return None };
+    let column = pair[0].as_column()?;
+    let value = pair[1].as_constant()?.as_bigint()?;
+    let most = match op {
+        CompareOp::LessOrEqual => value,
+        CompareOp::Less => value.checked_sub(1)?,
+        CompareOp::Equal => value,
+        _ => return None,
+    };
+    let looks_back = |function: &LogicalWindowFunction| {
+        use RankFunction::{DenseRank, Rank, RowNumber};
+        matches!(function, LogicalWindowFunction::Rank(RowNumber | Rank | DenseRank))
+    };
+    if !window.calls.iter().all(|(_, call)| looks_back(&call.function)) {
+        return None;
+    }
+    let (call, _) = window.calls.iter().find(|(id, _)| id.0 == column)?;
+    Some(WindowTop { call: *call, most: u64::try_from(most.max(0)).ok()? })
+}

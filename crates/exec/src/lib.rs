@@ -16,6 +16,7 @@ pub mod join;
 pub mod key_filter;
 mod like;
 pub mod limit;
+mod lookahead;
 mod numbers;
 pub mod operator;
 mod phase;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Broker, Cancel, Error, Result};
-use rowmill_plan::{self as plan, AggregateFunction, Expr, Group, Node, Predicate, Scan, SortKey};
+use rowmill_plan::{self as plan, AggregateFunction, Expr, Group, JoinKind, Node, Predicate, Scan, SortKey};
 use rowmill_storage::TableSource;
 
 use self::builder::Builder;
@@ -31,6 +31,7 @@ use crate::function::{LengthUnit, VectorFunction};
 use crate::group::{GroupRequest, GroupTop, group_batches, group_table};
 use crate::join::{Join, JoinRequest};
 use crate::limit::Limit;
+use crate::lookahead::looking_ahead;
 use crate::project::{Project, Projected};
 use crate::scan::{Scan as TableScan, ScanRequest, TopKey, TopRequest, access_text as keyed_access_text};
 use crate::series::{Series, SeriesRequest};
@@ -160,6 +161,15 @@ impl Builder {
             Node::Join(join) => {
                 let build = self.build_below(&join.build, Wish::All, &mut operator)?;
                 let probe = self.build_below(&join.probe, Wish::All, &mut operator)?;
+                // What is asked of each row of the probe side is answered by the rows of the build side that it matches.
+                let needs_matches = matches!(
+                    join.kind,
+                    JoinKind::ProbeOuter | JoinKind::ProbeAnti | JoinKind::ProbeMark | JoinKind::ProbeSingle
+                );
+                let (build, probe) = match needs_matches && !join.null_aware {
+                    true => looking_ahead(build, probe, &join.on, join.nulls_equal, broker.clone()),
+                    false => (build, probe),
+                };
                 let join = Join::new(build, probe, self.join_request(join, broker))?;
                 operator.join = Some(Arc::clone(join.metrics()));
                 join

@@ -10,6 +10,7 @@ use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, JoinKind, Node, Sc
 use super::Lowerer;
 use super::relation::{Relation, RelationSource};
 use crate::column_set::ColumnSet;
+use crate::estimate;
 
 /// A join of two sides of which it is settled which is kept in memory.
 pub(super) struct JoinSpec {
@@ -90,8 +91,11 @@ impl Lowerer<'_> {
         let (left, of_left) = self.with_columns(left, &of_left)?;
         let (right, of_right) = self.with_columns(right, &of_right)?;
         let left_is_smaller = self.rows_of(&left) <= self.rows_of(&right);
+        // NULL equals nothing, and is what a key may have more than once.
+        let has_one_match = !nulls_equal && self.is_unique(&right, &of_right);
         let (build_left, kind) = match join.kind {
             LogicalJoinKind::Inner => unreachable!("inner joins were handled"),
+            LogicalJoinKind::Single if left_is_smaller && has_one_match => (true, JoinKind::BuildOuter),
             LogicalJoinKind::Left if left_is_smaller => (true, JoinKind::BuildOuter),
             LogicalJoinKind::Left => (false, JoinKind::ProbeOuter),
             LogicalJoinKind::Full => (left_is_smaller, JoinKind::FullOuter),
@@ -123,6 +127,13 @@ impl Lowerer<'_> {
         let spec = JoinSpec { kind, nulls_equal, null_aware, conditions: others, mark, ..JoinSpec::inner(on, kept) };
         let joined = self.join_node(spec, build, probe)?;
         Ok(Relation { derived, ..joined })
+    }
+
+    /// Whether no two rows agree in `columns`.
+    fn is_unique(&self, relation: &Relation, columns: &[ColumnId]) -> bool {
+        let known: Vec<usize> = columns.iter().filter_map(|column| relation.position(*column)).collect();
+        let keys = estimate::unique_keys(relation.node(), self.tables);
+        keys.iter().any(|key| key.iter().all(|column| known.contains(column)))
     }
 
     /// A mark join some conditions of which are two-valued: whether a pair matches, and whether one may match, are asked

@@ -1,0 +1,245 @@
+//! The few rows of one side of a join, read before the other side is: what is read of that is only what they can match.
+//!
+//! ```text
+//! join, rows of the probe side kept        build: a large table with a key on the join's columns
+//!                                          probe: a few rows
+//! ```
+//!
+//! Such a join keeps all rows of its build side in memory, of which a few rows need few. So the first rows of the probe side
+//! are read ahead; if that was all, their keys are offered to the build side, which finds them by its key. If there are more,
+//! both sides are read as they would be.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
+use rowmill_base::{Broker, Result};
+
+use crate::batch::{BatchSource, Batches};
+use crate::key_filter::KeyFilter;
+use crate::share::share;
+
+/// Who holds the memory of filters.
+const OWNER: &str = "JOIN";
+
+/// Rows that are read ahead at most, and the rest of their batch.
+const ROWS_AHEAD_MAX: usize = 1_000;
+
+/// The probe side of a join, some of whose rows are read ahead.
+#[derive(Debug)]
+pub(crate) struct Lookahead {
+    input: Arc<dyn BatchSource>,
+    ahead: Mutex<Ahead>,
+}
+
+/// What was read ahead, up to the worker who takes it.
+#[derive(Default)]
+struct Ahead {
+    is_read: bool,
+    batches: VecDeque<RecordBatch>,
+    /// The share that they are of, if it has not ended.
+    rest: Option<Batches>,
+}
+
+impl std::fmt::Debug for Ahead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ahead").field("is_read", &self.is_read).field("batches", &self.batches.len()).finish()
+    }
+}
+
+/// The build side of the join, which is read after that.
+#[derive(Debug)]
+struct Narrowed {
+    input: Arc<dyn BatchSource>,
+    lookahead: Arc<Lookahead>,
+    /// The columns of this side and of the other that have to be equal.
+    on: Vec<(usize, usize)>,
+    nulls_equal: bool,
+    broker: Broker,
+}
+
+/// The sides of a join that needs only rows of `build` with a match, all of them equal in the columns `on`, where it is worth it
+/// to look ahead: those of `build` are found by a key, and `probe` is small as far as is known.
+pub(crate) fn looking_ahead(
+    build: Arc<dyn BatchSource>,
+    probe: Arc<dyn BatchSource>,
+    on: &[(usize, usize)],
+    nulls_equal: bool,
+    broker: Broker,
+) -> (Arc<dyn BatchSource>, Arc<dyn BatchSource>) {
+    let is_worth_it = probe.parallelism() <= 1 && on.iter().any(|(column, _)| build.narrows(*column));
+    if !is_worth_it {
+        return (build, probe);
+    }
+    let lookahead = Arc::new(Lookahead { input: probe, ahead: Mutex::default() });
+    let on = on.iter().copied().filter(|(column, _)| build.accepts(*column)).collect();
+    let build = Arc::new(Narrowed { input: build, lookahead: Arc::clone(&lookahead), on, nulls_equal, broker });
+    (build, lookahead)
+}
+
+impl Ahead {
+    /// Reads the first rows of `input`; whether there are no others.
+    fn read(&mut self, input: &Arc<dyn BatchSource>) -> Result<bool> {
+        let mut share = Arc::clone(input).worker();
+        let mut rows = 0;
+        while rows <= ROWS_AHEAD_MAX {
+            let Some(batch) = share.next().transpose()? else { return Ok(true) };
+            rows += batch.num_rows();
+            self.batches.push_back(batch);
+        }
+        self.rest = Some(share);
+        Ok(false)
+    }
+}
+
+impl Narrowed {
+    /// Looks ahead, the first time.
+    fn prepare(&self) -> Result<()> {
+        let mut ahead = self.lookahead.ahead.lock();
+        if std::mem::replace(&mut ahead.is_read, true) || !ahead.read(&self.lookahead.input)? {
+            return Ok(());
+        }
+        let mut memory = self.broker.reservation(OWNER);
+        for (column, of_probe) in &self.on {
+            let parts: Vec<&ArrayRef> = ahead.batches.iter().map(|batch| batch.column(*of_probe)).collect();
+            let kind = self.input.schema().field(*column).data_type();
+            let filter = KeyFilter::new(kind, &parts, self.nulls_equal, Arc::default(), &mut memory)?;
+            self.input.offer(*column, &Arc::new(filter));
+        }
+        Ok(())
+    }
+}
+
+impl BatchSource for Narrowed {
+    fn schema(&self) -> &SchemaRef {
+        self.input.schema()
+    }
+
+    fn parallelism(&self) -> usize {
+        self.input.parallelism()
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        let mut input: Option<Batches> = None;
+        share(move || {
+            if input.is_none() {
+                self.prepare()?;
+            }
+            input.get_or_insert_with(|| Arc::clone(&self.input).worker()).next().transpose()
+        })
+    }
+
+    fn accepts(&self, column: usize) -> bool {
+        self.input.accepts(column)
+    }
+
+    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
+        self.input.offer(column, filter);
+    }
+
+    fn narrows(&self, column: usize) -> bool {
+        self.input.narrows(column)
+    }
+}
+
+impl BatchSource for Lookahead {
+    fn schema(&self) -> &SchemaRef {
+        self.input.schema()
+    }
+
+    fn parallelism(&self) -> usize {
+        self.input.parallelism()
+    }
+
+    fn worker(self: Arc<Self>) -> Batches {
+        let mut taken: Option<(VecDeque<RecordBatch>, Option<Batches>)> = None;
+        share(move || {
+            let (batches, rest) = taken.get_or_insert_with(|| {
+                let mut ahead = self.ahead.lock();
+                // Nobody looks ahead once rows were given.
+                match std::mem::replace(&mut ahead.is_read, true) {
+                    true => {
+                        let batches = std::mem::take(&mut ahead.batches);
+                        let rest = ahead.rest.take();
+                        let is_first = !batches.is_empty() || rest.is_some();
+                        (batches, rest.or_else(|| (!is_first).then(|| Arc::clone(&self.input).worker())))
+                    }
+                    false => (VecDeque::new(), Some(Arc::clone(&self.input).worker())),
+                }
+            });
+            match batches.pop_front() {
+                Some(batch) => Ok(Some(batch)),
+                None => rest.as_mut().and_then(Iterator::next).transpose(),
+            }
+        })
+    }
+
+    fn accepts(&self, column: usize) -> bool {
+        self.input.accepts(column)
+    }
+
+    fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
+        self.input.offer(column, filter);
+    }
+
+    fn narrows(&self, column: usize) -> bool {
+        self.input.narrows(column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collect::collect;
+    use crate::test_input::{numbers, numbers_of};
+
+    /// A source that says that filters spare it reading.
+    #[derive(Debug)]
+    struct ByKey {
+        input: Arc<dyn BatchSource>,
+        offered: Mutex<Vec<(ArrayRef, bool)>>,
+    }
+
+    impl BatchSource for ByKey {
+        fn schema(&self) -> &SchemaRef {
+            self.input.schema()
+        }
+
+        fn parallelism(&self) -> usize {
+            self.input.parallelism()
+        }
+
+        fn worker(self: Arc<Self>) -> Batches {
+            Arc::clone(&self.input).worker()
+        }
+
+        fn accepts(&self, _: usize) -> bool {
+            true
+        }
+
+        fn offer(&self, _: usize, filter: &Arc<KeyFilter>) {
+            self.offered.lock().extend(filter.few_values());
+        }
+
+        fn narrows(&self, _: usize) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn few_rows_are_offered_and_many_are_not() {
+        for (rows, is_offered) in [(0, true), (10, true), (900, true), (5000, false)] {
+            let by_key = Arc::new(ByKey { input: numbers(0..100, 10), offered: Mutex::default() });
+            let probe = numbers(0..rows, 5000);
+            let build = Arc::clone(&by_key) as Arc<dyn BatchSource>;
+            let (build, probe) = looking_ahead(build, probe, &[(0, 0)], false, Broker::new(1 << 30));
+            assert_eq!(numbers_of(&collect(&build, 1).expect("numbers")).len(), 100);
+            assert_eq!(numbers_of(&collect(&probe, 1).expect("numbers")).len() as i64, rows);
+            let offered: Vec<usize> = by_key.offered.lock().iter().map(|(values, _)| values.len()).collect();
+            let expected = if is_offered { vec![rows as usize] } else { Vec::new() };
+            assert_eq!(offered, expected, "{rows}");
+        }
+    }
+}

@@ -61,6 +61,7 @@ fn run_sql(work: &mut Work<'_>, sql: &Sql) -> Result<Outcome> {
         | Sql::ShowViews { .. }
         | Sql::ShowSchemas { .. }
         | Sql::ShowColumns { .. }
+        | Sql::ShowFunctions { .. }
         | Sql::ShowCreate { .. } => show::run(work, sql),
         Sql::Vacuum(vacuum) => maintenance::vacuum(work, vacuum),
         Sql::Analyze(statement) => analyze::run(work, statement),

@@ -17,6 +17,7 @@ mod engine_query;
 pub mod errors;
 mod explain;
 pub mod files;
+mod function_list;
 pub mod guards;
 mod information_schema;
 mod leaf;

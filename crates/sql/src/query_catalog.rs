@@ -15,7 +15,7 @@ use crate::files::{FileSet, ReadOptions, rows::FileRows};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
 use crate::names::{DEFAULT_SCHEMA, lower};
 use crate::parse::{self, Body};
-use crate::{log_functions, sequence_functions, storage_function};
+use crate::{function_list, log_functions, sequence_functions, storage_function};
 
 /// The catalog of one statement.
 pub(crate) struct ContextCatalog {
@@ -83,10 +83,13 @@ impl QueryCatalog for ContextCatalog {
     }
 
     fn table_function(&self, name: &str, arguments: &[Constant]) -> Result<Option<Arc<dyn RowSource>>> {
-        let batch = match storage_function::rows(&self.context, name, arguments)? {
-            Some(batch) => Some(batch),
-            None => log_functions::rows(&self.context, name, arguments)?,
-        };
+        let mut batch = storage_function::rows(&self.context, name, arguments)?;
+        if batch.is_none() {
+            batch = log_functions::rows(&self.context, name, arguments)?;
+        }
+        if batch.is_none() {
+            batch = function_list::rows(name, arguments)?;
+        }
         Ok(batch.map(|batch| MemoryRows::new(format!("{name}()"), batch) as Arc<dyn RowSource>))
     }
 

@@ -14,8 +14,9 @@ use super::drop::schema_name;
 use super::relation::{self, Relation, RelationKind};
 use super::sql_text::name_text;
 use super::text_rows::TextRows;
+use crate::function_list;
 use crate::names::{DEFAULT_SCHEMA, qualified};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
 
 /// Runs every kind of `SHOW` but that of settings.
@@ -49,12 +50,17 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Statement) -> Result<Outcome>
                 None => Err(unsupported("SHOW COLUMNS", "anything but FROM a table")),
             }
         }
+        Statement::ShowFunctions { filter } => {
+            refuse("SHOW FUNCTIONS", [(filter.is_some(), "a filter")])
+                .map_err(|error| error.hint("SELECT * FROM rowmill_functions() WHERE ..."))?;
+            Ok(Outcome::Rows(RowStream::ready(function_list::batch()?)))
+        }
         Statement::ShowCreate { obj_type, obj_name } => show_create(work, obj_type, obj_name),
         other => {
             let text = other.to_string();
             let words: Vec<&str> = text.split_whitespace().take(2).collect();
             Err(Error::new(ErrorKind::Unsupported, format!("{} is not supported", words.join(" "))).hint(
-                "there are SHOW TABLES, VIEWS, SCHEMAS, COLUMNS FROM t, CREATE TABLE t, ALL and SHOW of a setting",
+                "there are SHOW TABLES, VIEWS, SCHEMAS, FUNCTIONS, COLUMNS FROM t, CREATE TABLE t, ALL and SHOW of a setting",
             ))
         }
     }

@@ -1,0 +1,45 @@
+//! `rowmill_functions()` and `SHOW FUNCTIONS`: the scalar functions and aggregates that queries may call.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::{Constant, aggregate_kinds};
+
+use crate::outcome::nullable_batch;
+
+/// The table function.
+pub(crate) const NAME: &str = "rowmill_functions";
+
+/// The functions in rows, by family and name; `None` if `name` is another table function.
+pub(crate) fn rows(name: &str, arguments: &[Constant]) -> Result<Option<RecordBatch>> {
+    if name != NAME {
+        return Ok(None);
+    }
+    if !arguments.is_empty() {
+        return Err(Error::new(ErrorKind::UndefinedFunction, format!("{NAME} takes no argument"))
+            .hint(format!("SELECT * FROM {NAME}()")));
+    }
+    batch().map(Some)
+}
+
+/// The functions in rows, by family and name.
+pub(crate) fn batch() -> Result<RecordBatch> {
+    let mut rows: Vec<[Option<String>; 6]> = rowmill_expr::functions::all()
+        .map(|function| {
+            let (example, result) = function.example;
+            let text = |text: &str| Some(text.to_owned());
+            let aliases = Some(function.aliases.join(", ")).filter(|aliases| !aliases.is_empty());
+            [text(function.name), text(function.family), aliases, text(function.doc), text(example), text(result)]
+        })
+        .collect();
+    let aggregate = |name: &str| [Some(name.to_owned()), Some("aggregate".to_owned()), None, None, None, None];
+    rows.extend(aggregate_kinds::names().map(aggregate));
+    rows.sort_by(|one, other| (&one[1], &one[0]).cmp(&(&other[1], &other[0])));
+    let names = ["name", "family", "aliases", "description", "example", "result"];
+    let columns = names.iter().enumerate().map(|(place, name)| {
+        let values = rows.iter().map(|row| row[place].as_deref());
+        (*name, Arc::new(values.collect::<StringViewArray>()) as ArrayRef)
+    });
+    nullable_batch(columns)
+}

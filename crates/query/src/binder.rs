@@ -49,7 +49,7 @@ use rowmill_storage::TableSource;
 use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
-use crate::catalog::{CatalogView, ViewSpelling, QueryCatalog, RelationName, RowSource};
+use crate::catalog::{CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
 use scope::{Clause, FromNames, Level, NamedColumn, ScopeRelation};
 use with::WithQuery;
 

@@ -6,8 +6,8 @@
 //! subquery that can fail stay above.
 
 use arrow::datatypes::DataType;
-use rowmill_expr::fold::operator_can_fail;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::fold::operator_can_fail;
 use rowmill_plan::logical::{
     AggregateCall, FrameBound, FrameExclude, FrameUnit, LogicalGroup, LogicalJoin, LogicalJoinKind,
     LogicalSetOperation, LogicalSortKey, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction,

@@ -83,7 +83,15 @@ impl SuiteCatalog {
                 for (column, written) in columns.iter_mut().zip(&create.columns) {
                     column.clone_from(&written.name.value);
                 }
-                self.views.borrow_mut().insert(name.clone(), CatalogView { name, query: create.query, columns, spelling: ViewSpelling::new(|ident| ident.value.clone()) });
+                self.views.borrow_mut().insert(
+                    name.clone(),
+                    CatalogView {
+                        name,
+                        query: create.query,
+                        columns,
+                        spelling: ViewSpelling::new(|ident| ident.value.clone()),
+                    },
+                );
             }
             Statement::Drop { names, .. } => {
                 for name in &names {

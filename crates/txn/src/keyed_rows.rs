@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use rowmill_base::{IndexId, Result, TableId};
+use rowmill_base::{Error, IndexId, Result, TableId};
 use rowmill_storage::keyed::{KeyRange, ValueRef};
 
-use crate::keyed::{
-    CursorPlace, IndexOrder, IndexScan, KeyedCursor, KeyedRow, KeyedView, RangeScan, Reader, RowBatch, TableCodec,
-};
+use crate::keyed::{CursorPlace, IndexOrder, KeyedCursor, KeyedRow, KeyedView, Reader, RowBatch, TableCodec};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 
@@ -124,10 +122,30 @@ fn get(codec: &TableCodec, reader: &Reader<'_>, key: &[ValueRef<'_>]) -> Result<
 pub(crate) fn cursor(
     codec: &TableCodec,
     index: Option<IndexId>,
-    mut range: KeyRange,
+    range: KeyRange,
     backward: bool,
     order: IndexOrder,
 ) -> Result<KeyedCursor> {
+    let place = match index {
+        None => CursorPlace::Rows(Box::default()),
+        Some(_) => CursorPlace::Index(Box::default()),
+    };
+    let mut cursor = KeyedCursor { table: codec.def().id, place };
+    restart(codec, index, &mut cursor, range, backward, order, usize::MAX)?;
+    Ok(cursor)
+}
+
+/// Has a cursor of the same index go to the beginning of another range. `first` is how many rows will be asked for, as far as is
+/// known.
+pub(crate) fn restart(
+    codec: &TableCodec,
+    index: Option<IndexId>,
+    cursor: &mut KeyedCursor,
+    mut range: KeyRange,
+    backward: bool,
+    order: IndexOrder,
+    first: usize,
+) -> Result<()> {
     let all = KeyRange::of_prefix(codec.keys(index)?.0);
     if range.start < all.start {
         range.start = all.start;
@@ -135,19 +153,12 @@ pub(crate) fn cursor(
     if range.end.is_empty() || range.end > all.end {
         range.end = all.end;
     }
-    let place = match index {
-        None => {
-            let mut scan = RangeScan::default();
-            scan.start(&range.start, &range.end, backward, usize::MAX);
-            CursorPlace::Rows(Box::new(scan))
-        }
-        Some(index) => {
-            let mut scan = IndexScan::default();
-            scan.start(codec, index, &range, backward, usize::MAX, order)?;
-            CursorPlace::Index(Box::new(scan))
-        }
-    };
-    Ok(KeyedCursor { table: codec.def().id, place })
+    match (&mut cursor.place, index) {
+        (CursorPlace::Rows(scan), _) => scan.start(&range.start, &range.end, backward, first),
+        (CursorPlace::Index(scan), Some(index)) => scan.start(codec, index, &range, backward, first, order)?,
+        (CursorPlace::Index(_), None) => return Err(Error::internal("a cursor of an index among the rows")),
+    }
+    Ok(())
 }
 
 pub(crate) fn next_rows(

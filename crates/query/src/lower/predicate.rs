@@ -99,3 +99,35 @@ fn stored(expr: &ScalarExpr, kind: &SqlType) -> Option<ArrayRef> {
     let value = expr.as_constant()?;
     (!value.is_null() && *value.kind() == kind.arrow()).then(|| std::sync::Arc::clone(value.array()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_compared_part_by_part() {
+        let row =
+            |places: &[usize]| places.iter().map(|at| ScalarExpr::column(*at, DataType::Int64)).collect::<Vec<_>>();
+        let values = |values: &[i64]| values.iter().map(|value| ScalarExpr::literal(*value)).collect::<Vec<_>>();
+        let column = |at: usize| Some((at, SqlType::Int64));
+        let text = |op, left, right| {
+            let condition = ScalarExpr::new(DataType::Boolean, ExprOp::CompareRows(op, left, right));
+            let name = |column: usize| ["a", "b", "c"][column].to_owned();
+            translate(&condition, &column).map(|predicate| predicate.display(&name).to_string())
+        };
+        let of = |text: &str| Some(text.to_owned());
+        let (pair, constants) = (row(&[0, 1]), values(&[5, 7]));
+        assert_eq!(text(CompareOp::Less, pair.clone(), constants.clone()), of("((a < 5) OR (a = 5 AND b < 7))"));
+        assert_eq!(
+            text(CompareOp::LessOrEqual, constants.clone(), pair.clone()),
+            of("((a > 5) OR (a = 5 AND b >= 7))")
+        );
+        assert_eq!(text(CompareOp::Equal, pair.clone(), constants.clone()), of("(a = 5 AND b = 7)"));
+        assert_eq!(text(CompareOp::NotEqual, pair.clone(), constants), of("(a <> 5 OR b <> 7)"));
+        assert_eq!(text(CompareOp::Less, pair.clone(), pair), None);
+        assert_eq!(
+            text(CompareOp::GreaterOrEqual, row(&[0, 1, 2]), values(&[1, 2, 3])),
+            of("((a > 1) OR (a = 1 AND b > 2) OR (a = 1 AND b = 2 AND c >= 3))")
+        );
+    }
+}

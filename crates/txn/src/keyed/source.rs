@@ -11,7 +11,7 @@ use super::cursor::{KeyedCursor, RowBatch};
 use super::index_scan::IndexOrder;
 use super::reader::KeyedView;
 use super::table_codec::TableCodec;
-use crate::keyed_rows::{cursor, next_rows};
+use crate::keyed_rows::{cursor, next_rows, restart};
 
 /// Rows that are counted where a plan depends on how many there are: they take some milliseconds, once in a while.
 const ROWS_COUNTED_MAX: u64 = 100_000;
@@ -109,7 +109,10 @@ impl KeyedSource for KeyedTable {
         let table = self.clone();
         Ok(match (are_points, index) {
             (true, None) => Box::new(Points { table, left: ranges, row: Vec::new() }),
-            _ => Box::new(Reading { table, index, order, left: ranges, cursor: None, batch: RowBatch::default() }),
+            _ => {
+                let (cursor, batch) = (None, RowBatch::default());
+                Box::new(Reading { table, index, order, left: ranges, cursor, is_within: false, batch })
+            }
         })
     }
 
@@ -125,8 +128,10 @@ struct Reading {
     order: KeyOrder,
     /// The ranges that were not begun, the next one at the end.
     left: Vec<KeyRange>,
-    /// The place in the range that was begun, if it has not ended.
+    /// The place in the range that was begun last.
     cursor: Option<KeyedCursor>,
+    /// Whether that range may have more rows.
+    is_within: bool,
     batch: RowBatch,
 }
 
@@ -136,13 +141,22 @@ impl Reading {
         let codec = self.table.codec()?;
         let reader = self.table.view.reader();
         while keys.len() < rows_max {
-            if self.cursor.is_none() {
-                let Some(range) = self.left.pop() else { break };
-                let order = if self.order == KeyOrder::Any { IndexOrder::Kept } else { IndexOrder::Values };
-                self.cursor = Some(cursor(codec, self.index, range, self.order == KeyOrder::Backward, order)?);
-            }
-            let Some(place) = &mut self.cursor else { break };
             let wanted = rows_max - keys.len();
+            let order = if self.order == KeyOrder::Any { IndexOrder::Kept } else { IndexOrder::Values };
+            let backward = self.order == KeyOrder::Backward;
+            let place = match &mut self.cursor {
+                Some(place) if self.is_within => place,
+                place => {
+                    let Some(range) = self.left.pop() else { break };
+                    let place = match place {
+                        None => place.insert(cursor(codec, self.index, KeyRange::default(), backward, order)?),
+                        Some(place) => place,
+                    };
+                    restart(codec, self.index, place, range, backward, order, wanted)?;
+                    self.is_within = true;
+                    place
+                }
+            };
             if keys.is_empty() {
                 self.batch.swap(keys, rows);
                 let read = next_rows(codec, &reader, place, wanted, &mut self.batch);
@@ -153,9 +167,7 @@ impl Reading {
                 self.batch.keys().iter().for_each(|key| keys.push(key));
                 self.batch.rows().iter().for_each(|row| rows.push(row));
             }
-            if keys.len() < rows_max {
-                self.cursor = None;
-            }
+            self.is_within = keys.len() == rows_max;
         }
         Ok(())
     }

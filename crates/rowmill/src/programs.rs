@@ -106,6 +106,11 @@ pub(crate) enum Done {
     Changed { tag: &'static str, rows: u64 },
 }
 
+/// Whether an error may come from a literal that is no value of the type that is asked for.
+fn is_of_a_value(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::InvalidText | ErrorKind::InvalidDatetime | ErrorKind::NumericOutOfRange)
+}
+
 impl Programs {
     /// Runs `statement` if it is a program; `None` if it has to be run in another way. `eagerly`: although it was not run before.
     pub(crate) fn run(
@@ -159,7 +164,12 @@ impl Programs {
         });
         let Some(statement) = parsed.clone() else { return Ok(None) };
         let parameters: Vec<Param<'_>> = literals.iter().map(Param::from).collect();
-        self.run(session, &statement, &parameters, false)
+        match self.run(session, &statement, &parameters, false) {
+            // The program has undone what it did, and does not know where in the text the value stands. The statement fails
+            // once more as itself, and its error says where.
+            Err(error) if is_of_a_value(error.kind()) => Ok(None),
+            ran => ran,
+        }
     }
 
     /// The rows of the last program.

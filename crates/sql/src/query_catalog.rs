@@ -13,7 +13,7 @@ use rowmill_txn::ViewDef;
 use crate::catalog::{NEW_ROWS_SUFFIX, ROW_NUMBER_COLUMN, ROW_NUMBER_SUFFIX, StatementContext};
 use crate::files::{FileSet, ReadOptions, rows::FileRows};
 use crate::information_schema::{self, INFORMATION_SCHEMA};
-use crate::names::{DEFAULT_SCHEMA, lower};
+use crate::names::DEFAULT_SCHEMA;
 use crate::parse::{self, Body};
 use crate::{function_list, log_functions, sequence_functions, storage_function};
 

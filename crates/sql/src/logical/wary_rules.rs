@@ -220,14 +220,15 @@ fn intersected(expr: &Expr) -> Option<Expr> {
     if left.expr != right.expr || left.expr.is_volatile() || !is_constant(left) || !is_constant(right) {
         return None;
     }
-    let (from, is_kept, negated): (&InList, &dyn Fn(&Expr) -> bool, bool) = match (op, left.negated, right.negated) {
-        (Operator::And, false, false) => (left, &|item| right.list.contains(item), false),
-        (Operator::And, false, true) => (left, &|item| !right.list.contains(item), false),
-        (Operator::And, true, false) => (right, &|item| !left.list.contains(item), false),
-        (Operator::Or, true, true) => (left, &|item| right.list.contains(item), true),
+    // Items of one list that the other list has, or does not have, and whether the result is negated.
+    let (from, other, in_other, negated) = match (op, left.negated, right.negated) {
+        (Operator::And, false, false) => (left, right, true, false),
+        (Operator::And, false, true) => (left, right, false, false),
+        (Operator::And, true, false) => (right, left, false, false),
+        (Operator::Or, true, true) => (left, right, true, true),
         _ => return None,
     };
-    let list: Vec<Expr> = from.list.iter().filter(|item| is_kept(item)).cloned().collect();
+    let list: Vec<Expr> = from.list.iter().filter(|item| other.list.contains(item) == in_other).cloned().collect();
     let item = left.expr.as_ref().clone();
     let null = Expr::Literal(ScalarValue::Boolean(None), None);
     Some(match (list.is_empty(), negated) {

@@ -104,7 +104,7 @@ fn length(expr: &ScalarExpr) -> Option<LengthUnit> {
     match &expr.op {
         ExprOp::Cast { value, .. } if expr.kind.is_integer() => length(value),
         ExprOp::Call(function, arguments) => match (function.name, &**arguments) {
-            ("character_length", [text]) if is_text_column(text) => Some(LengthUnit::Characters),
+            ("length", [text]) if is_text_column(text) => Some(LengthUnit::Characters),
             ("octet_length", [text]) if is_text_column(text) => Some(LengthUnit::Bytes),
             _ => None,
         },

@@ -145,7 +145,7 @@ fn len_of(list: &ListArray, row: usize) -> usize {
     if list.is_null(row) { 0 } else { list.value_length(row) as usize }
 }
 
-/// An item of each of `rows`, by its place in the list; NULL behind the end.
+/// An item of each of `rows`, by its place in the list; NULL after the end.
 fn items_of(list: &ListArray, rows: &[u32], items: &[u32]) -> Result<ArrayRef> {
     let offsets = list.value_offsets();
     let place = |(row, item): (&u32, &u32)| {

@@ -27,7 +27,7 @@ use crate::AggregateFunction;
 /// What the name of an aggregate in SQL stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregateName {
-    /// What is computed.
+    /// The aggregate to compute.
     pub function: AggregateFunction,
     /// How many values of each row it takes; the parameter is none of them. `count` takes none, too.
     pub arguments: usize,
@@ -50,8 +50,8 @@ pub enum AggregateParameter {
     Separator,
     /// A BIGINT other than 0 that is the last argument: the place of `nth_value`.
     Nth,
-    /// A DOUBLE from 0 to 1: the share of a quantile. The one argument in `percentile_cont(share) WITHIN GROUP (ORDER BY
-    /// value)`, the last one in `percentile_cont(value, share)`. With `DESC` it counts from the greatest value: a
+    /// A DOUBLE from 0 to 1: the share of a quantile. The one argument in `percentile_cont(share) WITHIN GROUP (ORDER
+    /// BY value)`, the last one in `percentile_cont(value, share)`. With `DESC` it counts from the greatest value: a
     /// continuous quantile then has 1 - share, a discrete one keeps its order.
     Share,
 }
@@ -164,8 +164,8 @@ impl AggregateName {
     }
 }
 
-/// What the arguments of `function`, without its parameter, are cast to, and the type of the result; none if it does not
-/// take such arguments. An argument of type `Null` is the literal `NULL`.
+/// What the arguments of `function`, without its parameter, are cast to, and the type of the result; none if it does
+/// not take such arguments. An argument of type `Null` is the literal `NULL`.
 pub fn kinds(function: AggregateFunction, arguments: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
     use AggregateFunction as Function;
     if function == Function::Count && arguments.is_empty() {

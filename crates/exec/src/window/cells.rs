@@ -1,8 +1,8 @@
 //! The results of calls, by the places of their rows in the input.
 //!
-//! Workers compute partitions and give whole batches of the input back, so that no column of the input is moved. What they
-//! compute meets in cells, one for each row and call, which are written in any order. All workers have written before one
-//! reads.
+//! Workers compute partitions and give whole batches of the input back, so that no column of the input is moved. What
+//! they compute meets in cells, one for each row and call, which are written in any order. All workers have written
+//! before one reads.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -178,7 +178,7 @@ pub(super) fn write_values(
     Ok(())
 }
 
-/// The same of results that are picked.
+/// Writes the `picks`, which are rows of other batches, to the cells of `call` at `places`.
 pub(super) fn write_picks(cells: &[Vec<CallCells>], call: usize, places: &[HeldPlace], picks: &[Pick]) -> Result<()> {
     for ((batch, row), pick) in places.iter().zip(picks) {
         let cells = &cells[*batch][call];

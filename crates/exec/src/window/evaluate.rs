@@ -39,7 +39,7 @@ pub(super) struct Evaluation<'a> {
 /// The results of a call, by position.
 pub(super) enum CallResults {
     Values(ArrayRef),
-    /// Of batches of the column that the call reads, and behind them of batches of its column of defaults.
+    /// Rows of the batches of the column that the call reads, followed by the batches of its column of defaults.
     Picks(Vec<Pick>),
 }
 

@@ -1,7 +1,8 @@
 //! Aggregates of frames as groups: for those that have no way of their own.
 //!
 //! Frames become rows, the number of the frame in front of them, and a grouping by that number gives the results. So
-//! whatever GROUP BY computes is computed here, in the same way. Frames next to each other that are equal are one group.
+//! whatever GROUP BY computes is computed here, in the same way. Frames next to each other that are equal are one
+//! group.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const COLUMNS_BEFORE: usize = 2;
 pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     let regrouping = Regrouping::new(aggregate, evaluation)?;
     let (mut positions, mut numbers) = (Vec::new(), Vec::new());
-    // Where the result of a frame is: the batch, behind one for frames without rows, and its row.
+    // The batch and the row of each frame's result. The first batch is for frames without rows.
     let mut results: Vec<(usize, usize)> = Vec::new();
     let mut batches = vec![empty_result(aggregate)];
     let mut of_row = Vec::with_capacity(evaluation.rows.len());

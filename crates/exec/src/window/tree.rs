@@ -1,9 +1,9 @@
 //! Values of frames folded together.
 //!
-//! Frames that are whole partitions are folded once, growing ones value by value, and short ones each by itself. For the
-//! others a tree has what every 16 values next to each other make, and every 16 of those, and so on (Leis and others,
-//! "Efficient Processing of Window Functions in Analytical SQL Queries"). Nothing is ever taken out of a fold, so that
-//! floats lose nothing by it.
+//! Frames that are whole partitions are folded once, growing ones value by value, and short ones each by itself. For
+//! the others a tree has what every 16 values next to each other make, and every 16 of those, and so on (Leis and
+//! others, "Efficient Processing of Window Functions in Analytical SQL Queries"). Nothing is ever taken out of a fold,
+//! so that floats lose nothing by it.
 
 use std::ops::Range;
 
@@ -60,7 +60,7 @@ impl<'a, F: FrameFold> FoldTree<'a, F> {
         tree
     }
 
-    /// Adds what is at `range` of a level, of which the lowest are the items.
+    /// Adds the nodes at `range` of a level. The lowest level is the items.
     #[inline]
     fn add_of_level(&self, level: usize, range: Range<usize>, fold: &mut F) {
         if let Some(above) = level.checked_sub(1) {

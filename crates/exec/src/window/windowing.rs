@@ -27,7 +27,8 @@ use crate::share::{batch_of, share};
 use crate::sort::{HeldBuffers, Sort, SortRequest, canonical, width_of};
 use crate::values::Values;
 
-/// Rows of a bucket, or so, so that its entries stay near the core that sorts them. Few in tests, so that there are many.
+/// Rows of a bucket, or so, so that its entries stay near the core that sorts them. Few in tests, so that there are
+/// many.
 const BUCKET_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 15 };
 /// Bits of the number of a bucket at most.
 const BUCKET_BITS_MAX: u32 = 10;
@@ -44,7 +45,8 @@ pub(super) struct Windowing {
     gathered: Arc<Phase<GatheredPart, Gathered>>,
     scattered: Arc<Phase<ScatteredPart, Scattered>>,
     computed: Arc<Phase<ComputedPart, Computed>>,
-    /// What is taken next: the batch to be scattered, the bucket or call to be computed, and the batch to be given.
+    /// The next piece of work of each phase: the batch to be scattered, the bucket or call to be computed, and the
+    /// batch to be given.
     next_scattered: AtomicUsize,
     next_computed: AtomicUsize,
     next_given: AtomicUsize,
@@ -86,7 +88,7 @@ struct ScatteredPart {
 enum PartEntries {
     Narrow(Buckets<u64>),
     Wide(Buckets<u128>),
-    /// The rows of a sort, of which one worker has all, and their keys if peers are asked for.
+    /// The rows of a sort, all with one worker, and their keys if peers are asked for.
     Sorted {
         places: Vec<HeldPlace>,
         keys: Vec<Vec<ArrayRef>>,
@@ -161,7 +163,7 @@ impl Windowing {
                 None => self.next_batch(&mut ready)?,
             };
             if batch.is_none() {
-                // Everything is given or on its way: nobody needs what is held any more.
+                // Everything is given or on its way. No worker needs the held rows after this.
                 self.gathered.end();
                 self.scattered.end();
                 self.computed.end();

@@ -21,8 +21,8 @@ pub fn is_nullable(expr: &ScalarExpr, column: &dyn Fn(usize) -> bool) -> bool {
     }
 }
 
-/// Whether the expression is NULL or false, not true, if all columns for which `column` holds are NULL: a filter with it
-/// turns an outer join into an inner one.
+/// Whether the expression is NULL or false, not true, if all columns for which `column` holds are NULL: a filter with
+/// it turns an outer join into an inner one.
 pub fn rejects_nulls(expr: &ScalarExpr, column: &dyn Fn(usize) -> bool) -> bool {
     !TruthValues::of(expr, column).can_be_true
 }
@@ -138,7 +138,7 @@ fn is_always_null(expr: &ScalarExpr, is_null_column: &dyn Fn(usize) -> bool) -> 
         ExprOp::Case { whens, otherwise } => {
             whens.iter().all(|(_, value)| is_null(value)) && otherwise.as_deref().is_none_or(is_null)
         }
-        // A NULL decides an order if it comes first; an equality may be decided behind it.
+        // A NULL decides an order if it comes first. An equality may be decided by a later part.
         ExprOp::CompareRows(op, left, right) if !matches!(op, CompareOp::Equal | CompareOp::NotEqual) => {
             left.first().is_some_and(is_null) || right.first().is_some_and(is_null)
         }

@@ -1,8 +1,8 @@
 //! Signatures that functions of several families share.
 //!
-//! A signature says which arguments a function takes and what they are cast to. The rules are narrower than those of CAST:
-//! an integer stands for a BIGINT, every number for a DOUBLE, and a literal text for whatever it can be read as. A column of
-//! numbers is not taken for a text, so that `upper(price)` is an error rather than a surprise.
+//! A signature says which arguments a function takes and what they are cast to. The rules are narrower than those of
+//! CAST: an integer stands for a BIGINT, every number for a DOUBLE, and a literal text for whatever it can be read as.
+//! A column of numbers is not taken for a text, so that `upper(price)` is an error rather than a surprise.
 
 use arrow::datatypes::DataType;
 use rowmill_base::Error;
@@ -38,7 +38,7 @@ pub(super) fn exactly(arguments: &[ArgumentKind<'_>], parameters: &[DataType], r
     optional(arguments, parameters.len(), parameters, result)
 }
 
-/// Parameters of fixed types, of which the first `required` must be given.
+/// Parameters of fixed types. The first `required` ones must be given.
 pub(super) fn optional(
     arguments: &[ArgumentKind<'_>],
     required: usize,

@@ -169,7 +169,7 @@ impl TickScale {
         }
     }
 
-    /// Days and time of an interval in units; what is finer than the unit leads to the unit that it falls in.
+    /// Days and time of an interval in units; a part finer than the unit leads to the unit that it falls in.
     fn ticks(self, interval: IntervalMonthDayNano, sign: i64) -> i128 {
         let days = i128::from(interval.days) * i128::from(sign);
         let nanos = i128::from(interval.nanoseconds) * i128::from(sign);

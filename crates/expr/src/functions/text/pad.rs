@@ -55,7 +55,7 @@ fn padded(
     })
 }
 
-/// Writes `text` so many times, and then its first bytes.
+/// Writes `text` `times` times, and then its first `rest_bytes` bytes.
 fn fill(made: &mut RowText, text: &str, times: u64, rest_bytes: usize) -> Result<()> {
     // Asked for at once, so that a call that is refused makes nothing first.
     made.reserve(u128::from(times) * text.len() as u128 + rest_bytes as u128)?;

@@ -104,7 +104,7 @@ impl PatternReader {
             match piece {
                 PatternPiece::Literal(literal) => rest = skip_literal(literal, rest),
                 PatternPiece::Part { part, is_short, ordinal, .. } => {
-                    // Digits beside digits: each part takes as many as it is written with.
+                    // Digits beside digits: each part must take the number of digits that it is written with.
                     let next = pieces.get(at + 1);
                     let is_tight = matches!(next, Some(PatternPiece::Part { part, .. }) if is_digits(*part));
                     rest = self.read_part(*part, is_tight && !is_short, rest.trim_start())?;
@@ -312,7 +312,7 @@ fn set<'t>(place: &mut Option<i64>, (number, rest): (i64, &'t str)) -> &'t str {
     rest
 }
 
-/// At most so many digits, at least one.
+/// At least one and at most `most` digits.
 fn digits_of(text: &str, most: usize) -> Option<(i64, &str)> {
     let count = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(count);

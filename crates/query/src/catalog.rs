@@ -24,8 +24,8 @@ pub struct RelationName {
 pub enum CatalogRelation {
     /// A stored table in the snapshot of the statement.
     Table(Arc<dyn TableSource>),
-    /// The same with one more column, for statements that change rows: the number of each row (BIGINT UNSIGNED), or its key
-    /// (BLOB) in a keyed table.
+    /// A stored table with one more column, for statements that change rows: the number of each row (BIGINT UNSIGNED),
+    /// or its key (BLOB) in a keyed table.
     NumberedTable {
         /// The table.
         table: Arc<dyn TableSource>,

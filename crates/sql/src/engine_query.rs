@@ -31,7 +31,7 @@ use crate::table_scan::ScanProgress;
 pub(crate) struct EngineQuery {
     physical: Arc<PhysicalQuery>,
     context: Arc<StatementContext>,
-    /// Of the scans, in the order in which they stand in the plan.
+    /// The progress of the scans, in the order of the plan.
     progress: Vec<Arc<ScanProgress>>,
     /// The operators that ran last, for what was measured of them.
     last: Mutex<Option<Arc<Running>>>,

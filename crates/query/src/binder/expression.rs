@@ -147,7 +147,7 @@ impl Binder<'_> {
         self.at(error, ident.span)
     }
 
-    /// `table.column`, `schema.table.column`, and fields behind them.
+    /// `table.column`, `schema.table.column`, followed by any fields.
     fn dotted_name(&mut self, parts: &[Ident]) -> Result<ScalarExpr> {
         // The longest name of a table counts: catalog.schema.table.column, schema.table.column, table.column.
         for place in (0..self.levels.len()).rev() {

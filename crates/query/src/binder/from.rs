@@ -22,7 +22,7 @@ use crate::catalog::{CatalogRelation, CatalogView, RelationName};
 /// The schema of a table whose name is written without one.
 const DEFAULT_SCHEMA: &str = "main";
 
-/// The catalog that may stand in front of a schema.
+/// The catalog that may qualify a schema.
 const CATALOG: &str = "rowmill";
 
 /// Views that one statement reads, counted as often as they are.
@@ -54,7 +54,7 @@ impl Binder<'_> {
         let mut all: Option<FromPart> = None;
         for item in items {
             let part = self.table_with_joins(item)?;
-            // The names of the items so far are visible to LATERAL ones behind them.
+            // The names of the items so far are visible to LATERAL ones after them.
             let joined = match all.take() {
                 None => part,
                 Some(left) => FromPart { plan: cross(left.plan, part.plan), names: left.names.and(part.names) },

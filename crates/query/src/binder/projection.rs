@@ -1,4 +1,4 @@
-//! The list behind SELECT: expressions, aliases, stars.
+//! The list after SELECT: expressions, aliases, stars.
 
 use std::rc::Rc;
 
@@ -129,7 +129,7 @@ impl Binder<'_> {
         SelectedItem { expr, name: named.name, spelled: named.spelled, is_alias, made, span: Span::empty() }
     }
 
-    /// The columns of rows as items, for ORDER BY behind them.
+    /// The columns of rows as items, for an ORDER BY that follows.
     pub(super) fn items_of_columns(&self, columns: &[NamedColumn]) -> Vec<SelectedItem> {
         columns
             .iter()

@@ -1,4 +1,4 @@
-//! The rows of a table that UPDATE, DELETE and MERGE change, with what is computed of them.
+//! The rows of a table that UPDATE, DELETE and MERGE change, with the values computed from them.
 
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
@@ -23,7 +23,7 @@ pub struct TargetRows<'q> {
     /// Whether the first column of the result is the number of the target's row: BIGINT UNSIGNED, NULL where a row of
     /// the other tables has no partner.
     pub row_number: bool,
-    /// What is joined to the target: FROM of UPDATE, USING of DELETE and MERGE.
+    /// The tables joined to the target: FROM of UPDATE, USING of DELETE and MERGE.
     pub others: &'q [ast::TableWithJoins],
     /// How it is joined.
     pub join: TargetJoin<'q>,

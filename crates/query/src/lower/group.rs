@@ -155,7 +155,7 @@ impl Lowerer<'_> {
         for key in &call.order {
             let resolved = input.resolve(&key.expr);
             if !input.reads(&resolved) {
-                // What is the same for all rows orders nothing.
+                // A key with one value for all rows orders nothing.
                 continue;
             }
             order.push(plan::AggregateOrder {

@@ -1,4 +1,4 @@
-//! Sorts whose order nobody sees go away, and limits move down to where they save work.
+//! Sorts whose order has no effect go away, and limits move down to where they save work.
 
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalJoinKind, LogicalWindowFunction, SetOperationKind};
@@ -68,7 +68,7 @@ fn most_rows(skip: Option<&ScalarExpr>, rows: Option<&ScalarExpr>) -> Option<i64
     number(rows?)?.checked_add(skip).filter(|most| *most >= 0)
 }
 
-/// Limits the inputs of an operator of which only the first `most` rows are read.
+/// Limits the inputs of an operator whose first `most` rows alone are read.
 fn limit_inputs(plan: &mut Logical, most: i64) {
     match plan {
         Logical::SetOperation(operation) if operation.kind == SetOperationKind::Union && operation.all => {

@@ -1,5 +1,5 @@
-//! Operators that do nothing go away: DISTINCT of unique rows, outer joins whose right side nobody reads, the check of scalar
-//! subqueries that cannot have two rows, keys of groups that say nothing new, whatever is above no rows.
+//! Operators that do nothing go away: DISTINCT of unique rows, outer joins whose right side is not read, the check of
+//! scalar subqueries that cannot have two rows, keys of groups that say nothing new, and operators over no rows.
 
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoinKind, SetOperationKind};

@@ -35,7 +35,7 @@ pub(crate) struct Lookahead {
     ahead: Mutex<Ahead>,
 }
 
-/// What was read ahead, up to the worker who takes it.
+/// The rows that were read ahead, until a worker takes them.
 #[derive(Default)]
 struct Ahead {
     is_read: bool,

@@ -1,6 +1,6 @@
 //! Rows once for each value of a series: generate_series and range.
 //!
-//! The values are made as batches are asked for, so that a series may be as long as it likes.
+//! The values are made as batches are asked for, so that the length of a series has no bound.
 
 use std::sync::Arc;
 

@@ -59,7 +59,7 @@ fn failed(error: ArrowError) -> Error {
     Error::internal(format!("{OWNER}: {error}"))
 }
 
-/// What a window computes: see [`rowmill_plan::Window`].
+/// The computation of a window: see [`rowmill_plan::Window`].
 #[derive(Clone, Debug)]
 pub struct WindowRequest {
     /// The columns that are equal within a partition.

@@ -1,4 +1,4 @@
-//! The logical plan: what a query means, before anything is said about how it runs.
+//! The logical plan: the meaning of a query, without decisions about how it runs.
 //!
 //! Every column that an operator makes has a [`ColumnId`] of its own, unique within the statement, and keeps it through
 //! every operator above. An expression names columns by id. Rewrites therefore move expressions and operators without
@@ -96,7 +96,7 @@ pub enum Logical {
     Sort {
         /// The rows.
         input: Box<Logical>,
-        /// What they are ordered by.
+        /// The keys that they are ordered by.
         keys: Vec<LogicalSortKey>,
     },
     /// Some of the rows, in the order in which they come.
@@ -209,7 +209,7 @@ pub struct LogicalJoin {
     pub left: Box<Logical>,
     /// The other.
     pub right: Box<Logical>,
-    /// What must be true of a pair, over the columns of both sides.
+    /// The conditions that must be true of a pair, over the columns of both sides.
     pub conditions: Vec<ScalarExpr>,
     /// For `Mark` and `Anti`: comparisons in three-valued logic for the pairs that meet `conditions`, as `IN` and
     /// `NOT IN` do. A pair matches if all of it is true; it may match if it is NULL. A mark is NULL if a pair may match
@@ -283,7 +283,7 @@ pub struct AggregateCall {
 pub struct LogicalWindow {
     /// The rows.
     pub input: Box<Logical>,
-    /// What puts rows into one partition.
+    /// The expressions whose values put rows into one partition.
     pub partition: Vec<ScalarExpr>,
     /// The order within a partition.
     pub order: Vec<LogicalSortKey>,
@@ -311,7 +311,7 @@ pub struct LogicalWindowCall {
     pub frame: WindowFrame<ScalarExpr>,
 }
 
-/// What a window computes.
+/// The function that a window computes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LogicalWindowFunction {
     /// An aggregate over the frame.

@@ -195,7 +195,7 @@ struct BoundRows {
     columns: Vec<NamedColumn>,
 }
 
-/// What a name of the catalog stands for, by its number in the statement.
+/// The relation that a name of the catalog stands for, by its number in the statement.
 #[derive(Clone)]
 enum KnownRelation {
     Table(usize),

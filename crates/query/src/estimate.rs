@@ -1,4 +1,4 @@
-//! How many rows an operator gives, by zone maps, value lists, what ANALYZE has found out, and the shape of the plan.
+//! Estimates the rows of operators from zone maps, value lists, the statistics of ANALYZE and the shape of the plan.
 
 mod known_values;
 mod selectivity;

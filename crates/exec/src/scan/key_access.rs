@@ -25,18 +25,18 @@ use rowmill_storage::{
 use super::TopRequest;
 use super::key_limits::{Alternative, ColumnLimit, KeyLimits, ValueSet};
 
-/// What going to a range costs, as rows that are read in order.
+/// The cost of going to a range, counted in rows that are read in order.
 const SEEK_ROWS: f64 = 4.0;
-/// What it costs to tell whether a row was given before.
+/// The cost of checking whether a row was given before.
 const SEEN_ROWS: f64 = 2.0;
 /// Ranges that are read at most.
 const RANGES_MAX: usize = 1 << 16;
-/// Values of a set that are asked of statistics; others are taken to be like them.
+/// The most values of a set that we look up in the statistics. We assume that the others are like them.
 const VALUES_ASKED_MAX: usize = 64;
 /// The share of rows that pass a condition without statistics.
 const OTHER_SHARE: f64 = 0.5;
 
-/// What a scan is to read.
+/// The rows and the order that a scan must give.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub(super) predicates: &'a [Predicate],
@@ -87,7 +87,7 @@ struct Key<'t> {
     is_unique: bool,
 }
 
-/// What estimates are made of.
+/// The inputs of estimates.
 struct Estimator<'t> {
     table: &'t TableDef,
     statistics: Option<&'t TableStatistics>,
@@ -300,7 +300,7 @@ fn merged(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
 }
 
 impl Key<'_> {
-    /// What it costs to read a row by the key.
+    /// The cost of reading a row by the key.
     fn row_cost(self) -> f64 {
         if self.index.is_some() { LOOKED_UP_ROWS } else { 1.0 }
     }

@@ -1,4 +1,4 @@
-//! What conditions say about the columns of a table that a key can be read by.
+//! Limits that conditions put on the columns of a table, so that a key can read the rows.
 //!
 //! ```text
 //! a = 1 AND (b IN (2, 3) OR b > 9) AND f(c)    ->    {a: 1, b: 2 or 3}, {a: 1, b above 9}
@@ -140,10 +140,10 @@ impl Alternative {
     }
 }
 
-/// What the conditions of a scan say.
+/// The limits from the conditions of a scan.
 #[derive(Debug, Default)]
 pub(super) struct KeyLimits {
-    /// What holds of all rows.
+    /// The limits that hold for all rows.
     pub(super) base: Alternative,
     /// By condition with alternatives what those are, each with the base.
     pub(super) choices: Vec<Vec<Alternative>>,
@@ -152,7 +152,7 @@ pub(super) struct KeyLimits {
 }
 
 impl KeyLimits {
-    /// What all of `predicates` together say of rows of `table`.
+    /// The limits that all of `predicates` together put on rows of `table`.
     pub(super) fn new(table: &TableDef, predicates: &[Predicate], offered: &[ColumnLimit]) -> Result<KeyLimits> {
         let mut limits = KeyLimits::default();
         predicates.iter().try_for_each(|predicate| limits.add(table, predicate))?;

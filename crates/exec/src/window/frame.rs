@@ -151,7 +151,7 @@ fn has_offset(bound: &FrameBound<FrameOffset>) -> bool {
     matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_))
 }
 
-/// How the frames follow each other, whatever the rows.
+/// How the frames follow each other, for all rows alike.
 fn shape_of(frame: &WindowFrame<FrameOffset>) -> FrameShape {
     use FrameBound::{CurrentRow, Following, Preceding, Unbounded};
     let is_steady = |bound: &FrameBound<FrameOffset>| match bound {

@@ -11,7 +11,7 @@ const SLOT_BITS_MAX: u32 = 18;
 /// Numbers in the table at most.
 const TABLE_MAX: usize = 1 << 21;
 
-/// What stands for no row; codes are less.
+/// Stands for no row. All codes must be less.
 const NONE: u64 = u64::MAX;
 
 /// The best rows of partitions that a worker has met.

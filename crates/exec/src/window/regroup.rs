@@ -67,7 +67,7 @@ pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
     interleave(&batches, &of_row).map_err(failed)
 }
 
-/// What an aggregate gives of no rows, as one value.
+/// The result of an aggregate over no rows, as one value.
 fn empty_result(aggregate: &Aggregate) -> ArrayRef {
     match aggregate.function {
         AggregateFunction::Count | AggregateFunction::ApproximateCount => Arc::new(Int64Array::from(vec![0])),

@@ -46,7 +46,7 @@ impl SortedRows {
     }
 }
 
-/// What puts rows into the order of a window.
+/// Sorts rows into the order of a window.
 pub(super) struct Arranger<'a> {
     pub(super) held: &'a HeldRows,
     pub(super) layout: &'a EntryLayout,

@@ -17,7 +17,7 @@ const FAN: usize = 16;
 /// Rows of a frame on average up to which each frame is folded by itself.
 const SHORT_ROWS: usize = 2 * FAN;
 
-/// What values are folded into.
+/// The state that values are folded into.
 pub(super) trait FrameFold: Copy {
     /// A value.
     type Item: Copy;

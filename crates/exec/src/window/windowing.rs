@@ -1,4 +1,4 @@
-//! One window and its workers: who does what when.
+//! One window and its workers: the phases, and the work that each worker takes in them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -52,7 +52,7 @@ pub(super) struct Windowing {
     next_given: AtomicUsize,
 }
 
-/// What a worker gathered.
+/// The rows that a worker gathered.
 struct GatheredPart {
     batches: Vec<RecordBatch>,
     ranges: Vec<Option<KeyRange>>,
@@ -399,7 +399,7 @@ impl Windowing {
         Ok(buckets)
     }
 
-    /// What leaves out rows that are not needed, if that is possible.
+    /// The table that leaves out unneeded rows; `None` if the calls need all rows.
     fn best_rows(&self, layout: &EntryLayout) -> Option<BestRows> {
         let limit = self.request.limit?;
         let only_looks_back = |function: &WindowFunction| {

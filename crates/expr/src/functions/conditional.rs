@@ -86,7 +86,7 @@ fn of_one_kind(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     Some(CallKinds { arguments: vec![result.clone(); arguments.len()], result })
 }
 
-/// One value of any type, as it is.
+/// One value of any type, without a cast.
 fn any_kind(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [argument] = arguments else { return None };
     Some(CallKinds { arguments: vec![argument.kind.clone()], result: TEXT })

@@ -1,4 +1,4 @@
-//! The bound on what one call of a function makes for a batch.
+//! The bound on the bytes that one call of a function makes for a batch.
 //!
 //! `repeat('x', 2000000000)` asks for two gigabytes in each row. A function whose result can be much larger than its
 //! arguments asks here before it makes more, and fails where a batch would pass the limit. The limit belongs to the

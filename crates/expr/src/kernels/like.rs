@@ -10,7 +10,7 @@
 //! once, without a look at where one ends and the next begins; only strings with a hit are matched. Most are passed
 //! over that way, at the speed at which memory is read.
 //!
-//! Bytes that are not UTF-8 match as whatever a decoder of characters makes of them.
+//! Bytes that are not UTF-8 match as the characters that a decoder makes of them.
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ struct Piece(Vec<Part>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(Vec<u8>),
-    /// A number of characters, each of which may be any.
+    /// A number of arbitrary characters.
     Any(usize),
 }
 

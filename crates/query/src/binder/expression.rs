@@ -1,4 +1,4 @@
-//! Expressions: which form is bound by what, names, and common types.
+//! Expressions: the dispatch by form, names, and common types.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
@@ -122,7 +122,7 @@ impl Binder<'_> {
         self.at(error, ident.span)
     }
 
-    /// What a name of the select list stands for.
+    /// The expression that a name of the select list stands for.
     fn alias(&self, ident: &Ident, as_reference: bool) -> Result<Option<ScalarExpr>> {
         let level = self.levels.last().expect("a name is bound within a level");
         let mut found = level.aliases.iter().filter(|alias| alias.is_alias && *alias.name == *ident.value);

@@ -410,7 +410,7 @@ impl Binder<'_> {
             read.push((id, place));
         }
         let row_number = row_number.map(|name| {
-            // What tells rows of a keyed table apart is their key.
+            // The key tells the rows of a keyed table apart.
             let kind = if table.keyed.is_some() { DataType::BinaryView } else { DataType::UInt64 };
             let id = self.add_column(name, kind);
             columns.push(NamedColumn::new(id, name));
@@ -475,7 +475,7 @@ fn cross(left: Logical, right: Logical) -> Logical {
     Logical::join(LogicalJoinKind::Inner, left, right, Vec::new())
 }
 
-/// Whether a side of a join is nothing but an UNNEST of what the other side may give.
+/// Whether a side of a join is nothing but an UNNEST of columns that the other side may give.
 fn only_unnests(plan: &Logical) -> bool {
     matches!(plan, Logical::Unnest { input, outer: false, .. } if is_one_row(input))
 }

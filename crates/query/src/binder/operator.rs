@@ -129,7 +129,7 @@ impl Binder<'_> {
         }
     }
 
-    /// An operator in front of a value.
+    /// A prefix operator, for example `-a`.
     pub(super) fn unary(&mut self, op: UnaryOperator, expr: &Expr) -> Result<ScalarExpr> {
         if op == UnaryOperator::Minus
             && let Expr::Value(value) = expr
@@ -201,7 +201,7 @@ impl Binder<'_> {
     }
 
     /// `left IS [NOT] DISTINCT FROM right`. The parser takes everything after FROM as the right side: `a IS DISTINCT
-    /// FROM b AND c` is read as `a IS DISTINCT FROM (b AND c)`. What the text has in parentheses is a node of its own,
+    /// FROM b AND c` is read as `a IS DISTINCT FROM (b AND c)`. An expression in parentheses is a node of its own,
     /// so that AND and OR without them can be turned round here.
     fn is_distinct(&mut self, left: &Expr, right: &Expr, negated: bool) -> Result<ScalarExpr> {
         let mut looser = Vec::new();

@@ -167,7 +167,7 @@ impl Binder<'_> {
         Err(self.no_relation_in_from(table))
     }
 
-    /// The error for a name in front of a dot that is nothing.
+    /// The error for an unknown name before a dot.
     pub(super) fn no_relation_in_from(&self, table: &Ident) -> Error {
         let message = format!("\"{}\" is not a table or alias of the FROM clause", table.value);
         let is_hidden = self.levels.iter().filter(|level| level.is_hidden).any(|level| {

@@ -1,4 +1,4 @@
-//! What a column without an alias is called: the text of its expression in a settled form.
+//! The name of a column without an alias: the text of its expression in a settled form.
 //!
 //! A column has no table name and the spelling of its table. A cast has the name of its operand. Parentheses appear
 //! only where the operators need them.

@@ -13,10 +13,10 @@ use super::scope::{Clause, FromNames, Level, NamedColumn};
 use super::{Binder, BoundQuery, BoundRows};
 use crate::catalog::QueryCatalog;
 
-/// What a statement asks of the rows of a table that it changes.
+/// The rows of a table that a statement changes, and the values that it needs from them.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetRows<'q> {
-    /// `WITH` in front of the statement.
+    /// `WITH` before the statement.
     pub with: Option<&'q ast::With>,
     /// The table, with its alias.
     pub target: &'q ast::TableFactor,

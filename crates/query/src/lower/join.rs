@@ -1,4 +1,4 @@
-//! Joins: which side is kept in memory, and what each kind gives.
+//! Joins: the side that is kept in memory, and the rows that each kind gives.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct JoinSpec {
     pub(super) null_aware: bool,
     /// Further conditions that must be true, over the columns of both sources.
     pub(super) conditions: Vec<ScalarExpr>,
-    /// The columns that are asked of the join.
+    /// The columns that the join must give.
     pub(super) kept: ColumnSet,
     /// The mark of a mark join.
     pub(super) mark: Option<ColumnId>,
@@ -45,7 +45,7 @@ impl JoinSpec {
     }
 }
 
-/// The conditions of a join, by what they are good for.
+/// The conditions of a join, by their use.
 struct SplitConditions {
     /// Equal expressions of the left and of the right side.
     equal: Vec<(ScalarExpr, ScalarExpr)>,
@@ -318,7 +318,7 @@ fn split(conditions: Vec<ScalarExpr>, left: &Relation, right: &Relation) -> Spli
     SplitConditions { equal, nulls_equal: false, others }
 }
 
-/// The two expressions as one of the left and one of the right side, if that is what they are.
+/// The two expressions as one of the left and one of the right side; `None` if they are not.
 fn sides(one: &ScalarExpr, other: &ScalarExpr, left: &Relation, right: &Relation) -> Option<(ScalarExpr, ScalarExpr)> {
     let is_of = |expr: &ScalarExpr, side: &Relation| side.reads(expr) && side.has_all(expr);
     if is_of(one, left) && is_of(other, right) {

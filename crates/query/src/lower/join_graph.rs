@@ -160,7 +160,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// What the order of joins goes by. The column of an expression is its number among all of the classes.
+    /// The facts that decide the order of joins. The column of an expression is its number among all of the classes.
     fn shape_of(&self, graph: &JoinGraph) -> join_order::JoinGraph {
         let mut relations: Vec<JoinRelation> = graph.relations.iter().map(|rows| self.join_relation(rows)).collect();
         let mut edges = Vec::new();

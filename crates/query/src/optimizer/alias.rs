@@ -8,7 +8,7 @@ use rowmill_plan::{ColumnId, Logical, ScalarExpr};
 use super::context::RewriteContext;
 use super::walk::{inputs_mut, substitute_operator, take};
 
-/// What columns were replaced by.
+/// The expressions that replaced columns.
 pub(crate) type ColumnAliases = HashMap<ColumnId, ScalarExpr>;
 
 /// Removes expressions that are only a column from the maps of a plan. The plan must have no correlation. `aliases` has
@@ -49,7 +49,7 @@ pub(crate) fn rename_output(output: &mut [(ColumnId, String)], aliases: &ColumnA
     }
 }
 
-/// Renames what the shared subplans give in their readers.
+/// Renames the columns of the shared subplans in their readers.
 pub(crate) fn rename_shared(plan: &mut Logical, aliases: &ColumnAliases) {
     if let Logical::Shared { input_columns, .. } = plan {
         for id in input_columns {

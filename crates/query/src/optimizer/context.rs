@@ -1,4 +1,5 @@
-//! What the rewrites of one statement share: its columns, its tables, and the subplans that are computed once.
+//! The state that the rewrites of one statement share: its columns, its tables, and the subplans that are computed
+//! once.
 //!
 //! While a plan is rewritten, its `Shared` operators carry no input: the inputs wait in [`SharedPlans`], so that each
 //! is rewritten once. A subplan that names columns of a query around it cannot be computed once; it is copied into each
@@ -14,7 +15,7 @@ use rowmill_storage::TableSource;
 use super::column_set::ColumnSet;
 use super::walk::{add_named, copy_column, each_operator, exprs, exprs_mut, free, inputs_mut, renumber, substitute};
 
-/// What the rewrites of one statement share.
+/// The state that the rewrites of one statement share.
 pub(crate) struct RewriteContext<'a> {
     /// The columns of the statement.
     pub(crate) columns: &'a mut Columns,
@@ -155,7 +156,7 @@ impl RewriteContext<'_> {
             let before = self.shared.plans.len();
             self.shared.plans.retain(|shared| uses[shared.number] > 0);
             if self.shared.plans.len() < before {
-                // What an unread subplan reads has fewer uses now.
+                // The subplans that an unread subplan reads have fewer uses now.
                 continue;
             }
             let Some(at) = self.shared.plans.iter().position(|shared| uses[shared.number] == 1) else { return };

@@ -7,7 +7,7 @@ use rowmill_plan::{Logical, ScalarExpr};
 use super::facts::{is_movable, reads_order};
 use super::walk::{inputs_mut, take};
 
-/// Removes the sorts of a plan that do not matter. `is_read` says whether the order of its rows does.
+/// Removes the sorts of a plan that do not matter. `is_read` tells whether the order of its rows matters.
 pub(crate) fn remove_sorts(plan: &mut Logical, is_read: bool) {
     if let Logical::Sort { input, .. } = plan
         && !is_read
@@ -58,7 +58,7 @@ pub(crate) fn push_limits(plan: &mut Logical) -> Result<()> {
     Ok(())
 }
 
-/// How many rows a limit reads at most, if it says so in numbers.
+/// The most rows that a limit reads, if its numbers are constants.
 fn most_rows(skip: Option<&ScalarExpr>, rows: Option<&ScalarExpr>) -> Option<i64> {
     let number = |expr: &ScalarExpr| expr.as_constant().and_then(|value| value.as_bigint());
     let skip = match skip {

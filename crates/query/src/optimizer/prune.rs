@@ -24,7 +24,7 @@ pub(crate) fn prune_columns(root: &mut Logical, read: &ColumnSet, context: &mut 
     }
 }
 
-/// What the readers of shared subplans read.
+/// The columns that the readers of shared subplans read.
 struct SharedReads {
     plans: Vec<SharedRead>,
 }

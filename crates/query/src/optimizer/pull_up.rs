@@ -47,7 +47,7 @@ struct PullUp<'a, 'b> {
     context: &'a mut RewriteContext<'b>,
 }
 
-/// What has left the right side of a join.
+/// The conditions and expressions that have left the right side of a join.
 #[derive(Default)]
 struct PulledParts {
     /// Conditions, over what the right side still makes and over columns from outside.
@@ -60,7 +60,7 @@ struct PulledParts {
     is_blocked: bool,
 }
 
-/// What the operators above allow.
+/// The moves that the operators above allow.
 #[derive(Clone, Copy)]
 struct PullMode {
     /// Only whether there is a row matters, and the columns that conditions name.

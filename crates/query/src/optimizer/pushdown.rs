@@ -437,7 +437,7 @@ fn mark_to_semi(
     conditions
 }
 
-/// Adds what follows for other columns from comparisons of columns with constants, through equalities of columns.
+/// Adds conditions on other columns that follow from comparisons with constants through equalities of columns.
 fn infer(conditions: &mut Vec<ScalarExpr>) {
     let mut seen = 0;
     // Each round sees the conditions that the round before has added, so that chains of equalities are followed.

@@ -40,7 +40,7 @@ fn is_empty(plan: &Logical) -> bool {
     matches!(plan, Logical::Values { rows, .. } if rows.is_empty())
 }
 
-/// Replaces an operator whose inputs have no rows by what it gives then.
+/// Replaces an operator whose inputs have no rows by its result for no rows.
 fn propagate_no_rows(plan: &mut Logical, context: &RewriteContext<'_>) {
     let nulls = |right: &Logical| {
         let null = |id: ColumnId| (id, ScalarExpr::null(context.columns.get(id).kind.clone()));

@@ -141,7 +141,7 @@ const CHANGING: &[&str] = &[
     "view",
 ];
 
-/// What a file expects of a statement.
+/// The result that a file expects of a statement.
 enum Expected {
     Success,
     Failure,

@@ -147,7 +147,7 @@ fn two_timestamps(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     Some(CallKinds { arguments: vec![kind.clone(), kind], result: INTERVAL_KIND })
 }
 
-/// What a shift needs to know of a unit.
+/// The facts about a unit that a shift needs.
 #[derive(Clone, Copy)]
 struct TickScale {
     per_day: i64,

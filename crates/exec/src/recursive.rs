@@ -29,7 +29,7 @@ use crate::shared::KeptBatches;
 /// Builds the operators of a round over the rows of the round before.
 pub type BuildStep = Box<dyn Fn(Vec<RecordBatch>) -> Result<Arc<dyn BatchSource>> + Send + Sync>;
 
-/// What a recursive query is run with.
+/// The inputs of a recursive query.
 pub struct RecursiveRequest {
     /// The rows of the first round.
     pub base: Arc<dyn BatchSource>,
@@ -204,7 +204,7 @@ mod tests {
     use crate::test_input::{Failing, number_batch, number_schema, numbers, numbers_of};
     use crate::values::Values;
 
-    /// What comes of each number in the next round.
+    /// The numbers of the next round that come from a number.
     type Follow = fn(i64) -> Vec<i64>;
 
     fn request(base: Arc<dyn BatchSource>, follow: Follow, distinct: bool, batch_rows: usize) -> RecursiveRequest {

@@ -16,7 +16,7 @@ use rowmill_base::{Cancel, Error, Result};
 use crate::batch::{BatchSource, Batches};
 use crate::share::{batch_of, share, with_nulls};
 
-/// What becomes of a row and its lists.
+/// The way in which a row and its lists become rows.
 #[derive(Clone, Debug)]
 pub struct UnnestRequest {
     /// The columns of the input that stay.

@@ -1,11 +1,11 @@
 //! Regular expressions over columns of texts: [`Matcher`] for `~` and its kin, [`Replacer`] for `regexp_replace`.
 //!
-//! Whatever the pattern, the answer is the one of the `regex` library. Most patterns of queries are simple: literals,
+//! The answer must be that of the `regex` library for every pattern. Most patterns of queries are simple: literals,
 //! runs of a class, parts that may be missing. For those a program of our own (compiler.rs, program.rs) and the machine
 //! that runs it (machine.rs) give the same answer at a fraction of the cost: a step is a literal or a whole run, not a
-//! byte. What has no program, or is too much for the machine, the library does.
+//! byte. The library handles patterns without a program, and those that are too much for the machine.
 //!
-//! What a replacement leaves is most often a piece of the text or the text as it was: no byte of it is copied then, the
+//! A replacement most often leaves a piece of the text or the unchanged text. Then we copy no byte of it, because the
 //! result is a view into the same buffer.
 
 mod class;

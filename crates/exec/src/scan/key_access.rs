@@ -1,4 +1,4 @@
-//! By which key a scan of a keyed table finds its rows, and which ranges of it are read.
+//! The choice of the key by which a scan of a keyed table finds its rows, and of the ranges of that key.
 //!
 //! ```text
 //! key (a, b, c)    a = 1 AND b >= 5 AND b < 9 AND c = 3    ->    one range: (1, 5) to (1, 9); c is checked by row
@@ -6,7 +6,7 @@
 //! keys a and d     a = 1 OR d = 2                          ->    a range of each, and a row of both is given once
 //! ```
 //!
-//! The primary key has the rows themselves, in their order; an index looks up each row. The scan reads the
+//! The primary key has the rows themselves, in their order; an index looks up each row. The scan uses the
 //! cheapest key. Row counts come from the statistics of ANALYZE, or from common shares, and each range adds a fixed
 //! cost. Where only the first rows of an order are asked for, reading in the order of a key until there are enough may
 //! cost less than reading all.
@@ -29,7 +29,7 @@ use super::key_limits::{Alternative, ColumnLimit, KeyLimits, ValueSet};
 const SEEK_ROWS: f64 = 4.0;
 /// The cost of checking whether a row was given before.
 const SEEN_ROWS: f64 = 2.0;
-/// Ranges that are read at most.
+/// The most ranges that a scan reads.
 const RANGES_MAX: usize = 1 << 16;
 /// The most values of a set that we look up in the statistics. We assume that the others are like them.
 const VALUES_ASKED_MAX: usize = 64;
@@ -43,18 +43,18 @@ pub(super) struct Wanted<'a> {
     /// Further limits on columns, which do not come from the predicates.
     pub(super) offered: &'a [ColumnLimit],
     pub(super) top: Option<&'a TopRequest>,
-    /// Rows that are enough.
+    /// The number of rows after which the scan may stop.
     pub(super) limit: Option<usize>,
 }
 
 /// The ranges of keys that a scan reads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyAccess {
-    /// By key its plans; a key is there once.
+    /// The plans of each key. A key must appear only once.
     keys: Vec<KeyPlans>,
     /// Whether the rows come in the order that is asked for, and so if they do from the end.
     pub(super) backward: Option<bool>,
-    /// Rows that are read, about.
+    /// The estimated number of rows that are read.
     pub(super) rows: f64,
     cost: f64,
 }

@@ -1,8 +1,8 @@
 //! The results of calls, by the places of their rows in the input.
 //!
-//! Workers compute partitions and give whole batches of the input back, so that no column of the input is moved. What
-//! they compute meets in cells, one for each row and call, which are written in any order. All workers have written
-//! before one reads.
+//! Workers compute partitions and give whole batches of the input back, so that no column of the input is moved. They
+//! write their results to cells, one for each row and call, in any order. All workers must have written before one
+//! reads.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};

@@ -25,7 +25,7 @@ use super::sorted::SortedRows;
 use super::total::{bits, can_mask_distinct, counts, spreads, totals};
 use crate::sort::canonical;
 
-/// Rows of some partitions, and what their results are computed with.
+/// Rows of some partitions, and the inputs that their results are computed from.
 pub(super) struct Evaluation<'a> {
     pub(super) held: &'a HeldRows,
     pub(super) rows: &'a SortedRows,

@@ -1,8 +1,7 @@
-//! Aggregates of frames as groups: for those that have no way of their own.
+//! Aggregates of frames as groups, for aggregates without an algorithm of their own.
 //!
-//! Frames become rows, the number of the frame in front of them, and a grouping by that number gives the results. So
-//! whatever GROUP BY computes is computed here, in the same way. Frames next to each other that are equal are one
-//! group.
+//! The rows of each frame get the number of the frame as their first column, and we group by that number. So every
+//! aggregate that GROUP BY can compute works here, in the same way. Neighbouring frames that are equal are one group.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! Counts, totals and averages of frames, and other folds of numbers.
 //!
 //! Exact totals are differences of totals from the first row on: two reads for a frame of any size. Totals of floats
-//! are folded (tree.rs), because what a float has lost by a large neighbour does not come back when that is taken away.
+//! are folded (tree.rs), because a float that lost digits to a large neighbour does not get them back when we subtract
+//! the neighbour.
 
 use std::sync::Arc;
 

@@ -27,15 +27,15 @@ use crate::share::{batch_of, share};
 use crate::sort::{HeldBuffers, Sort, SortRequest, canonical, width_of};
 use crate::values::Values;
 
-/// Rows of a bucket, or so, so that its entries stay near the core that sorts them. Few in tests, so that there are
-/// many.
+/// The approximate rows of a bucket, so that its entries stay near the core that sorts them. The number is small in
+/// tests, so that there are many buckets.
 const BUCKET_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 15 };
-/// Bits of the number of a bucket at most.
+/// The most bits of a bucket's number.
 const BUCKET_BITS_MAX: u32 = 10;
 
-/// Bytes that computing takes for each row of a bucket, about, besides those for each call.
+/// The approximate bytes that we need to compute each row of a bucket, without those for each call.
 const BYTES_OF_ROW: usize = 64;
-/// Bytes that computing takes for each row and call, about.
+/// The approximate bytes that we need to compute each row and call.
 const BYTES_OF_CALL: usize = 64;
 
 /// One window, shared by its workers.

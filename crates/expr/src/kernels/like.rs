@@ -4,11 +4,11 @@
 //!   '%go_gle%x'     pieces: go, any character, gle | x        the last piece must end the string
 //! ```
 //!
-//! A pattern is cut at its `%` into pieces; the first one and the last one are bound to the ends of a string unless
-//! there is a `%`, and those in between are looked for from left to right, each as early as it is there, which finds a
-//! match if there is one. Of the text that every match has in it the longest part is searched for in all strings at
-//! once, without a look at where one ends and the next begins; only strings with a hit are matched. Most are passed
-//! over that way, at the speed at which memory is read.
+//! We cut a pattern at its `%` into pieces. The first piece must start the string and the last one must end it, unless
+//! there is a `%`. We look for the pieces in between from left to right, and take the first place of each. That finds a
+//! match if there is one. Before that, we search all strings at once for the longest text that every match must
+//! contain, and ignore where one string ends and the next begins. Only strings with a hit are matched. This skips most
+//! strings at the speed at which memory is read.
 //!
 //! Bytes that are not UTF-8 match as the characters that a decoder makes of them.
 

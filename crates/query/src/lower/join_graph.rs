@@ -1,8 +1,8 @@
 //! Inner joins before they have an order.
 //!
-//! A chain of inner joins is a set of relations and of conditions between them: which pairs are formed first is free,
-//! and decides what a query costs. Equalities are kept as classes of expressions that are all equal, so that of `a = b`
-//! and `b = c` the relations of `a` and `c` can be joined as well.
+//! A chain of inner joins is a set of relations and of conditions between them. We may join any pair first, and that
+//! choice decides the cost of a query. Equalities are kept as classes of equal expressions. For example, from `a = b`
+//! and `b = c` we know that the relations of `a` and `c` can be joined as well.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -10,8 +10,8 @@
 //! Neumann, "Improving Unnesting of Complex Queries" (2025), has it: when a domain reaches a dependent join, it goes
 //! into the left side only, and the right side finds the outer columns there.
 //!
-//! Values that cannot be compared, such as lists, are not grouped. The rows of the left side are numbered then, and the
-//! number stands for the values.
+//! Values that cannot be compared, for example lists, cannot be grouped. Then we number the rows of the left side, and
+//! the number stands for the values.
 
 use std::collections::HashMap;
 

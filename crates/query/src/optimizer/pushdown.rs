@@ -327,8 +327,8 @@ fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
     *own = rest;
 }
 
-/// What a disjunction says of the columns of one side alone: `(l.a = 1 AND r.a = 2) OR (l.a = 3 AND r.a = 4)` is true
-/// only where `l.a IN (1, 3)` is.
+/// The condition on the columns of one side alone that follows from a disjunction. For example, `(l.a = 1 AND r.a = 2)
+/// OR (l.a = 3 AND r.a = 4)` is true only where `l.a IN (1, 3)` is.
 fn implied(condition: &ScalarExpr, side: &ColumnSet) -> Option<ScalarExpr> {
     let ExprOp::Or(branches) = &condition.op else { return None };
     let mut parts = Vec::with_capacity(branches.len());
@@ -452,7 +452,8 @@ fn infer(conditions: &mut Vec<ScalarExpr>) {
     }
 }
 
-/// What follows from `known` by the equalities among `conditions`, for columns of `wanted`; for all if that is empty.
+/// The conditions that follow from `known` by the equalities among `conditions`, for columns of `wanted`; for all
+/// columns if that is empty.
 fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: &ColumnSet) -> Vec<ScalarExpr> {
     let mut found = Vec::new();
     let compared: Vec<_> =
@@ -476,7 +477,8 @@ fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: &ColumnSet)
     found
 }
 
-/// The column of a condition that compares one with constants, and depends on it only by what equality tells.
+/// The column of a condition that compares one column with constants. Equal values of the column must give equal
+/// results.
 fn compared_column(condition: &ScalarExpr) -> Option<usize> {
     let is_fixed = |expr: &ScalarExpr| matches!(expr.op, ExprOp::Literal(_) | ExprOp::Parameter(_));
     match &condition.op {

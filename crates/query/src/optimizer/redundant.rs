@@ -103,7 +103,8 @@ fn propagate_no_rows(plan: &mut Logical, context: &RewriteContext<'_>) {
     }
 }
 
-/// Takes out the keys that are constants or equal to other keys; what gives their columns above the group.
+/// Takes out the keys that are constants or equal to other keys. Returns the expressions that replace their columns
+/// above the group.
 fn repeated_keys(group: &mut LogicalGroup) -> Vec<(ColumnId, ScalarExpr)> {
     let mut taken = Vec::new();
     if group.sets.is_some() {

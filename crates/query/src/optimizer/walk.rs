@@ -399,7 +399,8 @@ pub(crate) fn substitute_operator(plan: &mut Logical, by: &HashMap<ColumnId, Sca
     });
 }
 
-/// Gives every column that the plan makes a new number; what each was replaced by. Two uses of one plan need that.
+/// Gives every column that the plan makes a new number, and returns the new number of each. Two uses of one plan must
+/// not share numbers.
 pub(crate) fn renumber(plan: &mut Logical, columns: &mut Columns) -> HashMap<ColumnId, ColumnId> {
     let mut numbers = HashMap::new();
     renumber_made(plan, columns, &mut numbers);

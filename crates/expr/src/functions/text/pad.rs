@@ -27,7 +27,7 @@ pub(super) fn rpad(arguments: &[Operand], _kind: &DataType, rows: usize) -> Resu
     })
 }
 
-/// What a text is filled with: another one a number of times, and then the first bytes of it.
+/// The padding of a text: another text a number of times, and then the first bytes of it.
 struct Padding<'a> {
     text: &'a str,
     times: u64,

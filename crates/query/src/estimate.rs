@@ -13,7 +13,7 @@ use self::known_values::distinct_values;
 use self::selectivity::selectivity;
 use self::zones::column_statistics;
 
-/// The share of rows that pass a condition without statistics.
+/// The assumed share of rows that pass a condition that we cannot estimate.
 const FILTER_SHARE: f64 = 0.2;
 /// The share of rows that remain as groups where nothing is known of the keys.
 const GROUP_SHARE: f64 = 0.1;

@@ -33,7 +33,7 @@ const SEEN_ROWS: f64 = 2.0;
 const RANGES_MAX: usize = 1 << 16;
 /// The most values of a set that we look up in the statistics. We assume that the others are like them.
 const VALUES_ASKED_MAX: usize = 64;
-/// The share of rows that pass a condition without statistics.
+/// The assumed share of rows that pass a condition that we cannot estimate.
 const OTHER_SHARE: f64 = 0.5;
 
 /// The rows and the order that a scan must give.

@@ -19,7 +19,7 @@ use crate::estimate;
 
 /// Values are unique in a relation if at least this share of its rows has one of its own, as far as is known.
 const UNIQUE_SHARE: f64 = 0.95;
-/// The share of pairs for which a condition without statistics is true.
+/// The assumed share of pairs for which a condition that we cannot estimate is true.
 const CONDITION_SHARE: f64 = 0.3;
 
 /// Relations to join: the result has all combinations of their rows that fulfil the conditions.

@@ -1,7 +1,7 @@
 //! The first row of each combination of values: DISTINCT ON.
 //!
-//! Which row is the first is said by the order of the input: if that is sorted, one share has all its rows, in order.
-//! Rows flow by; only the combinations are kept.
+//! The order of the input decides which row is the first. If the input is sorted, one share has all its rows, in order.
+//! We do not keep rows, only the combinations.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub struct FirstRows {
 }
 
 impl FirstRows {
-    /// The rows of `input` that are the first of their combination of the columns `by`, where NULL equals NULL. `cancel`
-    /// is asked once per batch, `broker` for memory to keep the combinations.
+    /// The rows of `input` that are the first of their combination of the columns `by`, where NULL equals NULL.
+    /// `cancel` is asked once per batch, `broker` for memory to keep the combinations.
     pub fn new(input: Arc<dyn BatchSource>, by: Vec<usize>, cancel: Cancel, broker: &Broker) -> Result<Arc<FirstRows>> {
         let kinds = by.iter().map(|column| input.schema().field(*column).data_type().clone());
         let distinct = DistinctRows::new(kinds, "DISTINCT ON", broker)?;

@@ -1,13 +1,14 @@
-//! The few rows of one side of a join, read before the other side is: what is read of that is only what they can match.
+//! The few rows of one side of a join, read before the other side. Of the other side we read only rows that they can
+//! match.
 //!
 //! ```text
 //! join, rows of the probe side kept        build: a large table with a key on the join's columns
 //!                                          probe: a few rows
 //! ```
 //!
-//! Such a join keeps all rows of its build side in memory, of which a few rows need few. So the first rows of the probe side
-//! are read ahead; if that was all, their keys are offered to the build side, which finds them by its key. If there are more,
-//! both sides are read as they would be.
+//! Such a join keeps all rows of its build side in memory, but a few probe rows match only few of them. So we read the
+//! first rows of the probe side ahead. If there are no more, the build side gets their keys and finds its rows by its
+//! key. If there are more, both sides are read as usual.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub(crate) struct Lookahead {
     ahead: Mutex<Ahead>,
 }
 
-/// What was read ahead, up to the worker who takes it.
+/// The rows that were read ahead, until a worker takes them.
 #[derive(Default)]
 struct Ahead {
     is_read: bool,
@@ -54,14 +55,14 @@ impl std::fmt::Debug for Ahead {
 struct Narrowed {
     input: Arc<dyn BatchSource>,
     lookahead: Arc<Lookahead>,
-    /// The columns of this side and of the other that have to be equal.
+    /// The columns of this side and of the other that must be equal.
     on: Vec<(usize, usize)>,
     nulls_equal: bool,
     broker: Broker,
 }
 
-/// The sides of a join that needs only rows of `build` with a match, all of them equal in the columns `on`, where it is worth it
-/// to look ahead: those of `build` are found by a key, and `probe` is small as far as is known.
+/// The sides of a join that needs only rows of `build` with a match, all of them equal in the columns `on`, where it is
+/// worth it to look ahead: those of `build` are found by a key, and `probe` is small as far as is known.
 pub(crate) fn looking_ahead(
     build: Arc<dyn BatchSource>,
     probe: Arc<dyn BatchSource>,
@@ -158,7 +159,7 @@ impl BatchSource for Lookahead {
         share(move || {
             let (batches, rest) = taken.get_or_insert_with(|| {
                 let mut ahead = self.ahead.lock();
-                // Nobody looks ahead once rows were given.
+                // We must not look ahead after rows were given.
                 match std::mem::replace(&mut ahead.is_read, true) {
                     true => {
                         let batches = std::mem::take(&mut ahead.batches);

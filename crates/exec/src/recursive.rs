@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! round 0    the rows of the base
-//! round n    the rows of the step over those of round n - 1, by operators that are built anew
+//! round n    the rows of the step over those of round n - 1, by operators built for that round
 //! ```
 //!
-//! The workers take part in the round that is open, each with a share of its operators. When all that took part have read
-//! to the end, one of them closes it: it leaves out rows that were given before, where that is asked for, hands the others
-//! to whoever comes for rows, and opens the next round over them. Rows are given before the next round begins, so that
-//! nothing is computed that nobody asks for.
+//! The workers take part in the round that is open, each with a share of its operators. When all that took part have
+//! read to the end, one of them closes it: it leaves out rows that were given before, where the query asks for that,
+//! hands the others to the workers that come for rows, and opens the next round over them. Rows are given before the
+//! next round begins, so that we compute only rounds that the reader asks for.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -29,7 +29,7 @@ use crate::shared::KeptBatches;
 /// Builds the operators of a round over the rows of the round before.
 pub type BuildStep = Box<dyn Fn(Vec<RecordBatch>) -> Result<Arc<dyn BatchSource>> + Send + Sync>;
 
-/// What a recursive query is run with.
+/// The inputs of a recursive query.
 pub struct RecursiveRequest {
     /// The rows of the first round.
     pub base: Arc<dyn BatchSource>,
@@ -60,7 +60,7 @@ pub struct RecursiveQuery {
 }
 
 struct RecursiveProgress {
-    /// Rows that nobody took yet.
+    /// Rows that no worker took yet.
     ready: VecDeque<RecordBatch>,
     /// The round that is open; none after the last.
     round: Option<Arc<Round>>,
@@ -204,7 +204,7 @@ mod tests {
     use crate::test_input::{Failing, number_batch, number_schema, numbers, numbers_of};
     use crate::values::Values;
 
-    /// What comes of each number in the next round.
+    /// The numbers of the next round that come from a number.
     type Follow = fn(i64) -> Vec<i64>;
 
     fn request(base: Arc<dyn BatchSource>, follow: Follow, distinct: bool, batch_rows: usize) -> RecursiveRequest {

@@ -1,6 +1,6 @@
 //! Rows once for each value of a series: generate_series and range.
 //!
-//! The values are made as batches are asked for, so that a series may be as long as it likes.
+//! The values are made as batches are asked for, so that the length of a series has no bound.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use rowmill_base::{Cancel, Error, ErrorKind, Result};
 use crate::batch::{BatchSource, Batches};
 use crate::share::{batch_of, share, with_nulls};
 
-/// Of which values each row has a series.
+/// A request for a series of values for each row.
 #[derive(Clone, Debug)]
 pub struct SeriesRequest {
     /// The columns of the input that stay.
@@ -25,7 +25,7 @@ pub struct SeriesRequest {
     pub start: usize,
     /// The column of the bound.
     pub stop: usize,
-    /// The column of what is added from value to value: 64-bit numbers or intervals; 1 if absent.
+    /// The column of the difference between neighbouring values: 64-bit numbers or intervals; 1 if absent.
     pub step: Option<usize>,
     /// Whether the bound is in the series.
     pub inclusive: bool,
@@ -98,7 +98,7 @@ impl BatchSource for Series {
 struct SeriesBatch {
     batch: RecordBatch,
     row: usize,
-    /// What is left of the series of the row, if that has begun.
+    /// The rest of the series of the row, if that has begun.
     of_row: Option<SeriesRest>,
 }
 

@@ -1,8 +1,8 @@
 //! Rows that are computed once and read in several places.
 //!
-//! Whoever reads first has all rows computed, together with the workers that come meanwhile. They are kept until the last
-//! reader is gone. No reader waits for another one to read, only for workers that compute, and those read the input to
-//! its end in one go; so any number of readers may be read one after the other by one worker.
+//! The first reader starts the computation of all rows. Workers that come in the meantime help. The rows are kept until
+//! the last reader is gone. No reader waits for another one to read, only for workers that compute, and those read the
+//! input to its end in one go; so any number of readers may be read one after the other by one worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -140,7 +140,7 @@ mod tests {
     fn every_reader_has_all_rows() {
         for (workers, batch_rows) in [(1, 1), (4, 1), (4, 3), (1, 1024), (4, 1024)] {
             let broker = Broker::new(1 << 20);
-            // Values give each batch once, whoever asks.
+            // The operator `Values` gives each batch once, to any worker that asks.
             let rows = shared(numbers(0..300, batch_rows), &broker);
             let readers = (0..3).map(|_| rows.reader()).collect();
             drop(rows);

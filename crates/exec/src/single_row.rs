@@ -1,4 +1,4 @@
-//! At most one row per combination of values: what a scalar subquery may give.
+//! Checks that there is at most one row per combination of values, because a scalar subquery must not give more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -16,7 +16,7 @@ use rowmill_base::{Cancel, Error, Result};
 use crate::batch::{BatchSource, Batches};
 use crate::share::{batch_of, share, with_nulls};
 
-/// What becomes of a row and its lists.
+/// The way in which a row and its lists become rows.
 #[derive(Clone, Debug)]
 pub struct UnnestRequest {
     /// The columns of the input that stay.
@@ -145,7 +145,7 @@ fn len_of(list: &ListArray, row: usize) -> usize {
     if list.is_null(row) { 0 } else { list.value_length(row) as usize }
 }
 
-/// An item of each of `rows`, by its place in the list; NULL behind the end.
+/// An item of each of `rows`, by its place in the list; NULL after the end.
 fn items_of(list: &ListArray, rows: &[u32], items: &[u32]) -> Result<ArrayRef> {
     let offsets = list.value_offsets();
     let place = |(row, item): (&u32, &u32)| {

@@ -10,10 +10,11 @@
 //!             each partition
 //! ```
 //!
-//! So only keys are sorted, and of the other columns only those that a call reads are moved: results go to the places of
-//! their rows instead. That takes all rows into memory, as any sort does.
+//! So only keys are sorted, and of the other columns only those that a call reads are moved: results go to the places
+//! of their rows instead. That takes all rows into memory, as any sort does.
 //!
-//! Rows without PARTITION BY are put in order by [`Sort`], which all workers share, and each call is computed by one worker.
+//! Rows without PARTITION BY are put in order by [`Sort`], which all workers share, and each call is computed by one
+//! worker.
 
 mod cells;
 mod code;
@@ -58,16 +59,16 @@ fn failed(error: ArrowError) -> Error {
     Error::internal(format!("{OWNER}: {error}"))
 }
 
-/// What a window computes: see [`rowmill_plan::Window`].
+/// The computation of a window: see [`rowmill_plan::Window`].
 #[derive(Clone, Debug)]
 pub struct WindowRequest {
     /// The columns that are equal within a partition.
     pub partition: Vec<usize>,
     /// The order of the rows of a partition.
     pub order: Vec<SortKey>,
-    /// What is computed.
+    /// The calls to compute.
     pub calls: Vec<WindowCall>,
-    /// The greatest result of the first call of which rows are given; all rows without.
+    /// Only rows whose result of the first call is at most this are given; all rows if absent.
     pub limit: Option<usize>,
     /// The columns of the input, then one for each call.
     pub schema: SchemaRef,

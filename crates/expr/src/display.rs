@@ -9,7 +9,7 @@ use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 use crate::kinds::{is_number, type_name};
 use crate::text;
 
-/// How tightly an operator binds its operands; an operand that binds less stands in parentheses.
+/// How tightly an operator binds its operands; an operand that binds less tightly must be in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Binding {
     Or,

@@ -1,4 +1,4 @@
-//! Constant folding, and what the optimizer may rely on.
+//! Constant folding, and facts that the optimizer may rely on.
 
 mod bounds;
 mod failure;

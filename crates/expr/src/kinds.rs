@@ -1,4 +1,4 @@
-//! What typing, kernels and texts ask of a type, and errors that name types as SQL does.
+//! Properties of types for typing, kernels and texts, and errors that name types as SQL does.
 
 use arrow::array::AsArray;
 use arrow::datatypes::{

@@ -1,11 +1,11 @@
 //! Regular expressions over columns of texts: [`Matcher`] for `~` and its kin, [`Replacer`] for `regexp_replace`.
 //!
-//! Whatever the pattern, the answer is the one of the `regex` library. Most patterns of queries are simple: literals,
-//! runs of a class, parts that may be missing. For those a program of our own (compiler.rs, program.rs) and the machine that
-//! runs it (machine.rs) give the same answer at a fraction of the cost: a step is a literal or a whole run, not a byte. What
-//! has no program, or is too much for the machine, the library does.
+//! The answer must be that of the `regex` library for every pattern. Most patterns of queries are simple: literals,
+//! runs of a class, parts that may be missing. For those a program of our own (compiler.rs, program.rs) and the machine
+//! that runs it (machine.rs) give the same answer at a fraction of the cost: a step is a literal or a whole run, not a
+//! byte. The library handles patterns without a program, and those that are too much for the machine.
 //!
-//! What a replacement leaves is most often a piece of the text or the text as it was: no byte of it is copied then, the
+//! A replacement most often leaves a piece of the text or the unchanged text. Then we copy no byte of it, because the
 //! result is a view into the same buffer.
 
 mod class;
@@ -43,18 +43,18 @@ pub struct Replacer {
 }
 
 impl Replacer {
-    /// Reads a pattern, its replacement and the flags. Patterns and flags are those of the `regex` library, with the flag
-    /// `g` for all matches instead of the first. In the replacement `\1` stands for what group 1 matched, and so do `$1`,
-    /// `${1}` and `$name`; `$$` is the sign itself.
+    /// Reads a pattern, its replacement and the flags. Patterns and flags are those of the `regex` library, with the
+    /// flag `g` for all matches instead of the first. In the replacement `\1` stands for what group 1 matched, and so
+    /// do `$1`, `${1}` and `$name`; `$$` is the sign itself.
     ///
-    /// Errors: [`ErrorKind::InvalidParameter`] where pattern or flags are not valid (flags may be missing but not empty),
-    /// [`ErrorKind::ResultTooLarge`] where the pattern is too large.
+    /// Errors: [`ErrorKind::InvalidParameter`] where pattern or flags are not valid (flags may be missing but not
+    /// empty), [`ErrorKind::ResultTooLarge`] where the pattern is too large.
     pub fn new(pattern: &str, replacement: &str, flags: Option<&str>) -> Result<Replacer> {
         Replacer::with(pattern, flags, |regex| Template::new(replacement, regex))
     }
 
-    /// Reads a pattern and the flags as [`Replacer::new`] does, and a replacement as SQL writes it: `\1` to `\9` stand for
-    /// groups, `\0` and `\&` for the match, `\\` for the sign itself, and `$` for nothing but itself.
+    /// Reads a pattern and the flags as [`Replacer::new`] does, and a replacement as SQL writes it: `\1` to `\9` stand
+    /// for groups, `\0` and `\&` for the match, `\\` for the sign itself, and `$` for nothing but itself.
     pub fn sql(pattern: &str, replacement: &str, flags: Option<&str>) -> Result<Replacer> {
         Replacer::with(pattern, flags, |regex| Template::sql(replacement, regex))
     }
@@ -70,16 +70,17 @@ impl Replacer {
         Ok(Replacer { search, template, is_global: flags.is_some_and(|flags| flags.contains('g')) })
     }
 
-    /// The texts with their matches replaced; NULL stays NULL. The result shares the buffers of `texts` where texts stay
-    /// as they are or a piece of them stays, and so keeps them in memory. On the way it takes some 64 bytes per row.
+    /// The texts with their matches replaced; NULL stays NULL. The result shares the buffers of `texts` where texts
+    /// stay as they are or a piece of them stays, and so keeps them in memory. On the way it takes some 64 bytes per
+    /// row.
     ///
     /// Errors: [`ErrorKind::ResultTooLarge`] where a text would pass 2 GiB.
     pub fn replace(&self, texts: &StringViewArray) -> Result<StringViewArray> {
         self.replace_within(texts, &|_| Ok(()))
     }
 
-    /// What [`Replacer::replace`] gives, as long as `check` takes the bytes of all new texts so far. It is asked while a text
-    /// grows, so that one text cannot take all memory either.
+    /// What [`Replacer::replace`] gives, as long as `check` takes the bytes of all new texts so far. It is asked while
+    /// a text grows, so that one text cannot take all memory either.
     pub fn replace_within(
         &self,
         texts: &StringViewArray,
@@ -144,8 +145,8 @@ pub struct Matcher {
 impl Matcher {
     /// Reads a pattern and the flags, which are those of the `regex` library.
     ///
-    /// Errors: [`ErrorKind::InvalidParameter`] where pattern or flags are not valid, [`ErrorKind::ResultTooLarge`] where
-    /// the pattern is too large.
+    /// Errors: [`ErrorKind::InvalidParameter`] where pattern or flags are not valid, [`ErrorKind::ResultTooLarge`]
+    /// where the pattern is too large.
     pub fn new(pattern: &str, flags: Option<&str>) -> Result<Matcher> {
         let pattern = match flags {
             None | Some("") => pattern.to_string(),
@@ -168,7 +169,8 @@ impl Matcher {
     }
 }
 
-/// A pattern with flags, both those of the `regex` library, for whoever asks more than [`Matcher`] and [`Replacer`] answer.
+/// A pattern with flags, both those of the `regex` library, for callers that need more than [`Matcher`] and
+/// [`Replacer`].
 pub(crate) fn compile(pattern: &str, flags: &str) -> Result<Regex> {
     let (regex, _) = if flags.is_empty() { read(pattern) } else { read(&format!("(?{flags}){pattern}")) }?;
     Ok(regex)

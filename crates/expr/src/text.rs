@@ -1,7 +1,7 @@
 //! The text form of every type.
 //!
 //! One reader and one writer: INSERT, COPY, CAST, literals, comparisons with literals and the appender use these. The
-//! table of text forms is in [`writer`]; [`reader`] says what is accepted beyond them.
+//! table of text forms is in [`writer`]; [`reader`] lists the further forms that we accept.
 
 pub mod calendar;
 mod nested;
@@ -37,7 +37,7 @@ pub fn format(values: &ArrayRef, row: usize) -> Option<String> {
 
 /// The error of a text that is not a value of a type.
 pub fn unreadable(text: &str, kind: &DataType, problem: Problem) -> Error {
-    /// What is shown of a long text.
+    /// The characters of a long text that the error shows.
     const CHARS_MAX: usize = 100;
     let shown = match text.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("'{}…'", &text[..end]),

@@ -1,4 +1,4 @@
-//! Which aggregates SQL has: their names, what their arguments are cast to, and the types of their results.
+//! The aggregates of SQL: their names, the types that their arguments are cast to, and the types of their results.
 //!
 //! | aggregate | argument | result |
 //! | --- | --- | --- |
@@ -24,14 +24,14 @@ use arrow::datatypes::{DataType, Field};
 
 use crate::AggregateFunction;
 
-/// What the name of an aggregate in SQL stands for.
+/// The meaning of an aggregate's name in SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AggregateName {
-    /// What is computed.
+    /// The aggregate to compute.
     pub function: AggregateFunction,
     /// How many values of each row it takes; the parameter is none of them. `count` takes none, too.
     pub arguments: usize,
-    /// What the function needs to know besides.
+    /// Further facts that the function needs.
     pub parameter: AggregateParameter,
     /// Whether the arguments are conditions: `bool_and`.
     pub of_booleans: bool,
@@ -41,7 +41,7 @@ pub struct AggregateName {
     pub skips_nulls: bool,
 }
 
-/// What an aggregate needs to know besides its arguments; a constant of the statement.
+/// A parameter of an aggregate besides its arguments. It must be a constant of the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AggregateParameter {
     /// Nothing.
@@ -50,8 +50,8 @@ pub enum AggregateParameter {
     Separator,
     /// A BIGINT other than 0 that is the last argument: the place of `nth_value`.
     Nth,
-    /// A DOUBLE from 0 to 1: the share of a quantile. The one argument in `percentile_cont(share) WITHIN GROUP (ORDER BY
-    /// value)`, the last one in `percentile_cont(value, share)`. With `DESC` it counts from the greatest value: a
+    /// A DOUBLE from 0 to 1: the share of a quantile. The one argument in `percentile_cont(share) WITHIN GROUP (ORDER
+    /// BY value)`, the last one in `percentile_cont(value, share)`. With `DESC` it counts from the greatest value: a
     /// continuous quantile then has 1 - share, a discrete one keeps its order.
     Share,
 }
@@ -141,7 +141,7 @@ const fn with(function: AggregateFunction, parameter: AggregateParameter) -> Agg
     AggregateName { parameter, ..plain(function) }
 }
 
-/// What the aggregate `name` is, in whatever case; none if there is no such aggregate.
+/// The aggregate `name`, in upper or lower case; none if there is no such aggregate.
 pub fn find(name: &str) -> Option<AggregateName> {
     NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, aggregate)| *aggregate)
 }
@@ -152,8 +152,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl AggregateName {
-    /// What the arguments, without the parameter, are cast to, and the type of the result; none if the aggregate does
-    /// not take such arguments.
+    /// The types that the arguments, without the parameter, are cast to, and the type of the result; none if the
+    /// aggregate does not take such arguments.
     pub fn kinds(&self, arguments: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
         match (self.of_booleans, self.of_floats, arguments) {
             (true, _, [DataType::Boolean | DataType::Null]) => Some((vec![DataType::Boolean], DataType::Boolean)),
@@ -164,8 +164,8 @@ impl AggregateName {
     }
 }
 
-/// What the arguments of `function`, without its parameter, are cast to, and the type of the result; none if it does not
-/// take such arguments. An argument of type `Null` is the literal `NULL`.
+/// The types that the arguments of `function`, without its parameter, are cast to, and the type of the result; none if
+/// it does not take such arguments. An argument of type `Null` is the literal `NULL`.
 pub fn kinds(function: AggregateFunction, arguments: &[DataType]) -> Option<(Vec<DataType>, DataType)> {
     use AggregateFunction as Function;
     if function == Function::Count && arguments.is_empty() {

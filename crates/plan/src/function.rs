@@ -46,7 +46,7 @@ pub type Signature = fn(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds>;
 /// as many.
 pub type Kernel = fn(arguments: &[Operand], kind: &DataType, rows: usize) -> Result<ArrayRef>;
 
-/// What is known of an argument when a call is bound.
+/// The facts about an argument that the binder of a call can use.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgumentKind<'a> {
     /// Its type.
@@ -58,7 +58,7 @@ pub struct ArgumentKind<'a> {
 /// The types of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallKinds {
-    /// What the arguments are cast to; as many as there are arguments.
+    /// The types that the arguments are cast to, one for each argument.
     pub arguments: Vec<DataType>,
     /// The type of the result.
     pub result: DataType,

@@ -1,4 +1,4 @@
-//! The logical plan: what a query means, before anything is said about how it runs.
+//! The logical plan: the meaning of a query, without decisions about how it runs.
 //!
 //! Every column that an operator makes has a [`ColumnId`] of its own, unique within the statement, and keeps it through
 //! every operator above. An expression names columns by id. Rewrites therefore move expressions and operators without
@@ -15,7 +15,7 @@ use crate::{AggregateFunction, CompareOp, Constant, ScalarExpr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub usize);
 
-/// What is known of a column wherever it goes.
+/// The properties of a column that hold in every operator that it passes through.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnInfo {
     /// The name as EXPLAIN shows it.
@@ -35,7 +35,7 @@ impl Columns {
         ColumnId(self.0.len() - 1)
     }
 
-    /// What is known of a column.
+    /// The properties of a column.
     pub fn get(&self, id: ColumnId) -> &ColumnInfo {
         &self.0[id.0]
     }
@@ -96,7 +96,7 @@ pub enum Logical {
     Sort {
         /// The rows.
         input: Box<Logical>,
-        /// What they are ordered by.
+        /// The keys that they are ordered by.
         keys: Vec<LogicalSortKey>,
     },
     /// Some of the rows, in the order in which they come.
@@ -166,7 +166,8 @@ pub enum Logical {
         /// Whether a row without items is given once, with NULL in the new columns: `LEFT JOIN UNNEST(...) ON true`.
         outer: bool,
     },
-    /// At most one row per combination of the columns `by`, or an error (21000): a scalar subquery. Unnesting adds `by`.
+    /// At most one row per combination of the columns `by`, or an error (21000): a scalar subquery. Unnesting adds
+    /// `by`.
     SingleRow {
         /// The rows.
         input: Box<Logical>,
@@ -208,12 +209,12 @@ pub struct LogicalJoin {
     pub left: Box<Logical>,
     /// The other.
     pub right: Box<Logical>,
-    /// What must be true of a pair, over the columns of both sides.
+    /// The conditions that must be true of a pair, over the columns of both sides.
     pub conditions: Vec<ScalarExpr>,
-    /// For `Mark` and `Anti`: what is compared in three-valued logic for the pairs that meet `conditions`, as `IN` and
-    /// `NOT IN` do. A pair matches if all of it is true; it may match if it is NULL. A mark is NULL if a pair may match and
-    /// none does; an anti join gives the rows of the left side without a pair that matches or may match. Empty for the
-    /// other kinds.
+    /// For `Mark` and `Anti`: comparisons in three-valued logic for the pairs that meet `conditions`, as `IN` and
+    /// `NOT IN` do. A pair matches if all of it is true; it may match if it is NULL. A mark is NULL if a pair may match
+    /// and none does; an anti join gives the rows of the left side without a pair that matches or may match. Empty for
+    /// the other kinds.
     pub compared: Vec<ScalarExpr>,
 }
 
@@ -231,8 +232,8 @@ pub enum LogicalJoinKind {
     /// The rows of the left side without a match; the columns of the left side.
     Anti,
     /// All rows of the left side, and a BOOLEAN that says whether the row has a match: true; NULL if
-    /// [`LogicalJoin::compared`] is NULL for a pair and true for none; otherwise false. The columns of the left side and
-    /// the mark.
+    /// [`LogicalJoin::compared`] is NULL for a pair and true for none; otherwise false. The columns of the left side
+    /// and the mark.
     Mark(ColumnId),
     /// All rows of the left side with the columns of the one row of the right side that matches, or NULL. More than one
     /// match is an error (21000): a scalar subquery.
@@ -246,8 +247,8 @@ pub struct LogicalGroup {
     pub input: Box<Logical>,
     /// The keys, over the columns of the input. A key that is a column of the input still gets a new id.
     pub keys: Vec<(ColumnId, ScalarExpr)>,
-    /// The sets of `GROUPING SETS`, each as positions in `keys`; none for a plain GROUP BY. A key that is not in a set is
-    /// NULL in the groups of that set. Without keys and without sets there is one group, also of no rows.
+    /// The sets of `GROUPING SETS`, each as positions in `keys`; none for a plain GROUP BY. A key that is not in a set
+    /// is NULL in the groups of that set. Without keys and without sets there is one group, also of no rows.
     pub sets: Option<Vec<Vec<usize>>>,
     /// A column with the position in `sets` of the set that a group belongs to (BIGINT UNSIGNED), for `GROUPING()`.
     pub set: Option<ColumnId>,
@@ -258,12 +259,12 @@ pub struct LogicalGroup {
 /// An aggregate over the rows of a group, or over a frame of a window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AggregateCall {
-    /// What is computed.
+    /// The aggregate to compute.
     pub function: AggregateFunction,
-    /// Of which values; none for `count(*)`. Further arguments follow, such as the second one of `corr`.
+    /// The values that it reads; none for `count(*)`. Further arguments follow, such as the second one of `corr`.
     pub arguments: Vec<ScalarExpr>,
-    /// What the function needs to know besides: the separator of `string_agg`, the share of `percentile_cont`, the place
-    /// of `nth_value`.
+    /// What the function needs to know besides: the separator of `string_agg`, the share of `percentile_cont`, the
+    /// place of `nth_value`.
     pub parameter: Option<Constant>,
     /// Whether each value counts once.
     pub distinct: bool,
@@ -282,7 +283,7 @@ pub struct AggregateCall {
 pub struct LogicalWindow {
     /// The rows.
     pub input: Box<Logical>,
-    /// What puts rows into one partition.
+    /// The expressions whose values put rows into one partition.
     pub partition: Vec<ScalarExpr>,
     /// The order within a partition.
     pub order: Vec<LogicalSortKey>,
@@ -304,13 +305,13 @@ pub struct WindowTop {
 /// A value computed over a frame of rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogicalWindowCall {
-    /// What is computed.
+    /// The function to compute.
     pub function: LogicalWindowFunction,
     /// The frame.
     pub frame: WindowFrame<ScalarExpr>,
 }
 
-/// What a window computes.
+/// The function that a window computes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LogicalWindowFunction {
     /// An aggregate over the frame.
@@ -410,7 +411,8 @@ pub enum FrameUnit {
 pub enum FrameBound<T> {
     /// `UNBOUNDED PRECEDING` as a start, `UNBOUNDED FOLLOWING` as an end.
     Unbounded,
-    /// `offset PRECEDING`: a BIGINT for rows and groups, for RANGE what is subtracted from the ORDER BY value.
+    /// `offset PRECEDING`: a BIGINT for rows and groups; for RANGE the distance that is subtracted from the ORDER BY
+    /// value.
     Preceding(T),
     /// `CURRENT ROW`: the row itself, or with RANGE and GROUPS its first or last peer.
     CurrentRow,
@@ -473,13 +475,13 @@ pub struct Subquery {
     pub plan: Logical,
     /// The columns of its rows, in order.
     pub columns: Vec<ColumnId>,
-    /// What is asked.
+    /// The question that the subquery answers, for example EXISTS.
     pub kind: SubqueryKind,
     /// The values that rows are compared with, for `Quantified`.
     pub left: Vec<ScalarExpr>,
 }
 
-/// What is asked of a subquery.
+/// The question that a subquery answers, for example EXISTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SubqueryKind {
     /// The value of the one column of the one row; NULL for no row.

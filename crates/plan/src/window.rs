@@ -19,9 +19,10 @@ pub struct Window {
     pub partition: Vec<usize>,
     /// The order of the rows of a partition. Rows that are equal in it are peers.
     pub order: Vec<SortKey>,
-    /// What is computed, all over the same partitions and order.
+    /// The calls to compute. All of them share the partitions and the order.
     pub calls: Vec<WindowCall>,
-    /// Where set, only rows of which the first call, a [`WindowFunction::Rank`] of integers, is at most this are given.
+    /// Where set, the operator gives only rows whose result of the first call is at most this. That call must be a
+    /// [`WindowFunction::Rank`] of integers.
     pub limit: Option<usize>,
     /// The result.
     pub schema: SchemaRef,
@@ -30,7 +31,7 @@ pub struct Window {
 /// A value computed over a frame of rows.
 #[derive(Clone, Debug)]
 pub struct WindowCall {
-    /// What is computed.
+    /// The function to compute.
     pub function: WindowFunction,
     /// The frame. Functions that look at the whole partition, such as ranks and shifts, do not read it.
     pub frame: WindowFrame<FrameOffset>,
@@ -75,7 +76,7 @@ pub enum WindowFunction {
 /// A number, or for RANGE a distance, that a window reads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrameOffset {
-    /// The same for all rows.
+    /// One offset for all rows.
     Constant(Constant),
     /// A column of the input.
     Column(usize),
@@ -205,7 +206,7 @@ const USUAL_FRAME: WindowFrame<FrameOffset> = WindowFrame {
     exclude: FrameExclude::NoOthers,
 };
 
-/// The frame as it stands behind a call; nothing for the usual one.
+/// The text of the frame after a call; empty for the default frame.
 fn frame_text(frame: &WindowFrame<FrameOffset>, name: &dyn Fn(usize) -> String) -> String {
     if *frame == USUAL_FRAME {
         return String::new();

@@ -11,7 +11,7 @@
 //!
 //! An expression is bound over the columns of FROM. Aggregates and window calls are collected in the [`Level`] of the
 //! SELECT that they belong to while its expressions are bound, and a column takes their place. Once all are known,
-//! `grouping` replaces the keys in every expression behind GROUP BY and finds the columns that are not grouped.
+//! `grouping` replaces the keys in every expression after GROUP BY and finds the columns that are not grouped.
 
 mod access;
 mod aggregate;
@@ -71,7 +71,7 @@ pub struct BoundQuery {
 /// A column that an expression of [`bind_exprs`] can name.
 #[derive(Clone, Debug)]
 pub struct ExprColumn {
-    /// The table that may stand in front of it, in lower case.
+    /// The table that may qualify it, in lower case.
     pub table: Option<String>,
     /// The name as spelled.
     pub name: String,
@@ -108,8 +108,8 @@ pub fn bind(
     Ok(binder.finish(rows))
 }
 
-/// Binds expressions over `scope`, each to the type of `wanted` at its place if there is one. `clause` names the place in
-/// messages, such as `CHECK` or `RETURNING`. Aggregates and window functions are refused.
+/// Binds expressions over `scope`, each to the type of `wanted` at its place if there is one. `clause` names the place
+/// in messages, such as `CHECK` or `RETURNING`. Aggregates and window functions are refused.
 pub fn bind_exprs(
     exprs: &[(&ast::Expr, Option<&DataType>)],
     scope: &[ExprColumn],
@@ -161,8 +161,8 @@ pub fn bind_expr(
     bind_exprs(&[(expr, None)], scope, clause, catalog, spelling, parameters)
 }
 
-/// Binds `SELECT items` over the columns of `scope`, as RETURNING does: with `*`, `t.*` and names of results. The root of
-/// the plan is a [`Logical::Map`] of `input`, which makes the columns 0 to `scope.len()`.
+/// Binds `SELECT items` over the columns of `scope`, as RETURNING does: with `*`, `t.*` and names of results. The root
+/// of the plan is a [`Logical::Map`] of `input`, which makes the columns 0 to `scope.len()`.
 pub fn bind_items(
     items: &[ast::SelectItem],
     scope: &[ExprColumn],
@@ -185,7 +185,7 @@ pub fn bind_items(
     Ok(binder.finish(BoundRows { plan, columns: columns_out }))
 }
 
-/// What is done with every expression.
+/// A rewrite that is applied to every expression.
 type ExprRewrite<'r> = dyn FnMut(&mut ScalarExpr) + 'r;
 
 /// Rows with named columns.
@@ -195,7 +195,7 @@ struct BoundRows {
     columns: Vec<NamedColumn>,
 }
 
-/// What a name of the catalog stands for, by its number in the statement.
+/// The relation that a name of the catalog stands for, by its number in the statement.
 #[derive(Clone)]
 enum KnownRelation {
     Table(usize),
@@ -204,8 +204,8 @@ enum KnownRelation {
     View(Rc<CatalogView>),
 }
 
-/// Levels of nested expressions and queries that are followed: the recursion of the binder and of everything behind it
-/// stays within a small stack.
+/// Levels of nested expressions and queries that are followed: the recursion of the binder and of all later
+/// stages must stay within a small stack.
 const DEPTH_MAX: usize = 400;
 
 /// Queries inside of each other count for several levels, because each takes more of the stack.

@@ -1,4 +1,4 @@
-//! What the binder asks of the database around a statement.
+//! The interface between the binder and the database around a statement.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ pub struct RelationName {
     pub name: String,
 }
 
-/// What a relation's name stands for.
+/// The relation that a name stands for.
 #[derive(Clone, Debug)]
 pub enum CatalogRelation {
     /// A stored table in the snapshot of the statement.
     Table(Arc<dyn TableSource>),
-    /// The same with one more column, for statements that change rows: the number of each row (BIGINT UNSIGNED), or its key
-    /// (BLOB) in a keyed table.
+    /// A stored table with one more column, for statements that change rows: the number of each row (BIGINT UNSIGNED),
+    /// or its key (BLOB) in a keyed table.
     NumberedTable {
         /// The table.
         table: Arc<dyn TableSource>,
@@ -78,7 +78,7 @@ pub trait RowSource: Send + Sync + fmt::Debug {
     /// The columns, with names as spelled.
     fn schema(&self) -> &SchemaRef;
 
-    /// What EXPLAIN shows, such as the name of the file.
+    /// The text that EXPLAIN shows, for example the name of the file.
     fn name(&self) -> &str;
 
     /// How many rows there are, if that is known.

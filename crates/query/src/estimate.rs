@@ -1,4 +1,4 @@
-//! How many rows an operator gives, by zone maps, value lists, what ANALYZE has found out, and the shape of the plan.
+//! Estimates the rows of operators from zone maps, value lists, the statistics of ANALYZE and the shape of the plan.
 
 mod known_values;
 mod selectivity;
@@ -13,7 +13,7 @@ use self::known_values::distinct_values;
 use self::selectivity::selectivity;
 use self::zones::column_statistics;
 
-/// The share of rows that pass a condition of which nothing is known.
+/// The assumed share of rows that pass a condition that we cannot estimate.
 const FILTER_SHARE: f64 = 0.2;
 /// The share of rows that remain as groups where nothing is known of the keys.
 const GROUP_SHARE: f64 = 0.1;
@@ -145,9 +145,9 @@ fn known_distinct(node: &Node, column: usize, tables: &[Arc<dyn TableSource>]) -
     }
 }
 
-/// The distinct values of a column of a keyed table. Where ANALYZE has not looked, all columns of a key are taken to have as
-/// many values together as there are rows, each its share of those, and any other column is taken for one that refers to a
-/// smaller table.
+/// The distinct values of a column of a keyed table. Where ANALYZE has not looked, all columns of a key are taken to
+/// have as many values together as there are rows, each its share of those, and any other column is taken for one that
+/// refers to a smaller table.
 fn distinct_of_keyed(table: &dyn TableSource, column: usize, rows: f64) -> f64 {
     let parts = unique_columns(table).filter(|key| key.contains(&column)).map(|key| key.len()).min();
     match (parts, distinct_values(table, column, rows)) {

@@ -266,7 +266,7 @@ impl Lowerer<'_> {
         let node = Node::Project { input, exprs: columns, schema: self.schema(&all) };
         let mut derived = relation.derived;
         derived.retain(|(id, _)| !all.contains(id));
-        // What is made here is read from here by the columns that wait.
+        // The columns that wait must read the values made here, instead of computing them again.
         for (_, expr) in &mut derived {
             expr.rewrite(&mut |part| {
                 if let Some((id, of)) = made.iter().find(|(_, of)| of == part && of.as_column().is_none()) {

@@ -13,8 +13,8 @@
 //! | conditions move down | `pushdown.rs` |
 //! | comparisons forget NULL where there is none | `nulls.rs` |
 //! | operators that do nothing go away | `redundant.rs`, `unique.rs` |
-//! | columns that nobody reads are not made | `prune.rs` |
-//! | sorts that nobody sees go away, limits move down | `order.rs` |
+//! | columns that no operator reads are not made | `prune.rs` |
+//! | sorts without an effect go away, limits move down | `order.rs` |
 //! | windows learn which rows are read | `top_rows.rs` |
 
 mod alias;
@@ -43,8 +43,8 @@ use crate::binder::BoundQuery;
 use column_set::ColumnSet;
 use context::{RewriteContext, SharedPlans};
 
-/// The same query, faster: without subqueries in expressions, without correlation, with conditions and columns pushed to where
-/// rows come from, and joins in a good order.
+/// The same query, faster: without subqueries in expressions, without correlation, with conditions and columns pushed
+/// to where rows come from, and joins in a good order.
 pub fn optimize(query: &mut BoundQuery) -> Result<()> {
     let plan = &mut query.query;
     let root = &mut plan.root;

@@ -31,9 +31,9 @@ use crate::table_scan::ScanProgress;
 pub(crate) struct EngineQuery {
     physical: Arc<PhysicalQuery>,
     context: Arc<StatementContext>,
-    /// Of the scans, in the order in which they stand in the plan.
+    /// The progress of the scans, in the order of the plan.
     progress: Vec<Arc<ScanProgress>>,
-    /// The operators that ran last, for what was measured of them.
+    /// The operators that ran last, for their measurements.
     last: Mutex<Option<Arc<Running>>>,
 }
 
@@ -114,7 +114,7 @@ impl EngineQuery {
         Ok(running)
     }
 
-    /// The lines that EXPLAIN shows, with what was measured if the query ran.
+    /// The lines that EXPLAIN shows, with the measurements if the query ran.
     pub(crate) fn lines(&self, measured: bool) -> Vec<String> {
         let running = self.last.lock().clone().filter(|_| measured);
         let mut lines = Vec::new();

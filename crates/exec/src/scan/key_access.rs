@@ -1,4 +1,4 @@
-//! By which key a scan of a keyed table finds its rows, and which ranges of it are read.
+//! The choice of the key by which a scan of a keyed table finds its rows, and of the ranges of that key.
 //!
 //! ```text
 //! key (a, b, c)    a = 1 AND b >= 5 AND b < 9 AND c = 3    ->    one range: (1, 5) to (1, 9); c is checked by row
@@ -6,10 +6,10 @@
 //! keys a and d     a = 1 OR d = 2                          ->    a range of each, and a row of both is given once
 //! ```
 //!
-//! The primary key has the rows themselves, in their order; by an index each row is looked up. What is read is what costs
-//! the least: rows are estimated by what ANALYZE has found out, or by common shares, and a range costs something itself.
-//! Where only the first rows of an order are asked for, reading in the order of a key until there are enough may cost less
-//! than reading all.
+//! The primary key has the rows themselves, in their order; an index looks up each row. The scan uses the
+//! cheapest key. Row counts come from the statistics of ANALYZE, or from common shares, and each range adds a fixed
+//! cost. Where only the first rows of an order are asked for, reading in the order of a key until there are enough may
+//! cost less than reading all.
 
 use std::fmt::Write;
 use std::ops::Bound;
@@ -25,41 +25,41 @@ use rowmill_storage::{
 use super::TopRequest;
 use super::key_limits::{Alternative, ColumnLimit, KeyLimits, ValueSet};
 
-/// What going to a range costs, as rows that are read in order.
+/// The cost of going to a range, counted in rows that are read in order.
 const SEEK_ROWS: f64 = 4.0;
-/// What it costs to tell whether a row was given before.
+/// The cost of checking whether a row was given before.
 const SEEN_ROWS: f64 = 2.0;
-/// Ranges that are read at most.
+/// The most ranges that a scan reads.
 const RANGES_MAX: usize = 1 << 16;
-/// Values of a set that are asked of statistics; others are taken to be like them.
+/// The most values of a set that we look up in the statistics. We assume that the others are like them.
 const VALUES_ASKED_MAX: usize = 64;
-/// The share of rows that pass a condition of which nothing is known.
+/// The assumed share of rows that pass a condition that we cannot estimate.
 const OTHER_SHARE: f64 = 0.5;
 
-/// What a scan is to read.
+/// The rows and the order that a scan must give.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub(super) predicates: &'a [Predicate],
-    /// What is known of columns besides.
+    /// Further limits on columns, which do not come from the predicates.
     pub(super) offered: &'a [ColumnLimit],
     pub(super) top: Option<&'a TopRequest>,
-    /// Rows that are enough.
+    /// The number of rows after which the scan may stop.
     pub(super) limit: Option<usize>,
 }
 
 /// The ranges of keys that a scan reads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyAccess {
-    /// By key its plans; a key is there once.
+    /// The plans of each key. A key must appear only once.
     keys: Vec<KeyPlans>,
     /// Whether the rows come in the order that is asked for, and so if they do from the end.
     pub(super) backward: Option<bool>,
-    /// Rows that are read, about.
+    /// The estimated number of rows that are read.
     pub(super) rows: f64,
     cost: f64,
 }
 
-/// What is read of one key.
+/// How to read the rows by one key: a plan for each alternative.
 #[derive(Clone, Debug, Default)]
 struct KeyPlans {
     index: Option<IndexId>,
@@ -71,7 +71,7 @@ struct KeyPlans {
 struct KeyPlan {
     /// The values of the first parts.
     sets: Vec<ValueSet>,
-    /// The range of the part behind.
+    /// The range of the part after those with sets.
     range: Option<ColumnLimit>,
     /// Whether all parts are given.
     is_whole: bool,
@@ -87,7 +87,7 @@ struct Key<'t> {
     is_unique: bool,
 }
 
-/// What estimates are made of.
+/// The inputs of estimates.
 struct Estimator<'t> {
     table: &'t TableDef,
     statistics: Option<&'t TableStatistics>,
@@ -106,7 +106,7 @@ fn keys_of(keyed: &KeyedDef) -> impl Iterator<Item = Key<'_>> {
 }
 
 impl KeyAccess {
-    /// The access that costs the least for what is wanted of `table`, which has about as many rows as `rows` says.
+    /// The cheapest access for the wanted rows of `table`, which has about `rows` rows.
     pub(super) fn choose(
         table: &TableDef,
         statistics: Option<&TableStatistics>,
@@ -250,7 +250,7 @@ fn union(by_key: &[(Key<'_>, Vec<KeyPlan>)], alternatives: usize) -> KeyAccess {
 fn backward(table: &TableDef, keyed: &KeyedDef, key: Key<'_>, base: &Alternative, top: &TopRequest) -> Option<bool> {
     let is_fixed =
         |column: usize| base.of(column).and_then(|limit| limit.set.as_ref()).is_some_and(|set| set.len() == 1);
-    // Behind the parts of an index are those of the primary key that it does not have.
+    // The parts of an index are followed by those of the primary key that it does not have.
     let own = key.parts.iter();
     let rest = keyed.key.iter().filter(|part| key.parts.iter().all(|own| own.column != part.column));
     let rest = rest.filter(|_| key.index.is_some());
@@ -269,7 +269,7 @@ fn backward(table: &TableDef, keyed: &KeyedDef, key: Key<'_>, base: &Alternative
         let (column, descending) = parts.find(|(column, _)| !is_fixed(*column))?;
         let is_backward = wanted.descending != descending;
         let may_be_null = table.columns[column].nullable && !base.of(column).is_some_and(ColumnLimit::is_not_null);
-        // A key has NULL behind all values, and before them where it is descending.
+        // A key has NULL after all values, and before them where it is descending.
         let nulls_fit = !may_be_null || wanted.nulls_first == wanted.descending;
         if column != wanted.column || *backward.get_or_insert(is_backward) != is_backward || !nulls_fit {
             return None;
@@ -300,7 +300,7 @@ fn merged(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
 }
 
 impl Key<'_> {
-    /// What it costs to read a row by the key.
+    /// The cost of reading a row by the key.
     fn row_cost(self) -> f64 {
         if self.index.is_some() { LOOKED_UP_ROWS } else { 1.0 }
     }
@@ -463,7 +463,7 @@ mod tests {
 
     use super::*;
 
-    /// The numbers of the indexes on the columns behind the primary key.
+    /// The numbers of the indexes on the columns after the primary key.
     const BY_STATE: IndexId = IndexId(10);
     const BY_STATE_AND_TIME: IndexId = IndexId(11);
     const BY_TIME: IndexId = IndexId(12);
@@ -551,7 +551,7 @@ mod tests {
         assert_eq!(chosen(&table, Some(&known), &[is_state("done")]), None);
         assert_eq!(chosen(&table, Some(&known), &[is_state("lost")]), Some(BY_STATE));
         assert_eq!(chosen(&table, Some(&known), &[is_state("never seen")]), Some(BY_STATE));
-        // Of which nothing is known.
+        // Without statistics.
         assert_eq!(chosen(&table, None, &[is_state("done")]), Some(BY_STATE));
         // Half of the table by its own key is less than an eleventh of it by an index, row by row.
         let half = compare(ID, CompareOp::Less, ROWS / 2);

@@ -1,11 +1,12 @@
-//! What conditions say about the columns of a table that a key can be read by.
+//! Limits that conditions put on the columns of a table, so that a key can read the rows.
 //!
 //! ```text
 //! a = 1 AND (b IN (2, 3) OR b > 9) AND f(c)    ->    {a: 1, b: 2 or 3}, {a: 1, b above 9}
 //! ```
 //!
-//! Conditions become alternatives, of each of which all limits hold. What cannot be said by limits is left out: a row
-//! for which the conditions are true meets an alternative, and not the other way round.
+//! Conditions become alternatives. An alternative holds for a row if all of its limits hold. We leave out conditions
+//! that limits cannot express. So a row that meets the conditions must meet an alternative, but a row that meets an
+//! alternative need not meet the conditions.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use rowmill_storage::keyed::{ColumnValues, ValueRef};
 /// Alternatives that are kept apart at most.
 const ALTERNATIVES_MAX: usize = 1 << 14;
 
-/// The values one of which a column has.
+/// A set of values. The column must have one of them.
 #[derive(Clone, Debug)]
 pub(super) struct ValueSet {
     values: Arc<ColumnValues>,
@@ -54,7 +55,7 @@ pub(super) struct End {
     inclusive: bool,
 }
 
-/// What is known of one column.
+/// The limits on the values of one column.
 #[derive(Clone, Debug)]
 pub(super) struct ColumnLimit {
     pub(super) column: usize,
@@ -91,7 +92,7 @@ impl ColumnLimit {
         self.not_null || self.has_range()
     }
 
-    /// Adds what is not limited yet by `other`, which has to hold too; of two sets the smaller one stays.
+    /// Adds the limits of `other`, which must hold too, where this has none yet. Of two sets the smaller one stays.
     fn add(&mut self, other: &ColumnLimit) {
         let len = |limit: &ColumnLimit| limit.set.as_ref().map_or(usize::MAX, ValueSet::len);
         if len(other) < len(self) {
@@ -139,19 +140,19 @@ impl Alternative {
     }
 }
 
-/// What the conditions of a scan say.
+/// The limits from the conditions of a scan.
 #[derive(Debug, Default)]
 pub(super) struct KeyLimits {
-    /// What holds of all rows.
+    /// The limits that hold for all rows.
     pub(super) base: Alternative,
     /// By condition with alternatives what those are, each with the base.
     pub(super) choices: Vec<Vec<Alternative>>,
-    /// Conditions of which nothing is known.
+    /// The number of conditions that limits cannot express.
     pub(super) others: usize,
 }
 
 impl KeyLimits {
-    /// What all of `predicates` together say of rows of `table`.
+    /// The limits that all of `predicates` together put on rows of `table`.
     pub(super) fn new(table: &TableDef, predicates: &[Predicate], offered: &[ColumnLimit]) -> Result<KeyLimits> {
         let mut limits = KeyLimits::default();
         predicates.iter().try_for_each(|predicate| limits.add(table, predicate))?;
@@ -179,7 +180,7 @@ impl KeyLimits {
     }
 }
 
-/// The alternatives one of which holds where `predicate` is true; `None` if nothing can be said.
+/// Alternatives for `predicate`: where it is true, one of them must hold. `None` if limits cannot express it.
 fn alternatives(table: &TableDef, predicate: &Predicate) -> Result<Option<Vec<Alternative>>> {
     let one = |limit: ColumnLimit| Ok(Some(vec![Alternative(vec![limit])]));
     match predicate {
@@ -278,7 +279,7 @@ fn limit_of_pattern(column: usize, pattern: &str, kind: &SqlType) -> Result<Opti
 /// The least text above all that begin with `prefix`, if there is one.
 fn text_behind(mut prefix: String) -> Option<String> {
     while let Some(last) = prefix.pop() {
-        // The order of bytes is that of code points, of which those of surrogates are no characters.
+        // Bytes sort as code points do. The code points of surrogates are no characters, so we skip them.
         let next = match last {
             '\u{D7FF}' => Some('\u{E000}'),
             _ => char::from_u32(u32::from(last) + 1),

@@ -1,7 +1,7 @@
 //! The results of calls, by the places of their rows in the input.
 //!
-//! Workers compute partitions and give whole batches of the input back, so that no column of the input is moved. What they
-//! compute meets in cells, one for each row and call, which are written in any order. All workers have written before one
+//! Workers compute partitions and give whole batches of the input back, so that no column of the input is moved. They
+//! write their results to cells, one for each row and call, in any order. All workers must have written before one
 //! reads.
 
 use std::sync::OnceLock;
@@ -178,7 +178,7 @@ pub(super) fn write_values(
     Ok(())
 }
 
-/// The same of results that are picked.
+/// Writes the `picks`, which are rows of other batches, to the cells of `call` at `places`.
 pub(super) fn write_picks(cells: &[Vec<CallCells>], call: usize, places: &[HeldPlace], picks: &[Pick]) -> Result<()> {
     for ((batch, row), pick) in places.iter().zip(picks) {
         let cells = &cells[*batch][call];

@@ -14,7 +14,7 @@ use crate::sort::{Numbers, canonical, numbers_of, width_of};
 /// Bits of a hash that stands for a partition.
 const HASH_BITS: u32 = u64::BITS;
 
-/// What spreads codes of partitions over their bits: a product with an odd number is another one for every code.
+/// Spreads codes of partitions over their bits. It must be odd, so that different codes have different products.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The least and the greatest number of a key column, if it has numbers.
@@ -158,8 +158,8 @@ pub(super) struct EntryLayout {
 }
 
 impl EntryLayout {
-    /// A layout for keys and places of `place_bits`. `ranges` has the ranges of the columns of the partition and then of
-    /// the order; `None` for types without numbers.
+    /// A layout for keys and places of `place_bits`. `ranges` has the ranges of the columns of the partition and then
+    /// of the order; `None` for types without numbers.
     pub(super) fn new(
         partition: &[usize],
         order: &[SortKey],

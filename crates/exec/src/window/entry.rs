@@ -1,4 +1,4 @@
-//! Entries: what is sorted in place of rows.
+//! Entries, which are sorted in place of rows.
 //!
 //! ```text
 //! high   unused | code of the partition | code of the order | place of the row   low
@@ -14,7 +14,7 @@ pub(super) trait WindowEntry: Copy + Ord + Default + fmt::Debug + Send + Sync + 
     /// An entry with `bits` above `shift` lower ones. Bits that have no room must be zero.
     fn of(bits: u64, shift: u32) -> Self;
 
-    /// The same of more bits.
+    /// An entry with up to 128 `bits` above `shift` lower ones. Bits that have no room must be zero.
     fn of_wide(bits: u128, shift: u32) -> Self;
 
     /// All bits of both entries.
@@ -75,10 +75,11 @@ const DIGITS_MAX: u32 = 3;
 /// Below that, counting digits takes longer than comparing.
 const RADIX_ROWS_MIN: usize = 1 << 9;
 
-/// Sorts entries that differ between `low` and `high` only, as far as their order matters. `scratch` is room to move them.
+/// Sorts entries that differ between `low` and `high` only, as far as their order matters. `scratch` is room to move
+/// them.
 ///
-/// The highest digits that tell most entries apart are sorted by counting, lowest first; what is then left together is a
-/// few entries each, which are compared.
+/// The highest digits that tell most entries apart are sorted by counting, lowest first. That leaves groups of
+/// a few entries, which are compared.
 pub(super) fn sort_entries<E: WindowEntry>(entries: &mut Vec<E>, scratch: &mut Vec<E>, low: u32, high: u32) {
     if high <= low || entries.is_sorted() {
         return;

@@ -25,7 +25,7 @@ use super::sorted::SortedRows;
 use super::total::{bits, can_mask_distinct, counts, spreads, totals};
 use crate::sort::canonical;
 
-/// Rows of some partitions, and what their results are computed with.
+/// Rows of some partitions, and the inputs that their results are computed from.
 pub(super) struct Evaluation<'a> {
     pub(super) held: &'a HeldRows,
     pub(super) rows: &'a SortedRows,
@@ -39,7 +39,7 @@ pub(super) struct Evaluation<'a> {
 /// The results of a call, by position.
 pub(super) enum CallResults {
     Values(ArrayRef),
-    /// Of batches of the column that the call reads, and behind them of batches of its column of defaults.
+    /// Rows of the batches of the column that the call reads, followed by the batches of its column of defaults.
     Picks(Vec<Pick>),
 }
 

@@ -1,7 +1,8 @@
 //! `min` and `max`: the row with the extreme value.
 //!
-//! Values become numbers in their order: those of fixed size by their bits, others by their ranks. Of frames that slide
-//! only rows are kept that are still to become the extreme one: a row goes when a better one comes behind it.
+//! Values become numbers in their order: those of fixed size by their bits, others by their ranks. For
+//! frames that slide we keep only the rows that can still become the extreme one. A row goes when a better one follows
+//! it.
 
 use std::collections::VecDeque;
 
@@ -18,7 +19,7 @@ use super::total::mask_of;
 use super::tree::{FrameFold, fold_frames};
 use crate::sort::{Numbers, canonical, numbers_of, places_in_order, width_of};
 
-/// Numbers of rows of which the least is looked for.
+/// Numbers of rows, to find the least one.
 trait LeastNumber: Copy + Ord {
     const GREATEST: Self;
 }
@@ -112,7 +113,7 @@ fn least<N: LeastNumber>(
         waiting.clear();
         let mut next = partition.start;
         for (start, end) in ranges.by_ref().take(partition.len()) {
-            // Rows that no frame has any more need not come in.
+            // Rows that are no longer in any frame need not come in.
             next = next.max(start);
             for position in next..end {
                 if mask.is_some_and(|mask| !mask.value(position)) {

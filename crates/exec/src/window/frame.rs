@@ -1,6 +1,7 @@
 //! Frames: the rows that a call reads for a row, as positions.
 //!
-//! A frame is a range of positions within the partition of its row. What EXCLUDE takes out of it leaves up to three ranges.
+//! A frame is a range of positions within the partition of its row. What EXCLUDE takes out of it leaves up to three
+//! ranges.
 
 use std::ops::Range;
 
@@ -40,7 +41,7 @@ pub(super) struct Frames<'a> {
     groups: Vec<u32>,
 }
 
-/// Whether somebody who computes frames asks for peers.
+/// Whether the computation of `frame` needs the peers of rows.
 pub(super) fn needs_peers(frame: &WindowFrame<FrameOffset>) -> bool {
     let is_free = |bound: &FrameBound<FrameOffset>| matches!(bound, FrameBound::Unbounded);
     let by_rows = frame.unit == FrameUnit::Rows || is_free(&frame.start) && is_free(&frame.end);
@@ -82,7 +83,7 @@ impl<'a> Frames<'a> {
         Ok(frames)
     }
 
-    /// How ranges follow each other of which it depends on the rows.
+    /// How ranges follow each other, where that depends on the rows.
     fn shape_found(&self, frame: &WindowFrame<FrameOffset>) -> FrameShape {
         let is_sliding = |bounds: &[u32]| self.rows.each_partition().all(|partition| bounds[partition].is_sorted());
         match (is_sliding(&self.starts), is_sliding(&self.ends)) {
@@ -98,7 +99,7 @@ impl<'a> Frames<'a> {
         self.shape == FrameShape::Whole && self.exclude == FrameExclude::NoOthers
     }
 
-    /// Whether frames are ranges, of which nothing is taken out.
+    /// Whether frames are ranges without excluded rows.
     pub(super) fn are_ranges(&self) -> bool {
         self.exclude == FrameExclude::NoOthers
     }
@@ -108,7 +109,7 @@ impl<'a> Frames<'a> {
         self.starts.iter().zip(&self.ends).map(|(start, end)| (*start as usize, *end as usize))
     }
 
-    /// The frame of a row without what is excluded: ranges in order, of which some may be empty.
+    /// The frame of a row without the excluded rows: ranges in order. Some may be empty.
     pub(super) fn pieces(&self, position: usize) -> [Range<usize>; 3] {
         let (start, end) = (self.starts[position] as usize, self.ends[position] as usize);
         let cut = |range: Range<usize>| {
@@ -150,7 +151,7 @@ fn has_offset(bound: &FrameBound<FrameOffset>) -> bool {
     matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_))
 }
 
-/// How the frames follow each other, whatever the rows.
+/// How the frames follow each other, for all rows alike.
 fn shape_of(frame: &WindowFrame<FrameOffset>) -> FrameShape {
     use FrameBound::{CurrentRow, Following, Preceding, Unbounded};
     let is_steady = |bound: &FrameBound<FrameOffset>| match bound {
@@ -179,13 +180,13 @@ pub(super) enum Side {
 }
 
 impl Side {
-    /// One row more for an end, which is the position behind the last row.
+    /// One row more for an end, because an end is the position after the last row.
     fn more(self) -> usize {
         usize::from(self == Side::End)
     }
 }
 
-/// One bound of the frames, by position: the first row of a frame, or the row behind the last one.
+/// One bound of the frames, by position: the first row of a frame, or the row after the last one.
 fn bounds(
     unit: FrameUnit,
     bound: &FrameBound<FrameOffset>,

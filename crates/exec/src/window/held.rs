@@ -11,7 +11,7 @@ use super::failed;
 /// Where a row is held: its batch, and its position there.
 pub(super) type HeldPlace = (usize, usize);
 
-/// Rows at most. Positions of rows have 32 bits, of which the last values mean something else.
+/// The most rows that can be held. Positions of rows have 32 bits, and the last values have special meanings.
 const ROWS_MAX: usize = u32::MAX as usize - 16;
 
 /// All rows of the input.

@@ -12,7 +12,7 @@ use super::frame::Frames;
 use super::offset::{Offsets, integers};
 use super::shift::ValidRows;
 
-/// Which row of a frame is asked for.
+/// The row of a frame that a call asks for.
 pub(super) enum NthRow {
     First,
     Last,
@@ -61,7 +61,7 @@ impl NthRow {
     }
 }
 
-/// For each row the row of its frame that is asked for.
+/// For each row, the row of its frame that the call asks for.
 pub(super) fn nth_rows(
     column: usize,
     nth: &NthRow,

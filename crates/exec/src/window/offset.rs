@@ -1,4 +1,4 @@
-//! Numbers that calls and frames read: the same for all rows, or one for each.
+//! Numbers that calls and frames read: one number for all rows, or one for each row.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -12,7 +12,7 @@ use super::failed;
 /// An offset of the rows of some partitions.
 #[derive(Debug)]
 pub(super) enum Offsets<T> {
-    /// The same for all rows.
+    /// One number for all rows.
     Constant(T),
     /// By position.
     PerRow(Vec<T>),

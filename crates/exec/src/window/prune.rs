@@ -1,8 +1,8 @@
 //! Rows that are not among the first of their partition, left out before they are sorted.
 //!
-//! A worker remembers the best codes of the order that it met in each partition, in a table with a place for each code of
-//! a partition, or for each of some low bits of it. There a partition may take the place of another one, whose rows are
-//! then looked at anew: that only lets more rows through.
+//! A worker remembers the best codes of the order that it met in each partition, in a table with a place for each code
+//! of a partition, or for each of some low bits of it. There a partition may take the place of another one, whose rows
+//! are then looked at again. That only lets more rows through.
 
 /// Rows of a partition that are remembered at most.
 const KEPT_MAX: usize = 32;
@@ -11,7 +11,7 @@ const SLOT_BITS_MAX: u32 = 18;
 /// Numbers in the table at most.
 const TABLE_MAX: usize = 1 << 21;
 
-/// What stands for no row; codes are less.
+/// Stands for no row. All codes must be less.
 const NONE: u64 = u64::MAX;
 
 /// The best rows of partitions that a worker has met.
@@ -27,8 +27,8 @@ pub(super) struct BestRows {
 }
 
 impl BestRows {
-    /// A table for the first `kept` rows, of partitions and orders whose codes have so many bits; `None` if it would be
-    /// too large to be of use.
+    /// A table for the first `kept` rows, of partitions and orders with codes of these widths in bits; `None` if it
+    /// would be too large to be of use.
     pub(super) fn new(kept: usize, with_ties: bool, partition_bits: u32, order_bits: u32) -> Option<BestRows> {
         let bits = partition_bits.min(SLOT_BITS_MAX);
         let is_small = (1..=KEPT_MAX).contains(&kept) && kept << bits <= TABLE_MAX && order_bits < u64::BITS;

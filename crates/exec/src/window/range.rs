@@ -1,7 +1,8 @@
 //! RANGE frames with offsets: bounds at a distance of the ORDER BY value.
 //!
 //! Values become numbers of 128 bits in their order, the other way round if they descend, so that a bound is found by
-//! comparing numbers. NULLs have no distance from anything: the frame of a NULL reaches from the first NULL to the last.
+//! comparing numbers. NULLs have no distance from anything: the frame of a NULL reaches from the first NULL to the
+//! last.
 
 use std::ops::Range;
 
@@ -54,7 +55,7 @@ struct Mover {
     kind: DataType,
 }
 
-/// Bounds at a distance. `follows` says whether they are behind the rows in the order.
+/// Bounds at a distance. `follows` says whether they come after the rows in the order.
 pub(super) fn bounds_by_distance(
     keys: Option<&RangeKeys<'_>>,
     offset: &FrameOffset,
@@ -134,8 +135,8 @@ fn with_values(values: &ArrayRef, partition: &Range<usize>) -> Range<usize> {
     range
 }
 
-/// The first position of `range` that is not before a bound. The search starts at the bound of the row before, because it is
-/// mostly near.
+/// The first position of `range` that is not before a bound. The search starts at the bound of the row before, because
+/// it is mostly near.
 fn bound_near(ordered: &[i128], range: &Range<usize>, last: usize, is_before: impl Fn(&i128) -> bool) -> usize {
     const NEAR: usize = 8;
     let last = last.clamp(range.start, range.end);

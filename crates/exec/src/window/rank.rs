@@ -57,7 +57,7 @@ fn each_group(rows: &SortedRows, mut each: impl FnMut(&std::ops::Range<usize>, u
     }
 }
 
-/// `ntile`: the parts that rows are in, of which the first ones have one row more if they are not of one size.
+/// `ntile`: the part that each row is in. If the parts cannot have equal sizes, the first ones have one row more.
 pub(super) fn tiles(parts: &FrameOffset, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     let parts = integers(parts, evaluation)?;
     let mut tiles = Vec::with_capacity(evaluation.rows.len());

@@ -1,7 +1,7 @@
-//! Aggregates of frames as groups: for those that have no way of their own.
+//! Aggregates of frames as groups, for aggregates without an algorithm of their own.
 //!
-//! Frames become rows, the number of the frame in front of them, and a grouping by that number gives the results. So
-//! whatever GROUP BY computes is computed here, in the same way. Frames next to each other that are equal are one group.
+//! The rows of each frame get the number of the frame as their first column, and we group by that number. So every
+//! aggregate that GROUP BY can compute works here, in the same way. Neighbouring frames that are equal are one group.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const COLUMNS_BEFORE: usize = 2;
 pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &Evaluation<'_>) -> Result<ArrayRef> {
     let regrouping = Regrouping::new(aggregate, evaluation)?;
     let (mut positions, mut numbers) = (Vec::new(), Vec::new());
-    // Where the result of a frame is: the batch, behind one for frames without rows, and its row.
+    // The batch and the row of each frame's result. The first batch is for frames without rows.
     let mut results: Vec<(usize, usize)> = Vec::new();
     let mut batches = vec![empty_result(aggregate)];
     let mut of_row = Vec::with_capacity(evaluation.rows.len());
@@ -66,7 +66,7 @@ pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
     interleave(&batches, &of_row).map_err(failed)
 }
 
-/// What an aggregate gives of no rows, as one value.
+/// The result of an aggregate over no rows, as one value.
 fn empty_result(aggregate: &Aggregate) -> ArrayRef {
     match aggregate.function {
         AggregateFunction::Count | AggregateFunction::ApproximateCount => Arc::new(Int64Array::from(vec![0])),

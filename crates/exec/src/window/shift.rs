@@ -66,7 +66,7 @@ pub(super) fn shifted(
         found.extend(partition.map(|position| {
             let Some(offset) = offsets.get(position) else { return ResultRow::NONE };
             let offset = if forward { offset } else { offset.saturating_neg() };
-            // The value in front of the row is the last one before it, and that behind it the first one after it.
+            // Offset -1 is the last value before the row, and offset 1 is the first value after it.
             let number = match offset {
                 0 => return ResultRow::at(position),
                 1.. => i64::from(valid.before[position + 1]).saturating_add(offset - 1),

@@ -1,4 +1,4 @@
-//! Rows in the order of the window: some whole partitions, one behind the other.
+//! Rows in the order of the window: some whole partitions, one after the other.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct SortedRows {
     pub(super) places: Vec<HeldPlace>,
     /// The positions at which partitions start, and the end of the last one.
     pub(super) partitions: Vec<usize>,
-    /// The same of peers; empty if nobody asks for them.
+    /// The positions at which peers start, and the end of the last ones; empty if no call reads them.
     pub(super) peers: Vec<usize>,
 }
 
@@ -46,7 +46,7 @@ impl SortedRows {
     }
 }
 
-/// What puts rows into the order of a window.
+/// Sorts rows into the order of a window.
 pub(super) struct Arranger<'a> {
     pub(super) held: &'a HeldRows,
     pub(super) layout: &'a EntryLayout,
@@ -151,7 +151,8 @@ fn changes<E: WindowEntry>(entries: &[E], shift: u32) -> Vec<usize> {
     starts
 }
 
-/// The positions at which rows of columns differ from the row before, with both ends. Floats must have one zero and one NaN.
+/// The positions at which rows of columns differ from the row before, with both ends. Floats must have one zero and one
+/// NaN.
 pub(super) fn boundaries(columns: &[ArrayRef], rows: usize) -> Result<Vec<usize>> {
     if columns.is_empty() || rows == 0 {
         return Ok(vec![0, rows]);

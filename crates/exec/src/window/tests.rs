@@ -58,7 +58,7 @@ fn schema(kinds: &[DataType]) -> SchemaRef {
     Arc::new(Schema::new(kinds.iter().enumerate().map(field).collect::<Vec<_>>()))
 }
 
-/// Random rows, of which a share is NULL.
+/// Random rows. Some of the values are NULL.
 fn table(rows: usize, seed: u64) -> RecordBatch {
     let random = &mut SmallRng::seed_from_u64(seed);
     let some = |random: &mut SmallRng| random.random_range(0..6) > 0;

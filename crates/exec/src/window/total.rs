@@ -1,7 +1,8 @@
-//! Counts, totals and averages of frames, and what else is folded of numbers.
+//! Counts, totals and averages of frames, and other folds of numbers.
 //!
-//! Exact totals are differences of totals from the first row on: two reads for a frame of any size. Totals of floats are
-//! folded (tree.rs), because what a float has lost by a large neighbour does not come back when that is taken away.
+//! Exact totals are differences of totals from the first row on: two reads for a frame of any size. Totals of floats
+//! are folded (tree.rs), because a float that lost digits to a large neighbour does not get them back when we subtract
+//! the neighbour.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ use crate::sort::{canonical, places_in_order};
 /// Digits of a total at most.
 const TOTAL_DIGITS: u32 = 38;
 
-/// The rows that an aggregate counts: those with a value where the filter is true, and of distinct values the first ones
-/// of each partition. `None` if all are.
+/// The rows that an aggregate counts: those with a value where the filter is true, and of distinct values the first
+/// ones of each partition. `None` if all are.
 pub(super) fn mask_of(
     aggregate: &Aggregate,
     values: Option<&ArrayRef>,
@@ -57,8 +58,8 @@ pub(super) fn mask_of(
     Ok(mask)
 }
 
-/// Whether distinct values of frames can be told by [`mask_of`]: frames that start with their partition have a value exactly if
-/// they have the first row with it.
+/// Whether distinct values of frames can be told by [`mask_of`]: frames that start with their partition have a value
+/// exactly if they have the first row with it.
 pub(super) fn can_mask_distinct(frames: &Frames<'_>) -> bool {
     matches!(frames.shape, FrameShape::Whole | FrameShape::Growing)
 }
@@ -79,7 +80,7 @@ fn first_of_values(
     let starts = ends_of(&rows.partitions, Side::Start, rows.len());
     let mut is_first = vec![false; rows.len()];
     for ends in ends.windows(2) {
-        // Equal values stand in the order of their positions.
+        // Equal values must be in the order of their positions.
         let mut last = None;
         for position in order[ends[0]..ends[1]].iter().map(|position| *position as usize) {
             if mask.is_none_or(|mask| mask.value(position)) {
@@ -220,7 +221,7 @@ enum ExactTotals {
     Narrow(Vec<i64>),
     /// None leaves 128 bits.
     Wide(Vec<i128>),
-    /// By the high and the low halves of the values, of which both have room.
+    /// By the high and the low halves of the values. Both totals have room.
     Halves(Vec<LongTotal>),
 }
 
@@ -398,8 +399,8 @@ fn float_totals(
     Ok(Arc::new(Float64Array::new(results.into_iter().map(|(total, _)| total).collect::<Vec<_>>().into(), nulls)))
 }
 
-/// How far floats are from their mean: their number, the mean, and the sum of the squares of the distances (Welford's way of
-/// adding one, Chan's of adding many).
+/// How far floats are from their mean: their number, the mean, and the sum of the squares of the distances (Welford's
+/// way of adding one, Chan's of adding many).
 #[derive(Clone, Copy)]
 struct FloatSpread {
     count: u64,

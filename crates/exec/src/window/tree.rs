@@ -1,9 +1,9 @@
 //! Values of frames folded together.
 //!
-//! Frames that are whole partitions are folded once, growing ones value by value, and short ones each by itself. For the
-//! others a tree has what every 16 values next to each other make, and every 16 of those, and so on (Leis and others,
-//! "Efficient Processing of Window Functions in Analytical SQL Queries"). Nothing is ever taken out of a fold, so that
-//! floats lose nothing by it.
+//! We fold frames that are whole partitions once, growing ones value by value, and short ones each by itself. For the
+//! others we build a tree: a node holds the fold of 16 neighbouring values, the node above it that of 16 such nodes,
+//! and so on (Leis and others, "Efficient Processing of Window Functions in Analytical SQL Queries"). We never take a
+//! value out of a fold, because floats would lose digits by that.
 
 use std::ops::Range;
 
@@ -14,10 +14,10 @@ use super::frame::{FrameShape, Frames};
 /// Values that are put together at each level of a tree.
 const FAN: usize = 16;
 
-/// Rows of a frame on average up to which each frame is folded by itself.
+/// Each frame is folded by itself if frames have at most this many rows on average.
 const SHORT_ROWS: usize = 2 * FAN;
 
-/// What values are folded into.
+/// The state that values are folded into.
 pub(super) trait FrameFold: Copy {
     /// A value.
     type Item: Copy;
@@ -60,7 +60,7 @@ impl<'a, F: FrameFold> FoldTree<'a, F> {
         tree
     }
 
-    /// Adds what is at `range` of a level, of which the lowest are the items.
+    /// Adds the nodes at `range` of a level. The lowest level is the items.
     #[inline]
     fn add_of_level(&self, level: usize, range: Range<usize>, fold: &mut F) {
         if let Some(above) = level.checked_sub(1) {

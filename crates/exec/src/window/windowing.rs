@@ -1,4 +1,4 @@
-//! One window and its workers: who does what when.
+//! One window and its workers: the phases, and the work that each worker takes in them.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,14 +27,15 @@ use crate::share::{batch_of, share};
 use crate::sort::{HeldBuffers, Sort, SortRequest, canonical, width_of};
 use crate::values::Values;
 
-/// Rows of a bucket, or so, so that its entries stay near the core that sorts them. Few in tests, so that there are many.
+/// The approximate rows of a bucket, so that its entries stay near the core that sorts them. The number is small in
+/// tests, so that there are many buckets.
 const BUCKET_ROWS: usize = if cfg!(test) { 1 << 5 } else { 1 << 15 };
-/// Bits of the number of a bucket at most.
+/// The most bits of a bucket's number.
 const BUCKET_BITS_MAX: u32 = 10;
 
-/// Bytes that computing takes for each row of a bucket, about, besides those for each call.
+/// The approximate bytes that we need to compute each row of a bucket, without those for each call.
 const BYTES_OF_ROW: usize = 64;
-/// Bytes that computing takes for each row and call, about.
+/// The approximate bytes that we need to compute each row and call.
 const BYTES_OF_CALL: usize = 64;
 
 /// One window, shared by its workers.
@@ -44,13 +45,14 @@ pub(super) struct Windowing {
     gathered: Arc<Phase<GatheredPart, Gathered>>,
     scattered: Arc<Phase<ScatteredPart, Scattered>>,
     computed: Arc<Phase<ComputedPart, Computed>>,
-    /// What is taken next: the batch to be scattered, the bucket or call to be computed, and the batch to be given.
+    /// The next piece of work of each phase: the batch to be scattered, the bucket or call to be computed, and the
+    /// batch to be given.
     next_scattered: AtomicUsize,
     next_computed: AtomicUsize,
     next_given: AtomicUsize,
 }
 
-/// What a worker gathered.
+/// The rows that a worker gathered.
 struct GatheredPart {
     batches: Vec<RecordBatch>,
     ranges: Vec<Option<KeyRange>>,
@@ -86,7 +88,7 @@ struct ScatteredPart {
 enum PartEntries {
     Narrow(Buckets<u64>),
     Wide(Buckets<u128>),
-    /// The rows of a sort, of which one worker has all, and their keys if peers are asked for.
+    /// The rows of a sort, all with one worker, and their keys if peers are asked for.
     Sorted {
         places: Vec<HeldPlace>,
         keys: Vec<Vec<ArrayRef>>,
@@ -161,7 +163,7 @@ impl Windowing {
                 None => self.next_batch(&mut ready)?,
             };
             if batch.is_none() {
-                // Everything is given or on its way: nobody needs what is held any more.
+                // Everything is given or on its way. No worker needs the held rows after this.
                 self.gathered.end();
                 self.scattered.end();
                 self.computed.end();
@@ -397,7 +399,7 @@ impl Windowing {
         Ok(buckets)
     }
 
-    /// What leaves out rows that are not needed, if that is possible.
+    /// The table that leaves out unneeded rows; `None` if the calls need all rows.
     fn best_rows(&self, layout: &EntryLayout) -> Option<BestRows> {
         let limit = self.request.limit?;
         let only_looks_back = |function: &WindowFunction| {

@@ -108,7 +108,8 @@ impl ConstantSet {
         Some(ConstantSet { values, has_null })
     }
 
-    /// Which of `values` are in the set. NULL for a NULL, and for what is not in a set with a NULL.
+    /// Which of `values` are in the set. The result is NULL for a NULL, and for a value that is not in a set with a
+    /// NULL.
     pub(super) fn contains(&self, values: &ArrayRef, negated: bool) -> Result<BooleanArray> {
         let found = self.found(values)?;
         let nulls = match self.has_null {

@@ -14,7 +14,7 @@ use super::prepared::PreparedExpr;
 use super::spread;
 use crate::kinds::arrow_failed;
 
-/// An operand that costs much is evaluated for the undecided rows alone if they are fewer than one in so many.
+/// An expensive operand is evaluated for the undecided rows alone if they are fewer than one in this many.
 const NARROWING_FACTOR: usize = 4;
 
 /// `AND` or `OR` of `parts`, each evaluated only as long as a row is undecided.

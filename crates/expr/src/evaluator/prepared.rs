@@ -22,7 +22,7 @@ use crate::kernels::compare::{compare, is_distinct};
 use crate::kernels::like::LikeMatcher;
 use crate::kinds::arrow_failed;
 
-/// IN lists of so many values are compared one by one: that vectorises, and looking up does not.
+/// IN lists of at most this many values are compared one by one, because that vectorises and looking up does not.
 const COMPARED_MAX: usize = 3;
 
 /// An expression ready to be evaluated.
@@ -106,7 +106,7 @@ impl PreparedExpr {
         Ok(PreparedExpr { kind: expr.kind.clone(), step, columns, can_fail, is_costly })
     }
 
-    /// The values for the rows of `input`, of which there is at least one.
+    /// The values for the rows of `input`, which must have at least one.
     pub(super) fn evaluate(&self, input: InputRows<'_>) -> Result<Operand> {
         match &self.step {
             PreparedStep::Column(column) => Ok(Operand::rows(Arc::clone(input.column(*column)?))),
@@ -322,7 +322,7 @@ fn like(value: &PreparedExpr, pattern: &PreparedPattern, negated: bool, input: I
             else {
                 return Ok(Operand::rows(Arc::new(BooleanArray::new_null(input.rows))));
             };
-            // Rows behind one another often have one pattern.
+            // Consecutive rows often have the same pattern.
             let mut last: Option<(&str, LikeMatcher)> = None;
             let mut results = Vec::with_capacity(input.rows);
             for row in 0..input.rows {

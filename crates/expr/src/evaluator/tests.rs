@@ -365,7 +365,7 @@ fn values_of_every_type_are_chosen_and_looked_up() {
         let coalesce = ExprOp::Coalesce(vec![column(0, &array), first.clone()]);
         let expected: Vec<&str> = shown.iter().map(String::as_str).chain([&*shown[0]]).collect();
         shows(&ScalarExpr::new(kind.clone(), coalesce), &columns, &expected);
-        // Three branches, of which one is a constant.
+        // Three branches. One is a constant.
         let is_first = ScalarExpr::compare(column(0, &array), CompareOp::Equal, first.clone());
         let is_null = boolean(ExprOp::IsNull { value: Box::new(column(0, &array)), negated: false });
         let last = literal(texts[texts.len() - 1], kind.clone());

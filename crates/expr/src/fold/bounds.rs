@@ -5,7 +5,7 @@ use rowmill_plan::{ExprOp, ScalarExpr};
 
 use crate::kinds::{exact_value, integer_bounds};
 
-/// How far down the range of an expression is looked for; what lies deeper has the range of its type.
+/// How deep we look for the range of an expression. A deeper part has the range of its type.
 const DEPTH_MAX: usize = 8;
 
 /// The smallest and the largest value that an integer expression can have; `None` for other types.
@@ -33,8 +33,8 @@ fn range(expr: &ScalarExpr, depth: usize) -> Option<(i128, i128)> {
     })
 }
 
-/// The range that a result would have if nothing limited it; `None` if a divisor can be zero, and for products of more than
-/// 127 bits.
+/// The range that a result would have if nothing limited it; `None` if a divisor can be zero, and for products of more
+/// than 127 bits.
 pub(super) fn range_of_result(op: ArithmeticOp, left: (i128, i128), right: (i128, i128)) -> Option<(i128, i128)> {
     let corners = match op {
         ArithmeticOp::Plus => return Some((left.0 + right.0, left.1 + right.1)),

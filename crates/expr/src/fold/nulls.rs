@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
 
-/// Whether the value can be NULL. `column` says it of a column.
+/// Whether the value can be NULL. `column` answers that for a column.
 pub fn is_nullable(expr: &ScalarExpr, column: &dyn Fn(usize) -> bool) -> bool {
     let nullable = |expr: &ScalarExpr| is_nullable(expr, column);
     match &expr.op {
@@ -21,13 +21,13 @@ pub fn is_nullable(expr: &ScalarExpr, column: &dyn Fn(usize) -> bool) -> bool {
     }
 }
 
-/// Whether the expression is NULL or false, not true, if all columns for which `column` holds are NULL: a filter with it
-/// turns an outer join into an inner one.
+/// Whether the expression is NULL or false, not true, if all columns for which `column` holds are NULL: a filter with
+/// it turns an outer join into an inner one.
 pub fn rejects_nulls(expr: &ScalarExpr, column: &dyn Fn(usize) -> bool) -> bool {
     !TruthValues::of(expr, column).can_be_true
 }
 
-/// What a condition can be.
+/// The values that a condition can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TruthValues {
     can_be_true: bool,
@@ -56,7 +56,7 @@ impl TruthValues {
         TruthValues { can_be_true: self.can_be_false, can_be_false: self.can_be_true, ..self }
     }
 
-    /// What `expr` can be if all columns for which `is_null_column` holds are NULL.
+    /// The values that `expr` can have if all columns for which `is_null_column` holds are NULL.
     fn of(expr: &ScalarExpr, is_null_column: &dyn Fn(usize) -> bool) -> TruthValues {
         let of = |expr: &ScalarExpr| TruthValues::of(expr, is_null_column);
         if is_always_null(expr, is_null_column) {
@@ -111,7 +111,7 @@ impl TruthValues {
     }
 }
 
-/// What AND of conditions can be.
+/// The values that AND of conditions can have.
 fn junction(parts: impl Iterator<Item = TruthValues>) -> TruthValues {
     parts.fold(TruthValues::certain(true), |left, right| TruthValues {
         can_be_true: left.can_be_true && right.can_be_true,
@@ -138,7 +138,7 @@ fn is_always_null(expr: &ScalarExpr, is_null_column: &dyn Fn(usize) -> bool) -> 
         ExprOp::Case { whens, otherwise } => {
             whens.iter().all(|(_, value)| is_null(value)) && otherwise.as_deref().is_none_or(is_null)
         }
-        // A NULL decides an order if it comes first; an equality may be decided behind it.
+        // A NULL decides an order if it comes first. An equality may be decided by a later part.
         ExprOp::CompareRows(op, left, right) if !matches!(op, CompareOp::Equal | CompareOp::NotEqual) => {
             left.first().is_some_and(is_null) || right.first().is_some_and(is_null)
         }

@@ -1,7 +1,7 @@
-//! The greatest of several values, and what is known of a value and of the program.
+//! The greatest of several values, and facts about a value and about the program.
 //!
-//! `coalesce`, `nvl`, `ifnull` and `nullif` are not here: they are expressions of their own, which the binder makes, because
-//! a later operand is evaluated only for the rows that need it.
+//! `coalesce`, `nvl`, `ifnull` and `nullif` are not here: they are expressions of their own, which the binder makes,
+//! because a later operand is evaluated only for the rows that need it.
 
 mod choice;
 mod extreme;
@@ -86,7 +86,7 @@ fn of_one_kind(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     Some(CallKinds { arguments: vec![result.clone(); arguments.len()], result })
 }
 
-/// One value of any type, as it is.
+/// One value of any type, without a cast.
 fn any_kind(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     let [argument] = arguments else { return None };
     Some(CallKinds { arguments: vec![argument.kind.clone()], result: TEXT })

@@ -1,16 +1,17 @@
-//! The bound on what one call of a function makes for a batch.
+//! The bound on the bytes that one call of a function makes for a batch.
 //!
 //! `repeat('x', 2000000000)` asks for two gigabytes in each row. A function whose result can be much larger than its
-//! arguments asks here before it makes more, and fails where a batch would pass the limit. The limit belongs to the thread:
-//! whoever makes the plan of a statement sets it to `result_value_max_bytes`, which the expressions of the plan take along to
-//! the threads that evaluate them; and whoever folds constants sets it to [`FOLDED_BYTES_MAX`], so that a plan never holds
-//! a huge constant.
+//! arguments asks here before it makes more, and fails where a batch would pass the limit. The limit belongs to the
+//! thread: the planner of a statement must set it to `result_value_max_bytes`, which the expressions of the plan take
+//! along to the threads that evaluate them. The constant folder must set it to [`FOLDED_BYTES_MAX`], so that a plan
+//! never holds a huge constant.
 
 use std::cell::Cell;
 
 use rowmill_base::{Error, ErrorKind, Result};
 
-/// Bytes up to which a call of constants becomes a constant itself: the optimizer copies and compares those time and again.
+/// Bytes up to which a call of constants becomes a constant itself: the optimizer copies and compares those time and
+/// again.
 pub const FOLDED_BYTES_MAX: u64 = 1 << 16;
 
 /// The default of the setting `result_value_max_bytes`.
@@ -33,7 +34,7 @@ pub fn with_result_limit<T>(bytes_max: u64, evaluate: impl FnOnce() -> T) -> T {
     evaluate()
 }
 
-/// The limit of this thread, for whoever hands it on to others.
+/// The limit of this thread, for callers that hand it on to other threads.
 pub fn result_bytes_max() -> u64 {
     BYTES_MAX.get()
 }
@@ -51,7 +52,7 @@ impl ResultLimit {
         ResultLimit { function, bytes_max: BYTES_MAX.get() }
     }
 
-    /// Refuses to make so many bytes in all.
+    /// Fails if that many bytes in all are over the limit.
     #[inline]
     pub(super) fn check(&self, bytes: u128) -> Result<()> {
         if bytes <= u128::from(self.bytes_max) { Ok(()) } else { Err(self.too_large(bytes)) }

@@ -1,8 +1,8 @@
 //! Arguments read and results written row by row.
 //!
-//! A kernel of a strict function is a closure over the number of a row. The functions here call it for the rows in which
-//! no argument is NULL, collect what it makes, and mark the other rows NULL. The closures are generic, so that the loop over
-//! the rows and the work of one row compile into one.
+//! A kernel of a strict function is a closure over the number of a row. The functions here call it for the rows in
+//! which no argument is NULL, collect what it makes, and mark the other rows NULL. The closures are generic, so that
+//! the loop over the rows and the work of one row compile into one.
 
 use std::sync::Arc;
 
@@ -145,7 +145,7 @@ pub(super) fn booleans(arguments: &[Operand], rows: usize, value: impl FnMut(usi
     Ok(Arc::new(BooleanArray::new(BooleanBuffer::collect_bool(rows, value), valid)))
 }
 
-/// The texts of a strict function each of which is a piece of an argument or static.
+/// The texts of a strict function. Each text must be a piece of an argument or static.
 pub(super) fn pieces<'a>(
     arguments: &'a [Operand],
     rows: usize,
@@ -245,13 +245,13 @@ impl RowText {
         Ok(())
     }
 
-    /// Fails if so many further bytes would pass the limit.
+    /// Fails if `bytes` further bytes would pass the limit.
     #[inline]
     pub(super) fn reserve(&self, bytes: u128) -> Result<()> {
         self.limit.check(((self.bytes_before + self.text.len()) as u128).saturating_add(bytes))
     }
 
-    /// The text so far, for whoever adds no more than the arguments have.
+    /// The text so far. The caller must not add more bytes than the arguments have.
     #[inline]
     pub(super) fn text(&mut self) -> &mut String {
         &mut self.text

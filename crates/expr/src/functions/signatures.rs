@@ -1,8 +1,9 @@
 //! Signatures that functions of several families share.
 //!
-//! A signature says which arguments a function takes and what they are cast to. The rules are narrower than those of CAST:
-//! an integer stands for a BIGINT, every number for a DOUBLE, and a literal text for whatever it can be read as. A column of
-//! numbers is not taken for a text, so that `upper(price)` is an error rather than a surprise.
+//! A signature tells which arguments a function takes and which types they are cast to. The rules are narrower than
+//! those of CAST: an integer stands for a BIGINT, every number for a DOUBLE, and a literal text for any type that can
+//! be read from it. A column of numbers is not taken for a text, so that `upper(price)` is an error rather than a
+//! surprise.
 
 use arrow::datatypes::DataType;
 use rowmill_base::Error;
@@ -16,8 +17,8 @@ pub(super) const INTEGER: DataType = DataType::Int32;
 pub(super) const BIGINT: DataType = DataType::Int64;
 pub(super) const DOUBLE: DataType = DataType::Float64;
 
-/// What most functions of a family have in common: immutable, strict, and never failing. The entries of a family name
-/// what differs.
+/// The properties that most functions of a family share: immutable, strict, and never failing. The entries of a family
+/// name only the differences.
 pub(super) const fn ordinary(family: &'static str) -> FunctionSpec {
     FunctionSpec {
         name: "",
@@ -38,7 +39,7 @@ pub(super) fn exactly(arguments: &[ArgumentKind<'_>], parameters: &[DataType], r
     optional(arguments, parameters.len(), parameters, result)
 }
 
-/// Parameters of fixed types, of which the first `required` must be given.
+/// Parameters of fixed types. The first `required` ones must be given.
 pub(super) fn optional(
     arguments: &[ArgumentKind<'_>],
     required: usize,

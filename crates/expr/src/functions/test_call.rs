@@ -64,7 +64,7 @@ pub(super) fn call(name: &str, arguments: &[Operand]) -> Result<ArrayRef> {
     call_rows(name, arguments, rows)
 }
 
-/// The result of a call for so many rows.
+/// The result of a call for `rows` rows.
 pub(super) fn call_rows(name: &str, arguments: &[Operand], rows: usize) -> Result<ArrayRef> {
     let kinds = kinds(name, arguments).unwrap_or_else(|| panic!("{name} does not take {arguments:?}"));
     let arguments: Vec<Operand> = arguments

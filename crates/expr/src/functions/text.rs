@@ -1,8 +1,8 @@
 //! Texts, and the lengths of texts and BLOBs.
 //!
-//! Positions and lengths count characters, from 1. Functions that only cut a text copy no more than what stays; functions
-//! whose result can be much larger than their arguments keep to the bound of `result_limit`. A function that passes the
-//! bound only where its arguments are close to it, such as `concat`, counts as one that cannot fail.
+//! Positions and lengths count characters, from 1. Functions that only cut a text copy no more than what stays;
+//! functions whose result can be much larger than their arguments keep to the bound of `result_limit`. A function that
+//! passes the bound only where its arguments are close to it, such as `concat`, counts as one that cannot fail.
 
 mod case;
 mod character;

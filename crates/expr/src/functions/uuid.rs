@@ -27,7 +27,7 @@ pub(super) static UUID: &[FunctionSpec] = &[FunctionSpec {
 
 fn random_uuids(_arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let mut bytes = vec![0; rows * UUID_BYTES as usize];
-    // From the system for all of them: UUIDs serve as names that nobody should guess.
+    // One read from the system for all of them. UUIDs serve as names that an attacker must not guess.
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::new(ErrorKind::Io, format!("the system gives no random numbers: {error}")))?;
     for uuid in bytes.as_chunks_mut::<{ UUID_BYTES as usize }>().0 {

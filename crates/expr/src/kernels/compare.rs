@@ -141,7 +141,7 @@ fn nested(op: CompareOp, left: &Operand, right: &Operand, rows: usize) -> Result
     Ok(BooleanArray::new(bits, nulls))
 }
 
-/// The order between the rows of two arrays of one type, with NULL behind every value.
+/// The order between the rows of two arrays of one type, with NULL after every value.
 pub fn order_of(left: &ArrayRef, right: &ArrayRef) -> Result<Box<dyn Fn(usize, usize) -> Ordering + Send + Sync>> {
     match left.data_type() {
         DataType::Float64 => Ok(float_order_of::<Float64Type>(left, right, f64::from)),

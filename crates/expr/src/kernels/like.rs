@@ -1,16 +1,16 @@
-//! LIKE patterns, matched against many strings that lie behind one another.
+//! LIKE patterns, matched against many strings that are stored one after the other.
 //!
 //! ```text
-//!   '%go_gle%x'     pieces: go, any character, gle | x        the last piece has to end the string
+//!   '%go_gle%x'     pieces: go, any character, gle | x        the last piece must end the string
 //! ```
 //!
-//! A pattern is cut at its `%` into pieces; the first one and the last one are bound to the ends of a string unless there
-//! is a `%`, and those in between are looked for from left to right, each as early as it is there, which finds a match if
-//! there is one. Of the text that every match has in it the longest part is searched for in all strings at once, without a
-//! look at where one ends and the next begins; only strings with a hit are matched. Most are passed over that way, at the
-//! speed at which memory is read.
+//! We cut a pattern at its `%` into pieces. The first piece must start the string and the last one must end it, unless
+//! there is a `%`. We look for the pieces in between from left to right, and take the first place of each. That finds a
+//! match if there is one. Before that, we search all strings at once for the longest text that every match must
+//! contain, and ignore where one string ends and the next begins. Only strings with a hit are matched. This skips most
+//! strings at the speed at which memory is read.
 //!
-//! Bytes that are not UTF-8 match as whatever a decoder of characters makes of them.
+//! Bytes that are not UTF-8 match as the characters that a decoder makes of them.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ pub const ESCAPE: char = '\\';
 
 /// A pattern of `LIKE`, ready to be matched.
 pub struct LikePattern {
-    /// What lies between the `%`, in turn; one more than there are of those, empty ones at the ends included.
+    /// The pieces between the `%`, in turn. There is one more piece than `%`; pieces at the ends may be empty.
     pieces: Vec<Piece>,
     /// The longest text that every match has in it. Empty if there is none.
     needle: Finder<'static>,
@@ -40,14 +40,14 @@ enum Search {
     Candidates,
 }
 
-/// Text and single characters behind one another.
+/// A sequence of text and single characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Piece(Vec<Part>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(Vec<u8>),
-    /// So many characters, whatever they are.
+    /// A number of arbitrary characters.
     Any(usize),
 }
 
@@ -164,8 +164,8 @@ impl LikePattern {
         self.needle.needle()
     }
 
-    /// Sets the truth of each string that matches. String `i` is `bytes[offsets[i]..offsets[i + 1]]`; there are as many as
-    /// `truth` has values.
+    /// Sets the truth of each string that matches. String `i` is `bytes[offsets[i]..offsets[i + 1]]`, and
+    /// `truth` has a value for each string.
     pub fn find(&self, bytes: &[u8], offsets: &[u32], truth: &mut [bool]) {
         if self.search == Search::Each {
             for (index, truth) in truth.iter_mut().enumerate() {
@@ -175,7 +175,7 @@ impl LikePattern {
         }
         let length = self.needle.needle().len();
         let (mut from, end) = (offsets[0] as usize, offsets[truth.len()] as usize);
-        // The first string that no hit lies behind.
+        // The first string that does not end before the next hit.
         let mut index = 0;
         while let Some(distance) = self.needle.find(&bytes[from..end]) {
             let hit = from + distance;
@@ -210,7 +210,7 @@ impl LikePattern {
     }
 }
 
-/// How many strings behind the first of `offsets` the one lies that has the byte `at` in it.
+/// The index of the string that has the byte `at` in it, counted from the first of `offsets`.
 fn string_with(offsets: &[u32], at: u32) -> usize {
     // It is near where hits are many.
     let mut reach = 1;
@@ -235,7 +235,7 @@ impl Part {
 }
 
 impl Piece {
-    /// Where the piece ends if it stands at `at`.
+    /// The end of the piece in `string` if the piece is at `at`.
     fn end_at(&self, string: &[u8], mut at: usize) -> Option<usize> {
         for part in &self.0 {
             match part {
@@ -251,7 +251,7 @@ impl Piece {
         Some(at)
     }
 
-    /// Where the piece starts if it stands at the end.
+    /// The start of the piece in `string` if the piece ends the string.
     fn start_before(&self, string: &[u8]) -> Option<usize> {
         let mut end = string.len();
         for part in self.0.iter().rev() {
@@ -268,7 +268,7 @@ impl Piece {
         Some(end)
     }
 
-    /// Where the piece ends if it stands as early as it can, but not before `at`.
+    /// The end of the first place of the piece in `string` from `at` on.
     fn find(&self, string: &[u8], mut at: usize) -> Option<usize> {
         loop {
             if let Some(Part::Text(text)) = self.0.first() {

@@ -1,7 +1,7 @@
 //! Lists and structs from their text, which is JSON.
 //!
-//! A text is first read as a tree whose leaves are texts, and then the tree as a value of the type. A leaf is read by the
-//! reader of its own type, so that `["2013-07-31"]` is a `DATE[]`.
+//! A text is first read as a tree whose leaves are texts, and then the tree as a value of the type. A leaf is read by
+//! the reader of its own type, so that `["2013-07-31"]` is a `DATE[]`.
 
 use std::iter::Peekable;
 use std::str::Chars;

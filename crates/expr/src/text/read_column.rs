@@ -23,7 +23,7 @@ use super::reader::{
 use super::{nested, unreadable};
 use crate::kinds::{arrow_failed, type_name};
 
-/// What a text becomes that is no value of the type.
+/// The result for a text that is no value of the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// The reading fails.

@@ -1,10 +1,10 @@
-//! From the text of a value to the value: what CSV fields, JSON tokens and text columns of files are read with.
+//! Converts the text of a value to the value. CSV fields, JSON tokens and text columns of files are read with this.
 //!
-//! One function per type, over the bytes of one value, none of which allocates. Together with [`super::writer`] this fixes
-//! the text form of every type: what is written there is read here.
+//! One function per type, over the bytes of one value. None of them allocates. Together with [`super::writer`] this
+//! fixes the text form of every type: this module must read everything that the writer writes.
 //!
 //! Two rules hold throughout. A value that does not fit is [`Problem::OutOfRange`] and never wraps or saturates. Digits
-//! beyond what a type keeps are rounded half away from zero in a DECIMAL, as SQL assigns numbers, and cut off behind
+//! beyond what a type keeps are rounded half away from zero in a DECIMAL, as SQL assigns numbers, and cut off after
 //! the unit of a TIME or TIMESTAMP, so that no reading moves into the next second or day.
 
 use arrow::datatypes::IntervalMonthDayNano;
@@ -188,7 +188,7 @@ pub fn parse_timestamp(text: &str, units_per_second: i64) -> Parsed<i64> {
     i64::try_from(value).map_err(|_| Problem::OutOfRange)
 }
 
-/// Days since 1970 of the date that the bytes start with, and what follows it.
+/// Days since 1970 of the date that the bytes start with, and the bytes after it.
 #[inline]
 fn date_prefix(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     let (negative, unsigned) = match bytes {
@@ -211,7 +211,7 @@ fn date_prefix(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     Ok((days_of_date(year, month, day), rest))
 }
 
-/// Nanoseconds since midnight of the time that the bytes start with, and what follows it.
+/// Nanoseconds since midnight of the time that the bytes start with, and the bytes after it.
 #[inline]
 fn time_prefix(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     let (hour, rest) = digits(bytes, 1, 2)?;
@@ -233,7 +233,7 @@ fn time_prefix(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     Ok((i64::from(hour * 3_600 + minute * 60 + second) * NANOS_PER_SECOND + fraction, rest))
 }
 
-/// The number of `least` to `most` digits that the bytes start with, and what follows it.
+/// The number of `least` to `most` digits that the bytes start with, and the bytes after it.
 #[inline(always)]
 fn digits(bytes: &[u8], least: usize, most: usize) -> Parsed<(u32, &[u8])> {
     let mut value = 0;
@@ -249,7 +249,7 @@ fn digits(bytes: &[u8], least: usize, most: usize) -> Parsed<(u32, &[u8])> {
     if count < least { Err(Problem::Malformed) } else { Ok((value, &bytes[count..])) }
 }
 
-/// Digits behind the point of a second, as nanoseconds; those beyond the ninth are dropped.
+/// Digits after the point of a second, as nanoseconds; those beyond the ninth are dropped.
 fn fraction_nanos(bytes: &[u8]) -> Parsed<(i64, &[u8])> {
     let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if count == 0 {
@@ -312,7 +312,7 @@ struct IntervalSum {
     nanos: i128,
 }
 
-/// What an interval unit counts.
+/// The quantity that an interval unit counts.
 enum UnitLength {
     Months(i64),
     Days(i64),
@@ -350,7 +350,7 @@ impl IntervalSum {
                 self.nanos += clock_nanos(word)?;
                 continue;
             }
-            // The number and its unit may stand together: `3d`.
+            // There may be no space between the number and its unit, for example `3d`.
             let at = word.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(word.len());
             let (number, unit) = word.split_at(at);
             let unit = match unit {
@@ -383,7 +383,7 @@ impl IntervalSum {
         Ok(())
     }
 
-    /// Adds `number` of `unit`. A fraction of a month counts days of which a month has 30, a fraction of a day counts
+    /// Adds `number` of `unit`. A fraction of a month counts days, 30 to a month; a fraction of a day counts
     /// time; a fraction of a year counts whole months.
     fn add(&mut self, number: &str, unit: &str) -> Parsed<()> {
         const ONE: i128 = NANOS_PER_SECOND as i128;
@@ -487,7 +487,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// Whether there is a minus, and what follows the sign.
+/// Whether there is a minus, and the bytes after the sign.
 #[inline(always)]
 fn split_sign(bytes: &[u8]) -> (bool, &[u8]) {
     match bytes {

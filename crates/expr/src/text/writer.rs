@@ -8,13 +8,13 @@
 //! | BOOLEAN | `true`, `false` |
 //! | integers, DECIMAL | digits, all decimals of the scale |
 //! | REAL, DOUBLE | the shortest digits that read back as the value, never without a point or an exponent: `1.0`, `1e300`; `NaN`, `Infinity`, `-Infinity` |
-//! | DATE, TIME, TIMESTAMP | `2013-07-31`, `12:30:45.5`, `2013-07-31 12:30:45.5`; with time zone `+00` behind it |
+//! | DATE, TIME, TIMESTAMP | `2013-07-31`, `12:30:45.5`, `2013-07-31 12:30:45.5`; with time zone followed by `+00` |
 //! | INTERVAL | `1 year 2 mons -3 days 04:05:06.5` |
 //! | BLOB, UUID | `\x00ff`, `550e8400-e29b-41d4-a716-446655440000` |
 //! | lists, structs | JSON: `[1, null]`, `{"a": 1, "b": "x"}` |
 //!
-//! In JSON, numbers and booleans stand as they are and every other text as a string; so do the three floats that JSON
-//! has no number for.
+//! In JSON, numbers and booleans are written unchanged and every other text is a string. The three floats that JSON has
+//! no number for are strings too.
 
 use std::fmt::Write;
 
@@ -301,7 +301,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Whether the text of the value is JSON as it stands.
+    /// Whether the text of the value is already JSON, without quotes.
     fn is_json(&self, row: usize) -> bool {
         match self {
             Values::Float16(values) => values.value(row).is_finite(),

@@ -1,4 +1,4 @@
-//! The common type of values that stand beside each other.
+//! The common type of values that share a place, for example the branches of a CASE.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::kinds::{
     DIGITS_MAX, digits_and_scale, digits_of_integer, exact_value, integer_bounds, is_float, is_number, power_of_ten,
 };
 
-/// The type that values of all `kinds` are implicitly cast to where they stand beside each other, as in CASE, COALESCE
+/// The type that values of all `kinds` are implicitly cast to where they share a place, as in CASE, COALESCE
 /// and set operations; `None` if there is none. The type NULL goes with every type; of NULLs alone the common type is
 /// NULL.
 pub fn common_kind<'a>(kinds: impl IntoIterator<Item = &'a DataType>) -> Option<DataType> {

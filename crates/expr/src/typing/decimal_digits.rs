@@ -1,6 +1,6 @@
 //! Digits and scale of decimal arithmetic.
 //!
-//! | operation | digits behind the point | digits in front of it |
+//! | operation | digits after the point | digits in front of it |
 //! | --- | --- | --- |
 //! | `+ -` | the larger of both | one more than the larger of both |
 //! | `*` | the sum of both | the sum of both |
@@ -16,7 +16,7 @@ use rowmill_plan::program::ArithmeticOp;
 
 use crate::kinds::DIGITS_MAX;
 
-/// The type of `op` on `DECIMAL(p1,s1)` and `DECIMAL(p2,s2)`. Fails if a product needs more than 38 digits behind the
+/// The type of `op` on `DECIMAL(p1,s1)` and `DECIMAL(p2,s2)`. Fails if a product needs more than 38 digits after the
 /// point.
 pub fn decimal_result(op: ArithmeticOp, (p1, s1): (u8, i8), (p2, s2): (u8, i8)) -> Result<DataType> {
     let (whole1, whole2) = (i16::from(p1) - i16::from(s1), i16::from(p2) - i16::from(s2));

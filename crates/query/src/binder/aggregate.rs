@@ -1,7 +1,7 @@
-//! Aggregates: what they are called with, and which SELECT computes them.
+//! Aggregates: their arguments, and the SELECT that computes them.
 //!
 //! An aggregate belongs to the innermost query whose columns its arguments name; one whose arguments name no columns
-//! belongs to the query that it stands in. In `SELECT (SELECT sum(o.x)) FROM o` the outer query computes the sum.
+//! belongs to the query that it is written in. In `SELECT (SELECT sum(o.x)) FROM o` the outer query computes the sum.
 
 use std::collections::HashSet;
 

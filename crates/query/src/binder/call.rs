@@ -410,7 +410,7 @@ fn refuse_clauses_of_rows(name: &str, call: &Function) -> Result<()> {
     }
 }
 
-/// No function of a name, with what may have been meant.
+/// The error for an unknown function, with the names that may have been meant.
 pub(super) fn no_function(name: &str) -> Error {
     let error = Error::new(ErrorKind::UndefinedFunction, format!("there is no function \"{name}\""));
     let registered = functions::all().flat_map(|function| std::iter::once(&function.name).chain(function.aliases));
@@ -418,7 +418,7 @@ pub(super) fn no_function(name: &str) -> Error {
     suggest(error, name, names.chain(WINDOW_FUNCTIONS.iter().copied()).chain(SPECIAL.iter().copied()))
 }
 
-/// A function that does not take what it is given.
+/// The error for a function that does not take the given arguments.
 pub(super) fn no_call(name: &str, kinds: &[DataType], shown: &str, error: Error) -> Error {
     let Some(function) = functions::find(name) else { return error };
     let takes = taken_counts(function);

@@ -1,4 +1,4 @@
-//! CASE, COALESCE and what is made of them; casts.
+//! CASE, COALESCE and the calls that become CASE or COALESCE; casts.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
@@ -103,7 +103,7 @@ impl Binder<'_> {
         row: &[Expr],
         query: &ast::Query,
     ) -> Result<ScalarExpr> {
-        // One row at most: what is true of any row of it is true of that one.
+        // The query gives at most one row, so ANY is the comparison with that row.
         let left = self.exprs(row)?;
         self.quantified_row(left, op, query)
     }

@@ -1,4 +1,4 @@
-//! Expressions: which form is bound by what, names, and common types.
+//! Expressions: the dispatch by form, names, and common types.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
@@ -122,7 +122,7 @@ impl Binder<'_> {
         self.at(error, ident.span)
     }
 
-    /// What a name of the select list stands for.
+    /// The expression that a name of the select list stands for.
     fn alias(&self, ident: &Ident, as_reference: bool) -> Result<Option<ScalarExpr>> {
         let level = self.levels.last().expect("a name is bound within a level");
         let mut found = level.aliases.iter().filter(|alias| alias.is_alias && *alias.name == *ident.value);
@@ -147,7 +147,7 @@ impl Binder<'_> {
         self.at(error, ident.span)
     }
 
-    /// `table.column`, `schema.table.column`, and fields behind them.
+    /// `table.column`, `schema.table.column`, followed by any fields.
     fn dotted_name(&mut self, parts: &[Ident]) -> Result<ScalarExpr> {
         // The longest name of a table counts: catalog.schema.table.column, schema.table.column, table.column.
         for place in (0..self.levels.len()).rev() {

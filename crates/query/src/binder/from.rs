@@ -22,7 +22,7 @@ use crate::catalog::{CatalogRelation, CatalogView, RelationName};
 /// The schema of a table whose name is written without one.
 const DEFAULT_SCHEMA: &str = "main";
 
-/// The catalog that may stand in front of a schema.
+/// The catalog that may qualify a schema.
 const CATALOG: &str = "rowmill";
 
 /// Views that one statement reads, counted as often as they are.
@@ -54,7 +54,7 @@ impl Binder<'_> {
         let mut all: Option<FromPart> = None;
         for item in items {
             let part = self.table_with_joins(item)?;
-            // The names of the items so far are visible to LATERAL ones behind them.
+            // The names of the items so far are visible to LATERAL ones after them.
             let joined = match all.take() {
                 None => part,
                 Some(left) => FromPart { plan: cross(left.plan, part.plan), names: left.names.and(part.names) },
@@ -410,7 +410,7 @@ impl Binder<'_> {
             read.push((id, place));
         }
         let row_number = row_number.map(|name| {
-            // What tells rows of a keyed table apart is their key.
+            // The key tells the rows of a keyed table apart.
             let kind = if table.keyed.is_some() { DataType::BinaryView } else { DataType::UInt64 };
             let id = self.add_column(name, kind);
             columns.push(NamedColumn::new(id, name));
@@ -475,7 +475,7 @@ fn cross(left: Logical, right: Logical) -> Logical {
     Logical::join(LogicalJoinKind::Inner, left, right, Vec::new())
 }
 
-/// Whether a side of a join is nothing but an UNNEST of what the other side may give.
+/// Whether a side of a join is nothing but an UNNEST of columns that the other side may give.
 fn only_unnests(plan: &Logical) -> bool {
     matches!(plan, Logical::Unnest { input, outer: false, .. } if is_one_row(input))
 }

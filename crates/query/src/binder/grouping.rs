@@ -1,4 +1,4 @@
-//! GROUP BY: keys, grouping sets, and what may stand behind them.
+//! GROUP BY: keys, grouping sets, and the expressions that may follow them.
 
 use arrow::array::UInt64Array;
 use arrow::datatypes::DataType;
@@ -219,7 +219,7 @@ impl Binder<'_> {
             .ok_or_else(|| Error::new(ErrorKind::Grouping, "the arguments of grouping must be expressions of GROUP BY"))
     }
 
-    /// Puts the columns of keys into an expression behind the groups.
+    /// Puts the columns of keys into an expression that is computed after grouping.
     pub(super) fn regroup_expr(&self, expr: &mut ScalarExpr, keys: &[(ColumnId, ScalarExpr)]) -> Result<()> {
         if let Some((id, _)) = keys.iter().find(|(_, key)| key == expr) {
             *expr = ScalarExpr::id(*id, expr.kind.clone());

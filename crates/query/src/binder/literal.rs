@@ -35,8 +35,8 @@ impl Binder<'_> {
         })
     }
 
-    /// A number: a BIGINT, or a BIGINT UNSIGNED where only that holds it; with a point or more digits a DECIMAL; with an
-    /// exponent a DOUBLE.
+    /// A number: a BIGINT, or a BIGINT UNSIGNED where only that holds it; with a point or more digits a DECIMAL; with
+    /// an exponent a DOUBLE.
     pub(super) fn number(&mut self, written: &str) -> Result<ScalarExpr> {
         let digits = written.replace('_', "");
         if digits.contains(['e', 'E']) {
@@ -69,7 +69,7 @@ impl Binder<'_> {
         let Ok(value) = format!("{whole}{fraction}").parse::<i128>() else {
             return Err(Error::new(ErrorKind::Syntax, format!("\"{written}\" is not a number")));
         };
-        // 0.10 has two digits behind the point and none in front.
+        // 0.10 has two digits after the point and none before it.
         let precision = significant.max(1) as u8;
         let scale = fraction.len() as i8;
         let array = Decimal128Array::from(vec![value])

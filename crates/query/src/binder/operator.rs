@@ -36,7 +36,7 @@ impl Binder<'_> {
 
     /// `left op right` with a left side that is bound.
     pub(super) fn binary_over(&mut self, left: ScalarExpr, op: &BinaryOperator, right: &Expr) -> Result<ScalarExpr> {
-        // `a IS DISTINCT FROM b AND c`: the parser takes everything behind FROM for the right side.
+        // `a IS DISTINCT FROM b AND c`: the parser takes everything after FROM as the right side.
         let right = self.expr(right)?;
         self.binary_of(left, op, right)
     }
@@ -129,7 +129,7 @@ impl Binder<'_> {
         }
     }
 
-    /// An operator in front of a value.
+    /// A prefix operator, for example `-a`.
     pub(super) fn unary(&mut self, op: UnaryOperator, expr: &Expr) -> Result<ScalarExpr> {
         if op == UnaryOperator::Minus
             && let Expr::Value(value) = expr
@@ -200,9 +200,9 @@ impl Binder<'_> {
         Ok(null_test(value, negated))
     }
 
-    /// `left IS [NOT] DISTINCT FROM right`. The parser takes everything behind FROM for the right side: `a IS DISTINCT
-    /// FROM b AND c` is read as `a IS DISTINCT FROM (b AND c)`. What the text has in parentheses is a node of its own, so
-    /// that AND and OR without them can be turned round here.
+    /// `left IS [NOT] DISTINCT FROM right`. The parser takes everything after FROM as the right side: `a IS DISTINCT
+    /// FROM b AND c` is read as `a IS DISTINCT FROM (b AND c)`. An expression in parentheses is a node of its own,
+    /// so that AND and OR without them can be turned round here.
     fn is_distinct(&mut self, left: &Expr, right: &Expr, negated: bool) -> Result<ScalarExpr> {
         let mut looser = Vec::new();
         let mut operand = right;
@@ -295,7 +295,7 @@ impl Binder<'_> {
         items = items.into_iter().map(|item| self.typed_parameter(item, &kind)).collect();
         let all: Vec<&ScalarExpr> = std::iter::once(&value).chain(&items).collect();
         let Some(kind) = typing::comparison_kind(&all) else {
-            // The first item that does not go with the value says what is wrong.
+            // The first item that cannot be compared with the value gives the error.
             for item in items {
                 typing::compare(CompareOp::Equal, value.clone(), item)?;
             }
@@ -435,7 +435,7 @@ pub(super) fn row_of(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// The character behind ESCAPE; the backslash if there is none.
+/// The character after ESCAPE; the backslash if there is none.
 fn escape_of(escape: Option<&ast::ValueWithSpan>) -> Result<Option<char>> {
     let Some(escape) = escape else { return Ok(Some('\\')) };
     let text = match &escape.value {

@@ -15,7 +15,7 @@ use super::scope::AliasUse;
 use super::walk::free_columns;
 
 impl Binder<'_> {
-    /// The keys of an ORDER BY behind a select list.
+    /// The keys of an ORDER BY after a select list.
     pub(super) fn order_keys(&mut self, order: &ast::OrderBy, items: &[SelectedItem]) -> Result<Vec<LogicalSortKey>> {
         match &order.kind {
             OrderByKind::All(options) => Ok(items.iter().map(|item| sort_key(item.reference(), options)).collect()),
@@ -72,7 +72,7 @@ impl Binder<'_> {
         Ok(Some(first))
     }
 
-    /// Behind DISTINCT only columns of the result can put rows into an order.
+    /// Checks the order of a SELECT DISTINCT: its keys must be columns of the result.
     pub(super) fn check_distinct_order(&self, order: &[LogicalSortKey], items: &[SelectedItem]) -> Result<()> {
         let references: Vec<ScalarExpr> = items.iter().map(SelectedItem::reference).collect();
         let is_there = |column: &usize| references.iter().any(|one| one.as_column() == Some(*column));

@@ -1,4 +1,4 @@
-//! The list behind SELECT: expressions, aliases, stars.
+//! The list after SELECT: expressions, aliases, stars.
 
 use std::rc::Rc;
 
@@ -129,7 +129,7 @@ impl Binder<'_> {
         SelectedItem { expr, name: named.name, spelled: named.spelled, is_alias, made, span: Span::empty() }
     }
 
-    /// The columns of rows as items, for ORDER BY behind them.
+    /// The columns of rows as items, for an ORDER BY that follows.
     pub(super) fn items_of_columns(&self, columns: &[NamedColumn]) -> Vec<SelectedItem> {
         columns
             .iter()
@@ -167,7 +167,7 @@ impl Binder<'_> {
         Err(self.no_relation_in_from(table))
     }
 
-    /// The error for a name in front of a dot that is nothing.
+    /// The error for an unknown name before a dot.
     pub(super) fn no_relation_in_from(&self, table: &Ident) -> Error {
         let message = format!("\"{}\" is not a table or alias of the FROM clause", table.value);
         let is_hidden = self.levels.iter().filter(|level| level.is_hidden).any(|level| {

@@ -1,7 +1,7 @@
-//! What a column without an alias is called: the text of its expression in a settled form.
+//! The name of a column without an alias: the text of its expression in a settled form.
 //!
-//! Columns stand without their table and as spelled by it, casts are called by what is cast, and parentheses stand only
-//! where the operators need them.
+//! A column has no table name and the spelling of its table. A cast has the name of its operand. Parentheses appear
+//! only where the operators need them.
 
 use sqlparser::ast::{BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident};
 
@@ -128,7 +128,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Text whose words are spelled as the columns of that name, outside of quotes, and without tables in front of them.
+    /// Text whose words are spelled as the columns of that name, outside of quotes, and without tables in front of
+    /// them.
     fn raw(&mut self, text: &str) {
         let mut rest = text;
         let mut quoted = false;
@@ -192,7 +193,7 @@ impl Writer<'_> {
     }
 }
 
-/// What stands in parentheses or is cast.
+/// The expression inside of parentheses and casts.
 fn strip(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => strip(inner),

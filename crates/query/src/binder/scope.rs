@@ -19,7 +19,7 @@ pub(crate) struct NamedColumn {
     pub(crate) id: ColumnId,
     /// The name in lower case.
     pub(crate) name: Rc<str>,
-    /// The name as spelled by whoever gave it.
+    /// The name as spelled where it was given.
     pub(crate) spelled: Rc<str>,
 }
 
@@ -33,7 +33,7 @@ impl NamedColumn {
     }
 }
 
-/// What stands in front of a dot: a table or an alias of the FROM clause.
+/// The name before a dot: a table or an alias of the FROM clause.
 #[derive(Clone, Debug)]
 pub(crate) struct ScopeRelation {
     /// The schema, if the name may be written with one.
@@ -49,7 +49,7 @@ pub(crate) struct ScopeRelation {
 /// The names that an item of a FROM clause gives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FromNames {
-    /// What may stand in front of a dot.
+    /// The names that may come before a dot.
     pub(crate) relations: Vec<ScopeRelation>,
     /// The columns without a table in front, in the order of `SELECT *`. USING and NATURAL merge columns here.
     pub(crate) visible: Vec<NamedColumn>,
@@ -76,7 +76,7 @@ pub(crate) enum Clause {
     From,
     /// `WHERE`
     Where,
-    /// The list behind SELECT.
+    /// The list after SELECT.
     Select,
     /// `GROUP BY`
     GroupBy,
@@ -130,7 +130,7 @@ pub(crate) struct SelectAlias {
     pub(crate) is_alias: bool,
 }
 
-/// A call of a window function that stands in an expression.
+/// A call of a window function in an expression.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingWindow {
     pub(crate) id: ColumnId,
@@ -146,7 +146,7 @@ pub(crate) struct Level {
     pub(crate) names: Vec<FromNames>,
     /// Whether its names are out of sight: of a subquery of FROM without LATERAL.
     pub(crate) is_hidden: bool,
-    /// The first column that FROM may have made, and the one behind the last; none while FROM is being read.
+    /// The first column that FROM may have made, and the one after the last; none while FROM is being read.
     pub(crate) first: usize,
     pub(crate) end: Option<usize>,
     pub(crate) clause: Clause,

@@ -22,7 +22,7 @@ use super::scope::{AliasUse, Clause, Level, NamedColumn, PendingWindow};
 use super::walk::{rewrite_deep, window_exprs_mut};
 use super::{Binder, BoundRows};
 
-/// The expressions of a SELECT behind its groups.
+/// The expressions of a SELECT that are computed after its groups.
 struct SelectExprs {
     items: Vec<SelectedItem>,
     having: Option<ScalarExpr>,
@@ -128,7 +128,7 @@ impl Binder<'_> {
         Ok(BoundRows { plan, columns })
     }
 
-    /// Puts the keys of the groups into every expression behind them.
+    /// Puts the keys of the groups into every expression that is computed after them.
     fn regroup(
         &self,
         keys: &[(ColumnId, ScalarExpr)],

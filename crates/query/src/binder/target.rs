@@ -1,4 +1,4 @@
-//! The rows of a table that UPDATE, DELETE and MERGE change, with what is computed of them.
+//! The rows of a table that UPDATE, DELETE and MERGE change, with the values computed from them.
 
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
@@ -13,17 +13,17 @@ use super::scope::{Clause, FromNames, Level, NamedColumn};
 use super::{Binder, BoundQuery, BoundRows};
 use crate::catalog::QueryCatalog;
 
-/// What a statement asks of the rows of a table that it changes.
+/// The rows of a table that a statement changes, and the values that it needs from them.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetRows<'q> {
-    /// `WITH` in front of the statement.
+    /// `WITH` before the statement.
     pub with: Option<&'q ast::With>,
     /// The table, with its alias.
     pub target: &'q ast::TableFactor,
     /// Whether the first column of the result is the number of the target's row: BIGINT UNSIGNED, NULL where a row of
     /// the other tables has no partner.
     pub row_number: bool,
-    /// What is joined to the target: FROM of UPDATE, USING of DELETE and MERGE.
+    /// The tables joined to the target: FROM of UPDATE, USING of DELETE and MERGE.
     pub others: &'q [ast::TableWithJoins],
     /// How it is joined.
     pub join: TargetJoin<'q>,

@@ -51,7 +51,7 @@ const NAMES: &[&str] = &[
     "STRUCT",
 ];
 
-/// Digits of `DECIMAL` without a precision, and of those the ones behind the point.
+/// Digits of `DECIMAL` without a precision, and how many of them come after the point.
 const DECIMAL_DEFAULT: (u8, u8) = (38, 10);
 const DECIMAL_DIGITS_MAX: u64 = 38;
 

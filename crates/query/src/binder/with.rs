@@ -1,8 +1,8 @@
 //! WITH: queries that have a name.
 //!
 //! A query of WITH is bound again at each use, so that each use is optimized for itself. It is computed once and shared
-//! where that matters: with MATERIALIZED, where it calls a volatile function, and where queries that use each other were
-//! bound so often that binding itself becomes expensive.
+//! where that matters: with MATERIALIZED, where it calls a volatile function, and where queries that use each other
+//! were bound so often that binding itself becomes expensive.
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
@@ -95,7 +95,7 @@ impl Binder<'_> {
         self.withs.iter().map(|with| with.name.clone()).collect()
     }
 
-    /// Binds the names of WITH behind `first` that nothing used, so that their errors are found.
+    /// Binds the names of WITH from `first` on that nothing used, so that their errors are found.
     pub(super) fn check_unused_withs(&mut self, first: usize) -> Result<()> {
         for at in first..self.withs.len() {
             let with = Rc::clone(&self.withs[at]);
@@ -210,8 +210,8 @@ impl Binder<'_> {
         let mut base = self.set_expr(left)?;
         self.rename_columns(&mut base.columns, &with.columns)?;
         let mut kinds: Vec<DataType> = base.columns.iter().map(|column| self.kind(column.id).clone()).collect();
-        // A later round may give wider types than the first one: then it is bound again over those. Decimals can grow with
-        // each round, so that this ends after some.
+        // A later round may give wider types than the first one: then it is bound again over those. Decimals can grow
+        // with each round, so that this ends after some.
         let mut rounds = 0;
         loop {
             rounds += 1;

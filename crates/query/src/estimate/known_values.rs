@@ -7,10 +7,10 @@ use rowmill_plan::{CompareOp, Predicate};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 use rowmill_storage::{ColumnDef, ColumnStatistics, TableSource, TableStatistics};
 
-/// Values of a list that are looked up; those behind them are taken to be as frequent.
+/// The most values of a list that are looked up. We assume that the further ones are as frequent.
 const LISTED_MAX: usize = 1_000;
 
-/// A column of which something is known.
+/// A column with statistics.
 struct Known<'t> {
     column: &'t ColumnDef,
     table: &'t TableStatistics,
@@ -42,7 +42,8 @@ impl<'t> Known<'t> {
     }
 }
 
-/// The share of rows for which a condition on one column is true; `None` of other conditions, and if nothing is known of the column.
+/// The share of rows for which a condition on one column is true; `None` of other conditions, and if nothing is known
+/// of the column.
 pub(super) fn share(source: &dyn TableSource, predicate: &Predicate) -> Option<f64> {
     match predicate {
         Predicate::Compare { column, op, value } => comparison(&Known::new(source, *column)?, *op, value),
@@ -59,8 +60,8 @@ pub(super) fn share(source: &dyn TableSource, predicate: &Predicate) -> Option<f
     }
 }
 
-/// About how many different values a column has in all of `rows` rows. Where each value has few rows there are more of them when
-/// there are more rows.
+/// About how many different values a column has in all of `rows` rows. Where each value has few rows there are more of
+/// them when there are more rows.
 pub(super) fn distinct_values(source: &dyn TableSource, column: usize, rows: f64) -> Option<f64> {
     /// Rows of a value that are few.
     const FEW: f64 = 10.0;
@@ -93,7 +94,8 @@ fn among(known: &Known<'_>, values: &ArrayRef) -> Option<f64> {
     Some(share.min(known.others(0.0)))
 }
 
-/// Bounds of columns of which something is known: those of one column are one range, as of `BETWEEN`, which is two comparisons.
+/// Bounds of columns with statistics. The bounds of one column form one range, for example the two comparisons of
+/// `BETWEEN`.
 #[derive(Debug, Default)]
 pub(super) struct Ranges<'p> {
     ranges: Vec<Range<'p>>,
@@ -107,8 +109,8 @@ struct Range<'p> {
 }
 
 impl<'p> Ranges<'p> {
-    /// Adds a condition if it is a bound; whether it was. A second one at the same end of a range counts as nothing: it is met by about
-    /// those that meet the first.
+    /// Adds a condition if it is a bound; whether it was. A second one at the same end of a range counts as nothing: it
+    /// is met by about those that meet the first.
     pub(super) fn take(&mut self, source: &dyn TableSource, predicate: &'p Predicate) -> bool {
         let Predicate::Compare { column, op, value } = predicate else { return false };
         let (lower, upper) = match op {

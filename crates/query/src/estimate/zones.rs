@@ -9,7 +9,7 @@ use rowmill_storage::{Block, OpenRun, TableSource};
 /// Rows of an open run that are looked at.
 const SAMPLE_ROWS: usize = 1 << 10;
 
-/// What is known of a column.
+/// The statistics of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ZoneStatistics {
     /// The least and the greatest value as numbers, of types that are numbers.
@@ -20,7 +20,7 @@ pub(super) struct ZoneStatistics {
     pub(super) distinct: Option<f64>,
 }
 
-/// What is known, gathered block by block.
+/// The statistics of a column, gathered block by block.
 struct Gathered {
     bounds: Option<(f64, f64)>,
     bounds_known: bool,
@@ -73,9 +73,9 @@ pub(super) fn number(value: &ArrayRef) -> Option<f64> {
     floats.iter().next().flatten()
 }
 
-/// How many distinct values so many rows have, going by some of them: those that the sample has several times, and the
-/// others as many more times as the root of the share says (Charikar et al., "Towards Estimation Error Guarantees for
-/// Distinct Values", 2000).
+/// Estimates the number of distinct values in `rows` rows from a sample: it counts the values that the sample has
+/// several times, and multiplies the number of the others by the root of the inverse share (Charikar et al., "Towards
+/// Estimation Error Guarantees for Distinct Values", 2000).
 fn distinct_of_sample(sample: &ArrayRef, rows: usize) -> Option<usize> {
     let converter = arrow::row::RowConverter::new(vec![arrow::row::SortField::new(sample.data_type().clone())]).ok()?;
     let sorted = converter.convert_columns(std::slice::from_ref(sample)).ok()?;
@@ -117,7 +117,7 @@ impl Gathered {
         Some(())
     }
 
-    /// Adds rows that are in no block, of which some are looked at. They say nothing of bounds.
+    /// Adds rows that are in no block. We look at some of them. They say nothing about bounds.
     fn add_run(&mut self, source: &dyn TableSource, run: &OpenRun, column: usize) -> Option<()> {
         let rows = run.rows();
         let sample = UInt32Array::from_iter_values((0..rows as u32).step_by(rows.div_ceil(SAMPLE_ROWS).max(1)));

@@ -155,7 +155,7 @@ impl Lowerer<'_> {
         for key in &call.order {
             let resolved = input.resolve(&key.expr);
             if !input.reads(&resolved) {
-                // What is the same for all rows orders nothing.
+                // A key with one value for all rows orders nothing.
                 continue;
             }
             order.push(plan::AggregateOrder {
@@ -197,12 +197,12 @@ fn is_of_distinct_values(call: &AggregateCall) -> bool {
     call.distinct && matches!(call.function, Count | Sum | Average)
 }
 
-/// What an aggregate reads of a row.
+/// The values of a row that an aggregate reads.
 pub(super) fn call_exprs(call: &AggregateCall) -> impl Iterator<Item = &ScalarExpr> {
     call.arguments.iter().chain(call.order.iter().map(|key| &key.expr)).chain(&call.filter)
 }
 
-/// What an aggregate takes its values from. `count` of a constant reads nothing.
+/// The source of an aggregate's values. `count` of a constant reads nothing.
 fn value_exprs(call: &AggregateCall) -> impl Iterator<Item = &ScalarExpr> {
     let is_count = call.function == AggregateFunction::Count && !call.distinct;
     let counts_rows = move |expr: &&ScalarExpr| !(is_count && expr.as_constant().is_some_and(|value| !value.is_null()));

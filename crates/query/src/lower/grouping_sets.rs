@@ -1,8 +1,8 @@
 //! GROUPING SETS, ROLLUP and CUBE.
 //!
 //! The rows are read once. Where the aggregates of a group are those of its parts put together, the rows are grouped by
-//! all keys first; the groups, which are fewer, then come once for each set ([`plan::Expand`]) and are grouped again, by the
-//! keys of the set and its number. For other aggregates the rows themselves come once for each set.
+//! all keys first; the groups, which are fewer, then come once for each set ([`plan::Expand`]) and are grouped again,
+//! by the keys of the set and its number. For other aggregates the rows themselves come once for each set.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ impl Lowerer<'_> {
         Relation::new(Node::Expand(plan::Expand { input, sets, schema }), ids)
     }
 
-    /// Rows whose first columns are the keys, followed by what `calls` read; the ids of the latter.
+    /// Rows whose first columns are the keys, followed by the columns that `calls` read, and the ids of those columns.
     fn with_keys_first(
         &mut self,
         keys: &[ScalarExpr],
@@ -135,7 +135,7 @@ fn is_of_parts(call: &AggregateCall) -> bool {
     !call.distinct && matches!(call.function, Count | Sum | Average | Min | Max | BitAnd | BitOr | BitXor)
 }
 
-/// The aggregate that puts together what `parts`, columns after `keys` keys, give of parts of the rows.
+/// The aggregate that combines the results of `parts` over parts of the rows. They are the columns after `keys` keys.
 fn of_parts(whole: plan::Aggregate, keys: usize, parts: &mut Vec<plan::Aggregate>) -> plan::Aggregate {
     use AggregateFunction::{Average, Count, Sum};
     let mut add = |part: plan::Aggregate| {

@@ -1,4 +1,4 @@
-//! Joins: which side is kept in memory, and what each kind gives.
+//! Joins: the side that is kept in memory, and the rows that each kind gives.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use super::relation::{Relation, RelationSource};
 use crate::column_set::ColumnSet;
 use crate::estimate;
 
-/// A join of two sides of which it is settled which is kept in memory.
+/// A join of two sides, where it is settled which side is kept in memory.
 pub(super) struct JoinSpec {
     pub(super) kind: JoinKind,
     /// Columns of the side that is kept and of the other.
     pub(super) on: Vec<(ColumnId, ColumnId)>,
     pub(super) nulls_equal: bool,
     pub(super) null_aware: bool,
-    /// What has to be true besides, over the columns of both sources.
+    /// Further conditions that must be true, over the columns of both sources.
     pub(super) conditions: Vec<ScalarExpr>,
-    /// The columns that are asked of the join.
+    /// The columns that the join must give.
     pub(super) kept: ColumnSet,
     /// The mark of a mark join.
     pub(super) mark: Option<ColumnId>,
@@ -45,7 +45,7 @@ impl JoinSpec {
     }
 }
 
-/// The conditions of a join, by what they are good for.
+/// The conditions of a join, by their use.
 struct SplitConditions {
     /// Equal expressions of the left and of the right side.
     equal: Vec<(ScalarExpr, ScalarExpr)>,
@@ -136,8 +136,8 @@ impl Lowerer<'_> {
         keys.iter().any(|key| key.iter().all(|column| known.contains(column)))
     }
 
-    /// A mark join some conditions of which are two-valued: whether a pair matches, and whether one may match, are asked
-    /// by a join each.
+    /// A mark join where some conditions are two-valued. One join finds whether a pair matches, and another one whether
+    /// a pair may match.
     fn compared_mark(
         &mut self,
         mark: ColumnId,
@@ -192,8 +192,8 @@ impl Lowerer<'_> {
         Ok(Relation { derived, ..self.join_node(spec, right, left)? })
     }
 
-    /// The rows of a side. If the join fills the side up with NULLs, everything that it gives is a column of its source: a
-    /// waiting expression would be computed over the NULLs.
+    /// The rows of a side. If the join fills the side up with NULLs, everything that it gives is a column of its
+    /// source: a waiting expression would be computed over the NULLs.
     fn own_columns(&mut self, side: Relation, is_filled: bool, needed: &ColumnSet) -> Result<Relation> {
         let mut side = self.settled(side, needed)?;
         side.keep_derived(needed);
@@ -219,7 +219,7 @@ impl Lowerer<'_> {
         Ok(Relation { derived, ..Relation::new(node, ids) })
     }
 
-    /// A join of which all is settled.
+    /// The node of a join whose details are all settled.
     pub(super) fn join_node(&mut self, spec: JoinSpec, build: Relation, probe: Relation) -> Result<Relation> {
         let position =
             |relation: &Relation, id: ColumnId| relation.position(id).expect("a key is a column of its side");
@@ -318,7 +318,7 @@ fn split(conditions: Vec<ScalarExpr>, left: &Relation, right: &Relation) -> Spli
     SplitConditions { equal, nulls_equal: false, others }
 }
 
-/// The two expressions as one of the left and one of the right side, if that is what they are.
+/// The two expressions as one of the left and one of the right side; `None` if they are not.
 fn sides(one: &ScalarExpr, other: &ScalarExpr, left: &Relation, right: &Relation) -> Option<(ScalarExpr, ScalarExpr)> {
     let is_of = |expr: &ScalarExpr, side: &Relation| side.reads(expr) && side.has_all(expr);
     if is_of(one, left) && is_of(other, right) {

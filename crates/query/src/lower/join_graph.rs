@@ -1,8 +1,8 @@
 //! Inner joins before they have an order.
 //!
-//! A chain of inner joins is a set of relations and of conditions between them: which pairs are formed first is free, and
-//! decides what a query costs. Equalities are kept as classes of expressions that are all equal, so that of `a = b` and
-//! `b = c` the relations of `a` and `c` can be joined as well.
+//! A chain of inner joins is a set of relations and of conditions between them. We may join any pair first, and that
+//! choice decides the cost of a query. Equalities are kept as classes of equal expressions. For example, from `a = b`
+//! and `b = c` we know that the relations of `a` and `c` can be joined as well.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,21 +19,22 @@ use crate::estimate;
 
 /// Values are unique in a relation if at least this share of its rows has one of its own, as far as is known.
 const UNIQUE_SHARE: f64 = 0.95;
-/// The share of pairs for which a condition is true of which nothing is known.
+/// The assumed share of pairs for which a condition that we cannot estimate is true.
 const CONDITION_SHARE: f64 = 0.3;
 
-/// Relations of which all combinations are formed that fulfil the conditions.
+/// Relations to join: the result has all combinations of their rows that fulfil the conditions.
 #[derive(Clone, Debug)]
 pub(super) struct JoinGraph {
     relations: Vec<Relation>,
     /// Expressions that are equal, each over one relation.
     classes: Vec<Vec<ScalarExpr>>,
-    /// Whatever else has to be true.
+    /// Further conditions that must be true.
     conditions: Vec<ScalarExpr>,
 }
 
 impl JoinGraph {
-    /// The relations that `relation` consists of, and what holds between them. Waiting expressions stay with the caller.
+    /// The relations that `relation` consists of, and what holds between them. Waiting expressions stay with the
+    /// caller.
     fn of(relation: Relation) -> JoinGraph {
         match relation.source {
             RelationSource::Joins(graph) => *graph,
@@ -159,7 +160,7 @@ impl Lowerer<'_> {
         Ok(())
     }
 
-    /// What the order of joins goes by. The column of an expression is its number among all of the classes.
+    /// The facts that decide the order of joins. The column of an expression is its number among all of the classes.
     fn shape_of(&self, graph: &JoinGraph) -> join_order::JoinGraph {
         let mut relations: Vec<JoinRelation> = graph.relations.iter().map(|rows| self.join_relation(rows)).collect();
         let mut edges = Vec::new();

@@ -1,10 +1,10 @@
 //! Rows while they are lowered.
 //!
-//! Expressions of a [`Logical::Map`](rowmill_plan::Logical::Map) are not computed where they stand. They wait beside the
+//! Expressions of a [`Logical::Map`](rowmill_plan::Logical::Map) are not computed in place. They wait beside the
 //! operator, as expressions over its columns, and are put into the operator that reads them. So a filter, a key or an
 //! argument is computed over stored columns, once per distinct value where that is cheaper, and a column that nothing
-//! reads is never made. Inner joins wait too, until all relations that are joined to each other are known and their order
-//! can be chosen (`join_graph.rs`).
+//! reads is never made. Inner joins wait too, until all relations that are joined to each other are known and their
+//! order can be chosen (`join_graph.rs`).
 
 use std::sync::Arc;
 

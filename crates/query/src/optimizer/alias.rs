@@ -1,4 +1,4 @@
-//! Columns that only repeat another one go away: whoever names them names the other one.
+//! Columns that only repeat another one go away. Expressions that name them name the other one instead.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use rowmill_plan::{ColumnId, Logical, ScalarExpr};
 use super::context::RewriteContext;
 use super::walk::{inputs_mut, substitute_operator, take};
 
-/// What columns were replaced by.
+/// The expressions that replaced columns.
 pub(crate) type ColumnAliases = HashMap<ColumnId, ScalarExpr>;
 
-/// Removes from the maps of a plan, which has no correlation, what is only a column. `aliases` is what was removed, in
-/// this plan and before.
+/// Removes expressions that are only a column from the maps of a plan. The plan must have no correlation. `aliases` has
+/// all that were removed, in this plan and before.
 pub(crate) fn remove_aliases(plan: &mut Logical, aliases: &mut ColumnAliases) -> Result<()> {
     for input in inputs_mut(plan) {
         remove_aliases(input, aliases)?;
@@ -49,7 +49,7 @@ pub(crate) fn rename_output(output: &mut [(ColumnId, String)], aliases: &ColumnA
     }
 }
 
-/// Renames what the shared subplans give in their readers.
+/// Renames the columns of the shared subplans in their readers.
 pub(crate) fn rename_shared(plan: &mut Logical, aliases: &ColumnAliases) {
     if let Logical::Shared { input_columns, .. } = plan {
         for id in input_columns {

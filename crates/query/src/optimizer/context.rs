@@ -1,8 +1,9 @@
-//! What the rewrites of one statement share: its columns, its tables, and the subplans that are computed once.
+//! The state that the rewrites of one statement share: its columns, its tables, and the subplans that are computed
+//! once.
 //!
-//! While a plan is rewritten, its `Shared` operators carry no input: the inputs wait in [`SharedPlans`], so that each is
-//! rewritten once. A subplan that names columns of a query around it cannot be computed once; it is copied into each of
-//! its uses. So is one with a single use.
+//! While a plan is rewritten, its `Shared` operators carry no input: the inputs wait in [`SharedPlans`], so that each
+//! is rewritten once. A subplan that names columns of a query around it cannot be computed once; it is copied into each
+//! of its uses. So is one with a single use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use rowmill_storage::TableSource;
 use super::column_set::ColumnSet;
 use super::walk::{add_named, copy_column, each_operator, exprs, exprs_mut, free, inputs_mut, renumber, substitute};
 
-/// What the rewrites of one statement share.
+/// The state that the rewrites of one statement share.
 pub(crate) struct RewriteContext<'a> {
     /// The columns of the statement.
     pub(crate) columns: &'a mut Columns,
@@ -155,7 +156,7 @@ impl RewriteContext<'_> {
             let before = self.shared.plans.len();
             self.shared.plans.retain(|shared| uses[shared.number] > 0);
             if self.shared.plans.len() < before {
-                // What an unread subplan reads has fewer uses now.
+                // The subplans that an unread subplan reads have fewer uses now.
                 continue;
             }
             let Some(at) = self.shared.plans.iter().position(|shared| uses[shared.number] == 1) else { return };
@@ -192,8 +193,8 @@ impl RewriteContext<'_> {
         inputs_mut(into).into_iter().for_each(|input| self.inline(input, wanted, plan));
     }
 
-    /// Copies the subplans that only scan a table into their readers, each of which then reads its own columns: that is
-    /// cheaper than to keep the rows. The plans are pruned.
+    /// Copies the subplans that only scan a table into their readers. Each reader then reads its own columns, because
+    /// that is cheaper than to keep the rows. The plans must be pruned.
     pub(crate) fn copy_shared_scans(&mut self, plan: &mut Logical) {
         if self.shared.plans.is_empty() {
             return;
@@ -260,7 +261,7 @@ fn each_with_subqueries(plan: &Logical, each: &mut dyn FnMut(&Logical)) {
     });
 }
 
-/// Whether a plan reads the rows of a recursive query around it, so that each round has to compute it anew.
+/// Whether a plan reads the rows of a recursive query around it, so that each round must compute it again.
 fn reads_outer_round(plan: &Logical) -> bool {
     let (mut read, mut own) = (Vec::new(), Vec::new());
     each_with_subqueries(plan, &mut |operator| match operator {

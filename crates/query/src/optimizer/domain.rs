@@ -4,14 +4,14 @@
 //! Join(l, r(l.a))  ->  Join(l, r') on l.a IS NOT DISTINCT FROM d.a     where r' = r over each row of Distinct(l.a)
 //! ```
 //!
-//! The right side is evaluated for every row of the domain at once: the domain is pushed down to where the outer columns
-//! are read, and every operator on the way keeps the rows of different domain values apart. This is the method of Neumann
-//! and Kemper, "Unnesting Arbitrary Queries" (2015). Dependent joins are taken from the outside inwards, as Neumann,
-//! "Improving Unnesting of Complex Queries" (2025), has it: when a domain reaches a dependent join, it goes into the left
-//! side only, and the right side finds the outer columns there.
+//! The right side is evaluated for every row of the domain at once: the domain is pushed down to where the outer
+//! columns are read, and every operator on the way keeps the rows of different domain values apart. This is the method
+//! of Neumann and Kemper, "Unnesting Arbitrary Queries" (2015). Dependent joins are taken from the outside inwards, as
+//! Neumann, "Improving Unnesting of Complex Queries" (2025), has it: when a domain reaches a dependent join, it goes
+//! into the left side only, and the right side finds the outer columns there.
 //!
-//! Values that cannot be compared, such as lists, are not grouped. The rows of the left side are numbered then, and the
-//! number stands for the values.
+//! Values that cannot be compared, for example lists, cannot be grouped. Then we number the rows of the left side, and
+//! the number stands for the values.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ use super::walk::{
     substitute_plan, take,
 };
 
-/// Removes what dependent joins are left in a plan.
+/// Removes the remaining dependent joins from a plan.
 pub(crate) fn remove_dependent_joins(plan: &mut Logical, context: &mut RewriteContext<'_>) -> Result<()> {
     DomainPush { context }.flatten(plan)
 }
@@ -64,7 +64,7 @@ enum DomainRows {
     Copied(Logical),
 }
 
-/// What the outer columns are called in a plan.
+/// The names of the outer columns in a plan.
 type DomainColumns = HashMap<ColumnId, ColumnId>;
 
 impl DomainPush<'_, '_> {
@@ -206,7 +206,7 @@ impl DomainPush<'_, '_> {
         }
     }
 
-    /// What replaces the outer columns in expressions.
+    /// The columns that replace the outer columns in expressions.
     fn replacements(&self, names: &DomainColumns) -> HashMap<ColumnId, ScalarExpr> {
         names.iter().map(|(outer, own)| (*outer, self.context.expr(*own))).collect()
     }

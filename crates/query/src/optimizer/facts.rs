@@ -17,7 +17,7 @@ pub(crate) fn can_fail(expr: &ScalarExpr) -> bool {
     rowmill_expr::fold::can_fail(expr)
 }
 
-/// Whether a condition may be evaluated earlier, and for more rows, than where it stands.
+/// Whether a condition may be evaluated earlier, and for more rows, than where it is written.
 pub(crate) fn is_movable(expr: &ScalarExpr) -> bool {
     !is_volatile(expr) && !can_fail(expr)
 }

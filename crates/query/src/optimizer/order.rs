@@ -1,4 +1,4 @@
-//! Sorts whose order nobody sees go away, and limits move down to where they save work.
+//! Sorts whose order has no effect go away, and limits move down to where they save work.
 
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalJoinKind, LogicalWindowFunction, SetOperationKind};
@@ -7,7 +7,7 @@ use rowmill_plan::{Logical, ScalarExpr};
 use super::facts::{is_movable, reads_order};
 use super::walk::{inputs_mut, take};
 
-/// Removes the sorts of a plan that do not matter. `is_read` says whether the order of its rows does.
+/// Removes the sorts of a plan that do not matter. `is_read` tells whether the order of its rows matters.
 pub(crate) fn remove_sorts(plan: &mut Logical, is_read: bool) {
     if let Logical::Sort { input, .. } = plan
         && !is_read
@@ -58,7 +58,7 @@ pub(crate) fn push_limits(plan: &mut Logical) -> Result<()> {
     Ok(())
 }
 
-/// How many rows a limit reads at most, if it says so in numbers.
+/// The most rows that a limit reads, if its numbers are constants.
 fn most_rows(skip: Option<&ScalarExpr>, rows: Option<&ScalarExpr>) -> Option<i64> {
     let number = |expr: &ScalarExpr| expr.as_constant().and_then(|value| value.as_bigint());
     let skip = match skip {
@@ -68,7 +68,7 @@ fn most_rows(skip: Option<&ScalarExpr>, rows: Option<&ScalarExpr>) -> Option<i64
     number(rows?)?.checked_add(skip).filter(|most| *most >= 0)
 }
 
-/// Limits the inputs of an operator of which only the first `most` rows are read.
+/// Limits the inputs of an operator whose first `most` rows alone are read.
 fn limit_inputs(plan: &mut Logical, most: i64) {
     match plan {
         Logical::SetOperation(operation) if operation.kind == SetOperationKind::Union && operation.all => {

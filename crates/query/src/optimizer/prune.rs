@@ -1,7 +1,7 @@
-//! Columns that nobody reads are not made.
+//! Columns that no operator reads are not made.
 //!
 //! One pass from the top knows which columns are read above an operator. A shared subplan is pruned after all of its
-//! readers. What is volatile stays, because it is evaluated once per row wherever the row goes.
+//! readers. Volatile expressions must stay, because they are evaluated once per row wherever the row goes.
 
 use rowmill_plan::function::Volatility;
 use rowmill_plan::logical::{LogicalJoinKind, SetOperationKind};
@@ -24,7 +24,7 @@ pub(crate) fn prune_columns(root: &mut Logical, read: &ColumnSet, context: &mut 
     }
 }
 
-/// What the readers of shared subplans read.
+/// The columns that the readers of shared subplans read.
 struct SharedReads {
     plans: Vec<SharedRead>,
 }

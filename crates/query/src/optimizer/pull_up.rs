@@ -6,12 +6,12 @@
 //! Inner(l, Limit(Sort(Filter(r, r.k = l.k))))       ->  Inner(l, Filter(row_number by r.k, number <= n)) on r.k = l.k
 //! ```
 //!
-//! Equalities between an expression of the right side and one of the left pass through grouping, windows, DISTINCT and LIMIT,
-//! by making the right expression a key of these. Other conditions pass only through filters, maps and joins. If anything
-//! correlated remains, the right side stays as it was, and the domain (see `domain.rs`) takes care of it.
+//! Equalities between an expression of the right side and one of the left pass through grouping, windows, DISTINCT and
+//! LIMIT, by making the right expression a key of these. Other conditions pass only through filters, maps and joins. If
+//! anything correlated remains, the right side stays as it was, and the domain (see `domain.rs`) takes care of it.
 //!
-//! An aggregate without GROUP BY gives one row, also where nothing matches. Whatever stands above it in the right side is
-//! therefore computed above the join, over the values that the aggregates have for no rows.
+//! An aggregate without GROUP BY gives one row, also where nothing matches. So expressions above it in the right
+//! side must be computed above the join, over the values that the aggregates have for no rows.
 
 use std::collections::HashMap;
 
@@ -47,7 +47,7 @@ struct PullUp<'a, 'b> {
     context: &'a mut RewriteContext<'b>,
 }
 
-/// What has left the right side of a join.
+/// The conditions and expressions that have left the right side of a join.
 #[derive(Default)]
 struct PulledParts {
     /// Conditions, over what the right side still makes and over columns from outside.
@@ -60,7 +60,7 @@ struct PulledParts {
     is_blocked: bool,
 }
 
-/// What the operators above allow.
+/// The moves that the operators above allow.
 #[derive(Clone, Copy)]
 struct PullMode {
     /// Only whether there is a row matters, and the columns that conditions name.
@@ -126,7 +126,7 @@ impl PullUp<'_, '_> {
         }
     }
 
-    /// Takes correlated conditions and expressions out of a plan, of which `made` are the columns of the whole right side.
+    /// Takes correlated conditions and expressions out of a plan. `made` are the columns of the whole right side.
     fn strip(&mut self, plan: Logical, made: &ColumnSet, mode: PullMode, pulled: &mut PulledParts) -> Logical {
         match plan {
             Logical::Filter { input, conditions } => {
@@ -255,8 +255,8 @@ impl PullUp<'_, '_> {
         plan
     }
 
-    /// Strips the input of `operator`, if then all that it pulls are equalities and nothing is correlated. Otherwise the
-    /// input comes back as it was.
+    /// Strips the input of `operator`, if then all that it pulls are equalities and nothing is correlated. Otherwise
+    /// the input comes back as it was.
     fn equalities(
         &mut self,
         input: Logical,
@@ -410,7 +410,8 @@ pub(crate) fn empty_group_values(
 }
 
 impl PulledParts {
-    /// Takes those of `conditions` that are correlated, and those that would fail for rows that these exclude. The rest.
+    /// Takes those of `conditions` that are correlated, and those that would fail for rows that these exclude. The
+    /// rest.
     fn take_conditions(&mut self, conditions: Vec<ScalarExpr>, made: &ColumnSet) -> Vec<ScalarExpr> {
         let mut kept = Vec::new();
         for mut condition in conditions {

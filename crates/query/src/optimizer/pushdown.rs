@@ -1,9 +1,9 @@
 //! Conditions move down to where rows come from.
 //!
-//! One pass from the top takes the conditions of filters along and leaves each where it cannot go further. A condition that
-//! can fail or is volatile stays where it was written, behind those that are not. On the way outer joins become inner ones
-//! where a condition drops the rows that they add, mark joins become semi and anti joins where a condition is their mark, and
-//! conditions on one column of an equality are copied to the other.
+//! One pass from the top takes the conditions of filters along and leaves each where it cannot go further. A condition
+//! that can fail or is volatile stays where it was written, after those that cannot. On the way outer joins become
+//! inner ones where a condition drops the rows that they add, mark joins become semi and anti joins where a condition
+//! is their mark, and conditions on one column of an equality are copied to the other.
 
 use std::collections::HashMap;
 
@@ -25,11 +25,11 @@ pub(crate) fn push_conditions(plan: &mut Logical, _context: &mut RewriteContext<
     Ok(())
 }
 
-/// The rows of `plan` for which `conditions`, which may all be moved, are true. Rows with NULL in a column of `required`
-/// are dropped above in any case.
+/// The rows of `plan` for which `conditions`, which may all be moved, are true. Rows with NULL in a column of
+/// `required` are dropped above in any case.
 fn push(mut plan: Logical, mut conditions: Vec<ScalarExpr>, required: &ColumnSet) -> Logical {
     if conditions.iter().any(is_never_true) {
-        // What is below gives no row, so that its operators need none of their own.
+        // No row passes these conditions, so we drop the operators below.
         return Logical::no_rows(output(&plan).iter().collect());
     }
     match plan {
@@ -253,7 +253,7 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &Colu
         }
         on.extend(rest);
     } else {
-        // What is true of all rows of the left side, for what matches them on the right.
+        // Conditions on all rows of the left side also hold for the rows that match them on the right.
         let is_of_left = |condition: &&ScalarExpr| named(condition).is_subset(&left);
         let mut known: Vec<_> = conditions.iter().chain(&own).filter(is_of_left).cloned().collect();
         if own.iter().any(|condition| equality(condition).is_some()) {
@@ -327,8 +327,8 @@ fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
     *own = rest;
 }
 
-/// What a disjunction says of the columns of one side alone: `(l.a = 1 AND r.a = 2) OR (l.a = 3 AND r.a = 4)` is true only
-/// where `l.a IN (1, 3)` is.
+/// The condition on the columns of one side alone that follows from a disjunction. For example, `(l.a = 1 AND r.a = 2)
+/// OR (l.a = 3 AND r.a = 4)` is true only where `l.a IN (1, 3)` is.
 fn implied(condition: &ScalarExpr, side: &ColumnSet) -> Option<ScalarExpr> {
     let ExprOp::Or(branches) = &condition.op else { return None };
     let mut parts = Vec::with_capacity(branches.len());
@@ -437,7 +437,7 @@ fn mark_to_semi(
     conditions
 }
 
-/// Adds what follows for other columns from comparisons of columns with constants, through equalities of columns.
+/// Adds conditions on other columns that follow from comparisons with constants through equalities of columns.
 fn infer(conditions: &mut Vec<ScalarExpr>) {
     let mut seen = 0;
     // Each round sees the conditions that the round before has added, so that chains of equalities are followed.
@@ -452,7 +452,8 @@ fn infer(conditions: &mut Vec<ScalarExpr>) {
     }
 }
 
-/// What follows from `known` by the equalities among `conditions`, for columns of `wanted`; for all if that is empty.
+/// The conditions that follow from `known` by the equalities among `conditions`, for columns of `wanted`; for all
+/// columns if that is empty.
 fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: &ColumnSet) -> Vec<ScalarExpr> {
     let mut found = Vec::new();
     let compared: Vec<_> =
@@ -476,7 +477,8 @@ fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: &ColumnSet)
     found
 }
 
-/// The column of a condition that compares one with constants, and depends on it only by what equality tells.
+/// The column of a condition that compares one column with constants. Equal values of the column must give equal
+/// results.
 fn compared_column(condition: &ScalarExpr) -> Option<usize> {
     let is_fixed = |expr: &ScalarExpr| matches!(expr.op, ExprOp::Literal(_) | ExprOp::Parameter(_));
     match &condition.op {

@@ -1,5 +1,5 @@
-//! Operators that do nothing go away: DISTINCT of unique rows, outer joins whose right side nobody reads, the check of scalar
-//! subqueries that cannot have two rows, keys of groups that say nothing new, whatever is above no rows.
+//! Operators that do nothing go away: DISTINCT of unique rows, outer joins whose right side is not read, the check of
+//! scalar subqueries that cannot have two rows, keys of groups that say nothing new, and operators over no rows.
 
 use rowmill_base::Result;
 use rowmill_plan::logical::{LogicalGroup, LogicalJoinKind, SetOperationKind};
@@ -40,7 +40,7 @@ fn is_empty(plan: &Logical) -> bool {
     matches!(plan, Logical::Values { rows, .. } if rows.is_empty())
 }
 
-/// Replaces an operator whose inputs have no rows by what it gives then.
+/// Replaces an operator whose inputs have no rows by its result for no rows.
 fn propagate_no_rows(plan: &mut Logical, context: &RewriteContext<'_>) {
     let nulls = |right: &Logical| {
         let null = |id: ColumnId| (id, ScalarExpr::null(context.columns.get(id).kind.clone()));
@@ -103,7 +103,8 @@ fn propagate_no_rows(plan: &mut Logical, context: &RewriteContext<'_>) {
     }
 }
 
-/// Takes out the keys that are constants or equal to other keys; what gives their columns above the group.
+/// Takes out the keys that are constants or equal to other keys. Returns the expressions that replace their columns
+/// above the group.
 fn repeated_keys(group: &mut LogicalGroup) -> Vec<(ColumnId, ScalarExpr)> {
     let mut taken = Vec::new();
     if group.sets.is_some() {

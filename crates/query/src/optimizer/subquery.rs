@@ -1,9 +1,9 @@
 //! Subqueries leave expressions and become joins, whose right side may name columns of the left side.
 //!
-//! A conjunct of a filter that is `EXISTS`, `IN`, ANY or ALL becomes a semi or anti join. Elsewhere such a subquery becomes
-//! a mark join, and a scalar subquery a single join, below the operator whose expression it was in. Conjuncts of a filter
-//! without subqueries are evaluated below these joins, so that a subquery sees only rows that they leave; those after a
-//! subquery that can fail stay above.
+//! A conjunct of a filter that is `EXISTS`, `IN`, ANY or ALL becomes a semi or anti join. Elsewhere such a subquery
+//! becomes a mark join, and a scalar subquery a single join, below the operator whose expression it was in. Conjuncts
+//! of a filter without subqueries are evaluated below these joins, so that a subquery sees only rows that they leave;
+//! those after a subquery that can fail stay above.
 
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
@@ -194,7 +194,7 @@ impl SubqueryRemover<'_, '_> {
         Ok(())
     }
 
-    /// Operands, each of which is evaluated only where `needs_next` is true of all before it.
+    /// Rewrites operands in order. An operand is evaluated only where `needs_next` is true of all operands before it.
     fn in_order(
         &mut self,
         all: &mut [ScalarExpr],
@@ -209,8 +209,8 @@ impl SubqueryRemover<'_, '_> {
         Ok(())
     }
 
-    /// Joins a subquery to `input`; its value as an expression over the join. The subquery's plan has no subqueries, and
-    /// neither has what it is compared with.
+    /// Joins a subquery to `input`; its value as an expression over the join. The subquery's plan has no subqueries,
+    /// and neither has what it is compared with.
     fn attach(&mut self, mut subquery: Subquery, input: &mut Logical) -> Result<ScalarExpr> {
         let left = take(input);
         match subquery.kind {
@@ -273,7 +273,8 @@ impl SubqueryRemover<'_, '_> {
         self.context.expr(mark)
     }
 
-    /// The conditions, all of which are true where the values of a quantified subquery stand in `op` to its columns.
+    /// The conditions of a quantified subquery. All of them are true where `op` holds between its values and its
+    /// columns.
     fn pairs(&self, subquery: &Subquery, op: CompareOp) -> Vec<ScalarExpr> {
         let right = || subquery.columns.iter().map(|id| self.context.expr(*id));
         let pairs = || subquery.left.iter().cloned().zip(right());

@@ -1,4 +1,4 @@
-//! What is known of the number of rows of a plan, and of columns without equal values.
+//! Facts about the number of rows of a plan, and about columns without equal values.
 
 use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
@@ -34,8 +34,8 @@ pub(crate) fn gives_at_most_one_row(plan: &Logical) -> bool {
     }
 }
 
-/// Whether no two rows of a plan agree in all of `columns`. Rows with NULL in one of these count only if `nulls` is set:
-/// then NULL equals NULL.
+/// Whether no two rows of a plan agree in all of `columns`. Rows with NULL in one of these count only if `nulls` is
+/// set: then NULL equals NULL.
 pub(crate) fn is_unique(plan: &Logical, columns: &ColumnSet, nulls: bool, context: &RewriteContext<'_>) -> bool {
     if gives_at_most_one_row(plan) {
         return true;

@@ -1,7 +1,7 @@
-//! What every rewrite needs of a plan: its inputs, its expressions, the columns that it makes and names.
+//! The parts of a plan that every rewrite needs: its inputs, its expressions, the columns that it makes and names.
 //!
-//! Column ids are unique within a statement. A column that a tree names and does not make is free: the tree is correlated
-//! with whatever makes it. The plans of subqueries in expressions belong to the tree.
+//! Column ids are unique within a statement. A column that a tree names and does not make is free: the tree is
+//! correlated with whatever makes it. The plans of subqueries in expressions belong to the tree.
 
 use std::collections::HashMap;
 
@@ -150,7 +150,7 @@ pub(crate) fn exprs_mut(plan: &mut Logical) -> Vec<&mut ScalarExpr> {
     }
 }
 
-/// What an operator does with a column that it names outside of expressions.
+/// The use of a column that an operator names outside of expressions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ColumnRole {
     /// The operator makes the column.
@@ -399,7 +399,8 @@ pub(crate) fn substitute_operator(plan: &mut Logical, by: &HashMap<ColumnId, Sca
     });
 }
 
-/// Gives every column that the plan makes a new number; what each was replaced by. Two uses of one plan need that.
+/// Gives every column that the plan makes a new number, and returns the new number of each. Two uses of one plan must
+/// not share numbers.
 pub(crate) fn renumber(plan: &mut Logical, columns: &mut Columns) -> HashMap<ColumnId, ColumnId> {
     let mut numbers = HashMap::new();
     renumber_made(plan, columns, &mut numbers);

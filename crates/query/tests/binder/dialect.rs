@@ -23,7 +23,7 @@ const STEPS_PER_TOKEN: u64 = 64;
 const STEPS_MIN: u64 = 100_000;
 
 impl RowmillDialect {
-    /// The dialect for one statement of so many tokens.
+    /// The dialect for one statement of `tokens` tokens.
     pub(crate) fn new(struct_types: bool, tokens: usize) -> RowmillDialect {
         let steps = (tokens as u64).saturating_mul(STEPS_PER_TOKEN).saturating_add(STEPS_MIN);
         RowmillDialect { struct_types, steps_left: Cell::new(steps) }

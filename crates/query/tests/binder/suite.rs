@@ -141,13 +141,13 @@ const CHANGING: &[&str] = &[
     "view",
 ];
 
-/// What a file expects of a statement.
+/// The result that a file expects of a statement.
 enum Expected {
     Success,
     Failure,
 }
 
-/// Binds the queries of a file. Adds what is not as expected to `report`.
+/// Binds the queries of a file. Adds each unexpected result to `report`.
 fn check_file(path: &Path, report: &mut String, count: &mut usize) {
     let text = std::fs::read_to_string(path).unwrap();
     let catalog = SuiteCatalog::default();

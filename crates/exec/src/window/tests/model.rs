@@ -1,4 +1,4 @@
-//! What a window gives, as it is defined: for each row all rows of its partition are looked at.
+//! The result of a window by its definition: we look at all rows of the partition for each row.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,4 @@
-//! Choices by NULL, and facts that are the same for every row.
+//! Choices by NULL, and facts that every row shares.
 
 use std::sync::Arc;
 

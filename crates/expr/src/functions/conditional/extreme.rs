@@ -76,7 +76,7 @@ fn flat_takes(argument: &Operand, so_far: &ArrayRef, wanted: Ordering) -> Result
     Ok(BooleanArray::new(takes, None))
 }
 
-/// The same of lists and structs, which no kernel compares.
+/// The rows in which `argument`, a list or a struct, is better than `so_far`. No kernel compares those types.
 fn nested_takes(argument: &Operand, so_far: &ArrayRef, wanted: Ordering) -> Result<BooleanArray, ArrowError> {
     let compare = make_comparator(&argument.values, so_far, SortOptions { descending: false, nulls_first: false })?;
     let takes = BooleanBuffer::collect_bool(so_far.len(), |row| {

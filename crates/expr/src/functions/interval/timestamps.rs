@@ -147,7 +147,7 @@ fn two_timestamps(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
     Some(CallKinds { arguments: vec![kind.clone(), kind], result: INTERVAL_KIND })
 }
 
-/// What a shift needs to know of a unit.
+/// The facts about a unit that a shift needs.
 #[derive(Clone, Copy)]
 struct TickScale {
     per_day: i64,
@@ -169,7 +169,7 @@ impl TickScale {
         }
     }
 
-    /// Days and time of an interval in units; what is finer than the unit leads to the unit that it falls in.
+    /// Days and time of an interval in units; a part finer than the unit leads to the unit that it falls in.
     fn ticks(self, interval: IntervalMonthDayNano, sign: i64) -> i128 {
         let days = i128::from(interval.days) * i128::from(sign);
         let nanos = i128::from(interval.nanoseconds) * i128::from(sign);

@@ -44,7 +44,8 @@ pub(in crate::functions) fn item_and_value(list: &ArgumentKind<'_>, value: &Argu
     common_item(&[item, value])
 }
 
-/// The type of a value beside items: an integer that is a literal is of their type if it fits, so that the list is not cast.
+/// The type of a value beside items: an integer that is a literal is of their type if it fits, so that the list is not
+/// cast.
 pub(in crate::functions) fn kind_beside(value: &ArgumentKind<'_>, item: &DataType) -> DataType {
     let literal = value.constant.and_then(Constant::as_bigint).map(i128::from);
     match (literal, integer_bounds(item)) {
@@ -143,7 +144,7 @@ impl<'a> ListMaker<'a> {
         }
     }
 
-    /// Fails if so many more items are too many.
+    /// Fails if `more` further items would pass the limit.
     pub(in crate::functions) fn reserve(&mut self, more: u64) -> Result<()> {
         check_size(self.function, more.saturating_add(self.indices.len() as u64), self.bytes_per_item)
     }
@@ -199,7 +200,7 @@ pub(in crate::functions) fn bytes_per_item(items: &ArrayRef) -> u64 {
     }
 }
 
-/// Fails if so many items of so many bytes are more than a function may make in one batch.
+/// Fails if `items` items of `bytes_per_item` bytes are more than a function may make in one batch.
 pub(in crate::functions) fn check_size(function: &'static str, items: u64, bytes_per_item: u64) -> Result<()> {
     let is_addressable = items < i32::MAX as u64;
     let bytes = if is_addressable { u128::from(items) * u128::from(bytes_per_item) } else { u128::from(u64::MAX) };

@@ -169,7 +169,7 @@ pub(super) const ARRAY_REPLACE_N: FunctionSpec = searching(
     ("array_replace_n([1, 2, 1, 1], 1, 7, 2)", "[7, 2, 7, 1]"),
 );
 
-/// A list, a value, and at most so many integers.
+/// A list, a value, and at most `integers_max` integers.
 fn list_and_value(
     arguments: &[ArgumentKind<'_>],
     integers_max: usize,

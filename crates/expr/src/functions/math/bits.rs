@@ -26,7 +26,7 @@ pub(super) fn integer_kinds(arguments: &[ArgumentKind<'_>], count: usize) -> Opt
     Some(CallKinds { arguments: vec![kind.clone(); count], result: kind })
 }
 
-/// The integers that `$made` gives for pairs, whatever their type.
+/// The integers that `$made` gives for pairs of any integer type.
 macro_rules! of_pairs {
     ($arguments:expr, $kind:expr, $rows:expr, |$left:ident, $right:ident| $made:expr) => {{
         use arrow::datatypes as types;

@@ -120,7 +120,7 @@ pub(super) fn width_bucket(arguments: &[Operand], kind: &DataType, rows: usize) 
     })
 }
 
-/// A column of so many rows with the one value of `values`.
+/// A column of `rows` rows with the one value of `values`.
 pub(super) fn repeated(values: &ArrayRef, rows: usize) -> ArrayRef {
     fn of<T: ArrowPrimitiveType>(values: &ArrayRef, rows: usize) -> ArrayRef {
         let value = values.as_primitive::<T>().value(0);

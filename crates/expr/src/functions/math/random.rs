@@ -13,7 +13,7 @@ thread_local! {
 }
 
 pub(super) fn random(_arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
-    // The upper 53 bits: as many as a double keeps.
+    // The upper 53 bits, because a double keeps 53.
     const STEP: f64 = 1.0 / (1_u64 << f64::MANTISSA_DIGITS) as f64;
     GENERATOR.with_borrow_mut(|generator| {
         let values: Vec<f64> = (0..rows).map(|_| (generator.next() >> 11) as f64 * STEP).collect();

@@ -1,8 +1,9 @@
 //! Rounding of integers, decimals and floats.
 //!
-//! A decimal is an integer `unscaled` with a scale: `unscaled / 10^scale`. Rounding it to `places` digits behind the point
-//! divides by `10^(scale - places)`, exactly. The type of the result has as many digits behind the point as `places` says,
-//! if that is a literal, and as many as before otherwise; and one more digit in front of it, because 9.99 becomes 10.
+//! A decimal is an integer `unscaled` with a scale: `unscaled / 10^scale`. Rounding it to `places` digits after the
+//! point divides by `10^(scale - places)`, exactly. The type of the result has `places` digits after the point if
+//! that is a literal, and the digits of the argument otherwise. It has one more digit before the point because, for
+//! example, 9.99 becomes 10.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::functions::rowwise::{NumberArgument, bigints, numbers};
 use crate::functions::signatures::{BIGINT, number, stands_for};
 use crate::kinds::out_of_range;
 
-/// To which side what is cut off decides.
+/// The side to which a number is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     HalfAwayFromZero,
@@ -217,7 +218,8 @@ fn decimals(
 
 /// A float rounded to places: the double nearest to the rounded decimal.
 fn float_to_places(value: f64, places: i64, direction: Direction) -> f64 {
-    // 10^308 is the largest power that is a double. Only the tiniest numbers have digits behind that place, and they stay.
+    // 10^308 is the largest power that is a double. Only the tiniest numbers have digits after that place, and they
+    // stay unchanged.
     let places = places.clamp(-400, 400) as i32;
     if places > 308 || !value.is_finite() {
         return canonical(value);

@@ -1,4 +1,4 @@
-//! Whether patterns match, and what their groups match.
+//! Whether patterns match, and the text that their groups match.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -48,8 +48,8 @@ pub(super) fn regexp_substr(arguments: &[Operand], kind: &DataType, rows: usize)
     Ok(Arc::new(made.finish()))
 }
 
-/// The arguments that `regexp_instr` and `regexp_substr` share: text, pattern, where to begin, which match, flags, which
-/// group.
+/// The arguments that `regexp_instr` and `regexp_substr` share: text, pattern, where to begin, which match, flags,
+/// which group.
 struct NthMatch<'a> {
     function: &'static str,
     texts: TextArgument<'a>,
@@ -89,7 +89,7 @@ impl<'a> NthMatch<'a> {
     }
 }
 
-/// Where a group of the match behind `skipped` others is.
+/// The place of a group in the match that follows `skipped` others.
 fn nth(regex: &Regex, text: &str, skipped: usize, group: usize) -> Option<(usize, usize)> {
     if group == 0 {
         return regex.find_iter(text).nth(skipped).map(|found| (found.start(), found.end()));
@@ -98,7 +98,8 @@ fn nth(regex: &Regex, text: &str, skipped: usize, group: usize) -> Option<(usize
     captures.get(group).map(|found| (found.start(), found.end()))
 }
 
-/// The text from the position of a row on, if it has that position. It is a text of its own: `^` matches at its beginning.
+/// The text from the position of a row on, if it has that position. It is a text of its own: `^` matches at its
+/// beginning.
 fn from<'t>(
     function: &str,
     text: &'t str,

@@ -27,7 +27,7 @@ pub(super) fn rpad(arguments: &[Operand], _kind: &DataType, rows: usize) -> Resu
     })
 }
 
-/// What a text is filled with: another one a number of times, and then the first bytes of it.
+/// The padding of a text: another text a number of times, and then the first bytes of it.
 struct Padding<'a> {
     text: &'a str,
     times: u64,
@@ -55,7 +55,7 @@ fn padded(
     })
 }
 
-/// Writes `text` so many times, and then its first bytes.
+/// Writes `text` `times` times, and then its first `rest_bytes` bytes.
 fn fill(made: &mut RowText, text: &str, times: u64, rest_bytes: usize) -> Result<()> {
     // Asked for at once, so that a call that is refused makes nothing first.
     made.reserve(u128::from(times) * text.len() as u128 + rest_bytes as u128)?;

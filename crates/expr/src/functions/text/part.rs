@@ -89,7 +89,7 @@ impl<'a> Separator<'a> {
         Ok(self.nth_from_end(front, 1).map_or(front, |at| &front[at + self.bytes..]))
     }
 
-    /// What is in front of the separator with the number `count`, or behind it, counted from the end, if negative.
+    /// The text before separator `count`. If `count` is negative, the text after that separator, counted from the end.
     fn before<'t>(&self, text: &'t str, count: i64) -> &'t str {
         if count == 0 || self.bytes == 0 {
             return "";

@@ -51,7 +51,7 @@ pub(super) fn translate(arguments: &[Operand], _kind: &DataType, rows: usize) ->
 /// What becomes of each character that does not stay: another one, or nothing.
 struct Translation {
     of_char: HashMap<char, Option<char>>,
-    /// The same for ASCII, where `None` stays.
+    /// The replacements of ASCII characters. A character with `None` stays.
     of_ascii: [Option<Option<char>>; 128],
 }
 

@@ -43,8 +43,8 @@ pub(super) fn right(arguments: &[Operand], _kind: &DataType, rows: usize) -> Res
     })
 }
 
-/// `overlay(text PLACING new FROM start FOR length)` is what stands in front of `start`, `new`, and what stands behind
-/// `length` characters from `start` on.
+/// `overlay(text PLACING new FROM start FOR length)` is the text before `start`, then `new`, then the text
+/// that follows `length` characters from `start` on.
 pub(super) fn overlay(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
     let (sources, news) = (TextArgument::new(&arguments[0]), TextArgument::new(&arguments[1]));
     let (starts, lengths) = (bigints(&arguments[2]), arguments.get(3).map(bigints));

@@ -57,11 +57,11 @@ fn signature(arguments: &[ArgumentKind<'_>]) -> Option<CallKinds> {
 /// A stride, ready to be counted in ticks.
 #[derive(Clone, Copy)]
 enum BinStride {
-    /// So many nanoseconds.
+    /// A number of nanoseconds.
     Nanos(i128),
-    /// So many ticks.
+    /// A number of ticks.
     Ticks(i64),
-    /// So many months.
+    /// A number of months.
     Months(i64),
 }
 

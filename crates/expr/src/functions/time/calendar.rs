@@ -82,8 +82,8 @@ pub(in crate::functions) const NEAR_DAYS: std::ops::RangeInclusive<i64> = -390_0
 /// Eras that make the number of any near day positive.
 const NEAR_ERAS: u32 = 3_600;
 
-/// The date of one of [`NEAR_DAYS`]: the same as [`date_of_days`] in numbers of 32 bits, of which a processor computes several
-/// at once.
+/// The date of one of [`NEAR_DAYS`], as [`date_of_days`] finds it, but in numbers of 32 bits, because a processor
+/// computes several of those at once.
 #[inline(always)]
 pub(in crate::functions) fn date_of_near_days(days: i64) -> CivilDate {
     let number = (days as i32 as u32).wrapping_add(DAYS_TO_EPOCH as u32 + NEAR_ERAS * DAYS_PER_ERA as u32);

@@ -24,7 +24,7 @@ pub(in crate::functions) fn instant_kind(unit: TimeUnit) -> DataType {
     DataType::Timestamp(unit, Some(Arc::from("UTC")))
 }
 
-/// Whether an argument is a literal text, which is read as a value of what is asked for.
+/// Whether an argument is a literal text, which we read as a value of the expected type.
 pub(in crate::functions) fn is_literal_text(argument: &ArgumentKind<'_>) -> bool {
     *argument.kind == DataType::Utf8View && argument.constant.is_some()
 }
@@ -138,7 +138,7 @@ pub(in crate::functions) fn each_row<N: Default>(
     Ok(values)
 }
 
-/// The one value of `array` for so many rows.
+/// The one value of `array` for `rows` rows.
 pub(in crate::functions) fn repeated(array: &ArrayRef, rows: usize) -> Result<ArrayRef> {
     match rows {
         1 => Ok(array.clone()),

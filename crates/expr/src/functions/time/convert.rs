@@ -1,7 +1,7 @@
 //! Numbers and texts as dates, times and timestamps: `to_timestamp` and its kin.
 //!
-//! A text without a format is cast. As the names of these functions promise points in time, a text with an offset gives the
-//! time in UTC.
+//! A text without a format is cast. As the names of these functions promise points in time, a text with an offset gives
+//! the time in UTC.
 
 use arrow::array::{ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::{DataType, Date32Type, Float64Type, Int64Type, TimeUnit};
@@ -197,7 +197,7 @@ fn timestamp_signature(arguments: &[ArgumentKind<'_>], unit: TimeUnit) -> Option
     Some(CallKinds { arguments: vec![given], result })
 }
 
-/// Timestamps from what `timestamp_signature` admits. A number counts units of which `per_number` ticks are one.
+/// Timestamps from what `timestamp_signature` admits. A number counts units of `per_number` ticks.
 fn to_ticks(arguments: &[Operand], kind: &DataType, rows: usize, per_number: i64) -> Result<ArrayRef> {
     let per_day = units_per_day(unit_of(kind));
     let nulls = strict_nulls(arguments, rows);

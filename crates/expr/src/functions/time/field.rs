@@ -31,7 +31,7 @@ pub(super) enum TimeField {
 }
 
 impl TimeField {
-    /// The field of a name, whatever its case; several have a plural and short names.
+    /// The field of a name, in upper or lower case; several have a plural and short names.
     pub(super) fn named(name: &str) -> Option<TimeField> {
         Some(match name.trim().to_ascii_lowercase().as_str() {
             "nanosecond" | "nanoseconds" | "ns" | "nsec" | "nsecs" | "nsecond" | "nseconds" => TimeField::Nanosecond,
@@ -79,8 +79,8 @@ impl TimeField {
     }
 }
 
-/// The number of the century (`years` is 100) or millennium (1,000) of a year: the first begins with year 1, the one before
-/// it is -1.
+/// The number of the century (`years` is 100) or millennium (1,000) of a year: the first begins with year 1, the one
+/// before it is -1.
 #[inline]
 pub(super) fn age_of_year(year: i64, years: i64) -> i64 {
     if year > 0 { (year + years - 1) / years } else { -((years - year) / years) }

@@ -167,7 +167,7 @@ fn of_ticks<const PER_SECOND: i64>(field: TimeField, ticks: &[i64], nulls: Optio
     }
 }
 
-/// Ticks of less than a minute in a unit of so many per second.
+/// Ticks of less than a minute, converted from `PER_SECOND` to `per_second` ticks per second.
 #[inline(always)]
 fn scaled<const PER_SECOND: i64>(ticks: i64, per_second: i64) -> i64 {
     if per_second >= PER_SECOND { ticks * (per_second / PER_SECOND) } else { ticks / (PER_SECOND / per_second) }

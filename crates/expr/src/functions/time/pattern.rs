@@ -7,13 +7,13 @@ pub(super) enum PatternPiece {
     Literal(String),
     /// A part of a date or time.
     Part {
-        /// What is written.
+        /// The part of the time that is written.
         part: PatternPart,
         /// How letters are written.
         letters: LetterCase,
         /// Whether it is written without padding: `FM`.
         is_short: bool,
-        /// `th` behind the number.
+        /// `th` after the number.
         ordinal: Option<LetterCase>,
     },
 }
@@ -98,7 +98,7 @@ pub(super) enum PatternPart {
     ZoneOffset,
 }
 
-/// The words of patterns, none behind one that it begins with.
+/// The words of patterns. A word must come before the words that it begins with.
 const WORDS: &[(&str, PatternPart)] = &[
     ("hh24", PatternPart::Hour24),
     ("hh12", PatternPart::Hour12),
@@ -178,8 +178,8 @@ pub(super) const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesda
 /// The months as Roman numerals.
 pub(super) const ROMAN_MONTHS: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
-/// The pieces of a pattern. Text in double quotes stands for itself, as does a quote behind a backslash and everything that
-/// is no word of patterns.
+/// The pieces of a pattern. Text in double quotes stands for itself, and so does a quote after a backslash and
+/// everything that is no word of patterns.
 pub(super) fn pieces_of(pattern: &str) -> Vec<PatternPiece> {
     let mut pieces = Vec::new();
     let mut literal = String::new();

@@ -19,7 +19,7 @@ pub(super) enum ReadFormat {
     Malformed,
 }
 
-/// What a text says; in UTC if it names an offset.
+/// The date or time that a text names; in UTC if it names an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadMoment {
     /// Days since 1970-01-01, if the text has a date.
@@ -37,7 +37,7 @@ impl ReadFormat {
         StrftimeItems::new(format).parse_to_owned().map_or(ReadFormat::Malformed, ReadFormat::Strftime)
     }
 
-    /// What a text says; `None` if it is not of this format or names no date or time that exists.
+    /// The date or time that a text names; `None` if it is not of this format or names no date or time that exists.
     pub(super) fn read(&self, text: &str) -> Option<ReadMoment> {
         match self {
             ReadFormat::Strftime(items) => read_strftime(items, text),
@@ -104,7 +104,7 @@ impl PatternReader {
             match piece {
                 PatternPiece::Literal(literal) => rest = skip_literal(literal, rest),
                 PatternPiece::Part { part, is_short, ordinal, .. } => {
-                    // Digits beside digits: each part takes as many as it is written with.
+                    // Digits beside digits: each part must take the number of digits that it is written with.
                     let next = pieces.get(at + 1);
                     let is_tight = matches!(next, Some(PatternPiece::Part { part, .. }) if is_digits(*part));
                     rest = self.read_part(*part, is_tight && !is_short, rest.trim_start())?;
@@ -312,7 +312,7 @@ fn set<'t>(place: &mut Option<i64>, (number, rest): (i64, &'t str)) -> &'t str {
     rest
 }
 
-/// At most so many digits, at least one.
+/// At least one and at most `most` digits.
 fn digits_of(text: &str, most: usize) -> Option<(i64, &str)> {
     let count = text.bytes().take(most).take_while(u8::is_ascii_digit).count();
     let (number, rest) = text.split_at(count);
@@ -338,7 +338,7 @@ fn starts_with(text: &str, word: &str) -> bool {
     text.as_bytes().get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// The first of `words` that the text begins with, whatever its case.
+/// The first of `words` that the text begins with, in upper or lower case.
 fn one_of<'t>(text: &'t str, words: &[&str]) -> Option<(usize, &'t str)> {
     let found = words.iter().position(|word| starts_with(text, word))?;
     Some((found, &text[words[found].len()..]))

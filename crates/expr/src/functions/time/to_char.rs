@@ -63,7 +63,7 @@ impl CharFormat {
     }
 }
 
-/// What a value is, which a format may ask for parts of.
+/// The kind of a value. It decides which parts a format may ask for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WrittenKind {
     Date,

@@ -1,4 +1,4 @@
-//! Time zones: what `AT TIME ZONE` calls.
+//! Time zones: the functions that `AT TIME ZONE` calls.
 
 use arrow::array::timezone::Tz;
 use arrow::array::{ArrayRef, AsArray};
@@ -138,8 +138,8 @@ pub(super) fn shown_at(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
     count.checked_add(i64::from(offset) * per_second)
 }
 
-/// The instant at which the clock in `zone` shows a time. Of two such instants, when the clock was set back, the earlier
-/// one; of none, when it was set forward, the one that it would have been without.
+/// The instant at which the clock in `zone` shows a time. Of two such instants, when the clock was set back, the
+/// earlier one; of none, when it was set forward, the one that it would have been without.
 fn instant_of(count: i64, per_second: i64, zone: Tz) -> Option<i64> {
     let local: NaiveDateTime = DateTime::from_timestamp(count.div_euclid(per_second), 0)?.naive_utc();
     let offset = match zone.offset_from_local_datetime(&local).earliest() {

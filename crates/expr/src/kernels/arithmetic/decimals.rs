@@ -1,7 +1,7 @@
 //! Exact arithmetic of decimals, and of decimals with integers.
 //!
-//! The digits of a result are those of [`crate::typing::decimal_result`]. A result that is not capped to 38 digits cannot
-//! be out of range, and its loop does not check.
+//! The digits of a result are those of [`crate::typing::decimal_result`]. A result that is not capped to 38 digits
+//! cannot be out of range, and its loop does not check.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use rowmill_plan::program::ArithmeticOp;
 use crate::kernels::sides::{Side, Sides, joint_nulls};
 use crate::kinds::{DIGITS_MAX, arrow_failed, digits_and_scale, division_by_zero, out_of_range, power_of_ten};
 
-/// `left op right` of exact numbers of which one is a decimal: as `kind`, which is DOUBLE for a quotient, or, for the
-/// quotient of two whole numbers, a decimal without a fraction.
+/// `left op right` of exact numbers, where one must be a decimal: as `kind`, which is DOUBLE for a quotient, or, for
+/// the quotient of two whole numbers, a decimal without a fraction.
 pub(super) fn apply(
     op: ArithmeticOp,
     left: &Operand,

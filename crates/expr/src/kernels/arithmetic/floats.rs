@@ -1,7 +1,7 @@
 //! Arithmetic of floats: IEEE, with one NaN and one zero.
 //!
-//! Processors disagree on the sign of the NaN that `0.0 / 0.0` makes, and a set sign bit would make it a second NaN that
-//! sorts first. Every result that is NaN becomes the one NaN, and -0.0 becomes 0.0, so that grouping, joining and
+//! Processors disagree on the sign of the NaN that `0.0 / 0.0` makes, and a set sign bit would make it a second NaN
+//! that sorts first. Every result that is NaN becomes the one NaN, and -0.0 becomes 0.0, so that grouping, joining and
 //! sorting may look at bits.
 
 use std::ops::{Add, Div, Mul, Neg, Rem, Sub};
@@ -15,7 +15,7 @@ use rowmill_plan::program::ArithmeticOp;
 
 use crate::kernels::sides::sides;
 
-/// What the loops need of a float.
+/// The operations on a float that the loops need.
 pub(crate) trait CanonicalFloat: Copy {
     /// The one value that stands for all floats equal to this one.
     fn canonical(self) -> Self;

@@ -17,7 +17,8 @@ use rowmill_plan::program::ArithmeticOp;
 use crate::kernels::sides::{Side, Sides, sides};
 use crate::kinds::{division_by_zero, integer_bounds, out_of_range};
 
-/// What the loops need of an integer. The second value of a result has its highest bit set if the result wrapped.
+/// The operations on an integer that the loops need. The second value of a result has its highest bit set if the result
+/// wrapped.
 trait Wrapping: Copy + PartialEq {
     const ZERO: Self;
     fn plus(self, other: Self) -> (Self, Self);
@@ -70,8 +71,8 @@ macro_rules! wrapping {
     )*};
 }
 
-// Two's complement: a signed sum wrapped if both operands differ from it in the sign; an unsigned one if a carry left the
-// highest bit.
+// Two's complement: a signed sum wrapped if both operands differ from it in the sign; an unsigned one if a carry left
+// the highest bit.
 wrapping! {
     i8 as i32: |a, b, r| (a ^ r) & (b ^ r), (a ^ b) & (a ^ r);
     i16 as i32: |a, b, r| (a ^ r) & (b ^ r), (a ^ b) & (a ^ r);

@@ -10,8 +10,8 @@ use rowmill_base::{Error, Result};
 use super::cast;
 use crate::kinds::arrow_failed;
 
-/// Where in `from` the fields of `to` are, by name; a field of `to` that `from` lacks is NULL. `None` if a field of `from`
-/// would be lost.
+/// Where in `from` the fields of `to` are, by name; a field of `to` that `from` lacks is NULL. `None` if a field of
+/// `from` would be lost.
 pub fn struct_places(from: &Fields, to: &Fields) -> Option<Vec<Option<usize>>> {
     let find = |name: &str, fields: &Fields| {
         let exact = fields.iter().position(|field| field.name() == name);
@@ -23,7 +23,7 @@ pub fn struct_places(from: &Fields, to: &Fields) -> Option<Vec<Option<usize>>> {
 
 pub(super) fn cast_list(array: &ArrayRef, item: &FieldRef, or_null: bool) -> Result<ArrayRef> {
     let list = array.as_list::<i32>();
-    // A slice of a list keeps all items, of which only its own are cast.
+    // A slice of a list keeps all items. We cast only its own.
     let first = list.offsets().first().copied().unwrap_or_default();
     let last = list.offsets().last().copied().unwrap_or_default();
     let own = list.values().slice(first as usize, (last - first) as usize);
@@ -52,7 +52,7 @@ pub(super) fn cast_struct(array: &ArrayRef, fields: &Fields, or_null: bool) -> R
     Ok(Arc::new(array))
 }
 
-/// A field with NULL where the struct is, so that what stands there cannot fail.
+/// A field with NULL where the struct is, so that the hidden values cannot fail.
 fn without_hidden(column: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<ArrayRef> {
     let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return Ok(Arc::clone(column)) };
     let hidden = BooleanArray::new(!nulls.inner(), None);

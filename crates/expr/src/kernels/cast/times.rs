@@ -1,4 +1,4 @@
-//! Casts between dates, times and timestamps. What is finer than the unit goes down to the last point in time of that
+//! Casts between dates, times and timestamps. A value finer than the unit goes down to the last point in time of that
 //! unit, before 1970 too.
 
 use std::sync::Arc;

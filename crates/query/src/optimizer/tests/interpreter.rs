@@ -1,5 +1,5 @@
-//! The meaning of logical plans, as directly as it can be written down: nested loops, and correlated subqueries evaluated for
-//! each row. The oracle for all rewrites.
+//! The meaning of logical plans, as directly as it can be written down: nested loops, and correlated subqueries
+//! evaluated for each row. The oracle for all rewrites.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -277,7 +277,7 @@ impl<'a> Interpreter<'a> {
     fn join(&self, join: &LogicalJoin, outer: &Row) -> Outcome<Vec<Row>> {
         let lefts = self.rows(&join.left, outer)?;
         if lefts.is_empty() && join.kind != LogicalJoinKind::Full {
-            // Nobody asks for the rows of the right side then.
+            // The rows of the right side must not be computed then.
             return Ok(Vec::new());
         }
         let mut is_dependent = free(&join.right).intersects(&output(&join.left));

@@ -144,6 +144,8 @@ impl Programs {
         let changed = match ran {
             // More rows than a program holds. It has done nothing.
             Err(error) if error.kind() == ErrorKind::Unsupported && !statement.is_for_program() => return Ok(None),
+            // A literal is no value: the statement fails once more without a program, with an error that says where.
+            Err(error) if parameters.is_empty() && is_of_a_value(error.kind()) => return Ok(None),
             ran => ran?,
         };
         Ok(Some(match &program.schema {

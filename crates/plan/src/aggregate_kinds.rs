@@ -300,9 +300,10 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_floats_and_medians_keep_the_type() {
+    fn quantiles_and_medians_of_integers_are_floats() {
         let by_name = |name, kind| find(name).expect("an aggregate").kinds(&[kind]);
-        assert_eq!(by_name("median", DataType::Int32), Some(same(DataType::Int32)));
+        assert_eq!(by_name("median", DataType::Int32), Some(same(DataType::Float64)));
+        assert_eq!(by_name("median", DataType::Decimal128(9, 2)), Some(same(DataType::Decimal128(9, 2))));
         assert_eq!(by_name("approx_median", DataType::Int32), Some(same(DataType::Float64)));
         assert_eq!(by_name("percentile_cont", DataType::Decimal128(9, 2)), Some(same(DataType::Float64)));
         assert_eq!(by_name("percentile_cont", DataType::Float32), Some(same(DataType::Float32)));

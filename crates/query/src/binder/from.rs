@@ -447,7 +447,18 @@ impl Binder<'_> {
         self.views.push((full_name, view.spelling.clone()));
         let levels = std::mem::take(&mut self.levels);
         let withs = std::mem::take(&mut self.withs);
-        let mut rows = self.query(&view.query)?;
+        let mut rows = self.query(&view.query).map_err(|error| {
+            // A view that leads to itself is named by the error already.
+            if error.kind() == ErrorKind::InvalidDefinition {
+                return error;
+            }
+            let wrapped =
+                Error::new(error.kind(), format!("the view \"{}\" cannot be planned: {}", view.name, error.message()));
+            match error.hint_text() {
+                Some(hint) => wrapped.hint(hint),
+                None => wrapped,
+            }
+        })?;
         self.levels = levels;
         self.withs = withs;
         self.views.pop();

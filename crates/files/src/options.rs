@@ -93,7 +93,7 @@ pub enum OnError {
     /// The statement fails and says which line.
     #[default]
     Fail,
-    /// The line is left out and reported as a [`super::Reject`].
+    /// The line is left out and reported as a [`crate::Reject`].
     Skip,
 }
 
@@ -214,7 +214,7 @@ impl SampleSize {
 }
 
 /// The error for an option that nothing reads.
-pub(crate) fn unknown_option(name: &str, known: &[&str]) -> Error {
+pub fn unknown_option(name: &str, known: &[&str]) -> Error {
     let error = Error::new(ErrorKind::UndefinedObject, format!("there is no option {name}"));
     match nearest(name, known.iter().copied()).first() {
         Some(meant) => error.hint(format!("did you mean {meant}?")),
@@ -230,7 +230,7 @@ pub(crate) fn switch(name: &str, value: &str) -> Result<bool> {
     if value.is_empty() {
         return Ok(true);
     }
-    crate::text_parse::parse_bool(value).map_err(|_| invalid(name, value, "true or false"))
+    rowmill_expr::text::reader::parse_bool(value).map_err(|_| invalid(name, value, "true or false"))
 }
 
 /// One ASCII character; `\t` is written as such or as two characters.

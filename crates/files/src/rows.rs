@@ -68,3 +68,6 @@ impl RowSource for FileRows {
         self.files.own_rows(&RowsRequest { columns, predicates, batch_rows, threads, cancel })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,20 +8,36 @@
 //!   that names file, line, column, text and type, or a [`Reject`].
 //! - [`FileSet::parquet_blocks`]: the same for large loads of Parquet. A block's columns are decoded one by one, by the
 //!   threads that encode them, so that no thread waits and no whole block is ever in memory.
-//! - [`rows::FileRows`]: rows of a query, for `SELECT ... FROM 'file'`.
+//! - [`rows::FileRows`]: rows of a query, for `SELECT ... FROM 'file'`. Parquet is read by row groups that workers share,
+//!   without those that statistics, Bloom filters and page indexes exclude. Other formats are read piece by piece.
 //!
 //! ```text
-//! pattern ─► SourceFile ─┬─ parquet_file ─► column streams ─► block, column by column
-//!            (sorted)    ├─ ipc_file ─────► record batches ─► convert ─┐
+//! pattern ─► SourceFile ─┬─ parquet_file ─┬► column streams ─► block, column by column
+//!            (sorted)    │                └► parquet_scan ───────────────► RecordBatch of a query
+//!                        ├─ ipc_file ─────► record batches ─► convert ─┐
 //!                        ├─ text_source ─► chunks ─► csv_reader  ──────┼─► RecordBatch of the target
 //!                        └─ text_source ─► chunks ─► json_reader ──────┘
 //! ```
 //!
-//! Text is cut into chunks of whole records under a short lock; a chunk is parsed by whoever took it, column by column.
+//! Text is cut into chunks of whole records under a short lock. The thread that took a chunk parses it, column by column.
 //! Nothing read from a file is trusted: a damaged file is an error, and a decoder that panics on one is caught.
 //!
 //! Writing goes through [`writer`], which writes beside its destination and renames at the end, so that a failed
-//! `COPY ... TO` leaves nothing behind.
+//! `COPY ... TO` leaves nothing.
+//!
+//! The modules in the order in which work flows:
+//!
+//! - `options`, `pattern`, `source_file`: what a statement names, and the files that this is.
+//! - `file_set`, `mapping`: several files as one, and which of their columns goes where.
+//! - `parquet_file`, `parquet_blocks`: Parquet column by column. `parquet_scan`, `parquet_zones`, `bloom_filter`: Parquet by
+//!   row groups, and what of them need not be read.
+//! - `ipc_file`: Arrow.
+//! - `text_source`, `csv_dialect`, `csv_scan`, `csv_reader`, `json_scan`, `json_reader`: text in chunks, its fields, and
+//!   columns of those. `type_guess` gives them types, `column_builder` reads their values.
+//! - `jobs`, `piece_rows`, `rows`: who decodes a piece: the threads of a load, or the workers of a query.
+//! - `convert`: from the types of files to those of SQL. `guard`: what a damaged file can do at most.
+//! - `report`, `bad_rows`, `kept_rows`: what is said of lines that cannot be read, and the rows that stay.
+//! - `write`, `write_text`, `write_binary`: files that are written.
 
 mod bad_rows;
 mod bloom_filter;

@@ -4,8 +4,8 @@
 //! the Arrow array of its SQL type. A whole column is appended at a time, with one dispatch on the type in front of the
 //! loop.
 //!
-//! Every append adds exactly one row, also when it reports a problem: the row is NULL then, and whoever collects the
-//! reports throws it away or gives up.
+//! Every append adds exactly one row, also when it reports a problem: the row is NULL then, and the caller, which collects
+//! the reports, throws it away or gives up.
 
 use std::sync::Arc;
 

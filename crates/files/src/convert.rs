@@ -2,7 +2,7 @@
 //!
 //! Only conversions that keep what a value says are made, and each value is checked: one that does not fit is a
 //! [`Misfit`] with its row, never NULL and never something near. What is rounded is what SQL rounds in an assignment
-//! (digits behind the scale of a DECIMAL) or what the target cannot show (fractions below the unit of a TIMESTAMP, which
+//! (digits after the scale of a DECIMAL) or what the target cannot show (fractions below the unit of a TIMESTAMP, which
 //! are cut off).
 //!
 //! | from | to |
@@ -411,7 +411,7 @@ fn decimal_to_integer(array: &ArrayRef, to: &SqlType) -> Converted {
     narrow(&wide, &wide_whole, to)
 }
 
-/// Integers and decimals as decimals; digits behind the scale are rounded half away from zero.
+/// Integers and decimals as decimals; digits after the scale are rounded half away from zero.
 fn to_decimal(array: &ArrayRef, precision: u8, scale: u8) -> Converted {
     let (wide, from_scale) = match class(array.data_type()) {
         Class::Decimal => wide_decimal(array)?,

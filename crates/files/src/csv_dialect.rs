@@ -36,7 +36,7 @@ pub(crate) struct CsvShape {
     pub(crate) header_given: bool,
     /// The fields of the first record.
     pub(crate) first: Vec<String>,
-    /// The types of the columns, from the records behind the header if there is one.
+    /// The types of the columns, from the records after the header if there is one.
     pub(crate) guesses: Vec<Guess>,
     /// Records that the types come from.
     pub(crate) sampled: usize,
@@ -165,11 +165,11 @@ fn agreement(text: &str, dialect: &Dialect, all: bool) -> (usize, usize) {
 struct Sample {
     /// `None` is NULL.
     first: Vec<Option<String>>,
-    /// The types of the records behind the first.
+    /// The types of the records after the first.
     guesses: Vec<Guess>,
     /// Whether a value of the first record comes again below it, by column.
     repeated: Vec<bool>,
-    /// Records behind the first.
+    /// Records after the first.
     records: usize,
 }
 

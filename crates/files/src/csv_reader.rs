@@ -77,7 +77,7 @@ struct Block {
     places: Vec<Place>,
     /// The fields of all records, `width` each.
     spans: Vec<Span>,
-    /// A complaint about the line behind the last record, where it ends the statement.
+    /// A complaint about the line after the last record, where it ends the statement.
     complaint: Option<(Complaint, Place)>,
 }
 

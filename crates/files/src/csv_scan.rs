@@ -1,11 +1,11 @@
 //! CSV records as spans of a text.
 //!
 //! The scanner finds where fields begin and end (RFC 4180, with any delimiter, quote and escape character) and copies
-//! nothing. A quote opens a field only as its first character, and behind the quote that closes it nothing but a
+//! nothing. A quote opens a field only as its first character, and after the quote that closes it nothing but a
 //! delimiter or a line end may follow; a quote inside of an unquoted field is a character like others. Lines end in
 //! `\n` or `\r\n`.
 //!
-//! After a record that cannot be read, scanning goes on at the line behind the record's first: a quote that nothing
+//! After a record that cannot be read, scanning goes on at the line after the record's first: a quote that nothing
 //! closes in its own line costs that line only.
 
 use memchr::{memchr, memchr2};
@@ -26,7 +26,7 @@ pub(crate) struct Dialect {
 pub(crate) struct Span {
     /// The position; the top bit says that escapes have to be undone.
     start: u32,
-    /// The position behind; the top bit says that the field was quoted.
+    /// The position after the field; the top bit says that the field was quoted.
     end: u32,
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum BadRecord {
 pub(crate) struct Place {
     /// Position of its first byte.
     pub(crate) start: usize,
-    /// Position behind its line end.
+    /// Position after its line end.
     pub(crate) end: usize,
     /// Its first line.
     pub(crate) line: u64,
@@ -212,7 +212,7 @@ pub(crate) fn undo_escapes(inside: &str, escape: u8, out: &mut String) {
     let mut rest = inside;
     while let Some(at) = memchr(escape, rest.as_bytes()) {
         out.push_str(&rest[..at]);
-        // The character behind the escape stands for itself.
+        // The character after the escape stands for itself.
         let next = rest[at + 1..].chars().next();
         out.extend(next);
         rest = &rest[at + 1 + next.map_or(0, char::len_utf8)..];

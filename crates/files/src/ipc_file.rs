@@ -227,7 +227,7 @@ pub(crate) struct IpcJobs {
 struct FileColumns {
     /// For each target column its column in each file.
     of_target: Vec<Vec<Option<usize>>>,
-    /// For each file the columns that are read, in order. Columns that nobody asks for are not even looked at.
+    /// For each file the columns that are read, in order. Other columns are not even looked at.
     read: Vec<Vec<usize>>,
 }
 

@@ -1,7 +1,7 @@
 //! Reading as jobs: a short step under a lock that takes the next piece of a file, and a long one that decodes it.
 //!
 //! Every format cuts its files into pieces (chunks of text, record batches, ranges of rows) and hands each out as a
-//! [`Job`]. Whoever wants rows takes jobs and runs them: several cursors of a scan side by side, in any order; or
+//! [`Job`]. A reader takes jobs and runs them: several cursors of a scan side by side, in any order; or
 //! [`Batches`], which keeps the order of the files and can let threads of its own run ahead.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use arrow::array::RecordBatch;
 use parking_lot::{Condvar, Mutex};
 use rowmill_base::{Error, Result};
 
-/// One piece of a file, to be decoded by whoever took it. An empty batch means that it held no rows.
+/// One piece of a file, decoded by the thread that took it. An empty batch means that it held no rows.
 pub(crate) type Job = Box<dyn FnOnce() -> Result<RecordBatch> + Send>;
 
 /// Hands out the pieces of files in order.
@@ -187,7 +187,7 @@ impl Shared {
             let result = contained(|| job.and_then(|job| job()));
             let mut state = self.state.lock();
             if result.is_err() {
-                // Nothing behind an error is wanted.
+                // Nothing after an error is wanted.
                 state.end = Some(state.end.unwrap_or(u64::MAX).min(number + 1));
             }
             state.done.insert(number, result);

@@ -187,7 +187,7 @@ impl<'a> Objects<'a> {
         Some((Place { start, end: self.text.len(), line: self.line }, scanner))
     }
 
-    /// Goes on behind the object that `scanner` has walked over; the number of its bytes.
+    /// Goes on after the object that `scanner` has walked over; the number of its bytes.
     #[inline]
     fn pass(&mut self, place: &Place, scanner: &Scanner<'_>) {
         if self.boundary == Boundary::Value {
@@ -300,7 +300,7 @@ struct Block {
     places: Vec<Place>,
     /// The values of all records, one for each column of the target.
     spans: Vec<Span>,
-    /// A complaint about the record behind the last, where it ends the statement.
+    /// A complaint about the record after the last, where it ends the statement.
     complaint: Option<(Complaint, Place)>,
 }
 

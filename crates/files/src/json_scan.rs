@@ -265,7 +265,7 @@ pub(crate) fn members(object: &str) -> impl Iterator<Item = Scanned<(&str, &str)
     })
 }
 
-/// The next key and value of the object that `scanner` is in; `None` behind its closing bracket.
+/// The next key and value of the object that `scanner` is in; `None` after its closing bracket.
 #[inline]
 pub(crate) fn next_member_in<'a>(scanner: &mut Scanner<'a>, started: &mut bool) -> Scanned<Option<(&'a str, &'a str)>> {
     if *started {

@@ -52,7 +52,7 @@ pub struct ParquetBlock {
 
 struct Shared {
     files: Vec<Arc<ParquetFile>>,
-    /// The number of the first row of each file, and behind them the number of all rows.
+    /// The number of the first row of each file, and after them the number of all rows.
     first_rows: Vec<u64>,
     schema: SchemaRef,
     streams: Vec<Stream>,
@@ -120,7 +120,7 @@ impl ParquetBlocks {
         self.shared.progress.clone()
     }
 
-    /// The next rows, at most `rows_max`; `None` behind the last. Decoding is fastest if `rows_max` stays the same and
+    /// The next rows, at most `rows_max`; `None` after the last. Decoding is fastest if `rows_max` stays the same and
     /// every column of every block is asked for once.
     pub fn next_block(&mut self, rows_max: usize) -> Option<ParquetBlock> {
         let rows = self.rows_left().min(rows_max as u64);

@@ -1,6 +1,6 @@
 //! Text files as chunks of whole records.
 //!
-//! A source reads a file from front to back, unpacks it if it is compressed, and cuts it behind the last record that is
+//! A source reads a file from front to back, unpacks it if it is compressed, and cuts it after the last record that is
 //! complete: cutting is a search for line ends and quotes that touches few bytes and runs under a lock, so that the
 //! parsing of chunks can be shared among threads. What follows the cut is carried over to the next chunk.
 //!
@@ -11,7 +11,7 @@
 //!
 //! Where a record ends depends on the format, see [`Boundary`]. A quote that nothing closes would swallow the rest of
 //! the file: after [`RECORD_BYTES_MAX`] or at the end of the file it is handed out as its first line alone, and reading
-//! goes on behind that line.
+//! goes on after that line.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ pub(crate) fn closing_quote(bytes: &[u8], from: usize, quote: u8, escape: u8) ->
     }
 }
 
-/// Cuts behind the last object or array at depth 0, or behind the last line at depth 0 for plain values.
+/// Cuts after the last object or array at depth 0, or after the last line at depth 0 for plain values.
 fn cut_value(bytes: &[u8]) -> Cut {
     let mut whole = 0;
     let mut depth = 0_usize;
@@ -292,7 +292,7 @@ impl ChunkQueue {
         ChunkQueue { progress, files: Mutex::new(Files { waiting: files.into_iter(), open: None }) }
     }
 
-    /// The next chunk; `None` behind the last file.
+    /// The next chunk; `None` after the last file.
     pub(crate) fn next_chunk(&self) -> Result<Option<TextChunk>> {
         let mut files = self.files.lock();
         loop {

@@ -278,7 +278,7 @@ impl Target {
 impl Drop for Target {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // What is left of a statement that failed. If it cannot be removed there is nobody left to tell.
+            // What is left of a statement that failed. If it cannot be removed, no error can be returned.
             let _ = fs::remove_file(temporary);
         }
     }

@@ -91,7 +91,7 @@ impl Encoder for ParquetEncoder {
     }
 
     fn finish(self: Box<Self>) -> io::Result<()> {
-        // The bytes behind the footer's magic number are written by the buffer, whose error must not get lost.
+        // The bytes after the footer's magic number are written by the buffer, whose error must not get lost.
         let mut out = self.writer.into_inner().map_err(parquet_error)?;
         io::Write::flush(&mut out)
     }

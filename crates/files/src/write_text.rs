@@ -61,7 +61,7 @@ impl CsvEncoder {
         self.text.push('\n');
     }
 
-    /// Puts quotes around what was pushed behind `start` if it would not read back as it is.
+    /// Puts quotes around the text after `start` if it would not read back unchanged.
     fn quote_if_needed(&mut self, start: usize) {
         let field = &self.text[start..];
         let special = |byte: u8| byte == self.delimiter || byte == self.quote || byte == b'\n' || byte == b'\r';

@@ -4,11 +4,12 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int64Array, RecordBatch, StringArray, UInt32Array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, UInt32Type};
 use parquet::arrow::ArrowWriter;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter};
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::file::metadata::{KeyValue, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::file::statistics::{Statistics, ValueStatistics};
 use rowmill_base::ErrorKind;
@@ -460,6 +461,30 @@ fn an_error_names_the_line() {
     assert_eq!(error.kind(), ErrorKind::InvalidText);
     assert!(error.message().contains("line 300002, column a: 'x'"), "{error}");
     assert!(error.hint_text().is_some_and(|hint| hint.contains("guessed from the first")), "{error}");
+}
+
+#[test]
+fn an_error_in_parquet_names_the_row_of_the_file() {
+    let folder = folder();
+    let path = path(&folder, "a.parquet");
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..3_000));
+    let texts = (0..3_000).map(|row| if row == 2_456 { b"\xFF".as_slice() } else { b"text" });
+    let bytes: ArrayRef = Arc::new(BinaryArray::from_iter_values(texts));
+    let batch = RecordBatch::try_from_iter([("id", ids), ("t", bytes)]).expect("a batch");
+    // The hint of the writer calls the bytes a text.
+    let text = Schema::new(vec![Field::new("id", DataType::Int64, false), Field::new("t", DataType::Utf8, false)]);
+    let hint = KeyValue::new("ARROW:schema".to_owned(), parquet::arrow::encode_arrow_schema(&text));
+    let properties = small_pages().set_key_value_metadata(Some(vec![hint])).build();
+    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+    let file = File::create(&path).expect("made");
+    let mut writer = ArrowWriter::try_new_with_options(file, batch.schema(), options).expect("a writer");
+    writer.write(&batch).expect("written");
+    writer.close().expect("closed");
+    let source = open(&path);
+    assert_eq!(*source.schema().field(1).data_type(), DataType::Utf8View);
+    let error = read(&source, &[1], &[number(0, CompareOp::Equal, 2_450)], 1).unwrap_err();
+    assert!(error.message().contains("row 2457, column t"), "{error}");
+    assert_eq!(read(&source, &[1], &[number(0, CompareOp::Equal, 2_350)], 1).expect("another page").num_rows(), 100);
 }
 
 #[test]

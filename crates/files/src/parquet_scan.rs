@@ -31,10 +31,15 @@ use crate::parquet_blocks::convert_column;
 use crate::parquet_file::{ParquetFile, RowGroupReader};
 use crate::rows::{BYTES_PER_WORKER_MIN, RowsRequest};
 
+/// Row groups are cut at multiples of so many rows. Writers begin a page there, unless its values are long: a cut within a
+/// page has both sides decode it.
+const PAGE_ROWS: usize = 20_000;
 /// Rows of a piece below which its own readers and dictionaries cost more than sharing a row group brings.
-const PIECE_ROWS_MIN: usize = 1 << 17;
-/// Pieces per worker from which on row groups need not be cut: the last ones are then a small part of the whole.
-const PIECES_PER_WORKER: usize = 4;
+const PIECE_ROWS_MIN: usize = 6 * PAGE_ROWS;
+/// Row groups per worker from which on none is cut: the last ones are then a small part of the whole.
+const GROUPS_PER_WORKER: usize = 4;
+/// Pieces per worker where row groups are cut. More of them would be more even, and decode more dictionaries.
+const PIECES_PER_WORKER: usize = 2;
 
 /// A scan of Parquet files.
 pub(crate) struct ParquetScan {
@@ -193,7 +198,7 @@ impl ParquetScan {
 
 /// Cuts row groups where there are too few of them for all workers to end at about the same time.
 fn cut(groups: Vec<Piece>, workers: usize) -> Vec<Piece> {
-    if workers == 1 || groups.len() >= workers * PIECES_PER_WORKER {
+    if workers == 1 || groups.len() >= workers * GROUPS_PER_WORKER {
         return groups;
     }
     let rows: usize = groups.iter().map(|group| group.rows.len()).sum();
@@ -201,7 +206,7 @@ fn cut(groups: Vec<Piece>, workers: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for group in groups {
         let parts = group.group_rows.div_ceil(rows_max);
-        let part_rows = group.group_rows.div_ceil(parts);
+        let part_rows = group.group_rows.div_ceil(parts).next_multiple_of(PAGE_ROWS);
         for start in (0..group.group_rows).step_by(part_rows) {
             pieces.push(Piece { rows: start..group.group_rows.min(start + part_rows), ..group.clone() });
         }

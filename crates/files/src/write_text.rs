@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result};
 
-use super::write::{Encoder, Packed, WriteOptions};
+use crate::write::{Encoder, Packed, WriteOptions};
 use rowmill_expr::text::writer::{TextColumn, write_json_string};
 
 /// Text that is collected before it is written out.

@@ -14,9 +14,9 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use rowmill_base::{Error, Result, SqlType, TimeUnit};
 
-use super::convert::convert;
-use super::options::FileFormat;
-use super::write::{Counted, Encoder, WriteCompression, WriteOptions, no_compression};
+use crate::convert::convert;
+use crate::options::FileFormat;
+use crate::write::{Counted, Encoder, WriteCompression, WriteOptions, no_compression};
 
 /// Rows of a row group.
 const ROWS_PER_GROUP: usize = 1 << 19;

@@ -21,11 +21,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result};
 
-use super::mapping::unique_names;
-use super::options::{Compression, FileFormat, character, invalid, switch, unknown_option};
-use super::write_binary::{ArrowEncoder, ParquetEncoder};
-use super::write_text::{CsvEncoder, JsonEncoder};
-use crate::names::carried_spelling;
+use crate::mapping::unique_names;
+use crate::options::{Compression, FileFormat, character, invalid, switch, unknown_option};
+use crate::write_binary::{ArrowEncoder, ParquetEncoder};
+use crate::write_text::{CsvEncoder, JsonEncoder};
 
 /// How files are written.
 #[derive(Clone, Debug)]
@@ -166,7 +165,7 @@ pub(crate) trait Encoder: Send {
 }
 
 fn encoder(format: FileFormat, out: Counted, schema: &SchemaRef, options: &WriteOptions) -> Result<Box<dyn Encoder>> {
-    let schema = spelled(schema);
+    let schema = with_unique_names(schema);
     let failed = |error: io::Error| Error::io("writing the head of the file", &error);
     Ok(match format {
         FileFormat::Csv => Box::new(CsvEncoder::new(Packed::new(out, options, format)?, &schema, options)?),
@@ -176,10 +175,9 @@ fn encoder(format: FileFormat, out: Counted, schema: &SchemaRef, options: &Write
     })
 }
 
-/// The schema with the names that users see, which the files need to be unique.
-fn spelled(schema: &SchemaRef) -> SchemaRef {
-    let names =
-        schema.fields().iter().map(|field| carried_spelling(field).unwrap_or(field.name()).to_owned()).collect();
+/// The schema with names that are unique without case, because readers of files find columns by name.
+fn with_unique_names(schema: &SchemaRef) -> SchemaRef {
+    let names = schema.fields().iter().map(|field| field.name().clone()).collect();
     let (names, _) = unique_names(names);
     let fields = schema.fields().iter().zip(names);
     let fields = fields.map(|(field, name)| Field::new(name, field.data_type().clone(), field.is_nullable()));

@@ -93,7 +93,7 @@ pub enum OnError {
     /// The statement fails and says which line.
     #[default]
     Fail,
-    /// The line is left out and reported as a [`super::Reject`].
+    /// The line is left out and reported as a [`crate::Reject`].
     Skip,
 }
 
@@ -214,7 +214,7 @@ impl SampleSize {
 }
 
 /// The error for an option that nothing reads.
-pub(crate) fn unknown_option(name: &str, known: &[&str]) -> Error {
+pub fn unknown_option(name: &str, known: &[&str]) -> Error {
     let error = Error::new(ErrorKind::UndefinedObject, format!("there is no option {name}"));
     match nearest(name, known.iter().copied()).first() {
         Some(meant) => error.hint(format!("did you mean {meant}?")),

@@ -30,7 +30,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Bytes read from the files so far; compare with [`super::FileSet::bytes`].
+    /// Bytes read from the files so far; compare with [`crate::FileSet::bytes`].
     pub fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }

@@ -30,30 +30,33 @@ use arrow::datatypes::{
 };
 use rowmill_base::SqlType;
 
-use super::column_builder::{ColumnBuilder, Texts, fits, timestamps};
+use crate::column_builder::{ColumnBuilder, Texts, fits, timestamps};
 use rowmill_expr::text::calendar::units_per_second;
 use rowmill_expr::text::reader::Problem;
 use rowmill_expr::text::writer::TextColumn;
 
 /// A value that its target type cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Misfit {
-    pub(crate) row: usize,
+pub struct Misfit {
+    /// The row of the array that was converted.
+    pub row: usize,
     /// The value's text.
-    pub(crate) text: String,
-    pub(crate) problem: Problem,
+    pub text: String,
+    /// Why the type cannot hold it.
+    pub problem: Problem,
 }
 
 /// Why an array was not converted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NotConverted {
+pub enum NotConverted {
     /// One value does not fit.
     Value(Misfit),
     /// The types do not go together; [`is_convertible`] says so beforehand.
     Types,
 }
 
-type Converted = Result<ArrayRef, NotConverted>;
+/// The array, or why there is none.
+pub type Converted = Result<ArrayRef, NotConverted>;
 
 /// The classes of Arrow types that are converted in the same way.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,7 +112,7 @@ fn unpacked(kind: &DataType) -> &DataType {
 }
 
 /// Whether arrays of `from` can be converted to `to`, as far as the types tell.
-pub(crate) fn is_convertible(from: &DataType, to: &SqlType) -> bool {
+pub fn is_convertible(from: &DataType, to: &SqlType) -> bool {
     let from = unpacked(from);
     match (class(from), to) {
         (Class::Null, _) => true,
@@ -158,7 +161,7 @@ fn place_of(name: &str, fields: &[(String, SqlType)]) -> Option<usize> {
 }
 
 /// Converts `array` to the Arrow type of `to`.
-pub(crate) fn convert(array: &ArrayRef, to: &SqlType) -> Converted {
+pub fn convert(array: &ArrayRef, to: &SqlType) -> Converted {
     let from = array.data_type();
     if *from == to.arrow() && !matches!(to, SqlType::Text { chars_max: Some(_) }) {
         return Ok(Arc::clone(array));

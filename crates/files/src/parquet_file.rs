@@ -17,7 +17,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
     RowSelectionPolicy,
 };
 use parquet::errors::ParquetError;
@@ -25,8 +25,8 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use rowmill_base::{Result, SqlType};
 
-use super::guard::{damaged, guarded};
-use super::source_file::{FileReader, SourceFile};
+use crate::guard::{damaged, guarded};
+use crate::source_file::{FileReader, SourceFile};
 
 /// One file with its metadata.
 #[derive(Debug)]
@@ -47,6 +47,8 @@ pub(crate) struct ParquetColumn {
     /// What it means; `None` for types that SQL does not have.
     pub(crate) kind: Option<SqlType>,
     pub(crate) nullable: bool,
+    /// Its place among the leaves of the file's schema, if it is no list or struct.
+    pub(crate) leaf: Option<usize>,
 }
 
 impl ParquetFile {
@@ -64,12 +66,21 @@ impl ParquetFile {
             )
         })?;
         let read = read_schema(metadata.schema(), &hinted);
-        let columns = hinted.fields().iter().zip(read.fields()).map(|(hinted, read)| ParquetColumn {
-            name: read.name().clone(),
-            arrow: read.data_type().clone(),
-            kind: SqlType::from_arrow(hinted.data_type()),
-            nullable: read.is_nullable(),
-        });
+        let mut leaves = vec![None; read.fields().len()];
+        let schema = metadata.parquet_schema();
+        for leaf in 0..schema.num_columns() {
+            if schema.get_column_root(leaf).is_primitive() && schema.column(leaf).max_rep_level() == 0 {
+                leaves[schema.get_column_root_idx(leaf)] = Some(leaf);
+            }
+        }
+        let columns =
+            hinted.fields().iter().zip(read.fields()).zip(leaves).map(|((hinted, read), leaf)| ParquetColumn {
+                name: read.name().clone(),
+                arrow: read.data_type().clone(),
+                kind: SqlType::from_arrow(hinted.data_type()),
+                nullable: read.is_nullable(),
+                leaf,
+            });
         let columns = columns.collect();
         let metadata = guarded(name, || {
             let options = ArrowReaderOptions::new().with_schema(read);
@@ -95,12 +106,15 @@ impl ParquetFile {
 
     /// Bytes in the file of one column, compressed.
     pub(crate) fn column_bytes(&self, column: usize) -> u64 {
+        (0..self.metadata().num_row_groups()).map(|group| self.column_bytes_of_group(group, column)).sum()
+    }
+
+    /// Bytes of one column in a row group, compressed.
+    pub(crate) fn column_bytes_of_group(&self, group: usize, column: usize) -> u64 {
         let schema = self.metadata.parquet_schema();
+        let group = self.metadata().row_group(group);
         let leaves = (0..schema.num_columns()).filter(|leaf| schema.get_column_root_idx(*leaf) == column);
-        let groups = self.metadata().row_groups();
-        leaves
-            .flat_map(|leaf| groups.iter().map(move |group| group.column(leaf).compressed_size().unsigned_abs()))
-            .sum()
+        leaves.map(|leaf| group.column(leaf).compressed_size().unsigned_abs()).sum()
     }
 
     /// A reader of one column from `first_row` on, `rows_per_read` rows at a time.
@@ -129,6 +143,30 @@ impl ParquetFile {
             builder.build()
         })?;
         Ok(ColumnReader { reader, file: self.source.name.clone() })
+    }
+
+    /// A reader of some columns of a row group: of the rows that `rows` selects, `rows_per_read` at a time.
+    pub(crate) fn read_row_group(
+        &self,
+        group: usize,
+        columns: &[usize],
+        rows: RowSelection,
+        rows_per_read: usize,
+    ) -> Result<RowGroupReader> {
+        let mut columns = columns.to_vec();
+        columns.sort_unstable();
+        columns.dedup();
+        let reader = guarded(&self.source.name, || {
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.clone(), self.metadata.clone())
+                .with_projection(ProjectionMask::roots(self.metadata.parquet_schema(), columns.iter().copied()))
+                .with_row_groups(vec![group])
+                .with_row_selection(rows)
+                // Pages without a row are passed over, rather than decoded to be filtered.
+                .with_row_selection_policy(RowSelectionPolicy::Selectors)
+                .with_batch_size(rows_per_read)
+                .build()
+        })?;
+        Ok(RowGroupReader { reader, columns, file: self.source.name.clone() })
     }
 }
 
@@ -161,6 +199,26 @@ impl ColumnReader {
     pub(crate) fn next_rows(&mut self) -> Result<Option<ArrayRef>> {
         let batch = guarded(&self.file, || self.reader.next().transpose())?;
         Ok(batch.as_ref().map(RecordBatch::columns).and_then(|columns| columns.first().cloned()))
+    }
+}
+
+/// Reads some columns of a row group.
+pub(crate) struct RowGroupReader {
+    reader: ParquetRecordBatchReader,
+    /// Its columns, in the order of its batches.
+    columns: Vec<usize>,
+    file: String,
+}
+
+impl RowGroupReader {
+    /// The next rows.
+    pub(crate) fn next_rows(&mut self) -> Result<Option<RecordBatch>> {
+        guarded(&self.file, || self.reader.next().transpose())
+    }
+
+    /// A column of the file in a batch of this reader.
+    pub(crate) fn column<'b>(&self, batch: &'b RecordBatch, column: usize) -> &'b ArrayRef {
+        batch.column(self.columns.binary_search(&column).expect("a column that is read"))
     }
 }
 

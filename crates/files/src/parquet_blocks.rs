@@ -25,12 +25,12 @@ use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use rowmill_base::{Error, Result};
 
-use super::convert::{Misfit, NotConverted, convert};
-use super::guard::damaged;
-use super::jobs::{Job, Jobs, Progress};
-use super::mapping::{TargetColumn, batch_of, schema_of};
-use super::parquet_file::{ColumnReader, ParquetFile};
-use super::report::Complaint;
+use crate::convert::{Misfit, NotConverted, convert};
+use crate::guard::damaged;
+use crate::jobs::{Job, Jobs, Progress};
+use crate::mapping::{TargetColumn, batch_of, schema_of};
+use crate::parquet_file::{ColumnReader, ParquetFile};
+use crate::report::Complaint;
 use rowmill_expr::text::reader::Problem;
 
 /// Rows of a batch where a caller does not ask for blocks.
@@ -202,14 +202,20 @@ impl Shared {
             state.open = Some(open);
         }
         self.progress.add(file.column_bytes(column) * count as u64 / file.rows);
-        convert_column(&array, &stream.target, &file.source.name, rows.start)
+        convert_column(&array, &stream.target, &file.source.name, |row| rows.start + row as u64)
     }
 }
 
-/// Converts rows of a column of a binary file; errors name the file and the row, counted from 1.
-pub(crate) fn convert_column(array: &ArrayRef, target: &TargetColumn, file: &str, first_row: u64) -> Result<ArrayRef> {
+/// Converts rows of a column of a binary file. Errors name the file and the row, counted from 1; `number` gives the
+/// number in the file of a row of `array`, counted from 0.
+pub(crate) fn convert_column(
+    array: &ArrayRef,
+    target: &TargetColumn,
+    file: &str,
+    number: impl Fn(usize) -> u64,
+) -> Result<ArrayRef> {
     let converted = convert(array, &target.kind).map_err(|error| match error {
-        NotConverted::Value(misfit) => misfit_error(&misfit, target, file, first_row),
+        NotConverted::Value(misfit) => misfit_error(&misfit, target, file, number(misfit.row)),
         NotConverted::Types => Error::internal(format!(
             "column {} of {file} cannot be converted from {} to {}",
             target.name,
@@ -220,14 +226,14 @@ pub(crate) fn convert_column(array: &ArrayRef, target: &TargetColumn, file: &str
     if !target.nullable && converted.null_count() > 0 {
         let row = (0..converted.len()).find(|row| converted.is_null(*row)).unwrap_or_default();
         let misfit = Misfit { row, text: String::new(), problem: Problem::Null };
-        return Err(misfit_error(&misfit, target, file, first_row));
+        return Err(misfit_error(&misfit, target, file, number(misfit.row)));
     }
     Ok(converted)
 }
 
-fn misfit_error(misfit: &Misfit, target: &TargetColumn, file: &str, first_row: u64) -> Error {
+fn misfit_error(misfit: &Misfit, target: &TargetColumn, file: &str, row: u64) -> Error {
     let complaint = Complaint::value(&target.name, &target.kind, &misfit.text, misfit.problem);
-    complaint.into_row_error(file, first_row + misfit.row as u64 + 1)
+    complaint.into_row_error(file, row + 1)
 }
 
 impl std::fmt::Debug for Shared {

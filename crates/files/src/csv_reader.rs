@@ -10,14 +10,14 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::{Error, Result, SqlType};
 
-use super::bad_rows::{BadRows, BlockTexts, Nulls};
-use super::column_builder::{ColumnBuilder, Texts};
-use super::csv_scan::{BadRecord, Dialect, Place, RecordScanner, Span, trimmed, undo_escapes};
-use super::jobs::{Job, Jobs};
-use super::kept_rows::KeptRows;
-use super::mapping::{TargetColumn, batch_of, schema_of};
-use super::report::{Complaint, Quoted, Reporter};
-use super::text_source::{CheckedText, ChunkQueue, TextChunk};
+use crate::bad_rows::{BadRows, BlockTexts, Nulls};
+use crate::column_builder::{ColumnBuilder, Texts};
+use crate::csv_scan::{BadRecord, Dialect, Place, RecordScanner, Span, trimmed, undo_escapes};
+use crate::jobs::{Job, Jobs};
+use crate::kept_rows::KeptRows;
+use crate::mapping::{TargetColumn, batch_of, schema_of};
+use crate::report::{Complaint, Quoted, Reporter};
+use crate::text_source::{CheckedText, ChunkQueue, TextChunk};
 
 /// Spans that are scanned before they are parsed.
 const FIELDS_PER_BLOCK: usize = 1 << 15;
@@ -145,7 +145,7 @@ impl<'a> ChunkParser<'a> {
                 }
             };
             block.spans.truncate(before);
-            if self.plan.reporter.on_error == super::OnError::Fail {
+            if self.plan.reporter.on_error == crate::OnError::Fail {
                 // Lines before this one may hold the first error.
                 block.complaint = Some((complaint, place));
                 return Ok(true);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
-use super::OnError;
+use crate::OnError;
 use rowmill_expr::text::reader::Problem;
 
 /// Characters of a value or line that a message quotes.
@@ -32,7 +32,7 @@ pub struct Reject {
 pub type RejectSink = Arc<dyn Fn(Reject) -> Result<()> + Send + Sync>;
 
 /// The kind of an error and its message, before they are put into a place.
-pub(crate) struct Complaint {
+pub struct Complaint {
     pub(crate) kind: ErrorKind,
     pub(crate) column: Option<String>,
     pub(crate) text: String,
@@ -42,7 +42,7 @@ pub(crate) struct Complaint {
 
 impl Complaint {
     /// A value that its column cannot hold.
-    pub(crate) fn value(column: &str, kind: &SqlType, text: &str, problem: Problem) -> Complaint {
+    pub fn value(column: &str, kind: &SqlType, text: &str, problem: Problem) -> Complaint {
         let message = match problem {
             Problem::Malformed => format!("{} is not a value of the type {kind}", Quoted(text)),
             Problem::OutOfRange => format!("{} is out of range for the type {kind}", Quoted(text)),
@@ -87,7 +87,7 @@ impl Complaint {
     }
 
     /// The error for a value of a statement.
-    pub(crate) fn into_value_error(self) -> Error {
+    pub fn into_value_error(self) -> Error {
         let place = self.column.as_ref().map(|column| format!("column \"{column}\""));
         self.at(place.unwrap_or_default())
     }

@@ -18,11 +18,11 @@ use arrow::ipc::{Block, MessageHeader, MetadataVersion, root_as_footer, root_as_
 use parking_lot::Mutex;
 use rowmill_base::{Result, SqlType};
 
-use super::guard::guarded;
-use super::jobs::{Job, Jobs, Progress};
-use super::mapping::{TargetColumn, batch_of, schema_of};
-use super::parquet_blocks::convert_column;
-use super::source_file::SourceFile;
+use crate::guard::guarded;
+use crate::jobs::{Job, Jobs, Progress};
+use crate::mapping::{TargetColumn, batch_of, schema_of};
+use crate::parquet_blocks::convert_column;
+use crate::source_file::SourceFile;
 
 /// What a file of the file format begins and ends with.
 const MAGIC: &[u8; 6] = b"ARROW1";
@@ -327,7 +327,9 @@ impl Jobs for IpcJobs {
                 None => target.filled(rows),
                 Some(place) => {
                     let (name, array) = (&file.source.name, batch.column(place));
-                    guarded(name, || Ok::<_, String>(convert_column(array, target, name, first_row)))?
+                    guarded(name, || {
+                        Ok::<_, String>(convert_column(array, target, name, |row| first_row + row as u64))
+                    })?
                 }
             });
             batch_of(&schema, columns.collect::<Result<_>>()?, rows)

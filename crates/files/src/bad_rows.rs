@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::column_builder::{ColumnBuilder, Texts};
-use super::mapping::TargetColumn;
-use super::report::Complaint;
+use crate::column_builder::{ColumnBuilder, Texts};
+use crate::mapping::TargetColumn;
+use crate::report::Complaint;
 use rowmill_expr::text::reader::Problem;
 
 /// The texts of one column of a block, which knows the rows whose NULLs its column does not take.

@@ -6,7 +6,7 @@
 
 use memchr::memchr2;
 
-use super::text_source::closing_quote;
+use crate::text_source::closing_quote;
 
 /// The deepest nesting that is read.
 const DEPTH_MAX: usize = 512;

@@ -20,11 +20,11 @@ use memchr::{memchr, memchr_iter, memchr2, memrchr};
 use parking_lot::Mutex;
 use rowmill_base::{Error, ErrorKind, Result};
 
-use super::guard::damaged;
-use super::jobs::Progress;
-use super::options::Compression;
-use super::pattern::unreadable;
-use super::source_file::SourceFile;
+use crate::guard::damaged;
+use crate::jobs::Progress;
+use crate::options::Compression;
+use crate::pattern::unreadable;
+use crate::source_file::SourceFile;
 
 /// Bytes of a chunk, if its records are not longer.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;

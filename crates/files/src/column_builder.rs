@@ -22,7 +22,7 @@ use arrow::datatypes::{
 };
 use rowmill_base::{SqlType, TimeUnit};
 
-use super::json_scan::{JsonKind, items, members, unescape};
+use crate::json_scan::{JsonKind, items, members, unescape};
 use rowmill_expr::text::calendar::units_per_second;
 use rowmill_expr::text::reader::{
     Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_int, parse_interval,
@@ -521,7 +521,7 @@ pub(crate) mod tests {
             (SqlType::UInt16, vec!["65535"]),
             (SqlType::UInt32, vec!["4294967295"]),
             (SqlType::UInt64, vec!["18446744073709551615"]),
-            (SqlType::Float32, vec!["0.1", "-0.0", "NaN", "1e30"]),
+            (SqlType::Float32, vec!["0.1", "-0.5", "NaN", "1e30"]),
             (SqlType::Float64, vec!["0.1", "1e300", "-Infinity", "5e-324"]),
             (SqlType::Decimal { precision: 38, scale: 10 }, vec!["-12345678901234567890.0123456789", "0.0000000000"]),
             (SqlType::Date, vec!["2013-07-31", "-0001-12-31", "12345-01-01"]),

@@ -8,7 +8,7 @@
 //!   that names file, line, column, text and type, or a [`Reject`].
 //! - [`FileSet::parquet_blocks`]: the same for large loads of Parquet. A block's columns are decoded one by one, by the
 //!   threads that encode them, so that no thread waits and no whole block is ever in memory.
-//! - `FileRows`: a source of rows for queries, for `SELECT ... FROM 'file'`.
+//! - [`rows::FileRows`]: rows of a query, for `SELECT ... FROM 'file'`.
 //!
 //! ```text
 //! pattern ─► SourceFile ─┬─ parquet_file ─► column streams ─► block, column by column
@@ -24,8 +24,9 @@
 //! `COPY ... TO` leaves nothing behind.
 
 mod bad_rows;
+mod bloom_filter;
 mod column_builder;
-pub(crate) mod convert;
+pub mod convert;
 mod csv_dialect;
 mod csv_reader;
 mod csv_scan;
@@ -40,9 +41,12 @@ mod mapping;
 mod options;
 mod parquet_blocks;
 mod parquet_file;
+mod parquet_scan;
+mod parquet_zones;
 mod pattern;
-pub(crate) mod report;
-pub(crate) mod rows;
+mod piece_rows;
+pub mod report;
+pub mod rows;
 mod source_file;
 mod text_source;
 mod type_guess;
@@ -53,8 +57,7 @@ mod write_text;
 pub use file_set::{FileColumn, FileSet};
 pub use jobs::{Batches, Progress};
 pub use mapping::TargetColumn;
-pub(crate) use options::unknown_option;
-pub use options::{Compression, FileFormat, OnError, ReadOptions};
+pub use options::{Compression, FileFormat, OnError, ReadOptions, unknown_option};
 pub use parquet_blocks::{ParquetBlock, ParquetBlocks};
 pub use report::{Reject, RejectSink};
 pub use write::{BatchWriter, WriteCompression, WriteOptions, Written, writer, writer_to};

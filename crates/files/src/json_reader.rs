@@ -18,17 +18,17 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use rowmill_base::Result;
 
-use super::bad_rows::{BadRows, BlockTexts, Nulls};
-use super::column_builder::{ColumnBuilder, Texts};
-use super::jobs::{Job, Jobs, Progress};
-use super::json_scan::{JsonKind, NotJson, Scanner, next_member_in, unescape};
-use super::kept_rows::KeptRows;
-use super::mapping::{TargetColumn, batch_of, schema_of, unknown_column};
-use super::options::{OnError, ReadOptions, SampleSize};
-use super::report::{Complaint, Quoted, Reporter};
-use super::source_file::SourceFile;
-use super::text_source::{Boundary, CheckedText, ChunkQueue, TextChunk, TextSource, count_lines};
-use super::type_guess::{Guess, plain_key};
+use crate::bad_rows::{BadRows, BlockTexts, Nulls};
+use crate::column_builder::{ColumnBuilder, Texts};
+use crate::jobs::{Job, Jobs, Progress};
+use crate::json_scan::{JsonKind, NotJson, Scanner, next_member_in, unescape};
+use crate::kept_rows::KeptRows;
+use crate::mapping::{TargetColumn, batch_of, schema_of, unknown_column};
+use crate::options::{OnError, ReadOptions, SampleSize};
+use crate::report::{Complaint, Quoted, Reporter};
+use crate::source_file::SourceFile;
+use crate::text_source::{Boundary, CheckedText, ChunkQueue, TextChunk, TextSource, count_lines};
+use crate::type_guess::{Guess, plain_key};
 use rowmill_expr::text::writer::format_value;
 
 /// Bytes that tell how a file is laid out.

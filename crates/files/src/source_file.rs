@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rowmill_base::{Error, Result};
 
-use super::guard::damaged;
-use super::jobs::Progress;
-use super::options::Compression;
-use super::pattern::unreadable;
+use crate::guard::damaged;
+use crate::jobs::Progress;
+use crate::options::Compression;
+use crate::pattern::unreadable;
 
 /// One file of a set.
 #[derive(Debug)]

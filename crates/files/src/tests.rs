@@ -8,13 +8,16 @@ use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, Strin
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parking_lot::Mutex;
-use rowmill_base::{Error, ErrorKind, Result, SqlType, TimeUnit};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType, TimeUnit};
 use tempfile::TempDir;
 
-use super::column_builder::ColumnBuilder;
-use super::column_builder::tests::samples;
 use super::*;
+use crate::column_builder::ColumnBuilder;
+use crate::column_builder::tests::samples;
 use rowmill_expr::text::writer::TextColumn;
+use rowmill_query::catalog::RowSource;
+
+use crate::rows::FileRows;
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
@@ -74,9 +77,9 @@ fn shown(path: &str, options: &ReadOptions) -> Result<Vec<String>> {
     let target = files.own_columns()?;
     let names: Vec<String> = target.iter().map(|column| format!("{} {}", column.name, column.kind)).collect();
     let wanted: Vec<usize> = (0..target.len()).collect();
-    let jobs = files.own_jobs(&wanted, &Progress::default())?;
+    let source = FileRows::new(files)?.open(&wanted, &[], 1_000, 1, &Cancel::new())?;
     let mut rows = vec![names.join("|")];
-    for batch in Batches::new(jobs, Progress::default(), 0) {
+    for batch in source.worker() {
         rows.extend(texts(&batch?));
     }
     Ok(rows)
@@ -556,7 +559,7 @@ fn set_format(format: &str) -> WriteOptions {
 }
 
 #[test]
-fn writing_to_a_stream_and_spelled_names() {
+fn writing_to_a_stream() {
     #[derive(Clone, Default)]
     struct Shared(Arc<Mutex<Vec<u8>>>);
     impl std::io::Write for Shared {
@@ -568,9 +571,7 @@ fn writing_to_a_stream_and_spelled_names() {
             Ok(())
         }
     }
-    let spelled = Field::new("userid", DataType::Int64, false)
-        .with_metadata([(crate::SPELLING_KEY.to_owned(), "UserID".to_owned())].into());
-    let schema: SchemaRef = Arc::new(Schema::new(vec![spelled]));
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("UserID", DataType::Int64, false)]));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(Int64Array::from(vec![1]))]).expect("a batch");
     for (format, expected) in [(FileFormat::Csv, "UserID\n1\n"), (FileFormat::Json, "{\"UserID\": 1}\n")] {
         let out = Shared::default();

@@ -156,7 +156,7 @@ pub(crate) fn unique_names(names: Vec<String>) -> (Vec<String>, Vec<String>) {
 
 /// Whether values of an Arrow type in a file can be converted to a SQL type, before any of them is read.
 pub(crate) fn check_convertible(file: &str, name: &str, from: &DataType, to: &TargetColumn) -> Result<()> {
-    if super::convert::is_convertible(from, &to.kind) {
+    if crate::convert::is_convertible(from, &to.kind) {
         return Ok(());
     }
     let shown = SqlType::from_arrow(from).map_or_else(|| from.to_string(), |kind| kind.to_string());

@@ -4,20 +4,22 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
-use super::csv_dialect::CsvShape;
-use super::csv_reader::{CsvJobs, CsvPlan};
-use super::ipc_file::{IpcFile, IpcJobs};
-use super::jobs::{Batches, Jobs, Progress};
-use super::json_reader::{JsonJobs, JsonPlan, JsonShape, columns_of_keys};
-use super::mapping::{TargetColumn, by_name, by_position, check_convertible, unique_names};
-use super::options::{Compression, FileFormat, OnError, ReadOptions, SampleSize};
-use super::parquet_blocks::{ParquetBlocks, ParquetJobs};
-use super::parquet_file::ParquetFile;
-use super::pattern::expand;
-use super::report::{RejectSink, Reporter};
-use super::source_file::SourceFile;
-use super::text_source::{Boundary, ChunkQueue};
-use super::type_guess::Guess;
+use crate::csv_dialect::CsvShape;
+use crate::csv_reader::{CsvJobs, CsvPlan};
+use crate::ipc_file::{IpcFile, IpcJobs};
+use crate::jobs::{Batches, Jobs, Progress};
+use crate::json_reader::{JsonJobs, JsonPlan, JsonShape, columns_of_keys};
+use crate::mapping::{TargetColumn, by_name, by_position, check_convertible, unique_names};
+use crate::options::{Compression, FileFormat, ReadOptions, SampleSize};
+use crate::parquet_blocks::{ParquetBlocks, ParquetJobs};
+use crate::parquet_file::ParquetFile;
+use crate::pattern::expand;
+use crate::report::{RejectSink, Reporter};
+use crate::source_file::SourceFile;
+use crate::text_source::{Boundary, ChunkQueue};
+use crate::type_guess::Guess;
+
+mod rows;
 
 /// One file or several that have the same columns.
 #[derive(Debug)]
@@ -180,35 +182,6 @@ impl FileSet {
                 let names: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
                 let columns = columns_of_keys(&self.files[0].name, keys, &names, target, &self.options)?;
                 let plan = JsonPlan::new(target, columns, ignore_unknown, reporter, None)?;
-                Arc::new(JsonJobs::new(plan, self.chunks(boundaries, progress)))
-            }
-        })
-    }
-
-    /// Jobs that read some of the files' own columns, given by their numbers.
-    pub(crate) fn own_jobs(&self, wanted: &[usize], progress: &Progress) -> Result<Arc<dyn Jobs>> {
-        let target: Vec<TargetColumn> =
-            wanted.iter().map(|i| self.own_column(*i, &self.columns[*i])).collect::<Result<_>>()?;
-        let reporter = Reporter { on_error: OnError::Fail, rejects: None };
-        Ok(match &self.contents {
-            Contents::Parquet(files) => {
-                Arc::new(ParquetJobs::new(self.open_blocks(files, &target, true, progress.clone())?))
-            }
-            Contents::Arrow(files) => {
-                let columns =
-                    self.columns_of_files(&target, true, |file, column| files[file].data_type(column).clone())?;
-                Arc::new(IpcJobs::new(files.clone(), &target, columns, progress.clone()))
-            }
-            Contents::Csv(shape) => {
-                let fields = wanted.iter().map(|i| Some(*i)).collect();
-                let hint = self.guess_hint(shape.sampled);
-                self.csv_jobs(shape, shape.header, fields, &target, reporter, Some(hint), progress)
-            }
-            Contents::Json { keys, boundaries, sampled } => {
-                let place = |i: usize| wanted.iter().position(|wanted| *wanted == i);
-                let columns = keys.iter().enumerate().map(|(i, key)| (key.clone(), place(i))).collect();
-                let hint = self.guess_hint(*sampled);
-                let plan = JsonPlan::new(&target, columns, self.options.ignore_unknown, reporter, Some(hint))?;
                 Arc::new(JsonJobs::new(plan, self.chunks(boundaries, progress)))
             }
         })
@@ -410,14 +383,6 @@ impl FileSet {
             column.name = name;
         }
         FileSet { files, contents, columns, options: options.clone(), notices }
-    }
-
-    /// The Parquet files, for scans that bring their own reader.
-    pub(crate) fn parquet_files(&self) -> Option<&[Arc<ParquetFile>]> {
-        match &self.contents {
-            Contents::Parquet(files) => Some(files),
-            _ => None,
-        }
     }
 }
 

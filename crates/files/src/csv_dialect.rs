@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result};
 
-use super::csv_scan::{Dialect, RecordScanner, Span, trimmed, undo_escapes};
-use super::jobs::Progress;
-use super::mapping::listed;
-use super::options::{ReadOptions, SampleSize};
-use super::source_file::SourceFile;
-use super::text_source::{Boundary, CheckedText, TextSource};
-use super::type_guess::Guess;
-use crate::names::lower;
+use crate::csv_scan::{Dialect, RecordScanner, Span, trimmed, undo_escapes};
+use crate::jobs::Progress;
+use crate::mapping::listed;
+use crate::options::{ReadOptions, SampleSize};
+use crate::source_file::SourceFile;
+use crate::text_source::{Boundary, CheckedText, TextSource};
+use crate::type_guess::Guess;
 
 /// Bytes that the delimiter is looked for in.
 const PREVIEW_BYTES: usize = 256 << 10;
@@ -92,7 +91,7 @@ impl CsvShape {
 
     /// The error for a file whose columns are not those of the first file of its set.
     pub(crate) fn disagreement(&self, file: &str, other: &CsvShape, other_file: &str) -> Option<Error> {
-        let differing = self.names().into_iter().zip(other.names()).find(|(a, b)| lower(a) != lower(b));
+        let differing = self.names().into_iter().zip(other.names()).find(|(a, b)| a.to_lowercase() != b.to_lowercase());
         let message = if self.first.len() != other.first.len() {
             format!("{file} has {} columns and {other_file} has {}", self.first.len(), other.first.len())
         } else if self.dialect != other.dialect {
@@ -282,7 +281,7 @@ fn sample_guess(text: Option<&str>) -> Guess {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::options::Compression;
+    use crate::options::Compression;
 
     fn learn(text: &str, options: &ReadOptions) -> Result<CsvShape> {
         let folder = tempfile::tempdir().expect("a temporary folder");

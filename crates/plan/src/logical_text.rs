@@ -448,6 +448,11 @@ fn expr(of: &ScalarExpr, columns: &Columns) -> String {
         ExprOp::Coalesce(all) => format!("coalesce({})", list(all, columns)),
         ExprOp::Call(function, all) => format!("{}({})", function.name, list(all, columns)),
         ExprOp::Dynamic(function, all) => format!("{}({})", function.name(), list(all, columns)),
+        ExprOp::EachItem { function, list, parameters, body } => {
+            let names: Vec<String> = parameters.iter().map(|number| format!("item{number}")).collect();
+            format!("{}({}, ({}) -> {})", function.name(), text(list), names.join(", "), text(body))
+        }
+        ExprOp::ItemParameter(number) => format!("item{number}"),
         ExprOp::Subquery(subquery) => {
             let left = list(&subquery.left, columns);
             match subquery.kind {

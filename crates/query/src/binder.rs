@@ -370,7 +370,7 @@ impl<'a> Binder<'a> {
     fn deeper<T>(&mut self, levels: usize, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.depth += levels;
         if self.depth > DEPTH_MAX {
-            return Err(too_deep());
+            return Err(too_deep(DEPTH_MAX));
         }
         let result = step(self);
         self.depth -= levels;
@@ -395,7 +395,7 @@ impl<'a> Binder<'a> {
     }
 }
 
-fn too_deep() -> Error {
-    Error::new(ErrorKind::StatementTooComplex, format!("the statement nests more than {DEPTH_MAX} levels deep"))
+fn too_deep(levels_max: usize) -> Error {
+    Error::new(ErrorKind::StatementTooComplex, format!("the statement nests more than {levels_max} levels deep"))
         .hint("compute a part of it in a subquery of FROM or in a WITH clause, or split the statement")
 }

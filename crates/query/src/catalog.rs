@@ -98,6 +98,9 @@ pub trait RowSource: Send + Sync + fmt::Debug {
     ) -> Result<Arc<dyn BatchSource>>;
 }
 
+/// Levels that an expression may have by default.
+pub const EXPRESSION_DEPTH_DEFAULT: usize = 1_000;
+
 /// The database around a statement.
 pub trait QueryCatalog {
     /// The relation of a name; `None` if there is none. An error if the schema does not exist or a file cannot be read.
@@ -116,6 +119,11 @@ pub trait QueryCatalog {
         name: &str,
         arguments: &[Option<Constant>],
     ) -> Result<Option<(Arc<dyn DynamicFunction>, SqlType)>>;
+
+    /// Levels that an expression may have (`expression_depth_max`). The caller must have a stack for as many.
+    fn expression_depth_max(&self) -> usize {
+        EXPRESSION_DEPTH_DEFAULT
+    }
 
     /// The point in time that `now()` gives, in microseconds since 1970-01-01 UTC: the begin of the transaction.
     fn now_us(&self) -> i64;

@@ -101,6 +101,10 @@ impl QueryCatalog for ContextCatalog {
         Ok(sequence_functions::function(&self.context, name, arguments.len()))
     }
 
+    fn expression_depth_max(&self) -> usize {
+        self.context.settings.number("expression_depth_max") as usize
+    }
+
     fn now_us(&self) -> i64 {
         self.context.now_us
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array, UInt64Array, new_null_array};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
-use rowmill_base::Result;
+use rowmill_base::{Reservation, Result};
 use rowmill_plan::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key};
 
 use super::OWNER;
@@ -34,6 +34,8 @@ pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
     // The batch and the row of each frame's result. The first batch is for frames without rows.
     let mut results: Vec<(usize, usize)> = Vec::new();
     let mut batches = vec![empty_result(aggregate)];
+    // Lists of all rows before each row are far larger than the rows.
+    let mut memory = evaluation.broker.reservation(OWNER);
     let mut of_row = Vec::with_capacity(evaluation.rows.len());
     let mut last: Option<[Range<usize>; 3]> = None;
     let mut add = |position: usize, pieces: [Range<usize>; 3]| -> Result<()> {
@@ -45,7 +47,7 @@ pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
             results.push((0, 0));
             last = Some(pieces);
             if positions.len() >= ROWS_AT_ONCE {
-                regrouping.group(&mut numbers, &mut positions, &mut results, &mut batches)?;
+                regrouping.group(&mut numbers, &mut positions, &mut results, &mut batches, &mut memory)?;
             }
         }
         debug_assert_eq!(of_row.len(), position, "rows come in order");
@@ -60,8 +62,9 @@ pub(super) fn regroup(aggregate: &Aggregate, frames: &Frames<'_>, evaluation: &E
     } else {
         (0..evaluation.rows.len()).try_for_each(|position| add(position, frames.pieces(position)))?;
     }
-    regrouping.group(&mut numbers, &mut positions, &mut results, &mut batches)?;
+    regrouping.group(&mut numbers, &mut positions, &mut results, &mut batches, &mut memory)?;
     let of_row: Vec<(usize, usize)> = of_row.into_iter().map(|frame| results[frame]).collect();
+    memory.grow(memory.bytes())?;
     let batches: Vec<&dyn Array> = batches.iter().map(|batch| &**batch).collect();
     interleave(&batches, &of_row).map_err(failed)
 }
@@ -114,6 +117,7 @@ impl<'a> Regrouping<'a> {
         positions: &mut Vec<u32>,
         results: &mut [(usize, usize)],
         batches: &mut Vec<ArrayRef>,
+        kept: &mut Reservation,
     ) -> Result<()> {
         self.evaluation.cancel.check()?;
         if positions.is_empty() {
@@ -149,6 +153,7 @@ impl<'a> Regrouping<'a> {
             for (row, frame) in batch.column(0).as_primitive::<UInt64Type>().values().iter().enumerate() {
                 results[*frame as usize] = (batches.len(), row);
             }
+            kept.grow(batch.column(1).get_array_memory_size() as u64)?;
             batches.push(Arc::clone(batch.column(1)));
         }
         Ok(())

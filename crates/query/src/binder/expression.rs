@@ -10,9 +10,11 @@ use super::place::{start_of, suggest, type_names, unsupported};
 use super::query::is_text_literal;
 use super::scope::{AliasUse, ScopeRelation};
 use super::{Binder, too_deep};
+use crate::catalog::EXPRESSION_DEPTH_DEFAULT;
 
-/// Operators in a row, such as `a + b + c`, which make a tree as deep as they are many.
-const CHAIN_MAX: usize = 1_000;
+/// The most operators in a row, such as `a + b + c`, however many levels the setting allows: they make a tree as deep
+/// as the row is long, which is dropped on any thread's stack.
+const CHAIN_MAX: usize = 3_000;
 
 impl Binder<'_> {
     /// Binds an expression over the names of the levels.
@@ -213,8 +215,9 @@ impl Binder<'_> {
         }
         let is_logic = |op: &BinaryOperator| matches!(op, BinaryOperator::And | BinaryOperator::Or);
         let deep = rest.windows(2).filter(|pair| !is_logic(pair[0].0) || pair[0].0 != pair[1].0).count();
-        if deep > CHAIN_MAX {
-            return Err(too_deep());
+        let deep_max = self.catalog.expression_depth_max().clamp(EXPRESSION_DEPTH_DEFAULT, CHAIN_MAX);
+        if deep > deep_max {
+            return Err(too_deep(deep_max));
         }
         let (op, right, whole) = rest.pop().expect("the expression is a binary operator");
         let mut bound = self.binary(at, op, right).map_err(|error| self.at(error, start_of(whole)))?;

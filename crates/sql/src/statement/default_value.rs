@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt32Array, new_null_array};
 use arrow::compute::take;
-use rowmill_base::{Error, Result, SqlType};
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_storage::ColumnDef;
 use sqlparser::ast::Expr;
 
@@ -30,9 +30,15 @@ pub(super) fn check(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) 
         return Err(unsupported("DEFAULT", "a subquery").hint("a default can use literals, operators and functions"));
     }
     let text = expr.to_string();
-    DefaultValue::of(work, &text, column, kind)
-        .map_err(|error| error.context(format!("DEFAULT {text} of column \"{column}\"")))?;
-    Ok(text)
+    match DefaultValue::literal_or_computed(work, expr, column, kind) {
+        Ok(_) => Ok(text),
+        Err(error) if error.kind() == ErrorKind::Grouping => {
+            let what = format!("{text} cannot be a default: {}", error.message());
+            Err(Error::new(ErrorKind::InvalidDefinition, what)
+                .hint("a default can use literals, operators and functions"))
+        }
+        Err(error) => Err(error.context(format!("DEFAULT {text} of column \"{column}\""))),
+    }
 }
 
 /// The tree of a text of so many bytes takes little of the stack.
@@ -63,21 +69,19 @@ impl DefaultValue {
 
     /// The default whose text is `text`.
     pub(super) fn of(work: &Work<'_>, text: &str, column: &str, kind: &SqlType) -> Result<Self> {
+        let read = || DefaultValue::literal_or_computed(work, &sql_text::expr(text, work.settings())?, column, kind);
         let value = match text.len() <= SHORT_TEXT_BYTES {
-            true => DefaultValue::literal_or_computed(work, text, column, kind)?,
+            true => read()?,
             // Its tree may be deep.
-            false => {
-                with_room(work.statement.room_bytes(), || DefaultValue::literal_or_computed(work, text, column, kind))?
-            }
+            false => with_room(work.statement.room_bytes(), read)?,
         };
         Ok(DefaultValue { column: column.into(), kind: kind.clone(), value })
     }
 
-    fn literal_or_computed(work: &Work<'_>, text: &str, column: &str, kind: &SqlType) -> Result<Value> {
-        let expr = sql_text::expr(text, work.settings())?;
-        match literal(&expr, kind, column)? {
+    fn literal_or_computed(work: &Work<'_>, expr: &Expr, column: &str, kind: &SqlType) -> Result<Value> {
+        match literal(expr, kind, column)? {
             Some(value) => Ok(Value::Same(value)),
-            None => evaluate(work, &expr, kind, column),
+            None => evaluate(work, expr, kind, column),
         }
     }
 

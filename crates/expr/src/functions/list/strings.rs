@@ -82,40 +82,46 @@ fn join(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef
         };
         joined.clear();
         let null_text = arguments.get(2).and_then(|operand| text_at(operand, row));
-        let mut is_first = true;
-        write_items(lists.items(), items, separator, null_text, &mut joined, &mut is_first);
+        let mut joining = Joining { separator, null_text, joined: &mut joined, is_first: true, bytes_before: bytes };
+        joining.items(lists.items(), items)?;
         bytes += joined.len() as u64;
-        check_size("array_to_string", bytes, 1)?;
         texts.append_value(&joined);
     }
     Ok(Arc::new(texts.finish()))
 }
 
-fn write_items(
-    items: &ArrayRef,
-    range: Range<usize>,
-    separator: &str,
-    null_text: Option<&str>,
-    joined: &mut String,
-    is_first: &mut bool,
-) {
-    if let DataType::List(_) = items.data_type() {
-        let lists = items.as_list::<i32>();
-        let offsets = lists.value_offsets();
-        for row in range.filter(|row| lists.is_valid(*row)) {
-            let inner = offsets[row] as usize..offsets[row + 1] as usize;
-            write_items(lists.values(), inner, separator, null_text, joined, is_first);
+/// The text of one list.
+struct Joining<'a> {
+    separator: &'a str,
+    null_text: Option<&'a str>,
+    joined: &'a mut String,
+    is_first: bool,
+    /// Bytes of the texts of the lists before.
+    bytes_before: u64,
+}
+
+impl Joining<'_> {
+    fn items(&mut self, items: &ArrayRef, range: Range<usize>) -> Result<()> {
+        if let DataType::List(_) = items.data_type() {
+            let lists = items.as_list::<i32>();
+            let offsets = lists.value_offsets();
+            for row in range.filter(|row| lists.is_valid(*row)) {
+                self.items(lists.values(), offsets[row] as usize..offsets[row + 1] as usize)?;
+            }
+            return Ok(());
         }
-        return;
-    }
-    let texts = items.as_string_view();
-    for item in range {
-        let text = if texts.is_valid(item) { Some(texts.value(item)) } else { null_text };
-        let Some(text) = text else { continue };
-        if !std::mem::take(is_first) {
-            joined.push_str(separator);
+        let texts = items.as_string_view();
+        for item in range {
+            let text = if texts.is_valid(item) { Some(texts.value(item)) } else { self.null_text };
+            let Some(text) = text else { continue };
+            let separator = if std::mem::take(&mut self.is_first) { "" } else { self.separator };
+            // Before it is written: a long separator between many items is more than memory holds.
+            let bytes = self.joined.len() + separator.len() + text.len();
+            check_size("array_to_string", self.bytes_before + bytes as u64, 1)?;
+            self.joined.push_str(separator);
+            self.joined.push_str(text);
         }
-        joined.push_str(text);
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! Estimates the rows of operators from zone maps, value lists, the statistics of ANALYZE and the shape of the plan.
 
 mod known_values;
+mod matching;
 mod selectivity;
 mod zones;
 
@@ -8,6 +9,8 @@ use std::sync::Arc;
 
 use rowmill_plan::{Expr, Join, JoinKind, Node};
 use rowmill_storage::{KeyedDef, TableSource};
+
+pub use self::matching::{KeyValues, matches, share_of_pairs};
 
 use self::known_values::distinct_values;
 use self::selectivity::selectivity;
@@ -17,6 +20,9 @@ use self::zones::column_statistics;
 const FILTER_SHARE: f64 = 0.2;
 /// The share of rows that remain as groups where nothing is known of the keys.
 const GROUP_SHARE: f64 = 0.1;
+
+/// No share of rows that a join leaves is taken to be less.
+pub const LEAST_SHARE: f64 = 1e-3;
 
 /// The items of a list.
 const ITEMS: f64 = 4.0;
@@ -72,26 +78,28 @@ pub fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
 
 fn join_count(join: &Join, tables: &[Arc<dyn TableSource>]) -> f64 {
     let (build, probe) = (row_count(&join.build, tables), row_count(&join.probe, tables));
-    let pairs = match join.on.is_empty() {
-        true => build * probe,
-        // As if the keys of the smaller side were unique, and all of those of the larger one were among them before
-        // anything was left out of either.
-        false => {
-            let whole = whole_count(&join.build, tables).max(1.0);
-            (probe * (build / whole)).max(1.0)
-        }
+    let values = |node: &Node, rows: f64, columns: Vec<usize>| {
+        let whole = whole_count(node, tables).max(rows);
+        let distinct: Vec<(f64, f64, f64)> =
+            columns.iter().map(|column| (distinct_count(node, *column, tables), rows, whole)).collect();
+        KeyValues::of(&distinct, rows, is_unique(node, &columns, tables))
     };
+    let of_build = values(&join.build, build, join.on.iter().map(|(column, _)| *column).collect());
+    let of_probe = values(&join.probe, probe, join.on.iter().map(|(_, column)| *column).collect());
+    let found = matches(&of_probe, &of_build, if join.condition.is_some() { FILTER_SHARE } else { 1.0 });
+    let pairs = probe * found.per_left_row;
+    let without = |share: f64| (1.0 - share).max(LEAST_SHARE);
     match join.kind {
         JoinKind::Inner => pairs,
         JoinKind::ProbeOuter => pairs.max(probe),
         JoinKind::ProbeSingle => probe,
         JoinKind::BuildOuter => pairs.max(build),
-        JoinKind::FullOuter => pairs.max(build).max(probe),
+        JoinKind::FullOuter => pairs + probe * without(found.left_share) + build * without(found.right_share),
         JoinKind::ProbeMark | JoinKind::ProbeTruth => probe,
-        JoinKind::ProbeSemi => pairs.min(probe),
-        JoinKind::BuildSemi => build.min(pairs),
-        JoinKind::ProbeAnti => probe * FILTER_SHARE,
-        JoinKind::BuildAnti => build * FILTER_SHARE,
+        JoinKind::ProbeSemi => probe * found.left_share,
+        JoinKind::BuildSemi => build * found.right_share,
+        JoinKind::ProbeAnti => probe * without(found.left_share),
+        JoinKind::BuildAnti => build * without(found.right_share),
     }
 }
 
@@ -178,6 +186,30 @@ pub fn unique_keys(node: &Node, tables: &[Arc<dyn TableSource>]) -> Vec<Vec<usiz
         Node::Group { group, .. } => vec![(0..group.keys.len()).collect()],
         Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => unique_keys(input, tables),
         _ => Vec::new(),
+    }
+}
+
+/// Whether no two rows of `node` agree in `columns`, because a key or a unique index says so.
+pub fn is_unique(node: &Node, columns: &[usize], tables: &[Arc<dyn TableSource>]) -> bool {
+    let keys = unique_keys(node, tables);
+    keys.iter().any(|key| key.iter().all(|column| columns.contains(column)))
+}
+
+/// Whether an index finds the rows of `node` by a value of a column.
+pub fn is_found_by(node: &Node, column: usize, tables: &[Arc<dyn TableSource>]) -> bool {
+    match node {
+        Node::Scan(scan) => {
+            let def = tables[scan.table].table();
+            let (Some(column), Some(keyed)) = (scan.columns.get(column), def.keyed.as_deref()) else { return false };
+            let keys = std::iter::once(&keyed.key).chain(keyed.indexes.iter().map(|index| &index.parts));
+            keys.filter_map(|parts| parts.first()).any(|part| part.column == def.columns[*column].id)
+        }
+        Node::Filter { input, .. } => is_found_by(input, column, tables),
+        Node::Project { input, exprs, .. } => match exprs[column] {
+            Expr::Column(column) => is_found_by(input, column, tables),
+            Expr::Function(_) => false,
+        },
+        _ => false,
     }
 }
 

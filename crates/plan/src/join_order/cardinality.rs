@@ -340,9 +340,19 @@ fn links_of(graph: &JoinGraph, classes: &[Vec<JoinColumn>]) -> Vec<Link> {
             let columns = shared.iter().flat_map(|class| &classes[*class]);
             let columns: Vec<usize> =
                 columns.filter(|column| column.relation == *relation).map(|column| column.column).collect();
+            let distinct_of = |column: usize| {
+                let mut members = shared.iter().flat_map(|class| &classes[*class]);
+                let member = members.find(|member| member.relation == *relation && member.column == column);
+                member.map(|member| member.distinct)
+            };
             let relation = &graph.relations[*relation];
-            let has_key = relation.keys.iter().any(|key| key.iter().all(|column| columns.contains(column)));
-            has_key.then(|| at_least_one(relation.rows_unfiltered))
+            let keys = relation.keys.iter().filter(|key| key.iter().all(|column| columns.contains(column)));
+            // A key of one column has a row for each of the values that conditions on it leave.
+            let rows = keys.map(|key| match key[..] {
+                [only] => distinct_of(only).unwrap_or(relation.rows_unfiltered).min(relation.rows_unfiltered),
+                _ => relation.rows_unfiltered,
+            });
+            rows.map(at_least_one).reduce(f64::min)
         });
         Link { relations, key_rows: key_rows.reduce(f64::max), classes: shared }
     };

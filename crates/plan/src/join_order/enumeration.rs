@@ -8,7 +8,7 @@ use super::relation_set::RelationSet;
 use super::{Join, JoinTree, OperatorJoin, hypergraph};
 
 /// Relations up to which a greedy tree is improved. The time grows with the third power.
-const IMPROVED_RELATIONS_MAX: usize = 64;
+const IMPROVED_RELATIONS_MAX: usize = 48;
 
 /// Relations that are joined already.
 #[derive(Clone)]
@@ -113,25 +113,24 @@ fn improved(joined: Joined, cardinality: &Cardinality<'_>) -> Joined {
     if order.len() > IMPROVED_RELATIONS_MAX {
         return joined;
     }
-    // By its length less one and its start, the cheapest tree of a part of the order: its cost, the length of its
-    // first side, and its rows.
-    let mut cheapest: Vec<Vec<Option<(f64, usize, f64)>>> = Vec::with_capacity(order.len());
+    // By its length less one and its start, the cheapest tree of a part of the order.
+    let mut cheapest: Vec<Vec<Option<CheapestPart>>> = Vec::with_capacity(order.len());
     let set_of = |start: usize, count: usize| RelationSet::of_all(&order[start..start + count]);
-    cheapest.push((0..order.len()).map(|at| Some((0.0, 0, cardinality.rows(set_of(at, 1))))).collect());
+    let single = |at: usize| Some(CheapestPart { cost: 0.0, first: 0, rows: cardinality.rows(set_of(at, 1)) });
+    cheapest.push((0..order.len()).map(single).collect());
     for count in 2..=order.len() {
         let of_count = (0..=order.len() - count).map(|start| {
-            let mut best: Option<(f64, usize, f64)> = None;
+            let mut best: Option<CheapestPart> = None;
             for first in 1..count {
-                let one = cheapest[first - 1][start];
-                let other = cheapest[count - first - 1][start + first];
-                let (Some((one_cost, _, one_rows)), Some((other_cost, _, other_rows))) = (one, other) else { continue };
-                let (one, other) = (set_of(start, first), set_of(start + first, count - first));
-                let Some(connection) = cardinality.connection(one, other) else { continue };
-                let rows = best.map_or_else(|| cardinality.rows(one.with(other)), |(_, _, rows)| rows);
-                let sides = [(one, one_rows), (other, other_rows)];
-                let cost = one_cost + other_cost + cost_of_join(cardinality, sides, connection, rows);
-                if best.is_none_or(|(least, ..)| cost < least) {
-                    best = Some((cost, first, rows));
+                let sides = (cheapest[first - 1][start], cheapest[count - first - 1][start + first]);
+                let (Some(one), Some(other)) = sides else { continue };
+                let (one_set, other_set) = (set_of(start, first), set_of(start + first, count - first));
+                let Some(connection) = cardinality.connection(one_set, other_set) else { continue };
+                let rows = best.map_or_else(|| cardinality.rows(one_set.with(other_set)), |best| best.rows);
+                let sides = [(one_set, one.rows), (other_set, other.rows)];
+                let cost = one.cost + other.cost + cost_of_join(cardinality, sides, connection, rows);
+                if best.is_none_or(|best| cost < best.cost) {
+                    best = Some(CheapestPart { cost, first, rows });
                 }
             }
             best
@@ -140,22 +139,32 @@ fn improved(joined: Joined, cardinality: &Cardinality<'_>) -> Joined {
         cheapest.push(of_count);
     }
     // A greedy tree with a cross product has none that is linked throughout.
-    tree_of(0, order.len(), &order, &cheapest, cardinality).unwrap_or(joined)
+    tree_of(0, &order, &cheapest, cardinality).unwrap_or(joined)
 }
 
+/// The cheapest tree of some leaves that follow one another.
+#[derive(Clone, Copy)]
+struct CheapestPart {
+    cost: f64,
+    /// How many leaves its first side has; none for a single relation.
+    first: usize,
+    rows: f64,
+}
+
+/// The tree that was found for the leaves `order`, which begin at `start`.
 fn tree_of(
     start: usize,
-    count: usize,
     order: &[usize],
-    cheapest: &[Vec<Option<(f64, usize, f64)>>],
+    cheapest: &[Vec<Option<CheapestPart>>],
     cardinality: &Cardinality<'_>,
 ) -> Option<Joined> {
-    let (_, first, rows) = cheapest[count - 1][start]?;
+    let CheapestPart { first, rows, .. } = cheapest[order.len() - 1][start]?;
     if first == 0 {
-        return Some(Joined::relation(order[start], rows));
+        return Some(Joined::relation(order[0], rows));
     }
-    let one = tree_of(start, first, order, cheapest, cardinality)?;
-    let other = tree_of(start + first, count - first, order, cheapest, cardinality)?;
+    let (of_one, of_other) = order.split_at(first);
+    let one = tree_of(start, of_one, cheapest, cardinality)?;
+    let other = tree_of(start + first, of_other, cheapest, cardinality)?;
     let connection = cardinality.connection(one.set, other.set)?;
     Some(Joined::join(one, other, connection, rows))
 }

@@ -16,7 +16,7 @@ use super::relation_set::RelationSet;
 pub(super) const PAIRS_MAX: usize = 30_000;
 
 /// Sets that are looked up at most. A star has many that are not connected for each one that is.
-const LOOKUPS_MAX: usize = 8 * PAIRS_MAX;
+const LOOKUPS_MAX: usize = 4 * PAIRS_MAX;
 
 /// Relations up to which there are never more pairs.
 const FEW_RELATIONS: usize = 10;

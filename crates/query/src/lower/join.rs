@@ -11,7 +11,6 @@ use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, JoinKind, Node, Sc
 use super::Lowerer;
 use super::relation::{Relation, RelationSource};
 use crate::column_set::ColumnSet;
-use crate::estimate;
 
 /// A join of two sides, where it is settled which side is kept in memory.
 pub(super) struct JoinSpec {
@@ -168,7 +167,7 @@ impl Lowerer<'_> {
     /// Whether no two rows agree in `columns`.
     fn is_unique(&self, relation: &Relation, columns: &[ColumnId]) -> bool {
         let known: Vec<usize> = columns.iter().filter_map(|column| relation.position(*column)).collect();
-        estimate::is_unique(relation.node(), &known, self.tables)
+        self.estimator.is_unique(relation.node(), &known)
     }
 
     /// A mark join where some conditions are two-valued. One join finds whether a pair matches, and another one whether

@@ -25,8 +25,6 @@ use super::relation::{Relation, RelationSource};
 use crate::column_set::{ColumnSet, columns_of};
 use crate::estimate;
 
-/// Values are unique in a relation if at least this share of its rows has one of its own, as far as is known.
-const UNIQUE_SHARE: f64 = 0.95;
 /// Relations to join: the result has all combinations of their rows that fulfil the conditions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct JoinGraph {
@@ -240,10 +238,12 @@ impl Lowerer<'_> {
     }
 
     /// The rows that meet all of `conditions`, which are over columns of the source.
-    fn with_filter(&mut self, relation: Relation, conditions: Vec<ScalarExpr>) -> Result<Relation> {
-        let condition = self.resolved_expr(&ScalarExpr::and(conditions), &relation)?;
+    pub(super) fn with_filter(&mut self, relation: Relation, conditions: Vec<ScalarExpr>) -> Result<Relation> {
+        let condition = ScalarExpr::and(conditions);
         let input = Arc::clone(relation.node());
-        Ok(relation.over(Node::Filter { input, condition }))
+        let rows = self.estimator.filter_count(&input, &condition, &|id| relation.position(ColumnId(id)));
+        let condition = self.resolved_expr(&condition, &relation)?;
+        Ok(relation.over(Node::Filter { input, condition, rows: Some(rows) }))
     }
 
     /// Has every relation meet the conditions that are on it alone.
@@ -281,12 +281,16 @@ impl Lowerer<'_> {
                 let relation = graph.relation_of(expr).expect("what is equal is over one relation each");
                 let rows = &graph.relations[relation];
                 let (distinct, ..) = self.distinct_of(rows, expr);
-                if distinct >= relations[relation].rows_unfiltered * UNIQUE_SHARE {
+                let is_unique = match stored_column(rows, expr) {
+                    Some(place) => self.estimator.is_nearly_unique(rows.node(), place) && is_scan(rows.node()),
+                    None => distinct >= relations[relation].rows_unfiltered,
+                };
+                if is_unique {
                     relations[relation].keys.push(vec![number]);
                 }
                 if let Some(place) = stored_column(rows, expr) {
                     numbers[relation].insert(place, number);
-                    if estimate::is_found_by(rows.node(), place, self.tables) {
+                    if self.estimator.is_found_by(rows.node(), place) {
                         relations[relation].found_by.push(number);
                     }
                 }
@@ -306,7 +310,7 @@ impl Lowerer<'_> {
         }
         for ((relation, rows), numbers) in relations.iter_mut().zip(&graph.relations).zip(&numbers) {
             let of_key = |key: Vec<usize>| key.iter().map(|place| numbers.get(place).copied()).collect::<Option<_>>();
-            relation.keys.extend(estimate::unique_keys(rows.node(), self.tables).into_iter().filter_map(of_key));
+            relation.keys.extend(self.estimator.unique_keys(rows.node()).into_iter().filter_map(of_key));
         }
         let predicates = graph.conditions.iter().map(|condition| JoinPredicate {
             relations: graph.relations_of(condition),
@@ -320,7 +324,7 @@ impl Lowerer<'_> {
 
     fn join_relation(&self, relation: &Relation) -> JoinRelation {
         let rows = self.rows_of(relation);
-        let rows_unfiltered = estimate::whole_count(relation.node(), self.tables).max(rows);
+        let rows_unfiltered = self.estimator.whole_count(relation.node()).max(rows);
         JoinRelation { rows, rows_unfiltered, keys: Vec::new(), found_by: Vec::new() }
     }
 
@@ -358,7 +362,7 @@ impl Lowerer<'_> {
         }
         let of_right: Vec<(f64, f64, f64)> = keys.iter().map(|key| self.distinct_of(right, key)).collect();
         let places: Option<Vec<usize>> = keys.iter().map(|key| stored_column(right, key)).collect();
-        let is_unique = places.is_some_and(|places| estimate::is_unique(right.node(), &places, self.tables));
+        let is_unique = places.is_some_and(|places| self.estimator.is_unique(right.node(), &places));
         let left_rows = of_left.iter().map(|(_, rows, _)| *rows).fold(1.0, f64::max);
         let left = estimate::KeyValues::of(&of_left, left_rows, false);
         let of_right = estimate::KeyValues::of(&of_right, self.rows_of(right), is_unique);
@@ -370,7 +374,7 @@ impl Lowerer<'_> {
             _ => 1.0,
         };
         let finds_right = keys.iter().filter_map(|key| stored_column(right, key));
-        let finds_right = finds_right.into_iter().any(|place| estimate::is_found_by(right.node(), place, self.tables));
+        let finds_right = finds_right.into_iter().any(|place| self.estimator.is_found_by(right.node(), place));
         JoinOperator {
             kind: if spec.kind == LogicalJoinKind::Left { OperatorKind::Left } else { OperatorKind::AtMostOnce },
             right: operator.right,
@@ -385,14 +389,14 @@ impl Lowerer<'_> {
     /// The distinct values of an expression over one relation among all of its rows, the rows that pass, and all rows.
     fn distinct_of(&self, relation: &Relation, expr: &ScalarExpr) -> (f64, f64, f64) {
         let distinct = match stored_column(relation, expr) {
-            Some(place) => estimate::distinct_count(relation.node(), place, self.tables),
-            None => estimate::distinct_of_expression(relation.node(), self.tables),
+            Some(place) => self.estimator.distinct_count(relation.node(), place),
+            None => self.estimator.distinct_of_expression(relation.node()),
         };
-        (distinct, self.rows_of(relation), estimate::whole_count(relation.node(), self.tables))
+        (distinct, self.rows_of(relation), self.estimator.whole_count(relation.node()))
     }
 
     pub(super) fn rows_of(&self, relation: &Relation) -> f64 {
-        estimate::row_count(relation.node(), self.tables)
+        self.estimator.row_count(relation.node())
     }
 
     /// The joins of `tree`, with the columns of `wanted` that they have.
@@ -479,6 +483,15 @@ fn key_of(condition: &ScalarExpr, right: &Relation) -> Option<(ScalarExpr, Scala
         (false, true) if !right.reads(&pair[0]) => Some((pair[0].clone(), pair[1].clone())),
         (true, false) if !right.reads(&pair[1]) => Some((pair[1].clone(), pair[0].clone())),
         _ => None,
+    }
+}
+
+/// Whether the rows of an operator are some of those of a table, each once.
+fn is_scan(node: &Node) -> bool {
+    match node {
+        Node::Scan(_) => true,
+        Node::Filter { input, .. } | Node::Project { input, .. } => is_scan(input),
+        _ => false,
     }
 }
 

@@ -121,7 +121,7 @@ impl Builder {
                 operator = Operator::of_scan(&ready.metrics);
                 self.with_engine_types(ready.source, scan)
             }
-            Node::Filter { input, condition } => {
+            Node::Filter { input, condition, .. } => {
                 let input = self.build_below(input, Wish::All, &mut operator)?;
                 Filter::new(input, self.function(*condition), self.batch_rows, self.cancel.clone())
             }
@@ -138,7 +138,7 @@ impl Builder {
                 });
                 Project::new(input, exprs.collect(), schema, self.cancel.clone())
             }
-            Node::Group { input, group, schema } => match adapted(group, schema, &self.functions)? {
+            Node::Group { input, group, schema, .. } => match adapted(group, schema, &self.functions)? {
                 None => {
                     let request = self.group_request(input, (group, schema), &self.functions, wish, broker);
                     self.group(input, request, &mut operator)?

@@ -22,6 +22,8 @@ pub enum Node {
         input: Arc<Node>,
         /// The condition, a boolean.
         condition: Expr,
+        /// Rows of the result, about, where the planner knew the condition.
+        rows: Option<f64>,
     },
     /// Other columns for the same rows.
     Project {
@@ -40,6 +42,8 @@ pub enum Node {
         input: Arc<Node>,
         /// Keys and aggregates.
         group: Group,
+        /// Groups, about, where the planner knew the keys.
+        rows: Option<f64>,
         /// The result.
         schema: SchemaRef,
     },

@@ -37,7 +37,7 @@ impl Node {
     pub fn line(&self, names: &dyn Names) -> String {
         match self {
             Node::Scan(scan) => scan_line(scan, names),
-            Node::Filter { input, condition } => format!("Filter: {}", shown(*condition, input, names)),
+            Node::Filter { input, condition, .. } => format!("Filter: {}", shown(*condition, input, names)),
             Node::Project { input, exprs, .. } => match exprs.len() {
                 few if few <= COLUMNS_SHOWN_MAX => format!("Project: [{}]", list(exprs.iter().copied(), input, names)),
                 many => format!("Project: {many} columns"),

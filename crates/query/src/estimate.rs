@@ -1,22 +1,43 @@
 //! Estimates the rows of operators from zone maps, value lists, the statistics of ANALYZE and the shape of the plan.
+//!
+//! | question | file |
+//! |---|---|
+//! | how many rows an operator gives | this one |
+//! | how many values a column has | `distinct.rs` |
+//! | how many rows of two sides match | `matching.rs` |
+//! | how many rows a condition over columns leaves | `condition.rs` |
+//! | how many groups there are | `groups.rs` |
+//! | how many rows the conditions of a scan leave | `selectivity.rs`, `known_values.rs` |
+//! | what blocks say about a column | `zones.rs` |
 
+mod condition;
+mod distinct;
+mod groups;
 mod known_values;
+mod matching;
 mod selectivity;
 mod zones;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use rowmill_plan::{Expr, Join, JoinKind, Node};
+use rowmill_plan::{Expr, Join, JoinKind, Node, Predicate, ScalarExpr, Scan};
 use rowmill_storage::{KeyedDef, TableSource};
 
-use self::known_values::distinct_values;
+pub use self::matching::{KeyValues, Matches, matches, share_of_pairs};
+
 use self::selectivity::selectivity;
-use self::zones::column_statistics;
+use self::zones::{ZoneStatistics, column_statistics};
 
 /// The assumed share of rows that pass a condition that we cannot estimate.
 const FILTER_SHARE: f64 = 0.2;
 /// The share of rows that remain as groups where nothing is known of the keys.
 const GROUP_SHARE: f64 = 0.1;
+/// No share of rows that a join leaves is taken to be less.
+pub const LEAST_SHARE: f64 = 1e-3;
+/// The share of rows that have a value of their own from which on a column is taken to be unique.
+const UNIQUE_SHARE: f64 = 0.95;
 
 /// The items of a list.
 const ITEMS: f64 = 4.0;
@@ -29,156 +50,189 @@ const RECURSIVE_ROWS: f64 = 100.0;
 
 /// The rows of `node`, about; at least one.
 pub fn row_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
-    let of = |input: &Node| row_count(input, tables);
-    let rows = match node {
-        Node::Scan(scan) => {
-            let table = &*tables[scan.table];
-            table.row_count() as f64 * selectivity(table, &scan.predicates)
-        }
-        Node::Filter { input, .. } => of(input) * FILTER_SHARE,
-        Node::Project { input, .. } => of(input),
-        Node::Window(window) => of(&window.input),
-        Node::Expand(expand) => of(&expand.input) * expand.sets.len() as f64,
-        Node::Group { group, .. } if group.keys.is_empty() => 1.0,
-        Node::Group { input, group, .. } => {
-            let rows = of(input);
-            let distinct = group.keys.iter().map(|key| match key.expr {
-                Expr::Column(column) => known_distinct(input, column, tables),
-                Expr::Function(_) => None,
-            });
-            match distinct.collect::<Option<Vec<f64>>>() {
-                Some(distinct) => distinct.iter().product::<f64>().min(rows),
-                None => rows * GROUP_SHARE,
-            }
-        }
-        Node::Sort { input, rows, .. } | Node::Limit { input, rows, .. } => {
-            of(input).min(rows.map_or(f64::INFINITY, |rows| rows as f64))
-        }
-        Node::Join(join) => join.rows.unwrap_or_else(|| join_count(join, tables)),
-        Node::Union { inputs, .. } => inputs.iter().map(|input| of(input)).sum(),
-        Node::Foreign(foreign) => foreign.rows as f64,
-        Node::Values { rows } => rows.num_rows() as f64,
-        Node::SingleRow { input, by } if by.is_empty() => of(input).min(1.0),
-        Node::SingleRow { input, .. } | Node::Shared { input, .. } => of(input),
-        Node::FirstRows { input, .. } => of(input) * GROUP_SHARE,
-        Node::SetAll(set) => of(&set.left),
-        Node::Unnest(unnest) => of(&unnest.input) * ITEMS,
-        Node::Series(series) => of(&series.input) * SERIES_ROWS,
-        Node::Recursive(recursive) => of(&recursive.base) * ROUNDS,
-        Node::RecursiveRows { .. } => RECURSIVE_ROWS,
-    };
-    rows.max(1.0)
+    Estimator::new(tables).row_count(node)
 }
 
-fn join_count(join: &Join, tables: &[Arc<dyn TableSource>]) -> f64 {
-    let (build, probe) = (row_count(&join.build, tables), row_count(&join.probe, tables));
-    let pairs = match join.on.is_empty() {
-        true => build * probe,
-        // As if the keys of the smaller side were unique, and all of those of the larger one were among them before
-        // anything was left out of either.
-        false => {
-            let whole = whole_count(&join.build, tables).max(1.0);
-            (probe * (build / whole)).max(1.0)
-        }
-    };
-    match join.kind {
-        JoinKind::Inner => pairs,
-        JoinKind::ProbeOuter => pairs.max(probe),
-        JoinKind::ProbeSingle => probe,
-        JoinKind::BuildOuter => pairs.max(build),
-        JoinKind::FullOuter => pairs.max(build).max(probe),
-        JoinKind::ProbeMark | JoinKind::ProbeTruth => probe,
-        JoinKind::ProbeSemi => pairs.min(probe),
-        JoinKind::BuildSemi => build.min(pairs),
-        JoinKind::ProbeAnti => probe * FILTER_SHARE,
-        JoinKind::BuildAnti => build * FILTER_SHARE,
+/// Estimates for plans over some tables. It keeps what it has read about their columns.
+#[derive(Debug)]
+pub struct Estimator<'t> {
+    tables: &'t [Arc<dyn TableSource>],
+    statistics: RefCell<HashMap<(usize, usize), ZoneStatistics>>,
+}
+
+/// One of the tables.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::estimate) struct TableFacts<'e> {
+    estimator: &'e Estimator<'e>,
+    table: usize,
+}
+
+impl<'e> TableFacts<'e> {
+    fn source(&self) -> &'e dyn TableSource {
+        &*self.estimator.tables[self.table]
+    }
+
+    /// What blocks say about a column.
+    fn statistics(&self, column: usize) -> ZoneStatistics {
+        let mut known = self.estimator.statistics.borrow_mut();
+        *known.entry((self.table, column)).or_insert_with(|| column_statistics(self.source(), column))
     }
 }
 
-/// The rows that `node` would give if no condition left any out.
-pub fn whole_count(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
-    match node {
-        Node::Scan(scan) => tables[scan.table].row_count() as f64,
-        Node::Filter { input, .. } | Node::Project { input, .. } => whole_count(input, tables),
-        Node::Window(window) => whole_count(&window.input, tables),
-        Node::Join(join) => whole_count(&join.build, tables).max(whole_count(&join.probe, tables)),
-        Node::Union { inputs, .. } => inputs.iter().map(|input| whole_count(input, tables)).sum(),
-        Node::Expand(expand) => whole_count(&expand.input, tables) * expand.sets.len() as f64,
-        _ => row_count(node, tables),
+/// Finds the position in an operator of a column that an expression reads.
+pub type Positions<'p> = &'p dyn Fn(usize) -> Option<usize>;
+
+impl<'t> Estimator<'t> {
+    /// Estimates for plans over `tables`.
+    pub fn new(tables: &'t [Arc<dyn TableSource>]) -> Estimator<'t> {
+        Estimator { tables, statistics: RefCell::default() }
+    }
+
+    fn facts(&self, table: usize) -> TableFacts<'_> {
+        TableFacts { estimator: self, table }
+    }
+
+    /// The rows of `node`, about; at least one.
+    pub fn row_count(&self, node: &Node) -> f64 {
+        let of = |input: &Node| self.row_count(input);
+        let rows = match node {
+            Node::Scan(scan) => self.scan_count(scan),
+            Node::Filter { input, rows, .. } => rows.unwrap_or_else(|| of(input) * FILTER_SHARE),
+            Node::Project { input, .. } => of(input),
+            Node::Window(window) => of(&window.input),
+            Node::Expand(expand) => of(&expand.input) * expand.sets.len() as f64,
+            Node::Group { group, .. } if group.keys.is_empty() => 1.0,
+            Node::Group { rows: Some(rows), .. } => *rows,
+            Node::Group { input, group, .. } => self.group_count_of_columns(input, group),
+            Node::Sort { input, rows, .. } | Node::Limit { input, rows, .. } => {
+                of(input).min(rows.map_or(f64::INFINITY, |rows| rows as f64))
+            }
+            Node::Join(join) => join.rows.unwrap_or_else(|| self.join_count(join)),
+            Node::Union { inputs, .. } => inputs.iter().map(|input| of(input)).sum(),
+            Node::Foreign(foreign) => foreign.rows as f64,
+            Node::Values { rows } => rows.num_rows() as f64,
+            Node::SingleRow { input, by } if by.is_empty() => of(input).min(1.0),
+            Node::SingleRow { input, .. } | Node::Shared { input, .. } => of(input),
+            Node::FirstRows { input, .. } => of(input) * GROUP_SHARE,
+            Node::SetAll(set) => of(&set.left),
+            Node::Unnest(unnest) => of(&unnest.input) * ITEMS,
+            Node::Series(series) => of(&series.input) * SERIES_ROWS,
+            Node::Recursive(recursive) => of(&recursive.base) * ROUNDS,
+            Node::RecursiveRows { .. } => RECURSIVE_ROWS,
+        };
+        rows.max(1.0)
+    }
+
+    fn scan_count(&self, scan: &Scan) -> f64 {
+        let facts = self.facts(scan.table);
+        let rows = facts.source().row_count() as f64;
+        let found = rows * selectivity(facts, &scan.predicates);
+        // A row for each combination of the values that a key may have.
+        let values = |column: &usize| fixed_values(&scan.predicates, *column);
+        let by_key = unique_columns(facts.source())
+            .filter_map(|key| key.iter().map(values).collect::<Option<Vec<f64>>>())
+            .map(|values| values.iter().product::<f64>());
+        by_key.fold(found, f64::min)
+    }
+
+    fn join_count(&self, join: &Join) -> f64 {
+        let (build, probe) = (self.row_count(&join.build), self.row_count(&join.probe));
+        let of_build = self.key_values(&join.build, build, join.on.iter().map(|(column, _)| *column).collect());
+        let of_probe = self.key_values(&join.probe, probe, join.on.iter().map(|(_, column)| *column).collect());
+        let found = matches(&of_probe, &of_build, if join.condition.is_some() { FILTER_SHARE } else { 1.0 });
+        let pairs = probe * found.per_left_row;
+        let without = |share: f64| (1.0 - share).max(LEAST_SHARE);
+        match join.kind {
+            JoinKind::Inner => pairs,
+            JoinKind::ProbeOuter => pairs.max(probe),
+            JoinKind::ProbeSingle => probe,
+            JoinKind::BuildOuter => pairs.max(build),
+            JoinKind::FullOuter => pairs + probe * without(found.left_share) + build * without(found.right_share),
+            JoinKind::ProbeMark | JoinKind::ProbeTruth => probe,
+            JoinKind::ProbeSemi => probe * found.left_share,
+            JoinKind::BuildSemi => build * found.right_share,
+            JoinKind::ProbeAnti => probe * without(found.left_share),
+            JoinKind::BuildAnti => build * without(found.right_share),
+        }
+    }
+
+    fn key_values(&self, node: &Node, rows: f64, columns: Vec<usize>) -> KeyValues {
+        let whole = self.whole_count(node).max(rows);
+        let distinct: Vec<(f64, f64, f64)> =
+            columns.iter().map(|column| (self.distinct_count(node, *column), rows, whole)).collect();
+        KeyValues::of(&distinct, rows, self.is_unique(node, &columns))
+    }
+
+    /// The rows that `node` would give if no condition left any out.
+    pub fn whole_count(&self, node: &Node) -> f64 {
+        match node {
+            Node::Scan(scan) => self.tables[scan.table].row_count() as f64,
+            Node::Filter { input, .. } | Node::Project { input, .. } => self.whole_count(input),
+            Node::Window(window) => self.whole_count(&window.input),
+            Node::Join(join) => self.whole_count(&join.build).max(self.whole_count(&join.probe)),
+            Node::Union { inputs, .. } => inputs.iter().map(|input| self.whole_count(input)).sum(),
+            Node::Expand(expand) => self.whole_count(&expand.input) * expand.sets.len() as f64,
+            _ => self.row_count(node),
+        }
+    }
+
+    /// The rows of `input` for which a condition over its columns is true.
+    pub fn filter_count(&self, input: &Node, condition: &ScalarExpr, positions: Positions<'_>) -> f64 {
+        (self.row_count(input) * self.share_of_rows(input, condition, positions)).max(1.0)
+    }
+
+    /// The sets of columns of `node`, as positions, in which no two rows agree, because a key or a unique index says so.
+    pub fn unique_keys(&self, node: &Node) -> Vec<Vec<usize>> {
+        match node {
+            Node::Scan(scan) => {
+                let place = |column: usize| scan.columns.iter().position(|scanned| *scanned == column);
+                let keys = unique_columns(&*self.tables[scan.table]);
+                keys.filter_map(|key| key.into_iter().map(place).collect()).collect()
+            }
+            Node::Group { group, .. } => vec![(0..group.keys.len()).collect()],
+            Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
+                self.unique_keys(input)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether no two rows of `node` agree in `columns`, because a key or a unique index says so.
+    pub fn is_unique(&self, node: &Node, columns: &[usize]) -> bool {
+        self.unique_keys(node).iter().any(|key| key.iter().all(|column| columns.contains(column)))
+    }
+
+    /// Whether an index finds the rows of `node` by a value of a column.
+    pub fn is_found_by(&self, node: &Node, column: usize) -> bool {
+        match node {
+            Node::Scan(scan) => {
+                let def = self.tables[scan.table].table();
+                let (Some(column), Some(keyed)) = (scan.columns.get(column), def.keyed.as_deref()) else {
+                    return false;
+                };
+                let keys = std::iter::once(&keyed.key).chain(keyed.indexes.iter().map(|index| &index.parts));
+                keys.filter_map(|parts| parts.first()).any(|part| part.column == def.columns[*column].id)
+            }
+            Node::Filter { input, .. } => self.is_found_by(input, column),
+            Node::Project { input, exprs, .. } => match exprs[column] {
+                Expr::Column(column) => self.is_found_by(input, column),
+                Expr::Function(_) => false,
+            },
+            _ => false,
+        }
     }
 }
 
-/// The distinct values that a column of `node` would have if no condition left any out; at least one.
-pub fn distinct_count(node: &Node, column: usize, tables: &[Arc<dyn TableSource>]) -> f64 {
-    let rows = whole_count(node, tables).max(1.0);
-    known_distinct(node, column, tables).unwrap_or(rows).clamp(1.0, rows)
-}
-
-/// The distinct values of a column, if something is known of them.
-fn known_distinct(node: &Node, column: usize, tables: &[Arc<dyn TableSource>]) -> Option<f64> {
-    match node {
-        Node::Scan(scan) if tables[scan.table].keyed().is_some() => {
-            let rows = tables[scan.table].row_count().max(1) as f64;
-            Some(distinct_of_keyed(&*tables[scan.table], scan.columns[column], rows))
-        }
-        Node::Scan(scan) => column_statistics(&*tables[scan.table], scan.columns[column]).distinct,
-        Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => {
-            known_distinct(input, column, tables)
-        }
-        Node::Project { input, exprs, .. } => match exprs[column] {
-            Expr::Column(column) => known_distinct(input, column, tables),
-            Expr::Function(_) => None,
-        },
-        Node::Join(join) => {
-            let (place, of_build) = (join.output[column], join.build.schema().fields().len());
-            match place.checked_sub(of_build) {
-                None => known_distinct(&join.build, place, tables),
-                Some(place) if place < join.probe.schema().fields().len() => known_distinct(&join.probe, place, tables),
-                Some(_) => Some(2.0),
-            }
-        }
-        Node::Group { input, group, .. } => match group.keys.get(column)?.expr {
-            Expr::Column(column) => known_distinct(input, column, tables),
-            Expr::Function(_) => None,
-        },
+/// How many values conditions leave a column of a table at most, if they name them.
+fn fixed_values(predicates: &[Predicate], column: usize) -> Option<f64> {
+    use rowmill_plan::CompareOp::Equal;
+    let values = predicates.iter().filter_map(|predicate| match predicate {
+        Predicate::Compare { column: of, op: Equal, .. } if *of == column => Some(1.0),
+        Predicate::In { column: of, values, negated: false } if *of == column => Some(values.len() as f64),
+        Predicate::And(parts) => fixed_values(parts, column),
         _ => None,
-    }
-}
-
-/// The distinct values of a column of a keyed table. Where ANALYZE has not looked, all columns of a key are taken to
-/// have as many values together as there are rows, each its share of those, and any other column is taken for one that
-/// refers to a smaller table.
-fn distinct_of_keyed(table: &dyn TableSource, column: usize, rows: f64) -> f64 {
-    let parts = unique_columns(table).filter(|key| key.contains(&column)).map(|key| key.len()).min();
-    match (parts, distinct_values(table, column, rows)) {
-        (Some(1), _) => rows,
-        (_, Some(distinct)) => distinct,
-        (Some(parts), None) => rows.powf(1.0 / parts as f64),
-        (None, None) => rows.sqrt(),
-    }
-}
-
-/// The distinct values of an expression that is no column of `node`.
-pub fn distinct_of_expression(node: &Node, tables: &[Arc<dyn TableSource>]) -> f64 {
-    let rows = whole_count(node, tables).max(1.0);
-    match node {
-        Node::Scan(scan) if tables[scan.table].keyed().is_some() => rows.sqrt(),
-        Node::Filter { input, .. } => distinct_of_expression(input, tables),
-        _ => rows,
-    }
-}
-
-/// The sets of columns of `node`, as positions, in which no two rows agree, because a key or a unique index says so.
-pub fn unique_keys(node: &Node, tables: &[Arc<dyn TableSource>]) -> Vec<Vec<usize>> {
-    match node {
-        Node::Scan(scan) => {
-            let place = |column: usize| scan.columns.iter().position(|scanned| *scanned == column);
-            unique_columns(&*tables[scan.table]).filter_map(|key| key.into_iter().map(place).collect()).collect()
-        }
-        Node::Group { group, .. } => vec![(0..group.keys.len()).collect()],
-        Node::Filter { input, .. } | Node::Sort { input, .. } | Node::Limit { input, .. } => unique_keys(input, tables),
-        _ => Vec::new(),
-    }
+    });
+    values.reduce(f64::min)
 }
 
 /// The primary key and the unique indexes of a table, as positions of their columns.

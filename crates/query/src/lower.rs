@@ -25,10 +25,12 @@ use rowmill_plan::logical::Columns;
 use rowmill_plan::{self as plan, ColumnId, Logical, Names, Node, Predicate, ScalarExpr};
 use rowmill_storage::TableSource;
 
+pub(crate) use self::predicate::translate as translate_predicate;
 use self::relation::Relation;
 use crate::binder::BoundQuery;
 use crate::catalog::RowSource;
 use crate::column_set::ColumnSet;
+use crate::estimate::Estimator;
 use crate::optimizer::walk::each_operator;
 
 /// A query that the engine runs.
@@ -71,6 +73,7 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
         functions: Vec::new(),
         texts: Vec::new(),
         sources: Vec::new(),
+        estimator: Estimator::new(&bound.tables),
         shared_columns: shared_columns(&bound.query.root),
         shared_nodes: HashMap::new(),
     };
@@ -137,6 +140,7 @@ struct Lowerer<'b> {
     functions: Vec<Arc<dyn VectorFunction>>,
     texts: Vec<String>,
     sources: Vec<SourceScan>,
+    estimator: Estimator<'b>,
     /// By the number of a shared plan, the columns that any of its readers reads.
     shared_columns: HashMap<usize, Vec<ColumnId>>,
     /// By the number of a shared plan, its operators, which give those columns.

@@ -163,7 +163,7 @@ fn a_scan_gives_the_numbers_of_its_rows() {
     let largest = Aggregate::new(AggregateFunction::Max, Some((Expr::Column(1), DataType::UInt64)), DataType::UInt64);
     let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates: vec![largest], always: Vec::new() };
     let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("m", DataType::UInt64, true)]));
-    let group = Node::Group { input: Arc::new(scan), group, schema };
+    let group = Node::Group { input: Arc::new(scan), group, rows: None, schema };
     let found = run(&group, &[table], 2);
     assert_eq!(found.column(0).as_primitive::<UInt64Type>().values(), &[8]);
 }
@@ -245,7 +245,7 @@ fn pairs_and_texts_stand_in_one_grouping() {
         Group { predicates: Vec::new(), keys: vec![key], aggregates: vec![slope, filtered], always: Vec::new() };
     let kinds = [DataType::Utf8View, DataType::Float64, DataType::Float64];
     let schema = Arc::new(Schema::new(kinds.map(|kind| Field::new("c", kind, true)).to_vec()));
-    let found = run(&Node::Group { input: Arc::new(input), group, schema }, &[], 2);
+    let found = run(&Node::Group { input: Arc::new(input), group, rows: None, schema }, &[], 2);
     for row in 0..found.num_rows() {
         let is_a = found.column(0).is_valid(row) && found.column(0).as_string_view().value(row) == "a";
         for column in [1, 2] {

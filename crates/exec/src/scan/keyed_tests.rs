@@ -325,7 +325,7 @@ fn plans_over_a_key_read_few_rows() {
         let aggregates = vec![Aggregate::new(function, argument, SqlType::Int64.arrow())];
         let schema = Arc::new(rows.schema().project(&[0]).expect("a column"));
         let group = Group { predicates: Vec::new(), keys: Vec::new(), aggregates, always: Vec::new() };
-        let (found, read) = run(&Node::Group { input: scan_of(&[0], &rows), group, schema }, &table);
+        let (found, read) = run(&Node::Group { input: scan_of(&[0], &rows), group, rows: None, schema }, &table);
         assert_eq!((column(&found, 0), read <= 32), (vec![expected], true), "{read} rows");
     }
 

@@ -1,152 +1,58 @@
-//! The trees that are compared.
+//! The trees that are compared: all of them where they are few, otherwise good ones.
 
 use std::cmp::Ordering;
 
-use super::cardinality::{Cardinality, Set};
-use super::{BUILD_COST, EXACT_RELATIONS_MAX, Join, JoinTree};
+use super::cardinality::{Cardinality, Connection};
+use super::cost::cost_of_join;
+use super::relation_set::RelationSet;
+use super::{Join, JoinTree, OperatorJoin, hypergraph};
+
+/// Relations up to which a greedy tree is improved. The time grows with the third power.
+const IMPROVED_RELATIONS_MAX: usize = 48;
 
 /// Relations that are joined already.
-struct Joined {
-    set: Set,
+#[derive(Clone)]
+pub(super) struct Joined {
+    set: RelationSet,
     tree: JoinTree,
 }
 
 impl Joined {
-    fn relation(relation: usize, rows: f64) -> Joined {
-        Joined { set: Set::of(relation), tree: JoinTree::Relation { relation, rows } }
+    pub(super) fn relation(relation: usize, rows: f64) -> Joined {
+        Joined { set: RelationSet::of(relation), tree: JoinTree::Relation { relation, rows } }
     }
 
-    /// A join of `rows` rows; the side with fewer rows is the build side.
-    fn join(one: Joined, other: Joined, rows: f64) -> Joined {
+    /// A join of `rows` rows; the side of an inner join with fewer rows is the build side.
+    pub(super) fn join(one: Joined, other: Joined, connection: Connection, rows: f64) -> Joined {
         let set = one.set.with(other.set);
-        let (build, probe) =
-            if one.tree.rows() <= other.tree.rows() { (one.tree, other.tree) } else { (other.tree, one.tree) };
-        let join = Join { build, probe, on: Vec::new(), predicates: Vec::new(), rows };
-        Joined { set, tree: JoinTree::Join(Box::new(join)) }
+        let (one, other) = (one.tree, other.tree);
+        let predicates = Vec::new();
+        let tree = match connection {
+            Connection::Inner => {
+                let (build, probe) = if one.rows() <= other.rows() { (one, other) } else { (other, one) };
+                JoinTree::Join(Box::new(Join { build, probe, on: Vec::new(), predicates, rows }))
+            }
+            Connection::Operator { number, flipped } => {
+                let (left, right) = if flipped { (other, one) } else { (one, other) };
+                JoinTree::Operator(Box::new(OperatorJoin { left, right, operator: number, predicates, rows }))
+            }
+        };
+        Joined { set, tree }
     }
-}
-
-/// What a join costs besides its sides.
-pub(super) fn cost_of_join(one_rows: f64, other_rows: f64, rows: f64) -> f64 {
-    BUILD_COST * one_rows.min(other_rows) + one_rows.max(other_rows) + rows
 }
 
 /// A tree of all relations, of which there is at least one.
 pub(super) fn join_all(cardinality: &Cardinality<'_>) -> JoinTree {
-    let components = components(cardinality).into_iter().map(|relations| match relations.len() {
-        0..=EXACT_RELATIONS_MAX => best(&relations, cardinality),
-        _ => {
-            let single = |relation: usize| Joined::relation(relation, cardinality.rows(Set::of(relation)));
-            greedy(relations.into_iter().map(single).collect(), cardinality)
-        }
+    let components = cardinality.components().into_iter().map(|relations| {
+        hypergraph::best(relations, cardinality).unwrap_or_else(|| {
+            let single = |relation: usize| Joined::relation(relation, cardinality.rows(RelationSet::of(relation)));
+            improved(greedy(relations.iter().map(single).collect(), cardinality), cardinality)
+        })
     });
     greedy(components.collect(), cardinality).tree
 }
 
-/// The relations in parts that conditions link.
-fn components(cardinality: &Cardinality<'_>) -> Vec<Vec<usize>> {
-    let mut components: Vec<(Set, Vec<usize>)> = Vec::new();
-    for relation in 0..cardinality.relations() {
-        let mut set = Set::of(relation);
-        let mut relations = vec![relation];
-        components.retain(|(other, others)| {
-            let are_linked = cardinality.are_linked(*other, Set::of(relation));
-            if are_linked {
-                set = set.with(*other);
-                relations.extend(others);
-            }
-            !are_linked
-        });
-        components.push((set, relations));
-    }
-    components.into_iter().map(|(_, relations)| relations).collect()
-}
-
-/// The cheapest tree of linked relations without cross products.
-fn best(relations: &[usize], cardinality: &Cardinality<'_>) -> Joined {
-    let sets: Vec<Set> = relations.iter().map(|relation| Set::of(*relation)).collect();
-    let mut search = Search { relations, neighbours: neighbours(&sets, cardinality), cheapest: Vec::new() };
-    // A subset has one bit for each relation, so that the subsets of a set come before it.
-    for subset in 0..1_usize << sets.len() {
-        let members = (0..sets.len()).filter(|relation| subset >> relation & 1 == 1).map(|relation| sets[relation]);
-        let set = members.reduce(Set::with);
-        let found = set.and_then(|set| search.cheapest_of(subset, || cardinality.rows(set)));
-        search.cheapest.push(found);
-    }
-    search.tree_of(search.cheapest.len() - 1)
-}
-
-/// For each set, those of the sets that are linked with it.
-fn neighbours(sets: &[Set], cardinality: &Cardinality<'_>) -> Vec<usize> {
-    let linked = |one: &Set| {
-        let linked = (0..sets.len()).filter(|other| cardinality.are_linked(*one, sets[*other]));
-        linked.fold(0, |linked, other| linked | 1 << other)
-    };
-    sets.iter().map(linked).collect()
-}
-
-/// The search for the cheapest tree of each subset of some relations.
-struct Search<'a> {
-    relations: &'a [usize],
-    neighbours: Vec<usize>,
-    /// By subset; none where a tree would need a cross product.
-    cheapest: Vec<Option<Cheapest>>,
-}
-
-/// The cheapest tree of a subset.
-#[derive(Clone, Copy)]
-struct Cheapest {
-    cost: f64,
-    rows: f64,
-    /// The relations of one side; none for a single relation.
-    side: usize,
-}
-
-impl Search<'_> {
-    /// The cheapest tree of a subset, of which `rows` estimates the rows, by those of all smaller ones.
-    fn cheapest_of(&self, subset: usize, rows: impl Fn() -> f64) -> Option<Cheapest> {
-        if subset.is_power_of_two() {
-            return Some(Cheapest { cost: 0.0, rows: rows(), side: 0 });
-        }
-        let mut cheapest: Option<Cheapest> = None;
-        for side in splits(subset) {
-            let other = subset ^ side;
-            let (Some(left), Some(right)) = (self.cheapest[side], self.cheapest[other]) else { continue };
-            if !self.are_linked(side, other) {
-                continue;
-            }
-            let rows = cheapest.map_or_else(&rows, |cheapest| cheapest.rows);
-            let cost = left.cost + right.cost + cost_of_join(left.rows, right.rows, rows);
-            if cheapest.is_none_or(|cheapest| cost < cheapest.cost) {
-                cheapest = Some(Cheapest { cost, rows, side });
-            }
-        }
-        cheapest
-    }
-
-    fn are_linked(&self, one: usize, other: usize) -> bool {
-        self.neighbours.iter().enumerate().any(|(relation, linked)| one >> relation & 1 == 1 && linked & other != 0)
-    }
-
-    /// The tree that was found for a subset.
-    fn tree_of(&self, subset: usize) -> Joined {
-        let cheapest = self.cheapest[subset].expect("linked relations have a tree without cross products");
-        match cheapest.side {
-            0 => Joined::relation(self.relations[subset.trailing_zeros() as usize], cheapest.rows),
-            side => Joined::join(self.tree_of(side), self.tree_of(subset ^ side), cheapest.rows),
-        }
-    }
-}
-
-/// One side of each way to split a subset in two: the one with the lowest bit.
-fn splits(subset: usize) -> impl Iterator<Item = usize> {
-    let lowest = subset & subset.wrapping_neg();
-    let others = subset ^ lowest;
-    let parts = std::iter::successors(Some(others), move |part| part.checked_sub(1).map(|part| part & others));
-    parts.skip(1).map(move |part| part | lowest)
-}
-
-/// Joins the two whose join has the fewest rows, again and again; those that no condition links last.
+/// Joins always the two whose join has the fewest rows.
 fn greedy(joined: Vec<Joined>, cardinality: &Cardinality<'_>) -> Joined {
     let mut joined: Vec<Option<Joined>> = joined.into_iter().map(Some).collect();
     let mut pairs: Vec<Pair> = Vec::new();
@@ -156,7 +62,7 @@ fn greedy(joined: Vec<Joined>, cardinality: &Cardinality<'_>) -> Joined {
     while let Some(pair) = pairs.iter().min_by(|left, right| left.compare(right)).copied() {
         let [one, other] = pair.sides.map(|side| joined[side].take().expect("sides of pairs are there"));
         pairs.retain(|left| !left.sides.iter().any(|side| pair.sides.contains(side)));
-        joined.push(Some(Joined::join(one, other, pair.rows)));
+        joined.push(Some(Joined::join(one, other, pair.connection, pair.rows)));
         add_pairs(&joined, &mut pairs, cardinality);
     }
     joined.into_iter().flatten().next().expect("one relation is left")
@@ -166,6 +72,7 @@ fn greedy(joined: Vec<Joined>, cardinality: &Cardinality<'_>) -> Joined {
 #[derive(Clone, Copy)]
 struct Pair {
     sides: [usize; 2],
+    connection: Connection,
     is_linked: bool,
     rows: f64,
     cost: f64,
@@ -184,12 +91,94 @@ fn add_pairs(joined: &[Option<Joined>], pairs: &mut Vec<Pair>, cardinality: &Car
     let Some((Some(last), before)) = joined.split_last() else { return };
     for (side, other) in before.iter().enumerate() {
         let Some(other) = other else { continue };
+        let link = cardinality.connection(other.set, last.set);
+        let is_product = || cardinality.may_multiply(other.set) && cardinality.may_multiply(last.set);
+        let Some(connection) = link.or_else(|| is_product().then_some(Connection::Inner)) else { continue };
         let rows = cardinality.rows(last.set.with(other.set));
+        let sides = [(other.set, other.tree.rows()), (last.set, last.tree.rows())];
         pairs.push(Pair {
             sides: [side, before.len()],
-            is_linked: cardinality.are_linked(last.set, other.set),
+            connection,
+            is_linked: link.is_some(),
             rows,
-            cost: cost_of_join(last.tree.rows(), other.tree.rows(), rows),
+            cost: cost_of_join(cardinality, sides, connection, rows),
         });
+    }
+}
+
+/// The cheapest of all trees that have the relations of a tree in the same order from left to right.
+fn improved(joined: Joined, cardinality: &Cardinality<'_>) -> Joined {
+    let mut order = Vec::new();
+    leaves(&joined.tree, &mut order);
+    if order.len() > IMPROVED_RELATIONS_MAX {
+        return joined;
+    }
+    // By its length less one and its start, the cheapest tree of a part of the order.
+    let mut cheapest: Vec<Vec<Option<CheapestPart>>> = Vec::with_capacity(order.len());
+    let set_of = |start: usize, count: usize| RelationSet::of_all(&order[start..start + count]);
+    let single = |at: usize| Some(CheapestPart { cost: 0.0, first: 0, rows: cardinality.rows(set_of(at, 1)) });
+    cheapest.push((0..order.len()).map(single).collect());
+    for count in 2..=order.len() {
+        let of_count = (0..=order.len() - count).map(|start| {
+            let mut best: Option<CheapestPart> = None;
+            for first in 1..count {
+                let sides = (cheapest[first - 1][start], cheapest[count - first - 1][start + first]);
+                let (Some(one), Some(other)) = sides else { continue };
+                let (one_set, other_set) = (set_of(start, first), set_of(start + first, count - first));
+                let Some(connection) = cardinality.connection(one_set, other_set) else { continue };
+                let rows = best.map_or_else(|| cardinality.rows(one_set.with(other_set)), |best| best.rows);
+                let sides = [(one_set, one.rows), (other_set, other.rows)];
+                let cost = one.cost + other.cost + cost_of_join(cardinality, sides, connection, rows);
+                if best.is_none_or(|best| cost < best.cost) {
+                    best = Some(CheapestPart { cost, first, rows });
+                }
+            }
+            best
+        });
+        let of_count = of_count.collect();
+        cheapest.push(of_count);
+    }
+    // A greedy tree with a cross product has none that is linked throughout.
+    tree_of(0, &order, &cheapest, cardinality).unwrap_or(joined)
+}
+
+/// The cheapest tree of some leaves that follow one another.
+#[derive(Clone, Copy)]
+struct CheapestPart {
+    cost: f64,
+    /// How many leaves its first side has; none for a single relation.
+    first: usize,
+    rows: f64,
+}
+
+/// The tree that was found for the leaves `order`, which begin at `start`.
+fn tree_of(
+    start: usize,
+    order: &[usize],
+    cheapest: &[Vec<Option<CheapestPart>>],
+    cardinality: &Cardinality<'_>,
+) -> Option<Joined> {
+    let CheapestPart { first, rows, .. } = cheapest[order.len() - 1][start]?;
+    if first == 0 {
+        return Some(Joined::relation(order[0], rows));
+    }
+    let (of_one, of_other) = order.split_at(first);
+    let one = tree_of(start, of_one, cheapest, cardinality)?;
+    let other = tree_of(start + first, of_other, cheapest, cardinality)?;
+    let connection = cardinality.connection(one.set, other.set)?;
+    Some(Joined::join(one, other, connection, rows))
+}
+
+fn leaves(tree: &JoinTree, order: &mut Vec<usize>) {
+    match tree {
+        JoinTree::Relation { relation, .. } => order.push(*relation),
+        JoinTree::Join(join) => {
+            leaves(&join.build, order);
+            leaves(&join.probe, order);
+        }
+        JoinTree::Operator(join) => {
+            leaves(&join.left, order);
+            leaves(&join.right, order);
+        }
     }
 }

@@ -3,8 +3,10 @@ use std::time::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::cardinality::Set;
-use super::enumeration::cost_of_join;
+use super::cardinality::Connection;
+use super::conflicts::places;
+use super::cost::cost_of_join;
+use super::relation_set::RelationSet;
 use super::*;
 
 /// A graph whose relations have names and whose columns are spelled `relation.column`.
@@ -21,7 +23,12 @@ impl Named {
         self.names.push(name);
         let keys = keys.iter().map(|key| key.iter().map(|column| self.column(&format!("{name}.{column}"))).collect());
         let keys = keys.collect();
-        self.graph.relations.push(JoinRelation { rows: rows * passing, rows_unfiltered: rows, keys });
+        self.graph.relations.push(JoinRelation {
+            rows: rows * passing,
+            rows_unfiltered: rows,
+            keys,
+            found_by: Vec::new(),
+        });
         self
     }
 
@@ -44,7 +51,7 @@ impl Named {
     }
 
     fn predicate(mut self, relations: &[usize], selectivity: f64) -> Named {
-        self.graph.predicates.push(JoinPredicate { relations: relations.to_vec(), selectivity });
+        self.graph.predicates.push(JoinPredicate { relations: relations.to_vec(), selectivity, sides: None });
         self
     }
 
@@ -57,7 +64,30 @@ impl Named {
         match tree {
             JoinTree::Relation { relation, .. } => self.names[*relation].to_owned(),
             JoinTree::Join(join) => format!("({} {})", self.show(&join.build), self.show(&join.probe)),
+            JoinTree::Operator(join) => {
+                let sign = match self.graph.operators[join.operator].kind {
+                    OperatorKind::Left => "+",
+                    OperatorKind::AtMostOnce => "?",
+                };
+                format!("({} {sign} {})", self.show(&join.left), self.show(&join.right))
+            }
         }
+    }
+
+    /// Adds an operator over relations that are called so.
+    fn operator(mut self, kind: OperatorKind, reads: &[&str], right: &str, growth: f64) -> Named {
+        let number = |name: &str| self.names.iter().position(|known| *known == name).expect("a known relation");
+        let reads: Vec<usize> = reads.iter().map(|name| number(name)).collect();
+        self.graph.operators.push(JoinOperator {
+            kind,
+            right: number(right),
+            rejects_nulls_of: reads.clone(),
+            reads,
+            growth,
+            builds_right: false,
+            finds_right: false,
+        });
+        self
     }
 }
 
@@ -65,6 +95,7 @@ fn relations_of(tree: &JoinTree) -> Vec<usize> {
     match tree {
         JoinTree::Relation { relation, .. } => vec![*relation],
         JoinTree::Join(join) => [relations_of(&join.build), relations_of(&join.probe)].concat(),
+        JoinTree::Operator(join) => [relations_of(&join.left), relations_of(&join.right)].concat(),
     }
 }
 
@@ -72,11 +103,32 @@ fn joins_of(tree: &JoinTree) -> Vec<&Join> {
     match tree {
         JoinTree::Relation { .. } => Vec::new(),
         JoinTree::Join(join) => [vec![&**join], joins_of(&join.build), joins_of(&join.probe)].concat(),
+        JoinTree::Operator(join) => [joins_of(&join.left), joins_of(&join.right)].concat(),
     }
 }
 
-fn cost_of(tree: &JoinTree) -> f64 {
-    joins_of(tree).iter().map(|join| cost_of_join(join.build.rows(), join.probe.rows(), join.rows)).sum()
+fn operators_of(tree: &JoinTree) -> Vec<&OperatorJoin> {
+    match tree {
+        JoinTree::Relation { .. } => Vec::new(),
+        JoinTree::Join(join) => [operators_of(&join.build), operators_of(&join.probe)].concat(),
+        JoinTree::Operator(join) => [vec![&**join], operators_of(&join.left), operators_of(&join.right)].concat(),
+    }
+}
+
+fn set_of(tree: &JoinTree) -> RelationSet {
+    RelationSet::of_all(&relations_of(tree))
+}
+
+fn cost_of(tree: &JoinTree, cardinality: &Cardinality<'_>) -> f64 {
+    let (one, other, connection) = match tree {
+        JoinTree::Relation { .. } => return 0.0,
+        JoinTree::Join(join) => (&join.build, &join.probe, Connection::Inner),
+        JoinTree::Operator(join) => {
+            (&join.left, &join.right, Connection::Operator { number: join.operator, flipped: false })
+        }
+    };
+    let sides = [(set_of(one), one.rows()), (set_of(other), other.rows())];
+    cost_of(one, cardinality) + cost_of(other, cardinality) + cost_of_join(cardinality, sides, connection, tree.rows())
 }
 
 const ORDERS: f64 = 1_500_000.0;
@@ -216,7 +268,16 @@ fn check(graph: &JoinGraph, tree: &JoinTree) {
             assert!(!needed.iter().all(|relation| probe.contains(relation)));
         }
     }
-    let mut placed: Vec<usize> = joins.iter().flat_map(|join| &join.predicates).copied().collect();
+    let operators = operators_of(tree);
+    let places = places(&graph.operators);
+    for join in &operators {
+        assert!(places[join.operator].fits(set_of(&join.left), set_of(&join.right)), "{tree:?}");
+    }
+    let mut numbers: Vec<usize> = operators.iter().map(|join| join.operator).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..graph.operators.len()).collect::<Vec<_>>());
+    let of_operators = operators.iter().flat_map(|join| &join.predicates);
+    let mut placed: Vec<usize> = joins.iter().flat_map(|join| &join.predicates).chain(of_operators).copied().collect();
     placed.sort_unstable();
     assert_eq!(placed, (0..graph.predicates.len()).collect::<Vec<_>>());
     for edge in &graph.edges {
@@ -249,7 +310,12 @@ fn random_graph(relations: usize, random: &mut SmallRng) -> JoinGraph {
     for _ in 0..relations {
         let rows = 10_f64.powf(random.random_range(0.0..7.0));
         let keys = if random.random() { vec![vec![0]] } else { Vec::new() };
-        graph.relations.push(JoinRelation { rows: rows * random.random_range(0.01..1.0), rows_unfiltered: rows, keys });
+        graph.relations.push(JoinRelation {
+            rows: rows * random.random_range(0.01..1.0),
+            rows_unfiltered: rows,
+            keys,
+            found_by: Vec::new(),
+        });
     }
     let columns = random.random_range(1..4);
     for number in 1..relations + random.random_range(0..relations) {
@@ -268,17 +334,40 @@ fn random_graph(relations: usize, random: &mut SmallRng) -> JoinGraph {
     }
     if relations > 1 && random.random() {
         let (one, other) = (random.random_range(1..relations), 0);
-        graph
-            .predicates
-            .push(JoinPredicate { relations: vec![one, other], selectivity: random.random_range(0.0..1.0) });
+        graph.predicates.push(JoinPredicate {
+            relations: vec![one, other],
+            selectivity: random.random_range(0.0..1.0),
+            sides: None,
+        });
     }
     graph
 }
 
+/// Adds operators over some of the relations, and over those of other operators.
+fn add_operators(graph: &mut JoinGraph, count: usize, random: &mut SmallRng) {
+    for _ in 0..count {
+        let right = graph.relations.len();
+        let rows = 10_f64.powf(random.random_range(0.0..5.0));
+        graph.relations.push(JoinRelation { rows, rows_unfiltered: rows, keys: Vec::new(), found_by: Vec::new() });
+        let is_hidden = |relation: &usize| {
+            let mut operators = graph.operators.iter();
+            operators.any(|operator| operator.right == *relation && operator.kind == OperatorKind::AtMostOnce)
+        };
+        let seen: Vec<usize> = (0..right).filter(|relation| !is_hidden(relation)).collect();
+        let mut reads: Vec<usize> =
+            (0..random.random_range(1..3)).map(|_| seen[random.random_range(0..seen.len())]).collect();
+        reads.dedup();
+        let kind = if random.random() { OperatorKind::Left } else { OperatorKind::AtMostOnce };
+        let rejects_nulls_of = if random.random() { reads.clone() } else { Vec::new() };
+        let growth = if kind == OperatorKind::Left { random.random_range(1.0..3.0) } else { random.random() };
+        let (builds_right, finds_right) = (random.random(), random.random());
+        graph.operators.push(JoinOperator { kind, right, reads, rejects_nulls_of, growth, builds_right, finds_right });
+    }
+}
+
 /// All trees without cross products.
 fn all_trees(relations: &[usize], cardinality: &Cardinality<'_>) -> Vec<JoinTree> {
-    let set =
-        |relations: &[usize]| relations.iter().map(|relation| Set::of(*relation)).reduce(Set::with).expect("some");
+    let set = |relations: &[usize]| RelationSet::of_all(relations);
     let rows = cardinality.rows(set(relations));
     if let [relation] = relations {
         return vec![JoinTree::Relation { relation: *relation, rows }];
@@ -288,13 +377,21 @@ fn all_trees(relations: &[usize], cardinality: &Cardinality<'_>) -> Vec<JoinTree
         let (one, other): (Vec<_>, Vec<_>) = (0..relations.len()).partition(|place| split >> place & 1 == 1);
         let side = |places: Vec<usize>| places.into_iter().map(|place| relations[place]).collect::<Vec<_>>();
         let (one, other) = (side(one), side(other));
-        if !cardinality.are_linked(set(&one), set(&other)) {
-            continue;
-        }
-        for build in all_trees(&one, cardinality) {
-            for probe in all_trees(&other, cardinality) {
-                let (build, on) = (build.clone(), Vec::new());
-                trees.push(JoinTree::Join(Box::new(Join { build, probe, on, predicates: Vec::new(), rows })));
+        let Some(connection) = cardinality.connection(set(&one), set(&other)) else { continue };
+        for one in all_trees(&one, cardinality) {
+            for other in all_trees(&other, cardinality) {
+                let (one, predicates) = (one.clone(), Vec::new());
+                trees.push(match connection {
+                    Connection::Inner => {
+                        JoinTree::Join(Box::new(Join { build: one, probe: other, on: Vec::new(), predicates, rows }))
+                    }
+                    Connection::Operator { number, flipped: false } => {
+                        let (left, right) = (one, other);
+                        JoinTree::Operator(Box::new(OperatorJoin { left, right, operator: number, predicates, rows }))
+                    }
+                    // The exchanged sides come as another split.
+                    Connection::Operator { flipped: true, .. } => continue,
+                });
             }
         }
     }
@@ -305,14 +402,21 @@ fn all_trees(relations: &[usize], cardinality: &Cardinality<'_>) -> Vec<JoinTree
 fn no_tree_of_a_few_linked_relations_is_cheaper() {
     let mut random = SmallRng::seed_from_u64(21);
     let mut compared = 0;
-    for round in 0..120 {
-        let graph = random_graph(1 + round % 6, &mut random);
+    for round in 0..160 {
+        let mut graph = random_graph(1 + round % 5, &mut random);
+        add_operators(&mut graph, round / 20 % 4, &mut random);
+        if graph.relations.len() > 7 {
+            continue;
+        }
         let tree = join_order(&graph).expect("some relations");
         check(&graph, &tree);
         let cardinality = Cardinality::new(&graph);
         let trees = all_trees(&(0..graph.relations.len()).collect::<Vec<_>>(), &cardinality);
-        let Some(cheapest) = trees.iter().map(cost_of).reduce(f64::min) else { continue };
-        assert!((cost_of(&tree) - cheapest).abs() <= cheapest * 1e-9, "{} for {cheapest}", cost_of(&tree));
+        let Some(cheapest) = trees.iter().map(|tree| cost_of(tree, &cardinality)).reduce(f64::min) else {
+            continue;
+        };
+        let cost = cost_of(&tree, &cardinality);
+        assert!((cost - cheapest).abs() <= cheapest * 1e-9, "{cost} for {cheapest}");
         compared += 1;
     }
     assert!(compared > 60, "{compared} graphs are linked");
@@ -322,8 +426,9 @@ fn no_tree_of_a_few_linked_relations_is_cheaper() {
 fn many_relations_take_milliseconds() {
     let mut random = SmallRng::seed_from_u64(22);
     for relations in [10, 11, 40] {
-        for _ in 0..20 {
-            let graph = random_graph(relations, &mut random);
+        for round in 0..20 {
+            let mut graph = random_graph(relations, &mut random);
+            add_operators(&mut graph, round % 4 * 3, &mut random);
             let start = Instant::now();
             let tree = join_order(&graph).expect("some relations");
             assert!(start.elapsed() < Duration::from_millis(500), "{relations} took {:?}", start.elapsed());
@@ -353,16 +458,16 @@ fn a_star_of_many_dimensions_never_builds_the_facts() {
 #[test]
 fn what_follows_from_equalities_links_and_is_counted_once() {
     let chain = |edges: &[(usize, usize)]| {
-        let relation = JoinRelation { rows: 1_000.0, rows_unfiltered: 1_000.0, keys: Vec::new() };
+        let relation = JoinRelation { rows: 1_000.0, rows_unfiltered: 1_000.0, keys: Vec::new(), found_by: Vec::new() };
         let column = |relation| JoinColumn { relation, column: 0, distinct: 100.0 };
         let edges = edges.iter().map(|(left, right)| JoinEdge { left: column(*left), right: column(*right) });
-        JoinGraph { relations: vec![relation; 3], edges: edges.collect(), predicates: Vec::new() }
+        JoinGraph { relations: vec![relation; 3], edges: edges.collect(), ..JoinGraph::default() }
     };
     let (open, closed) = (chain(&[(0, 1), (1, 2)]), chain(&[(0, 1), (1, 2), (2, 0)]));
-    let all = Set::of(0).with(Set::of(1)).with(Set::of(2));
+    let all = RelationSet::of(0).with(RelationSet::of(1)).with(RelationSet::of(2));
     for graph in [open, closed] {
         let cardinality = Cardinality::new(&graph);
-        assert!(cardinality.are_linked(Set::of(0), Set::of(2)));
+        assert_eq!(cardinality.connection(RelationSet::of(0), RelationSet::of(2)), Some(Connection::Inner));
         assert!((cardinality.rows(all) - 1e9 / 1e4).abs() < 1.0);
         let tree = join_order(&graph).expect("three relations");
         check(&graph, &tree);
@@ -379,7 +484,7 @@ fn several_columns_between_two_relations_are_not_taken_for_independent() {
             .equal(("l.a", 1e3), ("r.a", 1e3))
             .equal(("l.b", 1e2), ("r.b", 1e2))
     };
-    let rows = |named: Named| Cardinality::new(&named.graph).rows(Set::of(0).with(Set::of(1)));
+    let rows = |named: Named| Cardinality::new(&named.graph).rows(RelationSet::of(0).with(RelationSet::of(1)));
     assert!((rows(graph(&[])) - 1e6 * 5e3 / 1e3 / 1e1).abs() < 1.0);
     // A row of l meets one row of all of r.
     assert!((rows(graph(&[&["b", "a"]])) - 1e6 * 0.5).abs() < 1.0);
@@ -420,7 +525,7 @@ fn what_nothing_links_is_multiplied_last() {
 #[test]
 fn the_ends_of_what_can_be_asked() {
     assert_eq!(join_order(&JoinGraph::default()), None);
-    let relation = |rows| JoinRelation { rows, rows_unfiltered: rows, keys: vec![vec![0]] };
+    let relation = |rows| JoinRelation { rows, rows_unfiltered: rows, keys: vec![vec![0]], found_by: Vec::new() };
     let graph = |rows: f64, count| JoinGraph { relations: vec![relation(rows); count], ..JoinGraph::default() };
     assert_eq!(join_order(&graph(7.0, 1)), Some(JoinTree::Relation { relation: 0, rows: 7.0 }));
     assert_eq!(join_order(&graph(7.0, JOINED_RELATIONS_MAX + 1)), None);
@@ -430,7 +535,127 @@ fn the_ends_of_what_can_be_asked() {
         let mut graph = graph(rows, JOINED_RELATIONS_MAX);
         let column = |relation| JoinColumn { relation, column: 0, distinct: rows };
         graph.edges = (1..40).map(|other| JoinEdge { left: column(0), right: column(other) }).collect();
-        graph.predicates = vec![JoinPredicate { relations: vec![1, 2, 3], selectivity: rows }];
+        graph.predicates = vec![JoinPredicate { relations: vec![1, 2, 3], selectivity: rows, sides: None }];
         check(&graph, &join_order(&graph).expect("some relations"));
+    }
+}
+
+#[test]
+fn operators_stand_where_they_are_cheapest() {
+    // The semi join leaves few orders, and comes before the lines.
+    let semi = Named::default()
+        .relation("orders", 1e6, 1.0, &[&["key"]])
+        .relation("lines", 4e6, 1.0, &[])
+        .relation("chosen", 100.0, 1.0, &[])
+        .equal(("orders.key", 1e6), ("lines.order", 1e6))
+        .operator(OperatorKind::AtMostOnce, &["orders"], "chosen", 1e-4);
+    assert_eq!(semi.show(&semi.order()), "((orders ? chosen) lines)");
+    // The outer join only adds columns, and comes after a join that leaves few rows.
+    let outer = Named::default()
+        .relation("lines", 4e6, 1.0, &[])
+        .relation("orders", 1e6, 0.001, &[&["key"]])
+        .relation("notes", 1e6, 1.0, &[])
+        .equal(("orders.key", 1e6), ("lines.order", 1e6))
+        .operator(OperatorKind::Left, &["lines"], "notes", 1.0);
+    assert_eq!(outer.show(&outer.order()), "((orders lines) + notes)");
+}
+
+#[test]
+fn an_operator_over_the_nulls_of_another_one_comes_after_that() {
+    let chain = |rejects: bool, kind| {
+        let mut graph = Named::default()
+            .relation("a", 1e6, 1.0, &[])
+            .relation("b", 10.0, 1.0, &[])
+            .relation("c", 10.0, 1.0, &[])
+            .operator(OperatorKind::Left, &["a"], "b", 1.0)
+            .operator(kind, &["b"], "c", 1.0);
+        if !rejects {
+            graph.graph.operators[1].rejects_nulls_of.clear();
+        }
+        let tree = graph.order();
+        check(&graph.graph, &tree);
+        graph.show(&tree)
+    };
+    assert_eq!(chain(true, OperatorKind::Left), "(a + (b + c))");
+    assert_eq!(chain(false, OperatorKind::Left), "((a + b) + c)");
+    assert_eq!(chain(true, OperatorKind::AtMostOnce), "((a + b) ? c)");
+}
+
+#[test]
+fn a_condition_on_the_right_side_of_an_operator_waits_for_it() {
+    let mut graph = Named::default()
+        .relation("a", 1e3, 1.0, &[])
+        .relation("b", 1e3, 1.0, &[])
+        .relation("c", 1e3, 1.0, &[])
+        .equal(("a.k", 1e3), ("c.k", 1e3))
+        .operator(OperatorKind::Left, &["a"], "b", 1.0);
+    graph.graph.predicates.push(JoinPredicate { relations: vec![1], selectivity: 0.01, sides: None });
+    graph.graph.predicates.push(JoinPredicate { relations: vec![1, 2], selectivity: 0.5, sides: None });
+    let tree = graph.order();
+    check(&graph.graph, &tree);
+    assert_eq!(graph.show(&tree), "((a + b) c)");
+    assert_eq!(operators_of(&tree)[0].predicates, [0]);
+    assert_eq!(joins_of(&tree)[0].predicates, [1]);
+}
+
+#[test]
+fn an_equality_over_two_relations_links_a_third() {
+    let mut graph = Named::default()
+        .relation("a", 1e3, 1.0, &[])
+        .relation("b", 1e3, 1.0, &[])
+        .relation("c", 1e6, 1.0, &[])
+        .equal(("a.k", 1e3), ("b.k", 1e3));
+    let sides = Some((vec![0, 1], vec![2]));
+    graph.graph.predicates.push(JoinPredicate { relations: vec![0, 1, 2], selectivity: 1e-6, sides });
+    let tree = graph.order();
+    check(&graph.graph, &tree);
+    assert_eq!(graph.show(&tree), "((a b) c)");
+}
+
+#[test]
+fn a_table_of_which_few_keys_are_read_is_cheaper_than_one_that_is_read_whole() {
+    let graph = |found_by: Vec<usize>| {
+        let mut graph = Named::default()
+            .relation("few", 10.0, 1.0, &[])
+            .relation("many", 1e6, 1.0, &[])
+            .relation("others", 1e5, 1.0, &[])
+            .equal(("few.k", 10.0), ("many.k", 1e6))
+            .equal(("many.o", 1e5), ("others.o", 1e5));
+        graph.graph.relations[1].found_by = found_by;
+        graph
+    };
+    let (by_key, whole) = (graph(vec![1]), graph(Vec::new()));
+    assert!(cost_of(&by_key.order(), &Cardinality::new(&by_key.graph)) < 3e5);
+    assert!(cost_of(&whole.order(), &Cardinality::new(&whole.graph)) > 1e6);
+}
+
+/// How long orders of many relations take: `cargo test --release shows_the_times -- --ignored --nocapture`
+#[test]
+#[ignore]
+fn shows_the_times() {
+    for count in [5, 8, 10, 12, 15, 20, 40] {
+        for shape in ["chain", "star", "clique"] {
+            let relation = |number: usize| JoinRelation {
+                rows: 10_f64.powi(2 + number as i32 % 5),
+                rows_unfiltered: 10_f64.powi(2 + number as i32 % 5),
+                keys: vec![vec![0]],
+                found_by: Vec::new(),
+            };
+            let mut graph = JoinGraph { relations: (0..count).map(relation).collect(), ..JoinGraph::default() };
+            let column = |relation, column| JoinColumn { relation, column, distinct: 1e3 };
+            for number in 1..count {
+                match shape {
+                    "chain" => graph.edges.push(JoinEdge { left: column(number - 1, 1), right: column(number, 0) }),
+                    "star" => graph.edges.push(JoinEdge { left: column(0, number), right: column(number, 0) }),
+                    _ => graph.edges.extend(
+                        (0..number).map(|other| JoinEdge { left: column(other, number), right: column(number, other) }),
+                    ),
+                }
+            }
+            let start = Instant::now();
+            let tree = join_order(&graph).expect("some relations");
+            println!("{shape} of {count}: {:?}", start.elapsed());
+            check(&graph, &tree);
+        }
     }
 }

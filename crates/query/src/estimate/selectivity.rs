@@ -2,28 +2,31 @@
 
 use arrow::array::ArrayRef;
 use rowmill_plan::{CompareOp, Predicate};
-use rowmill_storage::{EQUAL_SHARE, RANGE_SHARE, TableSource};
+use rowmill_storage::{EQUAL_SHARE, RANGE_SHARE};
 
+use super::TableFacts;
 use super::known_values::{self, Ranges};
-use super::zones::{ZoneStatistics, column_statistics, number};
+use super::zones::number;
 
-/// The share of rows that a pattern matches.
-const LIKE_SHARE: f64 = 0.15;
+/// The share of texts in which a piece of a pattern occurs.
+const PIECE_SHARE: f64 = 0.05;
+/// The share of texts that begin with a pattern.
+const PREFIX_SHARE: f64 = 0.02;
 /// No estimate goes below this: joins suffer more from an estimate that is too low.
 const LEAST: f64 = 1e-6;
 
 /// The share of rows that pass all of `predicates`.
-pub(super) fn selectivity(source: &dyn TableSource, predicates: &[Predicate]) -> f64 {
-    share_of_all(source, predicates).clamp(LEAST, 1.0)
+pub(super) fn selectivity(table: TableFacts<'_>, predicates: &[Predicate]) -> f64 {
+    share_of_all(table, predicates).clamp(LEAST, 1.0)
 }
 
 /// The share of rows that pass all of `predicates`, as if those were independent that are no bounds of one column.
-fn share_of_all(source: &dyn TableSource, predicates: &[Predicate]) -> f64 {
+fn share_of_all(table: TableFacts<'_>, predicates: &[Predicate]) -> f64 {
     let (mut ranges, mut others) = (Ranges::default(), 1.0);
     let mut bounds: Vec<ColumnRange> = Vec::new();
-    gather(source, predicates, &mut ranges, &mut bounds, &mut others);
-    let bounded: f64 = bounds.iter().map(|range| range.share(source)).product();
-    others * bounded * ranges.share(source).unwrap_or(RANGE_SHARE)
+    gather(table, predicates, &mut ranges, &mut bounds, &mut others);
+    let bounded: f64 = bounds.iter().map(|range| range.share(table)).product();
+    others * bounded * ranges.share(table.source()).unwrap_or(RANGE_SHARE)
 }
 
 /// Bounds of one column of a columnar table.
@@ -34,8 +37,8 @@ struct ColumnRange {
 }
 
 impl ColumnRange {
-    fn share(&self, source: &dyn TableSource) -> f64 {
-        let statistics = column_statistics(source, self.column);
+    fn share(&self, table: TableFacts<'_>) -> f64 {
+        let statistics = table.statistics(self.column);
         let Some((least, greatest)) = statistics.bounds.filter(|(least, greatest)| greatest > least) else {
             return RANGE_SHARE;
         };
@@ -47,7 +50,7 @@ impl ColumnRange {
 }
 
 fn gather<'p>(
-    source: &dyn TableSource,
+    table: TableFacts<'_>,
     predicates: &'p [Predicate],
     ranges: &mut Ranges<'p>,
     bounds: &mut Vec<ColumnRange>,
@@ -55,8 +58,8 @@ fn gather<'p>(
 ) {
     for predicate in predicates {
         match predicate {
-            Predicate::And(parts) => gather(source, parts, ranges, bounds, others),
-            bound if ranges.take(source, bound) => {}
+            Predicate::And(parts) => gather(table, parts, ranges, bounds, others),
+            bound if ranges.take(table.source(), bound) => {}
             Predicate::Compare { column, op, value } if is_bound(*op) && number(value).is_some() => {
                 let place = bounds.iter().position(|range| range.column == *column).unwrap_or_else(|| {
                     bounds.push(ColumnRange { column: *column, lower: None, upper: None });
@@ -68,7 +71,7 @@ fn gather<'p>(
                     _ => range.lower = range.lower.or(value),
                 }
             }
-            other => *others *= share(source, other),
+            other => *others *= share(table, other),
         }
     }
 }
@@ -77,24 +80,26 @@ fn is_bound(op: CompareOp) -> bool {
     !matches!(op, CompareOp::Equal | CompareOp::NotEqual)
 }
 
-fn share(source: &dyn TableSource, predicate: &Predicate) -> f64 {
-    if let Some(share) = known_values::share(source, predicate) {
+fn share(table: TableFacts<'_>, predicate: &Predicate) -> f64 {
+    if let Some(share) = known_values::share(table.source(), predicate) {
         return share;
     }
     match predicate {
-        Predicate::Compare { column, op, value } => comparison(source, *column, *op, value),
+        Predicate::Compare { column, op, value } => comparison(table, *column, *op, value),
         Predicate::In { column, values, negated } => {
-            let each = equality(&column_statistics(source, *column));
+            let each = equality(table, *column);
             negate_if(*negated, (each * values.len() as f64).min(1.0))
         }
         Predicate::IsNull { column, negated } => {
-            let nulls = column_statistics(source, *column).nulls.unwrap_or(0.0);
-            negate_if(*negated, (nulls / (source.row_count() as f64).max(1.0)).min(1.0))
+            let nulls = table.statistics(*column).nulls.unwrap_or(0.0);
+            negate_if(*negated, (nulls / (table.source().row_count() as f64).max(1.0)).min(1.0))
         }
-        Predicate::Like { negated, .. } => negate_if(*negated, LIKE_SHARE),
-        Predicate::And(parts) => share_of_all(source, parts),
-        Predicate::Or(parts) => 1.0 - parts.iter().map(|part| 1.0 - share(source, part)).product::<f64>(),
-        Predicate::Not(inner) => 1.0 - share(source, inner),
+        Predicate::Like { column, pattern, negated, .. } => {
+            negate_if(*negated, like_share(pattern, table.distinct(*column)))
+        }
+        Predicate::And(parts) => share_of_all(table, parts),
+        Predicate::Or(parts) => 1.0 - parts.iter().map(|part| 1.0 - share(table, part)).product::<f64>(),
+        Predicate::Not(inner) => 1.0 - share(table, inner),
     }
 }
 
@@ -102,19 +107,34 @@ fn negate_if(negated: bool, share: f64) -> f64 {
     if negated { 1.0 - share } else { share }
 }
 
-fn equality(statistics: &ZoneStatistics) -> f64 {
-    statistics.distinct.map_or(EQUAL_SHARE, |distinct| 1.0 / distinct.max(1.0))
+fn equality(table: TableFacts<'_>, column: usize) -> f64 {
+    table.distinct(column).map_or(EQUAL_SHARE, |distinct| 1.0 / distinct.max(1.0))
 }
 
-fn comparison(source: &dyn TableSource, column: usize, op: CompareOp, value: &ArrayRef) -> f64 {
+/// The share of texts that match a pattern. Each piece between wildcards makes them fewer. Where there are few different
+/// texts, a pattern is taken to match more than one in a hundred of them.
+pub(super) fn like_share(pattern: &str, distinct: Option<f64>) -> f64 {
+    let pieces = pattern.split('%').filter(|piece| piece.chars().any(|letter| letter != '_')).count();
+    let share = match (pattern.starts_with('%'), pieces) {
+        (_, 0) => 1.0,
+        (false, 1) if !pattern.contains('%') => {
+            return distinct.map_or(EQUAL_SHARE, |distinct| 1.0 / distinct.max(1.0));
+        }
+        (false, pieces) => PREFIX_SHARE * PIECE_SHARE.powi(pieces as i32 - 1),
+        (true, pieces) => PIECE_SHARE.powi(pieces as i32),
+    };
+    share.max(distinct.map_or(0.0, |distinct| 1.0 / distinct.max(1.0).sqrt())).min(1.0)
+}
+
+fn comparison(table: TableFacts<'_>, column: usize, op: CompareOp, value: &ArrayRef) -> f64 {
     match op {
-        CompareOp::Equal => equality(&column_statistics(source, column)),
-        CompareOp::NotEqual => 1.0 - equality(&column_statistics(source, column)),
+        CompareOp::Equal => equality(table, column),
+        CompareOp::NotEqual => 1.0 - equality(table, column),
         CompareOp::Less | CompareOp::LessOrEqual if number(value).is_some() => {
-            ColumnRange { column, lower: None, upper: number(value) }.share(source)
+            ColumnRange { column, lower: None, upper: number(value) }.share(table)
         }
         CompareOp::Greater | CompareOp::GreaterOrEqual if number(value).is_some() => {
-            ColumnRange { column, lower: number(value), upper: None }.share(source)
+            ColumnRange { column, lower: number(value), upper: None }.share(table)
         }
         _ => RANGE_SHARE,
     }

@@ -3,6 +3,7 @@
 use arrow::array::{ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Float64Type};
+use rowmill_base::SqlType;
 use rowmill_storage::chunk::Zone;
 use rowmill_storage::{Block, OpenRun, TableSource};
 
@@ -26,10 +27,57 @@ struct Gathered {
     bounds_known: bool,
     nulls: usize,
     distinct_sum: usize,
-    distinct_max: usize,
     distinct_known: bool,
+    /// The values of each part of the table, with its bounds.
+    parts: Vec<PartValues>,
+    /// Whether values are whole numbers, of which bounds have room for so many.
+    is_whole: bool,
     /// Whether some block repeats hardly any value, so that other blocks probably hold others.
     near_unique: bool,
+}
+
+/// The values of a part of a table.
+#[derive(Clone, Copy, Debug)]
+struct PartValues {
+    bounds: Option<(f64, f64)>,
+    /// Distinct values that the part was drawn from.
+    distinct: f64,
+}
+
+/// How many distinct values `rows` rows were drawn from that have `distinct` of them. All values are taken to be equally
+/// frequent: of `d` values, `rows` rows have `d (1 - e^(-rows / d))`.
+fn drawn_from(distinct: f64, rows: f64) -> f64 {
+    if distinct * 50.0 < rows {
+        return distinct;
+    }
+    let seen = |from: f64| from * -(-rows / from).exp_m1();
+    let (mut least, mut most) = (distinct, distinct * 100.0);
+    for _ in 0..40 {
+        let middle = (least * most).sqrt();
+        if seen(middle) < distinct { least = middle } else { most = middle }
+    }
+    most
+}
+
+/// The distinct values of all parts together. Parts whose bounds overlap are taken to share values there: as many as the
+/// part has that has most. Without bounds all parts are taken to share their values.
+fn distinct_of_parts(parts: &[PartValues]) -> f64 {
+    let most = parts.iter().map(|part| part.distinct).fold(0.0, f64::max);
+    let bounds: Option<Vec<(f64, f64)>> = parts.iter().map(|part| part.bounds).collect();
+    let Some(bounds) = bounds else { return most };
+    let mut ends: Vec<f64> = bounds.iter().flat_map(|(least, greatest)| [*least, *greatest + 1.0]).collect();
+    ends.sort_by(f64::total_cmp);
+    ends.dedup();
+    // Between two ends the same parts overlap. Many parts are as good as all of them.
+    if ends.len() > 2_000 {
+        return most;
+    }
+    let density = |at: f64| {
+        let here = parts.iter().zip(&bounds).filter(|(_, (least, greatest))| *least <= at && at <= *greatest);
+        here.map(|(part, (least, greatest))| part.distinct / (greatest - least + 1.0)).fold(0.0, f64::max)
+    };
+    let sum: f64 = ends.windows(2).map(|ends| (ends[1] - ends[0]) * density(ends[0])).sum();
+    sum.max(most)
 }
 
 /// The statistics of the column at `column`.
@@ -42,8 +90,9 @@ pub(super) fn column_statistics(source: &dyn TableSource, column: usize) -> Zone
         bounds_known: true,
         nulls: 0,
         distinct_sum: 0,
-        distinct_max: 0,
         distinct_known: true,
+        parts: Vec::new(),
+        is_whole: is_whole(&source.table().columns[column].kind),
         near_unique: false,
     };
     for block in source.blocks() {
@@ -57,6 +106,12 @@ pub(super) fn column_statistics(source: &dyn TableSource, column: usize) -> Zone
         }
     }
     gathered.finish(source.row_count() as usize)
+}
+
+/// Whether the values of a type are whole numbers, as [`number`] gives them.
+fn is_whole(kind: &SqlType) -> bool {
+    let kind = kind.arrow();
+    kind.is_integer() || kind == DataType::Date32
 }
 
 /// A value as a number, if its type is one that is ordered as numbers are.
@@ -100,16 +155,22 @@ impl Gathered {
             return Some(());
         };
         self.nulls += chunk.null_count();
+        let mut bounds = None;
         if chunk.null_count() < chunk.rows() {
             match chunk.zone() {
-                Some(Zone { min, max: Some(max) }) => self.widen(number(&min.value), number(&max.value)),
+                Some(Zone { min, max: Some(max) }) => {
+                    let (min, max) = (number(&min.value), number(&max.value));
+                    bounds = min.zip(max);
+                    self.widen(min, max);
+                }
                 _ => self.bounds_known = false,
             }
         }
         match chunk.distinct() {
             Some(distinct) => {
+                let rows = chunk.rows() - chunk.null_count();
                 self.distinct_sum += distinct;
-                self.distinct_max = self.distinct_max.max(distinct);
+                self.parts.push(PartValues { bounds, distinct: drawn_from(distinct as f64, rows as f64) });
                 self.near_unique |= distinct * 10 >= chunk.rows() * 9;
             }
             None => self.distinct_known = false,
@@ -124,7 +185,7 @@ impl Gathered {
         let values = take(&run.values(source.table(), column).ok()?, &sample, None).ok()?;
         let distinct = distinct_of_sample(&values, rows)?;
         self.distinct_sum += distinct;
-        self.distinct_max = self.distinct_max.max(distinct);
+        self.parts.push(PartValues { bounds: None, distinct: distinct as f64 });
         self.near_unique |= rows > 1 && distinct * 10 >= rows * 9;
         Some(())
     }
@@ -133,8 +194,9 @@ impl Gathered {
     fn add_missing(&mut self, source: &dyn TableSource, block: &Block, column: usize) {
         match &source.table().columns[column].missing {
             Some(value) if value.null_count() == 0 => {
-                self.distinct_max = self.distinct_max.max(1);
-                self.widen(number(value), number(value));
+                let value = number(value);
+                self.parts.push(PartValues { bounds: value.zip(value), distinct: 1.0 });
+                self.widen(value, value);
             }
             _ => self.nulls += block.rows(),
         }
@@ -149,11 +211,14 @@ impl Gathered {
     }
 
     fn finish(self, rows: usize) -> ZoneStatistics {
-        let distinct = if self.near_unique { self.distinct_sum } else { self.distinct_max }.min(rows);
+        let distinct = if self.near_unique { self.distinct_sum as f64 } else { distinct_of_parts(&self.parts) };
+        let bounds = self.bounds.filter(|_| self.bounds_known);
+        let room = bounds.filter(|_| self.is_whole).map_or(f64::INFINITY, |(least, greatest)| greatest - least + 1.0);
+        let distinct = distinct.min(rows as f64).min(room);
         ZoneStatistics {
-            bounds: self.bounds.filter(|_| self.bounds_known),
+            bounds,
             nulls: Some(self.nulls.min(rows) as f64),
-            distinct: (self.distinct_known && distinct > 0).then_some(distinct as f64),
+            distinct: (self.distinct_known && distinct >= 1.0).then_some(distinct),
         }
     }
 }
@@ -165,6 +230,25 @@ mod tests {
     use arrow::array::Int64Array;
 
     use super::*;
+
+    #[test]
+    fn parts_of_a_table_share_values_where_their_bounds_overlap() {
+        let part = |least: f64, greatest: f64, distinct: f64| PartValues { bounds: Some((least, greatest)), distinct };
+        let sorted: Vec<PartValues> =
+            (0..10).map(|at| part(at as f64 * 100.0, at as f64 * 100.0 + 99.0, 25.0)).collect();
+        assert!((distinct_of_parts(&sorted) - 250.0).abs() < 1.0);
+        let mixed = vec![part(0.0, 999.0, 300.0); 10];
+        assert!((distinct_of_parts(&mixed) - 300.0).abs() < 1.0);
+        let unknown = vec![PartValues { bounds: None, distinct: 7.0 }; 10];
+        assert!((distinct_of_parts(&unknown) - 7.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn some_of_the_values_are_missing_in_a_part() {
+        // 1,000 rows of 1,000 values have 632 of them.
+        assert!((drawn_from(632.0, 1_000.0) - 1_000.0).abs() < 5.0);
+        assert!((drawn_from(10.0, 1_000.0) - 10.0).abs() < 1e-9);
+    }
 
     #[test]
     fn distinct_values_are_guessed_from_a_sample() {

@@ -16,7 +16,7 @@ use rowmill_plan::{self as plan, AggregateFunction, ColumnId, ExprOp, Node, Scal
 use super::Lowerer;
 use super::grouping_sets::total_kind;
 use super::join::JoinSpec;
-use super::relation::Relation;
+use super::relation::{Relation, RelationSource};
 use crate::column_set::ColumnSet;
 
 /// Aggregates that one grouping gives, by their positions among those of the query.
@@ -80,7 +80,15 @@ impl Lowerer<'_> {
             aggregates.push(self.aggregate(&call, &input)?);
         }
         let ids = keys.iter().map(|(id, _)| *id).chain(calls.iter().map(|(id, _)| *id)).collect();
-        Ok(self.group_node(of_node, aggregates, Vec::new(), ids, &input))
+        let mut grouped = self.group_node(of_node, aggregates, Vec::new(), ids, &input);
+        let resolved: Vec<ScalarExpr> = keys.iter().map(|(_, key)| input.resolve(&as_column(key))).collect();
+        let groups = self.estimator.group_count(input.node(), &resolved, &|id| input.position(ColumnId(id)));
+        if let RelationSource::Operator(node) = &mut grouped.source
+            && let Node::Group { rows, .. } = Arc::make_mut(node)
+        {
+            *rows = Some(groups);
+        }
+        Ok(grouped)
     }
 
     pub(super) fn key(&mut self, expr: &ScalarExpr, input: &Relation) -> Result<plan::Key> {
@@ -100,7 +108,7 @@ impl Lowerer<'_> {
     ) -> Relation {
         let group = plan::Group { predicates: Vec::new(), keys, aggregates, always };
         let schema = self.schema(&ids);
-        Relation::new(Node::Group { input: Arc::clone(input.node()), group, schema }, ids)
+        Relation::new(Node::Group { input: Arc::clone(input.node()), group, rows: None, schema }, ids)
     }
 
     fn grouped_in_parts(

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
+use rowmill_expr::fold::can_fail;
 use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind};
-use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, JoinKind, Node, ScalarExpr};
+use rowmill_plan::{self as plan, ColumnId, CompareOp, ExprOp, JoinKind, Node, ScalarExpr, Volatility};
 
 use super::Lowerer;
 use super::relation::{Relation, RelationSource};
 use crate::column_set::ColumnSet;
-use crate::estimate;
 
 /// A join of two sides, where it is settled which side is kept in memory.
 pub(super) struct JoinSpec {
@@ -45,13 +45,25 @@ impl JoinSpec {
     }
 }
 
+/// A join that is not inner, before it is settled which side is kept in memory.
+#[derive(Clone, Debug)]
+pub(super) struct OperatorSpec {
+    pub(super) kind: LogicalJoinKind,
+    /// What must be true of a pair, over the columns of both sources.
+    pub(super) conditions: Vec<ScalarExpr>,
+    /// Whether it answers `NOT IN`.
+    pub(super) null_aware: bool,
+    /// Whether the mark is NULL where a condition is NULL for a pair and none is true.
+    pub(super) is_truth: bool,
+}
+
 /// The conditions of a join, by their use.
-struct SplitConditions {
+pub(super) struct SplitConditions {
     /// Equal expressions of the left and of the right side.
-    equal: Vec<(ScalarExpr, ScalarExpr)>,
+    pub(super) equal: Vec<(ScalarExpr, ScalarExpr)>,
     /// Whether NULL equals NULL in `equal`.
     nulls_equal: bool,
-    others: Vec<ScalarExpr>,
+    pub(super) others: Vec<ScalarExpr>,
 }
 
 impl Lowerer<'_> {
@@ -61,12 +73,16 @@ impl Lowerer<'_> {
         let left = self.lower(&join.left, &read)?;
         let right = self.lower(&join.right, &read)?;
         if join.kind == LogicalJoinKind::Inner {
-            return Ok(self.inner_join(left, right, &join.conditions, &read));
+            return self.inner_join(left, right, &join.conditions, &read);
         }
         let left_filled = join.kind == LogicalJoinKind::Full;
         let right_filled = matches!(join.kind, LogicalJoinKind::Left | LogicalJoinKind::Full | LogicalJoinKind::Single);
-        let left = self.own_columns(left, left_filled, &read)?;
-        let right = self.own_columns(right, right_filled, &read)?;
+        let mut right = self.own_columns(right, right_filled, &read)?;
+        let may_move = is_operator(join);
+        let left = match may_move {
+            true => left,
+            false => self.own_columns(left, left_filled, &read)?,
+        };
         let resolve = |exprs: &[ScalarExpr]| -> Vec<ScalarExpr> {
             exprs.iter().map(|expr| right.resolve(&left.resolve(expr))).collect()
         };
@@ -86,6 +102,25 @@ impl Lowerer<'_> {
             },
             _ => conditions.extend(compared.iter().cloned()),
         }
+        let is_truth = !compared.is_empty() && matches!(join.kind, LogicalJoinKind::Mark(_));
+        let spec = OperatorSpec { kind: join.kind, conditions, null_aware, is_truth };
+        if may_move {
+            right.keep_derived(&read);
+            return self.operator(left, right, spec, &read);
+        }
+        self.operator_join(spec, left, right, read, None)
+    }
+
+    /// A join that is not inner. `rows` are those of its result, about, if they are known.
+    pub(super) fn operator_join(
+        &mut self,
+        spec: OperatorSpec,
+        left: Relation,
+        right: Relation,
+        kept: ColumnSet,
+        rows: Option<f64>,
+    ) -> Result<Relation> {
+        let OperatorSpec { kind: of_rows, conditions, null_aware, is_truth } = spec;
         let SplitConditions { equal, nulls_equal, others } = split(conditions, &left, &right);
         let (of_left, of_right): (Vec<ScalarExpr>, Vec<ScalarExpr>) = equal.into_iter().unzip();
         let (left, of_left) = self.with_columns(left, &of_left)?;
@@ -93,7 +128,7 @@ impl Lowerer<'_> {
         let left_is_smaller = self.rows_of(&left) <= self.rows_of(&right);
         // NULL equals nothing, and is what a key may have more than once.
         let has_one_match = !nulls_equal && self.is_unique(&right, &of_right);
-        let (build_left, kind) = match join.kind {
+        let (build_left, kind) = match of_rows {
             LogicalJoinKind::Inner => unreachable!("inner joins were handled"),
             LogicalJoinKind::Single if left_is_smaller && has_one_match => (true, JoinKind::BuildOuter),
             LogicalJoinKind::Left if left_is_smaller => (true, JoinKind::BuildOuter),
@@ -103,28 +138,28 @@ impl Lowerer<'_> {
             LogicalJoinKind::Semi => (false, JoinKind::ProbeSemi),
             LogicalJoinKind::Anti if left_is_smaller && !null_aware => (true, JoinKind::BuildAnti),
             LogicalJoinKind::Anti => (false, JoinKind::ProbeAnti),
-            LogicalJoinKind::Mark(_) if compared.is_empty() => (false, JoinKind::ProbeMark),
-            LogicalJoinKind::Mark(_) => (false, JoinKind::ProbeTruth),
+            LogicalJoinKind::Mark(_) if is_truth => (false, JoinKind::ProbeTruth),
+            LogicalJoinKind::Mark(_) => (false, JoinKind::ProbeMark),
             LogicalJoinKind::Single => (false, JoinKind::ProbeSingle),
         };
-        let mark = match join.kind {
+        let mark = match of_rows {
             LogicalJoinKind::Mark(id) => Some(id),
             _ => None,
         };
-        let gives_right =
-            !matches!(join.kind, LogicalJoinKind::Semi | LogicalJoinKind::Anti | LogicalJoinKind::Mark(_));
+        let gives_right = !matches!(of_rows, LogicalJoinKind::Semi | LogicalJoinKind::Anti | LogicalJoinKind::Mark(_));
         let mut derived = left.derived.clone();
         if gives_right {
             derived.extend(right.derived.iter().cloned());
         }
-        let mut kept = read;
+        let mut kept = kept;
         derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
         let on: Vec<(ColumnId, ColumnId)> = match build_left {
             true => of_left.into_iter().zip(of_right).collect(),
             false => of_right.into_iter().zip(of_left).collect(),
         };
         let (build, probe) = if build_left { (left, right) } else { (right, left) };
-        let spec = JoinSpec { kind, nulls_equal, null_aware, conditions: others, mark, ..JoinSpec::inner(on, kept) };
+        let spec =
+            JoinSpec { kind, nulls_equal, null_aware, conditions: others, mark, rows, ..JoinSpec::inner(on, kept) };
         let joined = self.join_node(spec, build, probe)?;
         Ok(Relation { derived, ..joined })
     }
@@ -132,8 +167,7 @@ impl Lowerer<'_> {
     /// Whether no two rows agree in `columns`.
     fn is_unique(&self, relation: &Relation, columns: &[ColumnId]) -> bool {
         let known: Vec<usize> = columns.iter().filter_map(|column| relation.position(*column)).collect();
-        let keys = estimate::unique_keys(relation.node(), self.tables);
-        keys.iter().any(|key| key.iter().all(|column| known.contains(column)))
+        self.estimator.is_unique(relation.node(), &known)
     }
 
     /// A mark join where some conditions are two-valued. One join finds whether a pair matches, and another one whether
@@ -274,6 +308,18 @@ impl Lowerer<'_> {
     }
 }
 
+/// Whether a join is ordered together with others. One that fails for a second match, or whose conditions can fail,
+/// must see the rows that it was written for.
+fn is_operator(join: &LogicalJoin) -> bool {
+    let is_of_left = match join.kind {
+        LogicalJoinKind::Left | LogicalJoinKind::Semi | LogicalJoinKind::Anti => true,
+        LogicalJoinKind::Mark(_) => join.conditions.is_empty() || join.compared.is_empty(),
+        LogicalJoinKind::Inner | LogicalJoinKind::Full | LogicalJoinKind::Single => false,
+    };
+    let mut conditions = join.conditions.iter().chain(&join.compared);
+    is_of_left && conditions.all(|condition| condition.volatility() < Volatility::Volatile && !can_fail(condition))
+}
+
 /// `(all of compared) IS DISTINCT FROM false`: true where the comparison is true or NULL.
 fn not_false(compared: Vec<ScalarExpr>) -> ScalarExpr {
     let operands = Box::new([ScalarExpr::and(compared), ScalarExpr::literal(false)]);
@@ -291,7 +337,7 @@ fn is_key(compared: &ScalarExpr, left: &Relation, right: &Relation) -> bool {
 }
 
 /// Splits the conditions of a join into keys and others.
-fn split(conditions: Vec<ScalarExpr>, left: &Relation, right: &Relation) -> SplitConditions {
+pub(super) fn split(conditions: Vec<ScalarExpr>, left: &Relation, right: &Relation) -> SplitConditions {
     let (mut equal, mut null_safe, mut others) = (Vec::new(), Vec::new(), Vec::new());
     for condition in conditions {
         let (pair, is_null_safe) = match &condition.op {

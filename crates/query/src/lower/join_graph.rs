@@ -1,35 +1,50 @@
-//! Inner joins before they have an order.
+//! Joins before they have an order.
 //!
 //! A chain of inner joins is a set of relations and of conditions between them. We may join any pair first, and that
 //! choice decides the cost of a query. Equalities are kept as classes of equal expressions. For example, from `a = b`
 //! and `b = c` we know that the relations of `a` and `c` can be joined as well.
+//!
+//! Left, semi, anti and mark joins are operators over relations of the same set. Each has one relation of its own on the
+//! right. Its columns take no part in the classes, because the join fills them up with NULL or does not give them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::join_order::{self, JoinColumn, JoinEdge, JoinPredicate, JoinRelation, JoinTree, join_order};
+use rowmill_expr::fold::{can_fail, rejects_nulls};
+use rowmill_plan::join_order::{
+    self, JOINED_RELATIONS_MAX, JoinColumn, JoinEdge, JoinOperator, JoinPredicate, JoinRelation, JoinTree,
+    OperatorJoin, OperatorKind, join_order,
+};
+use rowmill_plan::logical::LogicalJoinKind;
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Node, ScalarExpr};
 
 use super::Lowerer;
-use super::join::JoinSpec;
+use super::join::{JoinSpec, OperatorSpec, split};
 use super::relation::{Relation, RelationSource};
 use crate::column_set::{ColumnSet, columns_of};
 use crate::estimate;
 
-/// Values are unique in a relation if at least this share of its rows has one of its own, as far as is known.
-const UNIQUE_SHARE: f64 = 0.95;
-/// The assumed share of pairs for which a condition that we cannot estimate is true.
-const CONDITION_SHARE: f64 = 0.3;
-
 /// Relations to join: the result has all combinations of their rows that fulfil the conditions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct JoinGraph {
     relations: Vec<Relation>,
     /// Expressions that are equal, each over one relation.
     classes: Vec<Vec<ScalarExpr>>,
     /// Further conditions that must be true.
     conditions: Vec<ScalarExpr>,
+    /// Conditions on one relation that can fail: they are evaluated for the rows that all joins leave.
+    late: Vec<ScalarExpr>,
+    /// The joins that are not inner, in an order in which they can be computed.
+    operators: Vec<GraphOperator>,
+}
+
+/// A join that is not inner, over relations of a graph.
+#[derive(Clone, Debug)]
+struct GraphOperator {
+    /// The relation on its right.
+    right: usize,
+    spec: OperatorSpec,
 }
 
 impl JoinGraph {
@@ -40,7 +55,8 @@ impl JoinGraph {
             RelationSource::Joins(graph) => *graph,
             RelationSource::Operator(_) => {
                 let relation = Relation { derived: Vec::new(), ..relation };
-                JoinGraph { relations: vec![relation], classes: Vec::new(), conditions: Vec::new() }
+                let relations = vec![relation];
+                JoinGraph { relations, ..JoinGraph::default() }
             }
         }
     }
@@ -59,10 +75,15 @@ impl JoinGraph {
         }
     }
 
-    /// Whether the two are expressions over one relation each, and can be keys of a join.
+    /// Whether the two are expressions over one relation each, and can be keys of an inner join.
     fn joins(&self, pair: &[ScalarExpr; 2]) -> bool {
-        let (left, right) = (self.relation_of(&pair[0]), self.relation_of(&pair[1]));
-        left.is_some() && right.is_some() && left != right && !pair[0].kind.is_nested()
+        let (Some(left), Some(right)) = (self.relation_of(&pair[0]), self.relation_of(&pair[1])) else { return false };
+        left != right && !self.is_operators(left) && !self.is_operators(right) && !pair[0].kind.is_nested()
+    }
+
+    /// Whether a relation is the right side of an operator.
+    fn is_operators(&self, relation: usize) -> bool {
+        self.operators.iter().any(|operator| operator.right == relation)
     }
 
     /// Adds that two expressions are equal.
@@ -86,9 +107,55 @@ impl JoinGraph {
         self.relations.iter().position(|relation| relation.reads(expr) && relation.has_all(expr))
     }
 
-    /// The relations that a condition reads.
+    /// The relations that a condition reads. A mark belongs to the right side of its join.
     fn relations_of(&self, condition: &ScalarExpr) -> Vec<usize> {
-        (0..self.relations.len()).filter(|place| self.relations[*place].reads(condition)).collect()
+        let mut relations: Vec<usize> =
+            (0..self.relations.len()).filter(|place| self.relations[*place].reads(condition)).collect();
+        for operator in &self.operators {
+            let LogicalJoinKind::Mark(mark) = operator.spec.kind else { continue };
+            if condition.any(&|part| part.as_column() == Some(mark.0)) {
+                relations.push(operator.right);
+            }
+        }
+        relations
+    }
+
+    /// The relations whose columns the result has.
+    fn visible(&self) -> Vec<usize> {
+        let is_given = |place: &usize| {
+            let operator = self.operators.iter().find(|operator| operator.right == *place);
+            operator.is_none_or(|operator| operator.spec.kind == LogicalJoinKind::Left)
+        };
+        (0..self.relations.len()).filter(is_given).collect()
+    }
+
+    /// The columns of the result.
+    fn ids(&self) -> Vec<ColumnId> {
+        let own = self.visible().into_iter().flat_map(|place| self.relations[place].ids.iter().copied());
+        let marks = self.operators.iter().filter_map(|operator| match operator.spec.kind {
+            LogicalJoinKind::Mark(mark) => Some(mark),
+            _ => None,
+        });
+        own.chain(marks).collect()
+    }
+
+    /// Adds the relations and conditions of another graph.
+    fn add(&mut self, other: JoinGraph) {
+        let before = self.relations.len();
+        self.relations.extend(other.relations);
+        self.classes.extend(other.classes);
+        self.conditions.extend(other.conditions);
+        self.late.extend(other.late);
+        let moved = other.operators.into_iter();
+        self.operators.extend(moved.map(|operator| GraphOperator { right: before + operator.right, ..operator }));
+    }
+
+    /// How many relations `relation` stands for.
+    fn size_of(relation: &Relation) -> usize {
+        match &relation.source {
+            RelationSource::Joins(graph) => graph.relations.len(),
+            RelationSource::Operator(_) => 1,
+        }
     }
 }
 
@@ -96,24 +163,47 @@ impl Lowerer<'_> {
     /// An inner join, whose order waits.
     pub(super) fn inner_join(
         &mut self,
-        left: Relation,
-        right: Relation,
+        mut left: Relation,
+        mut right: Relation,
         conditions: &[ScalarExpr],
         needed: &ColumnSet,
-    ) -> Relation {
+    ) -> Result<Relation> {
+        // More than can be ordered together are ordered in parts.
+        if JoinGraph::size_of(&left) + JoinGraph::size_of(&right) > JOINED_RELATIONS_MAX {
+            left = self.settled(left, needed)?;
+            right = self.settled(right, needed)?;
+        }
         let conditions: Vec<ScalarExpr> =
             conditions.iter().map(|condition| right.resolve(&left.resolve(condition))).collect();
         let mut derived = left.derived.clone();
         derived.extend(right.derived.iter().cloned());
         derived.retain(|(id, _)| needed.contains(*id));
         let mut graph = JoinGraph::of(left);
-        let JoinGraph { relations, classes, conditions: more } = JoinGraph::of(right);
-        graph.relations.extend(relations);
-        graph.classes.extend(classes);
-        graph.conditions.extend(more);
+        graph.add(JoinGraph::of(right));
         graph.add_conditions(conditions);
-        let ids = graph.relations.iter().flat_map(|relation| relation.ids.iter().copied()).collect();
-        Relation { source: RelationSource::Joins(Box::new(graph)), ids, derived }
+        Ok(Relation { ids: graph.ids(), source: RelationSource::Joins(Box::new(graph)), derived })
+    }
+
+    /// A join that is not inner, whose order waits. The right side is settled, and its columns are its own.
+    pub(super) fn operator(
+        &mut self,
+        mut left: Relation,
+        right: Relation,
+        spec: OperatorSpec,
+        needed: &ColumnSet,
+    ) -> Result<Relation> {
+        if JoinGraph::size_of(&left) >= JOINED_RELATIONS_MAX {
+            left = self.settled(left, needed)?;
+        }
+        let mut derived = left.derived.clone();
+        derived.retain(|(id, _)| needed.contains(*id));
+        if spec.kind == LogicalJoinKind::Left {
+            derived.extend(right.derived.iter().filter(|(id, _)| needed.contains(*id)).cloned());
+        }
+        let mut graph = JoinGraph::of(left);
+        graph.operators.push(GraphOperator { right: graph.relations.len(), spec });
+        graph.relations.push(Relation { derived: Vec::new(), ..right });
+        Ok(Relation { ids: graph.ids(), source: RelationSource::Joins(Box::new(graph)), derived })
     }
 
     /// `relation` as an operator. `needed` are columns that will be asked for.
@@ -132,30 +222,48 @@ impl Lowerer<'_> {
                 format!(
                     "a join of {} tables, where at most {} can be ordered",
                     graph.relations.len(),
-                    join_order::JOINED_RELATIONS_MAX
+                    JOINED_RELATIONS_MAX
                 ),
             )
             .hint("join parts of them in a WITH ... AS MATERIALIZED query")
         })?;
         let mut wanted = needed.clone();
         derived.iter().for_each(|(_, expr)| wanted.insert_all(expr));
-        let joined = self.in_order(&tree, &graph, &wanted)?;
+        graph.late.iter().for_each(|condition| wanted.insert_all(condition));
+        let mut joined = self.in_order(&tree, &graph, &wanted)?;
+        if !graph.late.is_empty() {
+            joined = self.with_filter(joined, graph.late)?;
+        }
         Ok(Relation { derived, ..joined })
+    }
+
+    /// The rows that meet all of `conditions`, which are over columns of the source.
+    pub(super) fn with_filter(&mut self, relation: Relation, conditions: Vec<ScalarExpr>) -> Result<Relation> {
+        let condition = ScalarExpr::and(conditions);
+        let input = Arc::clone(relation.node());
+        let rows = self.estimator.filter_count(&input, &condition, &|id| relation.position(ColumnId(id)));
+        let condition = self.resolved_expr(&condition, &relation)?;
+        Ok(relation.over(Node::Filter { input, condition, rows: Some(rows) }))
     }
 
     /// Has every relation meet the conditions that are on it alone.
     fn apply_single(&mut self, graph: &mut JoinGraph) -> Result<()> {
-        let (between, single): (Vec<ScalarExpr>, Vec<ScalarExpr>) = std::mem::take(&mut graph.conditions)
-            .into_iter()
-            .partition(|condition| graph.relations_of(condition).len() > 1);
+        let (mut between, mut single) = (Vec::new(), Vec::new());
+        for condition in std::mem::take(&mut graph.conditions) {
+            match graph.relations_of(&condition)[..] {
+                // The rows that a join gives must meet it, not those of its right side.
+                [only] if graph.is_operators(only) => between.push(condition),
+                [_, _, ..] => between.push(condition),
+                _ if can_fail(&condition) && graph.relations.len() > 1 => graph.late.push(condition),
+                _ => single.push(condition),
+            }
+        }
         graph.conditions = between;
         for condition in single {
             // A condition on no relation is true of all rows or of none.
             let place = graph.relations_of(&condition).first().copied().unwrap_or_default();
             let relation = graph.relations[place].clone();
-            let condition = self.resolved_expr(&condition, &relation)?;
-            let input = Arc::clone(relation.node());
-            graph.relations[place] = relation.over(Node::Filter { input, condition });
+            graph.relations[place] = self.with_filter(relation, vec![condition])?;
         }
         Ok(())
     }
@@ -172,15 +280,19 @@ impl Lowerer<'_> {
             for expr in class {
                 let relation = graph.relation_of(expr).expect("what is equal is over one relation each");
                 let rows = &graph.relations[relation];
-                let distinct = match stored_column(rows, expr) {
-                    Some(place) => estimate::distinct_count(rows.node(), place, self.tables),
-                    None => estimate::distinct_of_expression(rows.node(), self.tables),
+                let (distinct, ..) = self.distinct_of(rows, expr);
+                let is_unique = match stored_column(rows, expr) {
+                    Some(place) => self.estimator.is_nearly_unique(rows.node(), place) && is_scan(rows.node()),
+                    None => distinct >= relations[relation].rows_unfiltered,
                 };
-                if distinct >= relations[relation].rows_unfiltered * UNIQUE_SHARE {
+                if is_unique {
                     relations[relation].keys.push(vec![number]);
                 }
                 if let Some(place) = stored_column(rows, expr) {
                     numbers[relation].insert(place, number);
+                    if self.estimator.is_found_by(rows.node(), place) {
+                        relations[relation].found_by.push(number);
+                    }
                 }
                 members.push(JoinColumn { relation, column: number, distinct });
                 number += 1;
@@ -198,23 +310,93 @@ impl Lowerer<'_> {
         }
         for ((relation, rows), numbers) in relations.iter_mut().zip(&graph.relations).zip(&numbers) {
             let of_key = |key: Vec<usize>| key.iter().map(|place| numbers.get(place).copied()).collect::<Option<_>>();
-            relation.keys.extend(estimate::unique_keys(rows.node(), self.tables).into_iter().filter_map(of_key));
+            relation.keys.extend(self.estimator.unique_keys(rows.node()).into_iter().filter_map(of_key));
         }
-        let predicates = graph
-            .conditions
-            .iter()
-            .map(|condition| JoinPredicate { relations: graph.relations_of(condition), selectivity: CONDITION_SHARE });
-        join_order::JoinGraph { predicates: predicates.collect(), relations, edges }
+        let predicates = graph.conditions.iter().map(|condition| JoinPredicate {
+            relations: graph.relations_of(condition),
+            selectivity: estimate::share_of_pairs(condition),
+            sides: sides_of(condition, graph),
+        });
+        let operators = graph.operators.iter().enumerate();
+        let operators = operators.map(|(number, operator)| self.join_operator(number, operator, graph)).collect();
+        join_order::JoinGraph { predicates: predicates.collect(), relations, edges, operators }
     }
 
     fn join_relation(&self, relation: &Relation) -> JoinRelation {
         let rows = self.rows_of(relation);
-        let rows_unfiltered = estimate::whole_count(relation.node(), self.tables).max(rows);
-        JoinRelation { rows, rows_unfiltered, keys: Vec::new() }
+        let rows_unfiltered = self.estimator.whole_count(relation.node()).max(rows);
+        JoinRelation { rows, rows_unfiltered, keys: Vec::new(), found_by: Vec::new() }
+    }
+
+    fn join_operator(&self, number: usize, operator: &GraphOperator, graph: &JoinGraph) -> JoinOperator {
+        let spec = &operator.spec;
+        let before = &graph.operators[..number];
+        let right = &graph.relations[operator.right];
+        let read = spec.conditions.iter().flat_map(|condition| graph.relations_of(condition));
+        let mut reads: Vec<usize> = read.filter(|relation| *relation != operator.right).collect();
+        reads.sort_unstable();
+        reads.dedup();
+        if reads.is_empty() {
+            let is_before = |relation: &usize| {
+                !graph.is_operators(*relation) || before.iter().any(|known| known.right == *relation)
+            };
+            reads = graph.visible().into_iter().filter(is_before).collect();
+        }
+        let rejects = |relation: &usize| {
+            let is_of = |id| graph.relations[*relation].ids.contains(&ColumnId(id));
+            spec.conditions.iter().any(|condition| rejects_nulls(condition, &is_of))
+        };
+        let rejects_nulls_of = reads.iter().copied().filter(rejects).collect();
+        let mut of_left: Vec<(f64, f64, f64)> = Vec::new();
+        let mut keys = Vec::new();
+        let mut others = 1.0;
+        for condition in &spec.conditions {
+            match key_of(condition, right) {
+                Some((left, of_right)) => {
+                    let relation = graph.relation_of(&left).map(|place| &graph.relations[place]);
+                    of_left.push(relation.map_or((1.0, 1.0, 1.0), |relation| self.distinct_of(relation, &left)));
+                    keys.push(of_right);
+                }
+                None => others *= estimate::share_of_pairs(condition),
+            }
+        }
+        let of_right: Vec<(f64, f64, f64)> = keys.iter().map(|key| self.distinct_of(right, key)).collect();
+        let places: Option<Vec<usize>> = keys.iter().map(|key| stored_column(right, key)).collect();
+        let is_unique = places.is_some_and(|places| self.estimator.is_unique(right.node(), &places));
+        let left_rows = of_left.iter().map(|(_, rows, _)| *rows).fold(1.0, f64::max);
+        let left = estimate::KeyValues::of(&of_left, left_rows, false);
+        let of_right = estimate::KeyValues::of(&of_right, self.rows_of(right), is_unique);
+        let matches = estimate::matches(&left, &of_right, others);
+        let growth = match spec.kind {
+            LogicalJoinKind::Left => matches.per_left_row.max(1.0),
+            LogicalJoinKind::Semi => matches.left_share,
+            LogicalJoinKind::Anti => 1.0 - matches.left_share,
+            _ => 1.0,
+        };
+        let finds_right = keys.iter().filter_map(|key| stored_column(right, key));
+        let finds_right = finds_right.into_iter().any(|place| self.estimator.is_found_by(right.node(), place));
+        JoinOperator {
+            kind: if spec.kind == LogicalJoinKind::Left { OperatorKind::Left } else { OperatorKind::AtMostOnce },
+            right: operator.right,
+            reads,
+            rejects_nulls_of,
+            growth: growth.max(estimate::LEAST_SHARE),
+            builds_right: spec.null_aware || matches!(spec.kind, LogicalJoinKind::Mark(_)),
+            finds_right,
+        }
+    }
+
+    /// The distinct values of an expression over one relation among all of its rows, the rows that pass, and all rows.
+    fn distinct_of(&self, relation: &Relation, expr: &ScalarExpr) -> (f64, f64, f64) {
+        let distinct = match stored_column(relation, expr) {
+            Some(place) => self.estimator.distinct_count(relation.node(), place),
+            None => self.estimator.distinct_of_expression(relation.node()),
+        };
+        (distinct, self.rows_of(relation), self.estimator.whole_count(relation.node()))
     }
 
     pub(super) fn rows_of(&self, relation: &Relation) -> f64 {
-        estimate::row_count(relation.node(), self.tables)
+        self.estimator.row_count(relation.node())
     }
 
     /// The joins of `tree`, with the columns of `wanted` that they have.
@@ -225,10 +407,11 @@ impl Lowerer<'_> {
                 return Ok(self.narrowed(relation, wanted));
             }
             JoinTree::Join(join) => join,
+            JoinTree::Operator(join) => return self.operator_in_order(join, graph, wanted),
         };
         let expr =
             |column: &JoinColumn| graph.classes.iter().flatten().nth(column.column).expect("a number of ours").clone();
-        let (of_build, of_probe): (Vec<ScalarExpr>, Vec<ScalarExpr>) =
+        let (mut of_build, mut of_probe): (Vec<ScalarExpr>, Vec<ScalarExpr>) =
             join.on.iter().map(|(build, probe)| (expr(build), expr(probe))).unzip();
         let conditions: Vec<ScalarExpr> =
             join.predicates.iter().map(|place| graph.conditions[*place].clone()).collect();
@@ -236,11 +419,79 @@ impl Lowerer<'_> {
         below.extend(&columns_of(of_build.iter().chain(&of_probe).chain(&conditions)));
         let build = self.in_order(&join.build, graph, &below)?;
         let probe = self.in_order(&join.probe, graph, &below)?;
+        // Equalities of expressions over several relations are keys of the join that has all of one side on each side.
+        let (equal, conditions) = keys_among(conditions, &build, &probe);
+        for (build, probe) in equal {
+            of_build.push(build);
+            of_probe.push(probe);
+        }
         let (build, of_build) = self.with_columns(build, &of_build)?;
         let (probe, of_probe) = self.with_columns(probe, &of_probe)?;
         let on: Vec<(ColumnId, ColumnId)> = of_build.into_iter().zip(of_probe).collect();
         let spec = JoinSpec { conditions, rows: Some(join.rows), ..JoinSpec::inner(on, wanted.clone()) };
         self.join_node(spec, build, probe)
+    }
+
+    /// A join that is not inner, and the conditions that its rows must meet.
+    fn operator_in_order(&mut self, join: &OperatorJoin, graph: &JoinGraph, wanted: &ColumnSet) -> Result<Relation> {
+        let spec = &graph.operators[join.operator].spec;
+        let above: Vec<ScalarExpr> = join.predicates.iter().map(|place| graph.conditions[*place].clone()).collect();
+        let mut kept = wanted.clone();
+        kept.extend(&columns_of(&above));
+        let mut below = kept.clone();
+        below.extend(&columns_of(&spec.conditions));
+        let left = self.in_order(&join.left, graph, &below)?;
+        let right = self.in_order(&join.right, graph, &below)?;
+        // Conditions above it leave fewer rows than the join itself gives.
+        let rows = Some(join.rows).filter(|_| above.is_empty());
+        let joined = self.operator_join(spec.clone(), left, right, kept, rows)?;
+        match above.is_empty() {
+            true => Ok(joined),
+            false => self.with_filter(joined, above),
+        }
+    }
+}
+
+/// The conditions that are equalities of the two sides, as keys, and the others.
+fn keys_among(
+    conditions: Vec<ScalarExpr>,
+    build: &Relation,
+    probe: &Relation,
+) -> (Vec<(ScalarExpr, ScalarExpr)>, Vec<ScalarExpr>) {
+    let (plain, others): (Vec<_>, Vec<_>) =
+        conditions.into_iter().partition(|condition| matches!(condition.op, ExprOp::Compare(CompareOp::Equal, _)));
+    let split = split(plain, build, probe);
+    (split.equal, split.others.into_iter().chain(others).collect())
+}
+
+/// The relations of each side of an equality.
+fn sides_of(condition: &ScalarExpr, graph: &JoinGraph) -> Option<(Vec<usize>, Vec<usize>)> {
+    let ExprOp::Compare(CompareOp::Equal, pair) = &condition.op else { return None };
+    let (left, right) = (graph.relations_of(&pair[0]), graph.relations_of(&pair[1]));
+    (!left.is_empty() && !right.is_empty() && !pair[0].kind.is_nested()).then_some((left, right))
+}
+
+/// The two sides of an equality of a relation with others, the relation's second.
+fn key_of(condition: &ScalarExpr, right: &Relation) -> Option<(ScalarExpr, ScalarExpr)> {
+    let pair = match &condition.op {
+        ExprOp::Compare(CompareOp::Equal, pair) => pair,
+        ExprOp::IsDistinct { operands, negated: true } => operands,
+        _ => return None,
+    };
+    let is_own = |expr: &ScalarExpr| right.reads(expr) && right.has_all(expr);
+    match (is_own(&pair[0]), is_own(&pair[1])) {
+        (false, true) if !right.reads(&pair[0]) => Some((pair[0].clone(), pair[1].clone())),
+        (true, false) if !right.reads(&pair[1]) => Some((pair[1].clone(), pair[0].clone())),
+        _ => None,
+    }
+}
+
+/// Whether the rows of an operator are some of those of a table, each once.
+fn is_scan(node: &Node) -> bool {
+    match node {
+        Node::Scan(_) => true,
+        Node::Filter { input, .. } | Node::Project { input, .. } => is_scan(input),
+        _ => false,
     }
 }
 

@@ -134,9 +134,7 @@ impl Lowerer<'_> {
         }
         let read = crate::column_set::columns_of(&resolved);
         let input = self.settled(input, &read)?;
-        let condition = self.resolved_expr(&ScalarExpr::and(resolved), &input)?;
-        let below = Arc::clone(input.node());
-        Ok(input.over(Node::Filter { input: below, condition }))
+        self.with_filter(input, resolved)
     }
 
     pub(super) fn map(

@@ -2,17 +2,30 @@
 
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use rowmill_base::{ColumnId, IndexId, Result, SchemaId, SqlType, TableId};
 use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::catalog::{CatalogRelation, QueryCatalog, RelationName, RowSource};
-use rowmill_storage::{Block, ColumnDef, KeyColumn, KeyedDef, OpenRun, TableDef, TableSource};
+use rowmill_storage::keyed::{ByteRows, KeyRange};
+use rowmill_storage::{
+    Block, ColumnDef, ColumnStatistics, KeyBounds, KeyColumn, KeyRanges, KeyedDef, KeyedRows, KeyedSource, OpenRun,
+    TableDef, TableSource, TableStatistics,
+};
 
+/// A table that has no rows, or pretends to have some.
 #[derive(Debug)]
-struct EmptyTable(Arc<TableDef>);
+struct PlannedTable {
+    def: Arc<TableDef>,
+    statistics: Option<TableStatistics>,
+}
 
-impl TableSource for EmptyTable {
+impl TableSource for PlannedTable {
     fn table(&self) -> &Arc<TableDef> {
-        &self.0
+        &self.def
+    }
+
+    fn keyed(&self) -> Option<&dyn KeyedSource> {
+        self.statistics.as_ref().map(|_| self as &dyn KeyedSource)
     }
 
     fn blocks(&self) -> &[Arc<Block>] {
@@ -24,8 +37,106 @@ impl TableSource for EmptyTable {
     }
 }
 
+impl KeyedSource for PlannedTable {
+    fn rows_about(&self) -> u64 {
+        self.statistics.as_ref().map_or(0, |statistics| statistics.rows)
+    }
+
+    fn statistics(&self) -> Option<&TableStatistics> {
+        self.statistics.as_ref()
+    }
+
+    fn read(&self, _bounds: &KeyBounds<'_>) -> Result<Box<dyn KeyedRows>> {
+        unreachable!("plans are not run")
+    }
+
+    fn range_of(&self, _bounds: &KeyBounds<'_>) -> Result<KeyRange> {
+        unreachable!("plans are not run")
+    }
+
+    fn read_ranges(&self, _ranges: KeyRanges) -> Result<Box<dyn KeyedRows>> {
+        unreachable!("plans are not run")
+    }
+
+    fn decode(&self, _keys: &ByteRows, _rows: &ByteRows, _columns: &[usize]) -> Result<Vec<ArrayRef>> {
+        unreachable!("plans are not run")
+    }
+}
+
+#[derive(Default)]
 pub(crate) struct TpchCatalog {
     pub(crate) keyed: bool,
+    /// Whether the tables have as many rows and values as at scale 1, rather than none.
+    pub(crate) sized: bool,
+}
+
+/// A table with its rows, and columns with their distinct values.
+type TableSize = (&'static str, u64, &'static [(&'static str, u64)]);
+
+/// The rows of tables at scale 1, and the distinct values of columns that have fewer.
+const SIZES: &[TableSize] = &[
+    ("region", 5, &[]),
+    ("nation", 25, &[("n_regionkey", 5)]),
+    ("supplier", 10_000, &[("s_nationkey", 25)]),
+    (
+        "part",
+        200_000,
+        &[
+            ("p_mfgr", 5),
+            ("p_brand", 25),
+            ("p_type", 150),
+            ("p_size", 50),
+            ("p_container", 40),
+            ("p_retailprice", 20_899),
+        ],
+    ),
+    ("partsupp", 800_000, &[("ps_partkey", 200_000), ("ps_suppkey", 10_000), ("ps_availqty", 9_999)]),
+    ("customer", 150_000, &[("c_nationkey", 25), ("c_mktsegment", 5)]),
+    (
+        "orders",
+        1_500_000,
+        &[
+            ("o_custkey", 99_996),
+            ("o_orderstatus", 3),
+            ("o_orderdate", 2_406),
+            ("o_orderpriority", 5),
+            ("o_clerk", 1_000),
+            ("o_shippriority", 1),
+        ],
+    ),
+    (
+        "lineitem",
+        6_001_215,
+        &[
+            ("l_orderkey", 1_500_000),
+            ("l_partkey", 200_000),
+            ("l_suppkey", 10_000),
+            ("l_linenumber", 7),
+            ("l_quantity", 50),
+            ("l_discount", 11),
+            ("l_tax", 9),
+            ("l_returnflag", 3),
+            ("l_linestatus", 2),
+            ("l_shipdate", 2_526),
+            ("l_commitdate", 2_466),
+            ("l_receiptdate", 2_554),
+            ("l_shipinstruct", 4),
+            ("l_shipmode", 7),
+        ],
+    ),
+];
+
+fn statistics(def: &TableDef) -> TableStatistics {
+    let known = SIZES.iter().find(|(name, ..)| *name == def.name);
+    let (_, rows, known) = known.copied().unwrap_or(("", 1_000, &[]));
+    let columns = def.columns.iter().map(|column| ColumnStatistics {
+        column: column.id,
+        null_share: 0.0,
+        distinct: known.iter().find(|(name, _)| *name == column.name).map_or(rows, |(_, distinct)| *distinct),
+        frequent: Vec::new(),
+        bounds: Vec::new(),
+    });
+    TableStatistics { index: IndexId(1), rows, columns: columns.collect() }
 }
 
 /// Names, key columns, and columns: `i` INTEGER, `b` BIGINT, `d` DECIMAL, `t` TEXT, `D` DATE; `?` after it for NULL.
@@ -92,7 +203,7 @@ impl TpchCatalog {
             sequence: None,
         };
         Some(TableDef {
-            id: TableId(1),
+            id: TableId(TABLES.iter().position(|(known, ..)| known == name).unwrap() as u32 + 1),
             schema: SchemaId(1),
             name: (*name).to_string(),
             version: 1,
@@ -105,7 +216,10 @@ impl TpchCatalog {
 
 impl QueryCatalog for TpchCatalog {
     fn relation(&self, name: &RelationName) -> Result<Option<CatalogRelation>> {
-        Ok(self.table(&name.name).map(|table| CatalogRelation::Table(Arc::new(EmptyTable(Arc::new(table))))))
+        Ok(self.table(&name.name).map(|def| {
+            let statistics = self.sized.then(|| statistics(&def));
+            CatalogRelation::Table(Arc::new(PlannedTable { def: Arc::new(def), statistics }))
+        }))
     }
 
     fn relation_names(&self) -> Vec<String> {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod catalog;
+mod estimates;
 mod rules;
 mod subqueries;
 
@@ -12,10 +13,13 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
 fn bound(sql: &str, keyed: bool) -> BoundQuery {
+    bound_in(sql, &catalog::TpchCatalog { keyed, sized: false })
+}
+
+fn bound_in(sql: &str, catalog: &catalog::TpchCatalog) -> BoundQuery {
     let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     let ast::Statement::Query(query) = statements.remove(0) else { panic!("{sql} is no query") };
-    let catalog = catalog::TpchCatalog { keyed };
-    bind(&query, &catalog, &|ident| ident.value.clone(), &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    bind(&query, catalog, &|ident| ident.value.clone(), &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
 /// The optimized plan as text.

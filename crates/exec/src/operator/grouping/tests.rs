@@ -45,7 +45,7 @@ fn group(input: Node, keys: &[usize], aggregates: Vec<Aggregate>) -> Node {
     let kinds = keys.iter().map(|key| &key.kind).chain(aggregates.iter().map(|aggregate| &aggregate.kind));
     let fields: Vec<Field> = kinds.map(|kind| Field::new("c", kind.clone(), true)).collect();
     let group = Group { predicates: Vec::new(), keys, aggregates, always: Vec::new() };
-    Node::Group { input: Arc::new(input), group, schema: Arc::new(Schema::new(fields)) }
+    Node::Group { input: Arc::new(input), group, rows: None, schema: Arc::new(Schema::new(fields)) }
 }
 
 /// `name` of columns of `input`, as SQL has it.

@@ -1,5 +1,7 @@
 //! Queries over rows that they contain, from their text to their result: parser, binder, optimizer, lowering, engine.
 
+mod join_orders;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

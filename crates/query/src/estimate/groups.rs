@@ -1,0 +1,157 @@
+//! How many groups there are.
+//!
+//! Keys are taken to be independent, with two exceptions. A column adds no group if another key determines it: GROUP BY
+//! o_orderkey, o_orderdate has a group for each order. And there are at most as many groups as rows, of which some fall
+//! into the same one.
+
+use rowmill_plan::{Expr, Group, Join, JoinKind, Node, ScalarExpr, Scan};
+
+use super::distinct::origin;
+use super::{Estimator, GROUP_SHARE, Positions};
+
+/// A column of a scan, which stands for all that are equal to it.
+#[derive(Clone, Copy)]
+struct ScanColumn<'n> {
+    scan: &'n Scan,
+    column: usize,
+}
+
+impl ScanColumn<'_> {
+    fn is(&self, other: &ScanColumn<'_>) -> bool {
+        std::ptr::eq(self.scan, other.scan) && self.column == other.column
+    }
+}
+
+impl Estimator<'_> {
+    /// The groups of `input` by `keys`, which are expressions over its columns.
+    pub fn group_count(&self, input: &Node, keys: &[ScalarExpr], positions: Positions<'_>) -> f64 {
+        let of_keys: Vec<(Option<usize>, f64)> = keys
+            .iter()
+            .map(|key| {
+                let place = key.as_column().and_then(positions);
+                (place, self.distinct_of(input, key, positions))
+            })
+            .collect();
+        self.groups(input, &of_keys)
+    }
+
+    /// The groups of a grouping whose keys are known as columns only.
+    pub(super) fn group_count_of_columns(&self, input: &Node, group: &Group) -> f64 {
+        let rows = self.row_count(input);
+        let keys: Vec<(Option<usize>, f64)> = group
+            .keys
+            .iter()
+            .map(|key| match key.expr {
+                Expr::Column(column) => (Some(column), self.distinct_left(input, column).unwrap_or(rows * GROUP_SHARE)),
+                Expr::Function(_) => (None, rows * GROUP_SHARE),
+            })
+            .collect();
+        self.groups(input, &keys)
+    }
+
+    /// The groups by keys with these positions, if they are columns, and numbers of distinct values.
+    fn groups(&self, input: &Node, keys: &[(Option<usize>, f64)]) -> f64 {
+        let rows = self.row_count(input);
+        let origins: Vec<Option<ScanColumn<'_>>> = keys
+            .iter()
+            .map(|(place, _)| {
+                let (scan, column) = origin(input, (*place)?)?;
+                Some(ScanColumn { scan, column })
+            })
+            .collect();
+        let mut equal = Vec::new();
+        add_equal(input, &mut equal);
+        let (mut product, mut factors) = (1.0, 0);
+        for (place, (_, distinct)) in keys.iter().enumerate() {
+            let others = origins.iter().enumerate().filter(|(other, _)| *other != place);
+            // Of two keys that determine each other the first one counts.
+            let known: Vec<ScanColumn<'_>> = others
+                .filter(|(other, origin)| {
+                    let is_mutual = |own: &ScanColumn<'_>, other: &ScanColumn<'_>| {
+                        self.determines(std::slice::from_ref(own), other, &equal)
+                    };
+                    *other < place
+                        || !matches!((&origins[place], origin), (Some(own), Some(other)) if is_mutual(own, other))
+                })
+                .filter_map(|(_, origin)| *origin)
+                .collect();
+            let is_determined = origins[place].is_some_and(|own| self.determines(&known, &own, &equal));
+            if !is_determined {
+                product *= distinct;
+                factors += 1;
+            }
+        }
+        let groups = match factors {
+            0 | 1 => product,
+            // As many rows, each in any of the groups.
+            _ => product * -(-rows / product).exp_m1(),
+        };
+        groups.clamp(1.0, rows)
+    }
+
+    /// Whether rows that agree in all of `known` agree in `wanted`, by unique columns and equalities.
+    fn determines(
+        &self,
+        known: &[ScanColumn<'_>],
+        wanted: &ScanColumn<'_>,
+        equal: &[(ScanColumn<'_>, ScanColumn<'_>)],
+    ) -> bool {
+        let mut known: Vec<ScanColumn<'_>> = known.to_vec();
+        let mut scans: Vec<&Scan> = Vec::new();
+        let mut seen = 0;
+        loop {
+            let has = |known: &[ScanColumn<'_>], column: &ScanColumn<'_>| {
+                known.iter().any(|known| known.is(column)) || scans.iter().any(|scan| std::ptr::eq(*scan, column.scan))
+            };
+            if has(&known, wanted) {
+                return true;
+            }
+            let more: Vec<ScanColumn<'_>> = equal
+                .iter()
+                .flat_map(|(one, other)| [(one, other), (other, one)])
+                .filter(|(from, to)| has(&known, from) && !has(&known, to))
+                .map(|(_, to)| *to)
+                .collect();
+            known.extend(more);
+            if known.len() == seen {
+                return false;
+            }
+            for column in &known[seen..] {
+                if self.identifies(&known, column) {
+                    scans.push(column.scan);
+                }
+            }
+            seen = known.len();
+        }
+    }
+
+    /// Whether the columns of a scan among `known` identify its rows, one of which is `column`.
+    fn identifies(&self, known: &[ScanColumn<'_>], column: &ScanColumn<'_>) -> bool {
+        let facts = self.facts(column.scan.table);
+        let is_known = |part: &usize| known.iter().any(|known| known.is(&ScanColumn { column: *part, ..*column }));
+        if super::unique_columns(facts.source()).any(|key| key.iter().all(is_known)) {
+            return true;
+        }
+        let rows = facts.source().row_count() as f64;
+        facts.distinct(column.column).is_some_and(|distinct| distinct >= rows * super::UNIQUE_SHARE)
+    }
+}
+
+/// The columns of scans that inner joins below `node` make equal.
+fn add_equal<'n>(node: &'n Node, equal: &mut Vec<(ScanColumn<'n>, ScanColumn<'n>)>) {
+    if let Node::Join(join) = node
+        && join.kind == JoinKind::Inner
+    {
+        equal.extend(join.on.iter().filter_map(|pair| pair_of(join, *pair)));
+    }
+    match node {
+        Node::Group { .. } | Node::Union { .. } => {}
+        _ => node.inputs().into_iter().for_each(|input| add_equal(input, equal)),
+    }
+}
+
+fn pair_of(join: &Join, (build, probe): (usize, usize)) -> Option<(ScanColumn<'_>, ScanColumn<'_>)> {
+    let (one, build) = origin(&join.build, build)?;
+    let (other, probe) = origin(&join.probe, probe)?;
+    Some((ScanColumn { scan: one, column: build }, ScanColumn { scan: other, column: probe }))
+}

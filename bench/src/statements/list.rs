@@ -1,8 +1,8 @@
 //! Ordinary statements of applications on the tables of a [shop](super::shop).
 
 use super::draw::Draw::{
-    Again, Buyer, Category, Cents, Counter, Country, Email, Fresh, FreshBlock, FreshEmail, Later, Moment, More, Name, NamePattern, Number,
-    OneOf, Order, OrderCreated, Product, SameOrder, Sku, Times, User, UserCreated,
+    Again, Buyer, Category, Cents, Counter, Country, Email, Fresh, FreshBlock, FreshEmail, Later, Moment, More, Name,
+    NamePattern, Number, OneOf, Order, OrderCreated, Product, SameOrder, Sku, Times, User, UserCreated,
 };
 use super::statement::{Statement, change, commit, read, text};
 
@@ -46,7 +46,11 @@ const POINTS: &[Statement] = &[
     read("point, all columns", "SELECT * FROM users WHERE id = ?", &[User]),
     read("point by unique index", "SELECT id, name, score FROM users WHERE email = ?", &[Email]),
     read("point that is not there", "SELECT id FROM users WHERE email = ?", &[FreshEmail]),
-    read("point by two columns", "SELECT product_id, quantity, price FROM order_items WHERE order_id = ? AND line = 1", &[Order]),
+    read(
+        "point by two columns",
+        "SELECT product_id, quantity, price FROM order_items WHERE order_id = ? AND line = 1",
+        &[Order],
+    ),
     read("first column of a key", "SELECT line, product_id, quantity FROM order_items WHERE order_id = ?", &[Order]),
     read("point by text key", "SELECT value FROM counters WHERE name = ?", &[Counter]),
     read("point with a condition", "SELECT id, status FROM orders WHERE id = ? AND user_id = ?", &[Order, Buyer]),
@@ -91,7 +95,11 @@ const COUNTS: &[Statement] = &[
         "SELECT count(*) FROM orders WHERE created >= ? AND created < ?",
         &[Moment(DAY_S), Later(DAY_S)],
     ),
-    read("count, sum and average", "SELECT count(*), sum(amount), avg(product_id) FROM orders WHERE user_id = ?", &[Buyer]),
+    read(
+        "count, sum and average",
+        "SELECT count(*), sum(amount), avg(product_id) FROM orders WHERE user_id = ?",
+        &[Buyer],
+    ),
     read("count of distinct", "SELECT count(DISTINCT product_id) FROM orders WHERE user_id = ?", &[Buyer]),
     read(
         "count with a filter",
@@ -300,7 +308,11 @@ const FUNCTIONS: &[Statement] = &[
     read("like a parameter", "SELECT count(*) FROM users WHERE name LIKE ?", &[NamePattern]),
     read("like within a user's rows", "SELECT id FROM orders WHERE user_id = ? AND note LIKE '%door 7%'", &[Buyer]),
     read("abs and round", "SELECT abs(balance), round(score, 1) FROM users WHERE id = ?", &[User]),
-    read("coalesce and nullif", "SELECT coalesce(city, 'none'), nullif(country, 'DE') FROM users WHERE id = ?", &[User]),
+    read(
+        "coalesce and nullif",
+        "SELECT coalesce(city, 'none'), nullif(country, 'DE') FROM users WHERE id = ?",
+        &[User],
+    ),
     read(
         "case",
         "SELECT id, CASE WHEN amount < ? THEN 'small' WHEN amount < ? THEN 'middle' ELSE 'large' END FROM orders WHERE user_id = ?",
@@ -312,8 +324,12 @@ const FUNCTIONS: &[Statement] = &[
     read("year of a moment", "SELECT id, extract(year FROM created) FROM orders WHERE user_id = ?", &[Buyer]).sqlite(
         "SELECT id, CAST(strftime('%Y', created / 1000000, 'unixepoch') AS INTEGER) FROM orders WHERE user_id = ?",
     ),
-    read("day of a moment", "SELECT date_trunc('day', created), count(*) FROM orders WHERE user_id = ? GROUP BY 1", &[Buyer])
-        .sqlite("SELECT created - created % 86400000000, count(*) FROM orders WHERE user_id = ? GROUP BY 1"),
+    read(
+        "day of a moment",
+        "SELECT date_trunc('day', created), count(*) FROM orders WHERE user_id = ? GROUP BY 1",
+        &[Buyer],
+    )
+    .sqlite("SELECT created - created % 86400000000, count(*) FROM orders WHERE user_id = ? GROUP BY 1"),
     read(
         "moment and interval",
         "SELECT id FROM orders WHERE user_id = ? AND created >= CAST(? AS TIMESTAMP) - INTERVAL '30 days'",
@@ -324,11 +340,7 @@ const FUNCTIONS: &[Statement] = &[
 ];
 
 const WINDOWS: &[Statement] = &[
-    read(
-        "row numbers",
-        "SELECT id, row_number() OVER (ORDER BY created) FROM orders WHERE user_id = ?",
-        &[Buyer],
-    ),
+    read("row numbers", "SELECT id, row_number() OVER (ORDER BY created) FROM orders WHERE user_id = ?", &[Buyer]),
     read(
         "running sum",
         "SELECT id, amount, sum(amount) OVER (ORDER BY created) FROM orders WHERE user_id = ? ORDER BY created",

@@ -18,18 +18,19 @@ const YEAR_S: i64 = 365 * 86_400;
 const MICROS: i64 = 1_000_000;
 
 const FIRST_NAMES: [&str; 40] = [
-    "Ada", "Alice", "Amir", "Anna", "Ben", "Carla", "Chen", "Clara", "Daniel", "David", "Elena", "Emma", "Farid", "Felix", "Grace",
-    "Hana", "Hugo", "Ines", "Ivan", "Jana", "John", "Julia", "Kofi", "Lara", "Leo", "Lucia", "Maria", "Mark", "Mia", "Nadia",
-    "Noah", "Olga", "Oscar", "Paul", "Priya", "Rosa", "Sam", "Sofia", "Tomas", "Yuki",
+    "Ada", "Alice", "Amir", "Anna", "Ben", "Carla", "Chen", "Clara", "Daniel", "David", "Elena", "Emma", "Farid",
+    "Felix", "Grace", "Hana", "Hugo", "Ines", "Ivan", "Jana", "John", "Julia", "Kofi", "Lara", "Leo", "Lucia", "Maria",
+    "Mark", "Mia", "Nadia", "Noah", "Olga", "Oscar", "Paul", "Priya", "Rosa", "Sam", "Sofia", "Tomas", "Yuki",
 ];
 const COUNTRIES: [&str; 30] = [
-    "AR", "AT", "AU", "BE", "BR", "CA", "CH", "CN", "CZ", "DE", "DK", "EG", "ES", "FI", "FR", "GB", "GR", "IN", "IT", "JP", "KE", "MX",
-    "NG", "NL", "NO", "PL", "PT", "SE", "TR", "US",
+    "AR", "AT", "AU", "BE", "BR", "CA", "CH", "CN", "CZ", "DE", "DK", "EG", "ES", "FI", "FR", "GB", "GR", "IN", "IT",
+    "JP", "KE", "MX", "NG", "NL", "NO", "PL", "PT", "SE", "TR", "US",
 ];
 const CATEGORIES: [&str; 40] = [
-    "art", "audio", "baby", "bags", "bath", "beauty", "bikes", "books", "boots", "cables", "cameras", "candles", "cards", "chairs",
-    "clocks", "coats", "coffee", "desks", "fishing", "games", "garden", "glass", "hats", "jewels", "kitchen", "lamps", "music",
-    "office", "paint", "pets", "phones", "rugs", "shoes", "skiing", "sofas", "spices", "tea", "tools", "toys", "wine",
+    "art", "audio", "baby", "bags", "bath", "beauty", "bikes", "books", "boots", "cables", "cameras", "candles",
+    "cards", "chairs", "clocks", "coats", "coffee", "desks", "fishing", "games", "garden", "glass", "hats", "jewels",
+    "kitchen", "lamps", "music", "office", "paint", "pets", "phones", "rugs", "shoes", "skiing", "sofas", "spices",
+    "tea", "tools", "toys", "wine",
 ];
 const KINDS: [&str; 8] = ["view", "search", "login", "logout", "add", "remove", "buy", "rate"];
 
@@ -115,11 +116,7 @@ static EVENTS: Table = Table {
 /// What users are about to buy: one or two products of every tenth.
 static CARTS: Table = Table {
     name: "carts",
-    columns: &[
-        column("user_id", Kind::Bigint),
-        column("product_id", Kind::Bigint),
-        column("quantity", Kind::Integer),
-    ],
+    columns: &[column("user_id", Kind::Bigint), column("product_id", Kind::Bigint), column("quantity", Kind::Integer)],
     key: &["user_id", "product_id"],
     index: None,
 };

@@ -130,7 +130,10 @@ mod tests {
 
     #[test]
     fn lists_of_parameters_are_written_out() {
-        assert_eq!(expanded("SELECT a FROM t WHERE id IN (?*3) AND b = ?"), "SELECT a FROM t WHERE id IN (?, ?, ?) AND b = ?");
+        assert_eq!(
+            expanded("SELECT a FROM t WHERE id IN (?*3) AND b = ?"),
+            "SELECT a FROM t WHERE id IN (?, ?, ?) AND b = ?"
+        );
         let texts = ["1".to_owned(), "'x'".to_owned()];
         assert_eq!(with_literals("a = ? OR b = ?", texts.into_iter()), "a = 1 OR b = 'x'");
     }

@@ -22,7 +22,11 @@ const NEW_ORDER: &[Statement] = &[
          ON c.c_w_id = w.w_id AND w.w_id = 1 AND c.c_w_id = 1 AND c.c_d_id = ? AND c.c_id = ?",
         &[District, Customer],
     ),
-    change("next order", "UPDATE district SET d_next_o_id = ? + 1 WHERE d_id = ? AND d_w_id = 1", &[Number(3_001, 9_000), District]),
+    change(
+        "next order",
+        "UPDATE district SET d_next_o_id = ? + 1 WHERE d_id = ? AND d_w_id = 1",
+        &[Number(3_001, 9_000), District],
+    ),
     read(
         "stock with all texts",
         "SELECT s_quantity, s_data, s_dist_01, s_dist_02, s_dist_03, s_dist_04, s_dist_05, s_dist_06, s_dist_07, s_dist_08, \
@@ -40,7 +44,11 @@ const NEW_ORDER: &[Statement] = &[
          ol_dist_info) VALUES (?, ?, 1, 1, ?, 1, 5, ?, 'a text of 24 letters')",
         &[Fresh, District, Item, Cents(1, 9_999)],
     ),
-    change("stock after a line", "UPDATE stock SET s_quantity = ? WHERE s_i_id = ? AND s_w_id = 1", &[Number(10, 100), Item]),
+    change(
+        "stock after a line",
+        "UPDATE stock SET s_quantity = ? WHERE s_i_id = ? AND s_w_id = 1",
+        &[Number(10, 100), Item],
+    ),
 ];
 
 const PAYMENT: &[Statement] = &[
@@ -103,7 +111,11 @@ const DELIVERY: &[Statement] = &[
         "DELETE FROM new_order WHERE no_o_id = ? AND no_d_id = ? AND no_w_id = 1",
         &[Undelivered, District],
     ),
-    read("whose order", "SELECT o_c_id FROM orders WHERE o_id = ? AND o_d_id = ? AND o_w_id = 1", &[Delivered, District]),
+    read(
+        "whose order",
+        "SELECT o_c_id FROM orders WHERE o_id = ? AND o_d_id = ? AND o_w_id = 1",
+        &[Delivered, District],
+    ),
     change(
         "carrier",
         "UPDATE orders SET o_carrier_id = ? WHERE o_id = ? AND o_d_id = ? AND o_w_id = 1",

@@ -16,7 +16,14 @@ impl BoundQuery {
         }
         let mut failed = None;
         rewrite_plan(&mut self.query.root, &mut |expr| {
-            let ExprOp::Parameter(number) = expr.op else { return };
+            let ExprOp::Parameter(number) = expr.op else {
+                // A value may turn the expressions around it into values.
+                let operands = expr.operands();
+                if !operands.is_empty() && operands.iter().all(|operand| operand.as_constant().is_some()) {
+                    fold(expr);
+                }
+                return;
+            };
             let value = values.get(number).ok_or_else(|| no_value(number));
             match value.and_then(|value| typing::cast(ScalarExpr::literal(value.clone()), &expr.kind, false)) {
                 Ok(value) => {

@@ -14,10 +14,10 @@
 
 use std::collections::HashMap;
 
-use datafusion::arrow::datatypes::Field;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
-use datafusion::sql::sqlparser::tokenizer::Location;
+use arrow::datatypes::Field;
 use rowmill_base::{Error, ErrorKind, Result};
+use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+use sqlparser::tokenizer::Location;
 
 /// Metadata of a field: its name as spelled by whoever defined it.
 pub const SPELLING_KEY: &str = "rowmill.name";
@@ -104,7 +104,7 @@ pub(crate) fn identifiers(name: &ObjectName) -> Result<Vec<&Ident>> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::DataType;
+    use arrow::datatypes::DataType;
 
     use super::*;
 

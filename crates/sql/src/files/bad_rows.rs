@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::column_builder::{ColumnBuilder, Texts};
 use super::mapping::TargetColumn;
 use super::report::Complaint;
-use crate::text_parse::Problem;
+use rowmill_expr::text::reader::Problem;
 
 /// The texts of one column of a block, which knows the rows whose NULLs its column does not take.
 pub(crate) trait BlockTexts: Texts {

@@ -23,8 +23,8 @@ use arrow::datatypes::{
 use rowmill_base::{SqlType, TimeUnit};
 
 use super::json_scan::{JsonKind, items, members, unescape};
-use crate::calendar::units_per_second;
-use crate::text_parse::{
+use rowmill_expr::text::calendar::units_per_second;
+use rowmill_expr::text::reader::{
     Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_int, parse_interval,
     parse_time, parse_timestamp, parse_uuid,
 };
@@ -488,7 +488,7 @@ impl StructBuilder {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::text_format::TextColumn;
+    use rowmill_expr::text::writer::TextColumn;
 
     struct Rows<'a>(&'a [Option<&'a str>]);
 
@@ -577,7 +577,7 @@ pub(crate) mod tests {
         let (array, problems) = build(&pair, &texts);
         assert_eq!(problems.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [0, 1, 3]);
         assert_eq!(
-            crate::text_format::format_value(&array, 2).expect("text").as_deref(),
+            rowmill_expr::text::writer::format_value(&array, 2).expect("text").as_deref(),
             Some(r#"{"a": null, "b": 2}"#)
         );
     }

@@ -31,9 +31,9 @@ use arrow::datatypes::{
 use rowmill_base::SqlType;
 
 use super::column_builder::{ColumnBuilder, Texts, fits, timestamps};
-use crate::calendar::units_per_second;
-use crate::text_format::TextColumn;
-use crate::text_parse::Problem;
+use rowmill_expr::text::calendar::units_per_second;
+use rowmill_expr::text::reader::Problem;
+use rowmill_expr::text::writer::TextColumn;
 
 /// A value that its target type cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -215,7 +215,7 @@ fn checked_cast(array: &ArrayRef, via: &DataType, to: &DataType) -> Converted {
 }
 
 fn misfit(array: &dyn Array, row: usize, problem: Problem) -> NotConverted {
-    let text = crate::text_format::format_value(array, row).ok().flatten().unwrap_or_default();
+    let text = rowmill_expr::text::writer::format_value(array, row).ok().flatten().unwrap_or_default();
     NotConverted::Value(Misfit { row, text, problem })
 }
 

@@ -29,7 +29,7 @@ use super::report::{Complaint, Quoted, Reporter};
 use super::source_file::SourceFile;
 use super::text_source::{Boundary, CheckedText, ChunkQueue, TextChunk, TextSource, count_lines};
 use super::type_guess::{Guess, plain_key};
-use crate::text_format::format_value;
+use rowmill_expr::text::writer::format_value;
 
 /// Bytes that tell how a file is laid out.
 const PREVIEW_BYTES: usize = 256 << 10;

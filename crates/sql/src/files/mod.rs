@@ -8,7 +8,7 @@
 //!   that names file, line, column, text and type, or a [`Reject`].
 //! - [`FileSet::parquet_blocks`]: the same for large loads of Parquet. A block's columns are decoded one by one, by the
 //!   threads that encode them, so that no thread waits and no whole block is ever in memory.
-//! - [`provider::table_provider`]: a table that DataFusion scans, for `SELECT ... FROM 'file'`.
+//! - `FileRows`: a source of rows for queries, for `SELECT ... FROM 'file'`.
 //!
 //! ```text
 //! pattern ─► SourceFile ─┬─ parquet_file ─► column streams ─► block, column by column
@@ -40,9 +40,7 @@ mod mapping;
 mod options;
 mod parquet_blocks;
 mod parquet_file;
-mod parquet_table;
 mod pattern;
-pub mod provider;
 pub(crate) mod report;
 pub(crate) mod rows;
 mod source_file;

@@ -230,7 +230,7 @@ pub(crate) fn switch(name: &str, value: &str) -> Result<bool> {
     if value.is_empty() {
         return Ok(true);
     }
-    crate::text_parse::parse_bool(value).map_err(|_| invalid(name, value, "true or false"))
+    rowmill_expr::text::reader::parse_bool(value).map_err(|_| invalid(name, value, "true or false"))
 }
 
 /// One ASCII character; `\t` is written as such or as two characters.

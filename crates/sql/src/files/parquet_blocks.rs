@@ -31,7 +31,7 @@ use super::jobs::{Job, Jobs, Progress};
 use super::mapping::{TargetColumn, batch_of, schema_of};
 use super::parquet_file::{ColumnReader, ParquetFile};
 use super::report::Complaint;
-use crate::text_parse::Problem;
+use rowmill_expr::text::reader::Problem;
 
 /// Rows of a batch where a caller does not ask for blocks.
 const ROWS_PER_BATCH: usize = 1 << 16;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
 use super::OnError;
-use crate::text_parse::Problem;
+use rowmill_expr::text::reader::Problem;
 
 /// Characters of a value or line that a message quotes.
 const QUOTED_CHARS_MAX: usize = 80;

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::column_builder::ColumnBuilder;
 use super::column_builder::tests::samples;
 use super::*;
-use crate::text_format::TextColumn;
+use rowmill_expr::text::writer::TextColumn;
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")

@@ -17,7 +17,7 @@
 use rowmill_base::{SqlType, TimeUnit};
 
 use super::json_scan::{JsonKind, items, members, unescape};
-use crate::text_parse::{parse_date, parse_f64, parse_int, parse_timestamp};
+use rowmill_expr::text::reader::{parse_date, parse_f64, parse_int, parse_timestamp};
 
 /// The narrowest type of the texts seen.
 #[derive(Clone, Debug, Default, PartialEq)]

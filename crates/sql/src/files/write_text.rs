@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result};
 
 use super::write::{Encoder, Packed, WriteOptions};
-use crate::text_format::{TextColumn, write_json_string};
+use rowmill_expr::text::writer::{TextColumn, write_json_string};
 
 /// Text that is collected before it is written out.
 const BUFFER_BYTES: usize = 1 << 18;

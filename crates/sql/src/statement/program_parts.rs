@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
-use datafusion::sql::sqlparser::ast::{self, Delete, Expr, Insert, Query, SelectItem, SetExpr, Update};
+use arrow::array::ArrayRef;
 use rowmill_base::{Error, ErrorKind, Result, TableId};
 use rowmill_plan::program::ConflictTarget;
 use rowmill_storage::{CheckDef, KeyColumn, TableDef};
 use rowmill_txn::Snapshot;
+use sqlparser::ast::{self, Delete, Expr, Insert, Query, SelectItem, SetExpr, Update};
 
 use super::cell::Cell;
 use super::clause::unsupported;

@@ -4,7 +4,7 @@
 //! What is written in parentheses is a node of its own in a tree, so a tree in which a looser operator stands to the right
 //! of a tighter one without them is turned round.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 
 /// How tightly an operator binds, of those that can be out of place.
 fn tightness(expr: &Expr) -> Option<u8> {
@@ -56,12 +56,12 @@ fn placeholder() -> Expr {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use datafusion::sql::sqlparser::ast::Statement;
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
+    use sqlparser::ast::Statement;
+    use sqlparser::dialect::GenericDialect;
+    use sqlparser::parser::Parser;
 
+    use super::super::prepare::prepare;
     use super::*;
-    use crate::semantics::prepare;
     use crate::walk::each_expr_mut;
 
     /// The tree that is read, without what stands for parentheses.

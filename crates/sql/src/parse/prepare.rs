@@ -1,20 +1,20 @@
-//! The parsed statement before it is planned: literals that the planner would read otherwise, and clauses that it would
-//! not read at all.
+//! The parsed statement before the binder reads it: literals in their final form, and clauses that are refused because
+//! no later stage reads them.
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
+use rowmill_base::{Error, ErrorKind, Result};
+use sqlparser::ast::{
     CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, JoinOperator, LimitClause, ObjectName, OrderBy, Query, Select, TableFactor, Value,
     VisitMut, VisitorMut,
 };
-use rowmill_base::{Error, ErrorKind, Result};
 
 use super::precedence;
 use crate::walk::walk_mut;
 
 /// Brings a statement or query into the form that the planner reads by our rules, or refuses it.
-pub fn prepare(tree: &mut impl VisitMut) -> Result<()> {
+pub(super) fn prepare(tree: &mut impl VisitMut) -> Result<()> {
     match walk_mut(tree, &mut Preparer) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
@@ -144,7 +144,7 @@ fn clauses_of_query(query: &Query) -> Result<()> {
 
 fn clauses_of_select(select: &Select) -> Result<()> {
     refuse(!select.optimizer_hints.is_empty(), "an optimizer hint")?;
-    refuse(select.select_modifiers.is_some(), "a modifier behind SELECT")?;
+    refuse(select.select_modifiers.is_some(), "a modifier of SELECT")?;
     refuse(select.prewhere.is_some(), "PREWHERE")?;
     refuse(!select.connect_by.is_empty(), "CONNECT BY")?;
     refuse(!select.distribute_by.is_empty(), "DISTRIBUTE BY")?;
@@ -170,7 +170,7 @@ fn clauses_of_table(table: &TableFactor) -> Result<()> {
             refuse(version.is_some(), "a version of a table")?;
             refuse(*with_ordinality, "WITH ORDINALITY")?;
             refuse(!partitions.is_empty(), "PARTITION of a table")?;
-            refuse(json_path.is_some(), "a path behind a table")
+            refuse(json_path.is_some(), "a path in a table")
         }
         TableFactor::Derived { sample, .. } => refuse(sample.is_some(), "TABLESAMPLE"),
         TableFactor::Function { with_ordinality, .. } => refuse(*with_ordinality, "WITH ORDINALITY"),
@@ -195,8 +195,8 @@ fn unsupported(what: &str) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use datafusion::sql::sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
-    use datafusion::sql::sqlparser::parser::Parser;
+    use sqlparser::dialect::{GenericDialect, PostgreSqlDialect};
+    use sqlparser::parser::Parser;
 
     use super::*;
 

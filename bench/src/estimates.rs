@@ -171,11 +171,11 @@ mod tests {
     fn lines_of_joins_and_groupings_are_read() {
         let lines = [
             "10 rows, planned in 1.0 ms, run in 5.0 ms; the times below add up over threads",
-            "Top rows: by [c DESC], first 10  (10 of ~10 rows, 0.1 ms, 1 thread)  [native]",
-            "└─ Group: by [a], count(*)  (50 of ~5 rows, 0.1 ms, 1 thread)  [native]",
-            "   └─ Hash join: inner, on [a = b]  (0 of ~40 rows, 0.3 ms, 2 threads, 3 build rows, 9 probe rows)  [native]",
-            "      ├─ Scan: t, columns [a], where f(x)  (3 of ~3 rows, 0.1 ms)  [native]",
-            "      └─ Loop join: inner  (~8 rows, 1 thread)  [native]",
+            "Top rows: by [c DESC], first 10  (10 of ~10 rows, 0.1 ms, 1 thread)",
+            "└─ Group: by [a], count(*)  (50 of ~5 rows, 0.1 ms, 1 thread)",
+            "   └─ Hash join: inner, on [a = b]  (0 of ~40 rows, 0.3 ms, 2 threads, 3 build rows, 9 probe rows)",
+            "      ├─ Scan: t, columns [a], where f(x)  (3 of ~3 rows, 0.1 ms)",
+            "      └─ Loop join: inner  (~8 rows, 1 thread)",
         ];
         let mut estimates = Estimates::default();
         estimates.add(7, &lines.map(str::to_owned));

@@ -129,7 +129,7 @@ impl Drawing {
 
     /// A value for each parameter.
     pub fn draw(&mut self, draws: &[Draw]) -> Vec<Drawn> {
-        let mut drawn = Vec::new();
+        let mut drawn: Vec<Drawn> = Vec::new();
         self.order = 0;
         for draw in draws {
             match draw {

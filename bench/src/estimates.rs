@@ -146,10 +146,11 @@ fn parts(line: &str) -> (&str, &str) {
     line.rsplit_once("  (").unwrap_or((line, ""))
 }
 
-/// Whether the line is of a join or of a grouping: `Hash join: ...`, `Group: ...`.
+/// Whether the line is of a join, `Hash join: ...`, or of a grouping, `Group: by ...`. Without keys there is one group, which needs no
+/// estimate.
 fn is_join_or_grouping(text: &str) -> bool {
     let name = text.split(':').next().unwrap_or_default();
-    name.ends_with("join") || name == "Group"
+    name.ends_with("join") || text.starts_with("Group: by ")
 }
 
 /// The numbers of `18 of ~20 rows, ...`: measured and estimated.
@@ -176,6 +177,7 @@ mod tests {
             "   └─ Hash join: inner, on [a = b]  (0 of ~40 rows, 0.3 ms, 2 threads, 3 build rows, 9 probe rows)",
             "      ├─ Scan: t, columns [a], where f(x)  (3 of ~3 rows, 0.1 ms)",
             "      └─ Loop join: inner  (~8 rows, 1 thread)",
+            "         └─ Group: count(*)  (1 of ~1 rows, 0.1 ms, 1 thread)",
         ];
         let mut estimates = Estimates::default();
         estimates.add(7, &lines.map(str::to_owned));

@@ -114,14 +114,14 @@ impl Report {
         for line in &self.lines {
             if line.group != group {
                 group = line.group;
-                writeln!(out, "{group:<40}{:>12}{:>12}{:>8}{:>8}", "rowmill us", "sqlite us", "ratio", "runs")?;
+                writeln!(out, "{group:<40}{:>12}{:>12}{:>10}{:>8}", "rowmill us", "sqlite us", "ratio", "runs")?;
             }
             match &line.times {
                 Ok(times) => {
                     let mark = if line.is_slow() { "  slow" } else { "" };
                     let Times { ours_us, theirs_us, runs } = times;
                     let ratio = times.ratio();
-                    writeln!(out, "  {:<38}{ours_us:>12.2}{theirs_us:>12.2}{ratio:>8.2}{runs:>8}{mark}", line.name)?;
+                    writeln!(out, "  {:<38}{ours_us:>12.2}{theirs_us:>12.2}{ratio:>10.2}{runs:>8}{mark}", line.name)?;
                 }
                 Err(error) => writeln!(out, "  {:<38}FAILED: {error}", line.name)?,
             }
@@ -129,7 +129,7 @@ impl Report {
         }
         writeln!(out, "worst")?;
         for (line, times) in self.worst() {
-            writeln!(out, "  {:<38}{:>8.2}  {}", line.name, times.ratio(), line.text)?;
+            writeln!(out, "  {:<38}{:>10.2}  {}", line.name, times.ratio(), line.text)?;
         }
         let slow = self.lines.iter().filter(|line| line.is_slow()).count();
         let (measured, failed) = (self.measured().count(), self.failed().count());

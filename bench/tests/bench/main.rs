@@ -4,6 +4,7 @@
 mod answers;
 mod files;
 mod hits_facts;
+mod planner;
 mod statements;
 mod table;
 mod tpcc;

@@ -15,7 +15,7 @@ use rowmill::ProgressFn;
 use rowmill_allocator::CountingAllocator;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_bench::hits::World;
-use rowmill_bench::{commits, inserts, load, parquet_file, run, tpcc, tpch};
+use rowmill_bench::{commits, estimates, inserts, load, parquet_file, planning, queries, run, statements, tpcc, tpch};
 use serde_json::Value;
 
 #[global_allocator]
@@ -39,6 +39,12 @@ enum Bench {
     Commits(CommitsArgs),
     /// Runs TPC-C on Rowmill or SQLite: loads warehouses, lets clients work, checks what they leave.
     Tpcc(tpcc::Options),
+    /// Runs ordinary statements of applications, prepared, in turns with SQLite, and compares rows and times.
+    Statements(statements::Options),
+    /// Compares the rows that joins and groupings give with those that the planner expects.
+    Estimates(QueriesArgs),
+    /// Measures how long queries take to be planned.
+    Planning(QueriesArgs),
     #[command(flatten)]
     Python(Python),
 }
@@ -164,6 +170,19 @@ struct CommitsArgs {
     out: Option<PathBuf>,
 }
 
+#[derive(Args)]
+struct QueriesArgs {
+    /// The directory of the database.
+    #[arg(long)]
+    db: PathBuf,
+    /// A file with the queries, one a line, or a folder with such a file `queries.sql`.
+    #[arg(long)]
+    queries: PathBuf,
+    /// The file for the report as JSON, beside the text that is printed.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
     CountingAllocator::announce();
     let done = match Bench::parse() {
@@ -174,6 +193,9 @@ fn main() -> ExitCode {
         Bench::Inserts(args) => inserts(&args),
         Bench::Commits(args) => commits(&args),
         Bench::Tpcc(options) => tpcc(&options),
+        Bench::Statements(options) => statements(&options),
+        Bench::Estimates(args) => estimates(&args),
+        Bench::Planning(args) => planning(&args),
         Bench::Python(Python::Peers(passed)) => python(None, &passed),
         Bench::Python(Python::Compare(passed)) => python(Some("compare"), &passed),
     };
@@ -257,6 +279,39 @@ fn tpcc(options: &tpcc::Options) -> Result<()> {
         false => print!("{}", report.text()?),
     }
     report.verdict()
+}
+
+fn statements(options: &statements::Options) -> Result<()> {
+    let bar = bar(statements::rows(options), "rows");
+    let report = statements::run(options, &|rows| bar.inc(rows), &|line| {
+        bar.finish_and_clear();
+        eprintln!("{}", line.name);
+    })?;
+    print_and_write(options.out.as_deref(), &report.text()?, &report.json())?;
+    report.verdict()
+}
+
+fn estimates(args: &QueriesArgs) -> Result<()> {
+    let queries = queries::read(&args.queries)?;
+    let bar = bar(queries.len() as u64, "queries");
+    let report = estimates::run(&args.db, &queries, || bar.inc(1))?;
+    bar.finish_and_clear();
+    print_and_write(args.out.as_deref(), &report.text()?, &report.json())
+}
+
+fn planning(args: &QueriesArgs) -> Result<()> {
+    let queries = queries::read(&args.queries)?;
+    let bar = bar(queries.len() as u64, "queries");
+    let report = planning::run(&args.db, &queries, || bar.inc(1))?;
+    bar.finish_and_clear();
+    print_and_write(args.out.as_deref(), &report.text()?, &report.json())?;
+    report.verdict()
+}
+
+/// Prints the text, and writes the JSON where a file is given.
+fn print_and_write(path: Option<&Path>, text: &str, json: &Value) -> Result<()> {
+    print!("{text}");
+    path.map_or(Ok(()), |path| write(Some(path), json))
 }
 
 /// Becomes the Python program in `bench/peers`.

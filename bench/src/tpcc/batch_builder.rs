@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rowmill::arrow::array::{
-    ArrayBuilder as _, ArrayRef, Decimal128Builder, Int32Builder, RecordBatch, StringBuilder,
-    TimestampMicrosecondBuilder,
+    ArrayBuilder as _, ArrayRef, Decimal128Builder, Float64Builder, Int32Builder, Int64Builder, RecordBatch,
+    StringBuilder, TimestampMicrosecondBuilder,
 };
 use rowmill::arrow::datatypes::{Field, Schema};
 use rowmill_base::{Error, Result};
@@ -52,6 +52,9 @@ impl BatchBuilder {
 /// Values of a column, with the type that the table has.
 enum Column {
     Integer(Int32Builder),
+    Bigint(Int64Builder),
+    Double(Float64Builder),
+    /// Days too: the appender converts them.
     Text(StringBuilder),
     Decimal(Decimal128Builder, u8, u8),
     Moment(TimestampMicrosecondBuilder),
@@ -61,7 +64,9 @@ impl Column {
     fn of(kind: Kind) -> Column {
         match kind {
             Kind::Integer => Column::Integer(Int32Builder::new()),
-            Kind::Text(_) => Column::Text(StringBuilder::new()),
+            Kind::Bigint => Column::Bigint(Int64Builder::new()),
+            Kind::Double => Column::Double(Float64Builder::new()),
+            Kind::Text(_) | Kind::Date => Column::Text(StringBuilder::new()),
             Kind::Decimal(digits, scale) => Column::Decimal(Decimal128Builder::new(), digits, scale),
             Kind::Timestamp => Column::Moment(TimestampMicrosecondBuilder::new()),
         }
@@ -74,7 +79,12 @@ impl Column {
                 builder.append_value(narrow.map_err(|error| Error::internal(error.to_string()))?);
             }
             (Column::Integer(builder), Param::Null) => builder.append_null(),
+            (Column::Bigint(builder), Param::Integer(value)) => builder.append_value(*value),
+            (Column::Bigint(builder), Param::Null) => builder.append_null(),
+            (Column::Double(builder), Param::Double(value)) => builder.append_value(*value),
+            (Column::Double(builder), Param::Null) => builder.append_null(),
             (Column::Text(builder), Param::Text(text)) => builder.append_value(text),
+            (Column::Text(builder), Param::Null) => builder.append_null(),
             (Column::Decimal(builder, _, kept), Param::Decimal(value, scale)) if kept == scale => {
                 builder.append_value(i128::from(*value));
             }
@@ -88,6 +98,8 @@ impl Column {
     fn len(&self) -> usize {
         match self {
             Column::Integer(builder) => builder.len(),
+            Column::Bigint(builder) => builder.len(),
+            Column::Double(builder) => builder.len(),
             Column::Text(builder) => builder.len(),
             Column::Decimal(builder, ..) => builder.len(),
             Column::Moment(builder) => builder.len(),
@@ -97,6 +109,8 @@ impl Column {
     fn finish(&mut self) -> Result<ArrayRef> {
         Ok(match self {
             Column::Integer(builder) => Arc::new(builder.finish()),
+            Column::Bigint(builder) => Arc::new(builder.finish()),
+            Column::Double(builder) => Arc::new(builder.finish()),
             Column::Text(builder) => Arc::new(builder.finish()),
             Column::Decimal(builder, digits, scale) => {
                 let typed = builder.finish().with_precision_and_scale(*digits, *scale as i8);

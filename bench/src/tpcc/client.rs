@@ -15,7 +15,9 @@ pub enum Param<'a> {
     Integer(i64),
     /// A decimal number: in units of its last digit, and how many digits are behind the point.
     Decimal(i64, u8),
-    /// A text.
+    /// A floating-point number.
+    Double(f64),
+    /// A text; also a day, `2024-02-29`.
     Text(&'a str),
     /// A moment: microseconds since 1970.
     Moment(i64),

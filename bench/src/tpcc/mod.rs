@@ -92,7 +92,8 @@ pub fn run<'a>(options: &'a Options, progress: &(dyn Fn(u64) + Sync)) -> Result<
     }
 }
 
-fn check_path(path: &Path, is_loaded: bool) -> Result<()> {
+/// An error if a database that is to be made is there, or one that is to be there is not.
+pub(crate) fn check_path(path: &Path, is_loaded: bool) -> Result<()> {
     let (said, help) = match (path.exists(), is_loaded) {
         (true, false) => ("is there already", "give --no-load to run on it, or another directory"),
         (false, true) => ("is not there", "leave --no-load out to load it"),

@@ -42,6 +42,11 @@ impl Rowmill {
         Ok(rowmill)
     }
 
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
     fn set_durability(&self, durability: &str) -> Result<()> {
         self.execute(&format!("SET durability = '{durability}'"))
     }
@@ -183,11 +188,13 @@ impl Client for RowmillClient {
     }
 }
 
-fn borrowed<'a>(param: &Param<'a>) -> rowmill::Param<'a> {
+/// The same value for Rowmill.
+pub(crate) fn borrowed<'a>(param: &Param<'a>) -> rowmill::Param<'a> {
     match *param {
         Param::Null => rowmill::Param::Null,
         Param::Integer(number) => rowmill::Param::Integer(number),
         Param::Decimal(unscaled, scale) => rowmill::Param::Decimal(unscaled.into(), scale),
+        Param::Double(value) => rowmill::Param::Double(value),
         Param::Text(text) => rowmill::Param::Text(text),
         Param::Moment(micros) => rowmill::Param::Timestamp(micros),
     }

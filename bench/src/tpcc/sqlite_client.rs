@@ -34,6 +34,11 @@ impl Sqlite {
         Sqlite { path: path.to_owned(), synchronous: if is_synced { "FULL" } else { "NORMAL" } }
     }
 
+    /// Connects, with commits synced as the database was opened.
+    pub fn connection(&self) -> Result<Connection> {
+        self.connect(self.synchronous)
+    }
+
     fn connect(&self, synchronous: &str) -> Result<Connection> {
         let connection = Connection::open(&self.path).map_err(error)?;
         let pragmas = format!(
@@ -62,11 +67,11 @@ impl Engine for Sqlite {
     }
 
     fn execute(&self, sql: &str) -> Result<()> {
-        self.connect(self.synchronous)?.execute_batch(sql).map_err(error)
+        self.connection()?.execute_batch(sql).map_err(error)
     }
 
     fn number(&self, sql: &str) -> Result<i64> {
-        self.connect(self.synchronous)?.query_row(sql, [], |row| row.get(0)).map_err(error)
+        self.connection()?.query_row(sql, [], |row| row.get(0)).map_err(error)
     }
 
     fn fill(&self, table: &Table, rows: impl FnOnce(&mut RowFn<'_>) -> Result<()>) -> Result<()> {
@@ -82,7 +87,7 @@ impl Engine for Sqlite {
     }
 
     fn with_client<T>(&self, work: impl FnOnce(&mut SqliteClient<'_>) -> Result<T>) -> Result<T> {
-        let connection = self.connect(self.synchronous)?;
+        let connection = self.connection()?;
         let prepare = |sql: &str| connection.prepare(sql).map_err(error);
         let mut client = SqliteClient {
             connection: &connection,
@@ -150,13 +155,15 @@ fn execute(statement: &mut Statement<'_>, params: &[Param<'_>]) -> Result<()> {
     statement.raw_execute().map(drop).map_err(error)
 }
 
-fn bind(statement: &mut Statement<'_>, params: &[Param<'_>]) -> Result<()> {
+/// Gives a statement the values of its parameters, in their order.
+pub(crate) fn bind(statement: &mut Statement<'_>, params: &[Param<'_>]) -> Result<()> {
     for (at, param) in (1..).zip(params) {
         let bound = match param {
             Param::Null => statement.raw_bind_parameter(at, rusqlite::types::Null),
             Param::Integer(value) | Param::Decimal(value, _) | Param::Moment(value) => {
                 statement.raw_bind_parameter(at, value)
             }
+            Param::Double(value) => statement.raw_bind_parameter(at, value),
             Param::Text(text) => statement.raw_bind_parameter(at, text),
         };
         bound.map_err(error)?;
@@ -194,7 +201,7 @@ fn mismatch(error: rusqlite::types::FromSqlError) -> Error {
 }
 
 /// A snapshot that is too old to write, and a lock that another holds for too long, pass when the transaction runs again.
-fn error(error: rusqlite::Error) -> Error {
+pub(crate) fn error(error: rusqlite::Error) -> Error {
     let kind = match error.sqlite_error_code() {
         Some(ffi::ErrorCode::DatabaseBusy | ffi::ErrorCode::DatabaseLocked) => ErrorKind::SerializationFailure,
         Some(ffi::ErrorCode::DiskFull) => ErrorKind::DiskFull,

@@ -1,21 +1,27 @@
 //! The nine tables, as data: their DDL, their INSERT statements and the types of what is loaded follow from it.
 //!
 //! The SQL is understood by every engine. Where an engine has no type of such a name it takes what its adapter gives: in
-//! SQLite, decimals are integers of their last digit, and timestamps integers of microseconds.
+//! SQLite, decimals are integers of their last digit, timestamps integers of microseconds, and days texts.
 
-use Kind::{Decimal, Integer, Text, Timestamp};
+use Kind::{Bigint, Date, Decimal, Double, Integer, Text, Timestamp};
 
 /// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number of 32 bits.
     Integer,
+    /// A whole number of 64 bits.
+    Bigint,
+    /// A floating-point number.
+    Double,
     /// A text of so many characters at most.
     Text(u16),
     /// A decimal number: digits, and those of them behind the point.
     Decimal(u8, u8),
     /// A moment in microseconds.
     Timestamp,
+    /// A day.
+    Date,
 }
 
 /// A column.
@@ -73,7 +79,8 @@ impl Kind {
     /// Bytes of a value: numbers in as many words as their digits need, texts at their longest.
     fn bytes(self) -> i64 {
         match self {
-            Integer => 4,
+            Integer | Date => 4,
+            Bigint | Double => 8,
             Text(length) => i64::from(length),
             Decimal(digits, _) => {
                 if digits <= 9 {
@@ -89,6 +96,9 @@ impl Kind {
     fn sql(self) -> String {
         match self {
             Integer => "INTEGER".to_owned(),
+            Bigint => "BIGINT".to_owned(),
+            Double => "DOUBLE".to_owned(),
+            Date => "DATE".to_owned(),
             Text(length) => format!("VARCHAR({length})"),
             Decimal(digits, scale) => format!("DECIMAL({digits}, {scale})"),
             Timestamp => "TIMESTAMP".to_owned(),
@@ -96,11 +106,11 @@ impl Kind {
     }
 }
 
-pub(super) const fn column(name: &'static str, kind: Kind) -> Column {
+pub(crate) const fn column(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, nullable: false }
 }
 
-const fn nullable(name: &'static str, kind: Kind) -> Column {
+pub(crate) const fn nullable(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, nullable: true }
 }
 

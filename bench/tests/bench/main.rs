@@ -4,6 +4,8 @@
 mod answers;
 mod files;
 mod hits_facts;
+mod planner;
+mod statements;
 mod table;
 mod tpcc;
 mod tpcc_analysts;

@@ -1,5 +1,9 @@
 //! Small results, read in place.
 
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, Schema};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_program::ResultRows;
 use rowmill_storage::keyed::ValueRef;
@@ -26,9 +30,32 @@ impl<'c> Answer<'c> {
         self.rows.is_empty()
     }
 
+    /// How many columns a row has. An answer without rows may not know.
+    pub fn column_count(&self) -> usize {
+        self.rows.kinds().len()
+    }
+
     /// How many rows the statement changed.
     pub fn changed(&self) -> u64 {
         self.changed
+    }
+
+    /// All rows as an Arrow batch, for readers that do not know their types. Its columns are named `0`, `1` and so on.
+    ///
+    /// ```
+    /// # use rowmill::{Database, Param, Result};
+    /// # fn main() -> Result<()> {
+    /// let mut connection = Database::memory()?.connect()?;
+    /// let double = connection.prepare("SELECT ? * 2")?;
+    /// let batch = double.ask(&mut connection, &[Param::Integer(21)])?.to_batch()?;
+    /// assert_eq!(rowmill::text::format_value(batch.column(0), 0)?.as_deref(), Some("42"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn to_batch(&self) -> Result<RecordBatch> {
+        let kinds = self.rows.kinds().iter().enumerate();
+        let fields: Vec<Field> = kinds.map(|(at, kind)| Field::new(at.to_string(), kind.arrow(), true)).collect();
+        self.rows.to_batch(&Arc::new(Schema::new(fields)))
     }
 
     fn value(&self, row: usize, column: usize) -> Result<ValueRef<'c>> {

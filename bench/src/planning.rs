@@ -1,0 +1,185 @@
+//! How long queries take to be parsed and planned, without a cache; and statements that are hard to plan.
+//!
+//! `EXPLAIN` plans a query and runs nothing. A comment at its end makes every text a new one.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use rowmill::{Connection, Database};
+use rowmill_base::{Error, Result};
+use serde_json::{Value, json};
+
+use crate::queries::percentile;
+
+/// How often each query is planned.
+const RUNS: usize = 20;
+/// Tables of the join.
+const TABLES: usize = 20;
+/// Values of the list.
+const VALUES: usize = 10_000;
+/// Parentheses around an expression, which are too many.
+const PARENTHESES: usize = 3_000;
+
+/// What a query takes to be planned.
+#[derive(Debug)]
+pub struct Planned {
+    /// The query, by its number or by what it is.
+    pub name: String,
+    /// The median in milliseconds, or why it cannot be planned.
+    pub ms: Result<f64>,
+    /// What it may take at most, if that is said.
+    pub wanted_ms: Option<f64>,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub struct Planning {
+    /// The queries of the file.
+    pub queries: Vec<Planned>,
+    /// The generated ones.
+    pub generated: Vec<Planned>,
+    /// What is said of too many parentheses; `None` if they are planned.
+    pub refusal: Option<String>,
+}
+
+/// Plans the queries on the database in a directory, and generated ones on tables in memory. `done` is called after each.
+pub fn run(directory: &Path, queries: &[String], done: impl Fn()) -> Result<Planning> {
+    let database = Database::open(directory)?;
+    let mut connection = database.connect()?;
+    let queries = (1..).zip(queries).map(|(number, query)| {
+        let ms = median_ms(&mut connection, query);
+        done();
+        Planned { name: format!("query {number}"), ms, wanted_ms: None }
+    });
+    let queries = queries.collect();
+    let mut connection = generated_tables()?;
+    let generated = hard_queries().into_iter().map(|(name, query, wanted_ms)| {
+        let ms = median_ms(&mut connection, &query);
+        done();
+        Planned { name, ms, wanted_ms: Some(wanted_ms) }
+    });
+    let generated = generated.collect();
+    let nested = format!("SELECT {}1{}", "(".repeat(PARENTHESES), ")".repeat(PARENTHESES));
+    let refusal = connection.query(&nested).err().map(|error| format!("{}: {error}", error.sqlstate()));
+    Ok(Planning { queries, generated, refusal })
+}
+
+/// The median of several times to plan a query.
+fn median_ms(connection: &mut Connection, query: &str) -> Result<f64> {
+    let mut times = Vec::with_capacity(RUNS);
+    for run in 0..RUNS {
+        let text = format!("EXPLAIN {query} -- {run}");
+        let begun = Instant::now();
+        connection.query(&text)?.batches()?;
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(percentile(&times, 0.5))
+}
+
+/// A connection to tables of a few rows each, with keys and without.
+fn generated_tables() -> Result<Connection> {
+    let mut connection = Database::memory()?.connect()?;
+    for table in 0..TABLES {
+        let rows = 10 + table * 10;
+        connection.execute(&format!("CREATE TABLE c{table} (id BIGINT, next BIGINT, v BIGINT)"))?;
+        connection
+            .execute(&format!("INSERT INTO c{table} SELECT i, i % 10, i FROM generate_series(1, {rows}) AS g(i)"))?;
+        connection.execute(&format!("CREATE TABLE k{table} (id BIGINT PRIMARY KEY, next BIGINT, v BIGINT)"))?;
+        connection.execute(&format!("INSERT INTO k{table} SELECT id, next, v FROM c{table}"))?;
+    }
+    Ok(connection)
+}
+
+/// Queries with their names and the milliseconds that they may take.
+fn hard_queries() -> Vec<(String, String, f64)> {
+    let mut queries = Vec::new();
+    for (kind, letter) in [("columnar", 'c'), ("keyed", 'k')] {
+        let tables: Vec<String> = (0..TABLES).map(|table| format!("{letter}{table}")).collect();
+        let chain: Vec<String> =
+            (1..TABLES).map(|table| format!("{letter}{}.next = {letter}{table}.id", table - 1)).collect();
+        let star: Vec<String> = (1..TABLES).map(|table| format!("{letter}0.next = {letter}{table}.id")).collect();
+        let clique: Vec<String> = (0..TABLES)
+            .flat_map(|left| (left + 1..TABLES).map(move |right| format!("{letter}{left}.v = {letter}{right}.v")))
+            .collect();
+        for (shape, conditions) in [("chain", chain), ("star", star), ("clique", clique)] {
+            let query = format!("SELECT count(*) FROM {} WHERE {}", tables.join(", "), conditions.join(" AND "));
+            queries.push((format!("join of {TABLES} {kind} tables, {shape}"), query, 50.0));
+        }
+        let values: Vec<String> = (0..VALUES).map(|value| (value * 7).to_string()).collect();
+        let query = format!("SELECT count(*) FROM {letter}0 WHERE id IN ({})", values.join(", "));
+        queries.push((format!("list of {VALUES} values, {kind}"), query, 20.0));
+    }
+    queries
+}
+
+impl Planning {
+    /// Median and greatest of the queries of the file.
+    fn median_and_greatest(&self) -> (f64, f64) {
+        let mut times: Vec<f64> = self.queries.iter().filter_map(|planned| planned.ms.as_ref().ok().copied()).collect();
+        times.sort_by(f64::total_cmp);
+        (percentile(&times, 0.5), percentile(&times, 1.0))
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> Value {
+        let planned = |planned: &Planned| {
+            json!({
+                "name": planned.name,
+                "ms": planned.ms.as_ref().ok().map(|ms| rounded(*ms)),
+                "wanted_ms": planned.wanted_ms,
+                "error": planned.ms.as_ref().err().map(|error| error.to_string()),
+            })
+        };
+        let (median, greatest) = self.median_and_greatest();
+        json!({
+            "queries": self.queries.iter().map(planned).collect::<Vec<_>>(),
+            "median_ms": rounded(median),
+            "greatest_ms": rounded(greatest),
+            "generated": self.generated.iter().map(planned).collect::<Vec<_>>(),
+            "too_many_parentheses": self.refusal,
+        })
+    }
+
+    /// As text.
+    pub fn text(&self) -> Result<String> {
+        let mut out = String::new();
+        self.write(&mut out).map_err(|error| Error::internal(error.to_string()))?;
+        Ok(out)
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        for planned in self.queries.iter().chain(&self.generated) {
+            match &planned.ms {
+                Ok(ms) => write!(out, "{:<40}{ms:>10.3} ms", planned.name)?,
+                Err(error) => write!(out, "{:<40}FAILED: {error}", planned.name)?,
+            }
+            if let Some(wanted) = planned.wanted_ms {
+                write!(out, ", wanted at most {wanted} ms")?;
+            }
+            writeln!(out)?;
+        }
+        let (median, greatest) = self.median_and_greatest();
+        writeln!(out, "{} queries: median {median:.3} ms, greatest {greatest:.3} ms", self.queries.len())?;
+        match &self.refusal {
+            Some(refusal) => writeln!(out, "{PARENTHESES} parentheses: {refusal}"),
+            None => writeln!(out, "{PARENTHESES} parentheses are not refused"),
+        }
+    }
+
+    /// An error if a query cannot be planned, or if too many parentheses are not refused.
+    pub fn verdict(&self) -> Result<()> {
+        let failed = self.queries.iter().chain(&self.generated).filter(|planned| planned.ms.is_err()).count();
+        match (failed, &self.refusal) {
+            (0, Some(_)) => Ok(()),
+            (0, None) => Err(Error::internal(format!("{PARENTHESES} parentheses are not refused"))),
+            _ => Err(Error::internal(format!("{failed} queries cannot be planned"))),
+        }
+    }
+}
+
+/// To microseconds.
+fn rounded(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
+}

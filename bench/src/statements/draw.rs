@@ -1,0 +1,261 @@
+//! Values of parameters: what a statement asks for, and how it is drawn.
+
+use super::shop::{COUNTER_COUNT, Shop};
+use crate::tpcc::client::{Param, money};
+use crate::tpcc::random::{Random, last_name};
+use crate::tpcc::scale::{DISTRICTS, Scale};
+
+/// What a parameter is given.
+#[derive(Clone, Copy, Debug)]
+pub enum Draw {
+    /// The number of a user.
+    User,
+    /// The number of a user who has orders: that of an order.
+    Buyer,
+    /// The e-mail address of a user.
+    Email,
+    /// The full name of a user.
+    Name,
+    /// The first name of a user and the first letters of the last, followed by `%`.
+    NamePattern,
+    /// The country of a user.
+    Country,
+    /// When a user came.
+    UserCreated,
+    /// The number of an order.
+    Order,
+    /// When the order was made whose number or user was drawn before; without one, when any order was made.
+    OrderCreated,
+    /// The number of the order that was drawn before.
+    SameOrder,
+    /// The number of a product.
+    Product,
+    /// The unit of a product.
+    Sku,
+    /// A category of products.
+    Category,
+    /// One of the texts.
+    OneOf(&'static [&'static str]),
+    /// The name of a counter.
+    Counter,
+    /// A moment of orders that is followed by so many seconds of them.
+    Moment(i64),
+    /// The moment that was drawn last, and so many seconds.
+    Later(i64),
+    /// A whole number from the first to the second.
+    Number(i64, i64),
+    /// The whole number that was drawn last, and so much more.
+    More(i64),
+    /// An amount of cents from the first to the second.
+    Cents(i64, i64),
+    /// A number that no row of any table has.
+    Fresh,
+    /// The first of ten million numbers that no row of any table has.
+    FreshBlock,
+    /// An address that no user has.
+    FreshEmail,
+    /// The value of an earlier parameter, which counts from 0.
+    Again(usize),
+    /// A draw, several times.
+    Times(usize, &'static Draw),
+
+    /// A district of TPC-C's first warehouse.
+    District,
+    /// A customer of a district.
+    Customer,
+    /// The last name of customers.
+    LastName,
+    /// An order of a district that is delivered.
+    Delivered,
+    /// An order of a district with twenty before it.
+    Recent,
+    /// An order of a district that is not delivered.
+    Undelivered,
+    /// An item.
+    Item,
+}
+
+/// A value that was drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Drawn {
+    /// A whole number.
+    Integer(i64),
+    /// An amount of cents.
+    Cents(i64),
+    /// Microseconds since 1970.
+    Moment(i64),
+    /// A text.
+    Text(String),
+}
+
+impl Drawn {
+    /// As a parameter.
+    pub fn param(&self) -> Param<'_> {
+        match self {
+            Drawn::Integer(number) => Param::Integer(*number),
+            Drawn::Cents(cents) => money(*cents),
+            Drawn::Moment(micros) => Param::Moment(*micros),
+            Drawn::Text(text) => Param::Text(text),
+        }
+    }
+}
+
+/// Draws the values of parameters.
+#[derive(Debug)]
+pub struct Drawing {
+    shop: Shop,
+    scale: Scale,
+    random: Random,
+    /// The number that [`Draw::Fresh`] takes next.
+    fresh: i64,
+    /// What was drawn last for the same statement; 0 is no order.
+    order: i64,
+    number: i64,
+    moment: i64,
+}
+
+impl Drawing {
+    /// Values for these tables; no row has the number `fresh` or a greater one. Streams of one seed differ.
+    pub fn new(shop: Shop, scale: Scale, fresh: i64, stream: u64) -> Drawing {
+        // The highest byte of the streams of rows is small.
+        let random = Random::new(shop.seed, u64::MAX - stream);
+        Drawing { shop, scale, random, fresh, order: 0, number: 0, moment: 0 }
+    }
+
+    /// The number that no row has.
+    pub fn fresh(&self) -> i64 {
+        self.fresh
+    }
+
+    /// A value for each parameter.
+    pub fn draw(&mut self, draws: &[Draw]) -> Vec<Drawn> {
+        let mut drawn: Vec<Drawn> = Vec::new();
+        self.order = 0;
+        for draw in draws {
+            match draw {
+                Draw::Again(at) => drawn.push(drawn[*at].clone()),
+                Draw::Times(times, draw) => (0..*times).for_each(|_| drawn.push(self.one(draw))),
+                draw => drawn.push(self.one(draw)),
+            }
+        }
+        drawn
+    }
+
+    fn one(&mut self, draw: &Draw) -> Drawn {
+        let user = |drawing: &mut Self| {
+            let id = drawing.random.between(1, drawing.shop.users);
+            drawing.shop.user(id)
+        };
+        match draw {
+            Draw::User => self.number_between(1, self.shop.users),
+            Draw::Buyer => {
+                self.draw_order();
+                self.number(self.shop.order(self.order).user)
+            }
+            Draw::Email => Drawn::Text(user(self).email),
+            Draw::Name => Drawn::Text(user(self).name),
+            Draw::NamePattern => {
+                let name = user(self).name;
+                let letters = name.find(' ').map_or(name.len(), |space| space + 5);
+                Drawn::Text(format!("{}%", &name[..letters.min(name.len())]))
+            }
+            Draw::Country => Drawn::Text(user(self).country.to_owned()),
+            Draw::UserCreated => {
+                let created = user(self).created;
+                self.moment(created)
+            }
+            Draw::Order => {
+                self.draw_order();
+                self.number(self.order)
+            }
+            Draw::OrderCreated => {
+                if self.order == 0 {
+                    self.draw_order();
+                }
+                let created = self.shop.order(self.order).created;
+                self.moment(created)
+            }
+            Draw::SameOrder => self.number(self.order),
+            Draw::Product => self.number_between(1, self.shop.products()),
+            Draw::Sku => Drawn::Text(Shop::sku(self.random.between(1, self.shop.products()))),
+            Draw::Category => Drawn::Text(Shop::category(self.random.between(0, 1_000)).to_owned()),
+            Draw::OneOf(texts) => {
+                Drawn::Text(texts[self.random.between(0, texts.len() as i64 - 1) as usize].to_owned())
+            }
+            Draw::Counter => Drawn::Text(Shop::counter(self.random.between(1, COUNTER_COUNT))),
+            Draw::Moment(seconds) => {
+                let moment = Shop::moment_of_orders(&mut self.random, *seconds);
+                self.moment(moment)
+            }
+            Draw::Later(seconds) => Drawn::Moment(self.moment + seconds * 1_000_000),
+            Draw::Number(low, high) => self.number_between(*low, *high),
+            Draw::More(more) => Drawn::Integer(self.number + more),
+            Draw::Cents(low, high) => Drawn::Cents(self.random.between(*low, *high)),
+            Draw::Fresh => self.fresh_number().into(),
+            Draw::FreshBlock => (self.fresh_number() * 10_000_000).into(),
+            Draw::FreshEmail => Drawn::Text(format!("fresh.{}@example.com", self.fresh_number())),
+            Draw::Again(_) | Draw::Times(..) => unreachable!("neither is within another draw"),
+            Draw::District => self.random.between(1, DISTRICTS).into(),
+            Draw::Customer => self.random.between(1, self.scale.customers).into(),
+            Draw::LastName => {
+                let mut name = String::new();
+                last_name(&mut name, self.random.between(0, self.scale.last_names() - 1));
+                Drawn::Text(name)
+            }
+            Draw::Delivered => self.number_between(1, self.scale.delivered()),
+            Draw::Recent => self.number_between(21.min(self.scale.customers), self.scale.customers),
+            Draw::Undelivered => self.number_between(self.scale.delivered() + 1, self.scale.customers),
+            Draw::Item => self.random.between(1, self.scale.items).into(),
+        }
+    }
+
+    fn draw_order(&mut self) {
+        self.order = self.random.between(1, self.shop.orders);
+    }
+
+    fn number_between(&mut self, low: i64, high: i64) -> Drawn {
+        let number = self.random.between(low, high);
+        self.number(number)
+    }
+
+    fn number(&mut self, number: i64) -> Drawn {
+        self.number = number;
+        Drawn::Integer(number)
+    }
+
+    fn moment(&mut self, micros: i64) -> Drawn {
+        self.moment = micros;
+        Drawn::Moment(micros)
+    }
+
+    fn fresh_number(&mut self) -> i64 {
+        self.fresh += 1;
+        self.fresh - 1
+    }
+}
+
+impl From<i64> for Drawn {
+    fn from(number: i64) -> Self {
+        Drawn::Integer(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_parameters_follow_from_earlier_ones() {
+        let shop = Shop { users: 100, orders: 500, seed: 1 };
+        let mut drawing = Drawing::new(shop, Scale::TINY, 1_000, 0);
+        for _ in 0..100 {
+            let drawn = drawing.draw(&[Draw::Order, Draw::OrderCreated, Draw::Again(0), Draw::More(10)]);
+            let [Drawn::Integer(order), Drawn::Moment(created), same, Drawn::Integer(more)] = &drawn[..] else {
+                panic!("{drawn:?}")
+            };
+            assert_eq!((*created, same, *more), (shop.order(*order).created, &drawn[0], order + 10));
+        }
+        assert_eq!(drawing.draw(&[Draw::Fresh, Draw::Fresh]), [Drawn::Integer(1_000), Drawn::Integer(1_001)]);
+        assert_eq!(drawing.draw(&[Draw::Times(10, &Draw::User)]).len(), 10);
+    }
+}

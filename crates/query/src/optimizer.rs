@@ -13,12 +13,14 @@
 //! | conditions move down | `pushdown.rs` |
 //! | comparisons forget NULL where there is none | `nulls.rs` |
 //! | operators that do nothing go away | `redundant.rs`, `unique.rs` |
+//! | equal subplans are computed once | `common.rs` |
 //! | columns that no operator reads are not made | `prune.rs` |
 //! | sorts without an effect go away, limits move down | `order.rs` |
 //! | windows learn which rows are read | `top_rows.rs` |
 
 mod alias;
 mod column_set;
+mod common;
 mod context;
 mod domain;
 mod facts;
@@ -67,6 +69,7 @@ pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) ->
     context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
     context.each_plan(root, &mut |plan, context| nulls::simplify_comparisons(plan, context))?;
     context.each_plan(root, &mut |plan, context| redundant::remove_redundant(plan, context))?;
+    common::share_equal_plans(root, &mut context)?;
     let read: ColumnSet = plan.output.iter().map(|(id, _)| *id).collect();
     prune::prune_columns(root, &read, &mut context);
     context.each_plan(root, &mut |plan, context| {

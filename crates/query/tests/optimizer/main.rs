@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod catalog;
+mod common;
 mod estimates;
 mod rules;
 mod subqueries;

@@ -14,6 +14,7 @@ use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{AggregateFunction, ColumnId, Columns, CompareOp, ExprOp, Logical, LogicalQuery, ScalarExpr};
 
 use super::interpreter::Datum;
+use crate::optimizer::walk::renumber;
 
 /// Makes plans over the three tables of [`super::key_tables`].
 pub(super) struct PlanMaker {
@@ -78,7 +79,7 @@ impl PlanMaker {
             return self.scan();
         }
         let down = depth - 1;
-        match self.random.random_range(0..17) {
+        match self.random.random_range(0..19) {
             0 => self.scan(),
             1..=4 => {
                 let (input, ids) = self.plan(down, outer);
@@ -239,6 +240,23 @@ impl PlanMaker {
                     columns: vec![column],
                 };
                 (plan, vec![column])
+            }
+            16 | 17 => {
+                // Twins, sometimes with a condition that only one of them has.
+                let scope = if self.chance(3) { outer } else { &[] };
+                let (left, left_ids) = if self.chance(2) { self.group(down, scope) } else { self.plan(down, scope) };
+                let mut right = left.clone();
+                let numbers = renumber(&mut right, &mut self.columns);
+                let right_ids: Ids = left_ids.iter().map(|id| numbers.get(id).copied().unwrap_or(*id)).collect();
+                if self.chance(3) {
+                    let condition = self.condition(0, &right_ids);
+                    right = Logical::filter(right, vec![condition]);
+                }
+                let number = |id: &ColumnId| self.columns.get(*id).kind == DataType::Int64;
+                let ids: Ids = left_ids.iter().chain(&right_ids).copied().filter(number).collect();
+                let kind = if self.chance(2) { LogicalJoinKind::Inner } else { LogicalJoinKind::Left };
+                let condition = self.condition(0, &ids);
+                (Logical::join(kind, left, right, vec![condition]), ids)
             }
             _ => {
                 let scope = if self.chance(2) { outer } else { &[] };

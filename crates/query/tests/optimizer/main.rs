@@ -4,6 +4,7 @@
 mod catalog;
 mod common;
 mod estimates;
+mod key_joins;
 mod rules;
 mod subqueries;
 

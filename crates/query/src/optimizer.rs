@@ -13,15 +13,19 @@
 //! | conditions move down | `pushdown.rs` |
 //! | comparisons forget NULL where there is none | `nulls.rs` |
 //! | operators that do nothing go away | `redundant.rs`, `unique.rs` |
+//! | equal subplans are computed once | `common.rs` |
 //! | columns that no operator reads are not made | `prune.rs` |
+//! | joins that keys make needless go away | `key_joins.rs` |
 //! | sorts without an effect go away, limits move down | `order.rs` |
 //! | windows learn which rows are read | `top_rows.rs` |
 
 mod alias;
 mod column_set;
+mod common;
 mod context;
 mod domain;
 mod facts;
+mod key_joins;
 mod nulls;
 mod order;
 mod prune;
@@ -67,8 +71,23 @@ pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) ->
     context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
     context.each_plan(root, &mut |plan, context| nulls::simplify_comparisons(plan, context))?;
     context.each_plan(root, &mut |plan, context| redundant::remove_redundant(plan, context))?;
+    common::share_equal_plans(root, &mut context)?;
     let read: ColumnSet = plan.output.iter().map(|(id, _)| *id).collect();
     prune::prune_columns(root, &read, &mut context);
+    loop {
+        let mut is_smaller = false;
+        context.each_plan(root, &mut |plan, context| {
+            is_smaller |= key_joins::remove_key_joins(plan, context)?;
+            Ok(())
+        })?;
+        if !is_smaller {
+            break;
+        }
+        // The conditions that are left of joins move to scans, and the columns that only joins read go away. So the
+        // parents of parents may be next.
+        context.each_plan(root, &mut |plan, context| pushdown::push_conditions(plan, context))?;
+        prune::prune_columns(root, &read, &mut context);
+    }
     context.each_plan(root, &mut |plan, context| {
         context.copy_shared_scans(plan);
         Ok(())

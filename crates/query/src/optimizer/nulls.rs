@@ -59,7 +59,7 @@ fn add_required(conditions: &[ScalarExpr], full: &mut ColumnSet) {
 }
 
 /// The columns of a plan that are never NULL. Comparisons become simple on the way.
-fn columns_with_values(plan: &mut Logical, context: &RewriteContext<'_>) -> ColumnSet {
+pub(crate) fn columns_with_values(plan: &mut Logical, context: &RewriteContext<'_>) -> ColumnSet {
     match plan {
         Logical::Scan(scan) => {
             let mut full = ColumnSet::default();

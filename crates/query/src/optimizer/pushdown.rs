@@ -27,7 +27,7 @@ pub(crate) fn push_conditions(plan: &mut Logical, _context: &mut RewriteContext<
 
 /// The rows of `plan` for which `conditions`, which may all be moved, are true. Rows with NULL in a column of
 /// `required` are dropped above in any case.
-fn push(mut plan: Logical, mut conditions: Vec<ScalarExpr>, required: &ColumnSet) -> Logical {
+fn push(mut plan: Logical, conditions: Vec<ScalarExpr>, required: &ColumnSet) -> Logical {
     if conditions.iter().any(is_never_true) {
         // No row passes these conditions, so we drop the operators below.
         return Logical::no_rows(output(&plan).iter().collect());
@@ -90,11 +90,11 @@ fn push(mut plan: Logical, mut conditions: Vec<ScalarExpr>, required: &ColumnSet
             )
         }
         Logical::Scan(mut scan) => {
-            scan.conditions.append(&mut conditions);
+            add_new(&mut scan.conditions, conditions);
             Logical::Scan(scan)
         }
         Logical::Source(mut source) => {
-            source.conditions.append(&mut conditions);
+            add_new(&mut source.conditions, conditions);
             Logical::Source(source)
         }
         Logical::Limit { .. } | Logical::Recursive { .. } => {
@@ -105,6 +105,15 @@ fn push(mut plan: Logical, mut conditions: Vec<ScalarExpr>, required: &ColumnSet
         }
         Logical::Values { .. } | Logical::RecursiveRows { .. } | Logical::Shared { .. } => {
             Logical::filter(plan, conditions)
+        }
+    }
+}
+
+/// Adds the conditions that are not there yet.
+fn add_new(conditions: &mut Vec<ScalarExpr>, more: Vec<ScalarExpr>) {
+    for condition in more {
+        if !conditions.contains(&condition) {
+            conditions.push(condition);
         }
     }
 }
@@ -260,10 +269,10 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &Colu
             add_known(&join.left, &mut known);
         }
         if join.kind != LogicalJoinKind::Full {
-            to_right.extend(inferred(&own, &known, &right));
+            to_right.extend(inferred(&own, &known, Some(&right)));
         }
         if join.kind == LogicalJoinKind::Semi {
-            to_left.extend(inferred(&own, &own, &left));
+            to_left.extend(inferred(&own, &own, Some(&left)));
         }
         for condition in conditions {
             let is_left = join.kind != LogicalJoinKind::Full && named(&condition).is_subset(&left);
@@ -444,7 +453,7 @@ fn infer(conditions: &mut Vec<ScalarExpr>) {
     while seen < conditions.len() {
         let known = conditions[seen..].to_vec();
         seen = conditions.len();
-        for added in inferred(conditions, &known, &ColumnSet::default()) {
+        for added in inferred(conditions, &known, None) {
             if !conditions.contains(&added) {
                 conditions.push(added);
             }
@@ -452,9 +461,8 @@ fn infer(conditions: &mut Vec<ScalarExpr>) {
     }
 }
 
-/// The conditions that follow from `known` by the equalities among `conditions`, for columns of `wanted`; for all
-/// columns if that is empty.
-fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: &ColumnSet) -> Vec<ScalarExpr> {
+/// The conditions that follow from `known` by the equalities among `conditions`, for columns of `wanted`, or for all.
+fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: Option<&ColumnSet>) -> Vec<ScalarExpr> {
     let mut found = Vec::new();
     let compared: Vec<_> =
         known.iter().filter_map(|condition| Some((compared_column(condition)?, condition))).collect();
@@ -465,7 +473,7 @@ fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: &ColumnSet)
         let Some((left, right, false)) = equality(condition) else { continue };
         let (Some(left), Some(right)) = (left.as_column(), right.as_column()) else { continue };
         for (from, to) in [(left, right), (right, left)] {
-            if !wanted.is_empty() && !wanted.contains(ColumnId(to)) {
+            if wanted.is_some_and(|wanted| !wanted.contains(ColumnId(to))) {
                 continue;
             }
             for (column, condition) in compared.iter().filter(|(column, _)| *column == from) {

@@ -248,6 +248,17 @@ fn each_id(plan: &Logical, each: &mut dyn FnMut(ColumnId, ColumnRole)) {
     }
 }
 
+/// The columns that an operator itself makes, in a fixed order.
+pub(crate) fn own_columns(plan: &Logical) -> Vec<ColumnId> {
+    let mut own = Vec::new();
+    each_id(plan, &mut |id, role| {
+        if role == ColumnRole::Made {
+            own.push(id);
+        }
+    });
+    own
+}
+
 /// The columns of the rows that an operator gives.
 pub(crate) fn output(plan: &Logical) -> ColumnSet {
     let mut set = ColumnSet::default();
@@ -407,6 +418,22 @@ pub(crate) fn renumber(plan: &mut Logical, columns: &mut Columns) -> HashMap<Col
     let by = numbers.iter().map(|(old, new)| (*old, columns.expr(*new))).collect();
     substitute_plan(plan, &by);
     numbers
+}
+
+/// Gives columns other numbers, those that a plan makes and those that it reads. There must be no subqueries left.
+pub(crate) fn rename(plan: &mut Logical, columns: &Columns, by: &HashMap<ColumnId, ColumnId>) {
+    let exprs = by.iter().map(|(old, new)| (*old, columns.expr(*new))).collect();
+    substitute_plan(plan, &exprs);
+    rename_made(plan, by);
+}
+
+fn rename_made(plan: &mut Logical, by: &HashMap<ColumnId, ColumnId>) {
+    each_id_mut(plan, &mut |id, role| {
+        if role == ColumnRole::Made {
+            *id = by.get(id).copied().unwrap_or(*id);
+        }
+    });
+    inputs_mut(plan).into_iter().for_each(|input| rename_made(input, by));
 }
 
 fn renumber_made(plan: &mut Logical, columns: &mut Columns, numbers: &mut HashMap<ColumnId, ColumnId>) {

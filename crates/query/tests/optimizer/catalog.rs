@@ -8,8 +8,8 @@ use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::catalog::{CatalogRelation, QueryCatalog, RelationName, RowSource};
 use rowmill_storage::keyed::{ByteRows, KeyRange};
 use rowmill_storage::{
-    Block, ColumnDef, ColumnStatistics, KeyBounds, KeyColumn, KeyRanges, KeyedDef, KeyedRows, KeyedSource, OpenRun,
-    TableDef, TableSource, TableStatistics,
+    Block, ColumnDef, ColumnStatistics, ForeignKeyDef, KeyBounds, KeyColumn, KeyRanges, KeyedDef, KeyedRows,
+    KeyedSource, OpenRun, ReferentialAction, TableDef, TableSource, TableStatistics,
 };
 
 /// A table that has no rows, or pretends to have some.
@@ -166,7 +166,34 @@ const TABLES: &[(&str, usize, &str)] = &[
     ("n", 1, "a:b b:b c:b?"),
 ];
 
+/// Foreign keys: a table, its columns, the parents and their columns.
+const FOREIGN_KEYS: &[(&str, &[u32], &str, &[u32])] = &[
+    ("nation", &[2], "region", &[0]),
+    ("supplier", &[3], "nation", &[0]),
+    ("partsupp", &[0], "part", &[0]),
+    ("partsupp", &[1], "supplier", &[0]),
+    ("customer", &[3], "nation", &[0]),
+    ("orders", &[1], "customer", &[0]),
+    ("n", &[2], "n", &[0]),
+];
+
+fn table_id(name: &str) -> TableId {
+    TableId(TABLES.iter().position(|(known, ..)| *known == name).unwrap() as u32 + 1)
+}
+
 impl TpchCatalog {
+    fn foreign_key(&self, (child, columns, parent, parents): &(&str, &[u32], &str, &[u32])) -> ForeignKeyDef {
+        let ids = |columns: &[u32]| columns.iter().map(|column| ColumnId(*column)).collect();
+        ForeignKeyDef {
+            name: format!("{child}_{parent}"),
+            columns: ids(columns),
+            parent: table_id(parent),
+            parent_columns: ids(parents),
+            on_delete: ReferentialAction::Restrict,
+            on_update: ReferentialAction::Restrict,
+        }
+    }
+
     fn table(&self, name: &str) -> Option<TableDef> {
         let (name, key, columns) = TABLES.iter().find(|(known, ..)| *known == name)?;
         let columns: Vec<ColumnDef> = columns
@@ -197,13 +224,17 @@ impl TpchCatalog {
             stored: Vec::new(),
             indexes: Vec::new(),
             checks: Vec::new(),
-            foreign_keys: Vec::new(),
+            foreign_keys: FOREIGN_KEYS
+                .iter()
+                .filter(|(child, ..)| child == name)
+                .map(|key| self.foreign_key(key))
+                .collect(),
             referrers: Vec::new(),
             identities: Vec::new(),
             sequence: None,
         };
         Some(TableDef {
-            id: TableId(TABLES.iter().position(|(known, ..)| known == name).unwrap() as u32 + 1),
+            id: table_id(name),
             schema: SchemaId(1),
             name: (*name).to_string(),
             version: 1,

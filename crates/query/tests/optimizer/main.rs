@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod catalog;
+mod common;
 mod estimates;
+mod key_joins;
 mod rules;
 mod subqueries;
 

@@ -1,9 +1,12 @@
 //! Three tables of three BIGINT columns. The last one has a primary key in the first column, and the second is NOT NULL.
+//! The second column of the table before it refers to that key.
 
 use std::sync::Arc;
 
 use rowmill_base::{ColumnId, IndexId, SchemaId, SqlType, TableId};
-use rowmill_storage::{Block, ColumnDef, KeyColumn, KeyedDef, OpenRun, TableDef, TableSource};
+use rowmill_storage::{
+    Block, ColumnDef, ForeignKeyDef, KeyColumn, KeyedDef, OpenRun, ReferentialAction, TableDef, TableSource,
+};
 
 #[derive(Debug)]
 struct EmptyTable(Arc<TableDef>);
@@ -36,13 +39,24 @@ fn table(number: u32) -> TableDef {
         default: None,
         missing: None,
     });
+    let parents = ForeignKeyDef {
+        name: "parents".to_owned(),
+        columns: vec![ColumnId(1)],
+        parent: TableId(2),
+        parent_columns: vec![ColumnId(0)],
+        on_delete: ReferentialAction::Restrict,
+        on_update: ReferentialAction::Restrict,
+    };
     let keyed = KeyedDef {
         index: IndexId(1),
-        key: vec![KeyColumn { column: ColumnId(0), descending: false }],
+        key: match number {
+            2 => vec![KeyColumn { column: ColumnId(0), descending: false }],
+            _ => Vec::new(),
+        },
         stored: Vec::new(),
         indexes: Vec::new(),
         checks: Vec::new(),
-        foreign_keys: Vec::new(),
+        foreign_keys: if number == 1 { vec![parents] } else { Vec::new() },
         referrers: Vec::new(),
         identities: Vec::new(),
         sequence: None,
@@ -54,6 +68,6 @@ fn table(number: u32) -> TableDef {
         version: 1,
         columns: columns.collect(),
         next_column: ColumnId(3),
-        keyed: (number == 2).then(|| Arc::new(keyed)),
+        keyed: (number > 0).then(|| Arc::new(keyed)),
     }
 }

@@ -14,6 +14,7 @@ use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{AggregateFunction, ColumnId, Columns, CompareOp, ExprOp, Logical, LogicalQuery, ScalarExpr};
 
 use super::interpreter::Datum;
+use crate::optimizer::walk::renumber;
 
 /// Makes plans over the three tables of [`super::key_tables`].
 pub(super) struct PlanMaker {
@@ -43,7 +44,59 @@ impl PlanMaker {
             };
             (0..rows).map(|row| (0..3).map(|column| value(row, column)).collect()).collect()
         };
-        (0..3).map(table).collect()
+        let mut tables: Vec<Vec<Vec<Datum>>> = (0..3).map(table).collect();
+        // The second column of the second table refers to the key of the third.
+        let parents = tables[2].len() as i64;
+        for row in &mut tables[1] {
+            row[1] = match &row[1] {
+                Datum::Int(value) if parents > 0 => Datum::Int(value % parents),
+                _ => Datum::Null,
+            };
+        }
+        tables
+    }
+
+    /// All columns of a table, in some order.
+    fn whole_scan(&mut self, table: usize) -> (Logical, Ids) {
+        let columns: Vec<_> = (0..3).map(|at| (self.add(), at)).collect();
+        let ids = columns.iter().map(|(id, _)| *id).collect();
+        (Logical::Scan(LogicalScan { table, columns, conditions: Vec::new(), row_number: None }), ids)
+    }
+
+    /// A join by a foreign key, or of a table with itself by its key.
+    fn key_join(&mut self, down: usize) -> (Logical, Ids) {
+        let is_self = self.chance(2);
+        let (mut left, own) = self.whole_scan(if is_self { 2 } else { 1 });
+        let mut ids = own.clone();
+        if self.chance(2) {
+            let (other, others) = self.plan(down.min(1), &[]);
+            let condition = self.condition(0, &joined(&own, &others));
+            ids.extend(&others);
+            left = match self.random.random_range(0..3) {
+                0 => Logical::join(LogicalJoinKind::Left, other, left, vec![condition]),
+                1 => Logical::join(LogicalJoinKind::Left, left, other, vec![condition]),
+                _ => Logical::join(LogicalJoinKind::Inner, left, other, vec![condition]),
+            };
+        }
+        let (right, parent) = self.whole_scan(2);
+        let key = if is_self { own[0] } else { own[1] };
+        let mut conditions =
+            vec![ScalarExpr::compare(self.columns.expr(key), CompareOp::Equal, self.columns.expr(parent[0]))];
+        if self.chance(3) {
+            conditions.push(self.condition(0, &joined(&own, &parent)));
+        }
+        let kind = match self.random.random_range(0..4) {
+            0 => LogicalJoinKind::Semi,
+            1 => LogicalJoinKind::Left,
+            _ => LogicalJoinKind::Inner,
+        };
+        if kind != LogicalJoinKind::Semi {
+            ids.extend(if self.chance(2) { &parent[..1] } else { &parent[..] });
+        }
+        match kind == LogicalJoinKind::Inner && self.chance(3) {
+            true => (Logical::join(kind, right, left, conditions), ids),
+            false => (Logical::join(kind, left, right, conditions), ids),
+        }
     }
 
     pub(super) fn query(&mut self, depth: usize) -> LogicalQuery {
@@ -78,7 +131,7 @@ impl PlanMaker {
             return self.scan();
         }
         let down = depth - 1;
-        match self.random.random_range(0..17) {
+        match self.random.random_range(0..21) {
             0 => self.scan(),
             1..=4 => {
                 let (input, ids) = self.plan(down, outer);
@@ -239,6 +292,24 @@ impl PlanMaker {
                     columns: vec![column],
                 };
                 (plan, vec![column])
+            }
+            18 | 19 => self.key_join(down),
+            16 | 17 => {
+                // Twins, sometimes with a condition that only one of them has.
+                let scope = if self.chance(3) { outer } else { &[] };
+                let (left, left_ids) = if self.chance(2) { self.group(down, scope) } else { self.plan(down, scope) };
+                let mut right = left.clone();
+                let numbers = renumber(&mut right, &mut self.columns);
+                let right_ids: Ids = left_ids.iter().map(|id| numbers.get(id).copied().unwrap_or(*id)).collect();
+                if self.chance(3) {
+                    let condition = self.condition(0, &right_ids);
+                    right = Logical::filter(right, vec![condition]);
+                }
+                let number = |id: &ColumnId| self.columns.get(*id).kind == DataType::Int64;
+                let ids: Ids = left_ids.iter().chain(&right_ids).copied().filter(number).collect();
+                let kind = if self.chance(2) { LogicalJoinKind::Inner } else { LogicalJoinKind::Left };
+                let condition = self.condition(0, &ids);
+                (Logical::join(kind, left, right, vec![condition]), ids)
             }
             _ => {
                 let scope = if self.chance(2) { outer } else { &[] };

@@ -28,10 +28,12 @@ mod world;
 use std::process::ExitCode;
 
 use crate::duck::Duck;
+use crate::engine::Oracle;
 use crate::run::{Request, run};
 
 const USAGE: &str =
     "usage: oracle run [--queries N] [--seed N] [--findings N] [--oracle duckdb|datafusion] [--python PATH]
+       oracle ask [--python PATH] < STATEMENTS
        oracle suite [--folder PATH]";
 
 fn main() -> ExitCode {
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
 fn command() -> Result<usize, String> {
     let mut arguments = std::env::args().skip(1);
     let command = arguments.next().unwrap_or_default();
-    if command != "run" && command != "suite" {
+    if !["run", "ask", "suite"].contains(&command.as_str()) {
         return Err(USAGE.to_owned());
     }
     let mut folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/slt").to_owned();
@@ -77,6 +79,9 @@ fn command() -> Result<usize, String> {
     if command == "suite" {
         return suite(&folder);
     }
+    if command == "ask" {
+        return ask(&mut Duck::start(&python)?);
+    }
     let counts = match oracle.as_str() {
         "duckdb" => run(&request, &mut Duck::start(&python)?)?,
         "datafusion" => with_datafusion(&request)?,
@@ -84,6 +89,25 @@ fn command() -> Result<usize, String> {
     };
     counts.print();
     Ok(counts.findings)
+}
+
+/// Runs the statements of standard input, one on each line, and prints both answers to each that gives rows.
+fn ask(oracle: &mut dyn Oracle) -> Result<usize, String> {
+    let mut mill = mill::Mill::new();
+    for line in std::io::stdin().lines() {
+        let line = line.map_err(|error| error.to_string())?;
+        let sql = line.trim().trim_end_matches(';');
+        if sql.is_empty() || sql.starts_with("--") {
+            continue;
+        }
+        let (ours, theirs) = (mill.run(sql), oracle.run(sql));
+        let is_query = ["select", "with", "explain"].iter().any(|word| sql.to_lowercase().starts_with(word));
+        if is_query || matches!(ours, cell::Answer::Failed { .. }) {
+            println!("{sql}");
+            run::show(oracle.name(), &ours, &theirs);
+        }
+    }
+    Ok(0)
 }
 
 #[cfg(feature = "datafusion")]

@@ -78,8 +78,7 @@ impl World {
 fn bag(random: &mut Random) -> Table {
     let count = 2 + random.below(3);
     let columns = columns(random, count);
-    let mut table =
-        Table { name: "bag", columns, unique: false, keyed: false, statements: Vec::new() };
+    let mut table = Table { name: "bag", columns, unique: false, keyed: false, statements: Vec::new() };
     define(random, &mut table, "", 12);
     table
 }

@@ -13,7 +13,7 @@ import threading
 
 import duckdb
 
-SECONDS_MAX = 20
+SECONDS_MAX = 8
 ROWS_MAX = 50_000
 
 

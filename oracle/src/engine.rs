@@ -4,7 +4,7 @@ use crate::cell::Answer;
 use crate::world::{Setup, World};
 
 /// A statement that runs for longer is cancelled.
-pub const SECONDS_MAX: u64 = 20;
+pub const SECONDS_MAX: u64 = 8;
 /// Answers with more rows are not compared.
 pub const ROWS_MAX: usize = 50_000;
 

@@ -5,6 +5,7 @@
 //! right answers shows nothing.
 
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use sqlparser::ast::{
     CaseWhen, Distinct, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, JoinConstraint,
@@ -13,8 +14,9 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
-/// Checks of one reduction.
+/// Checks of one reduction, and how long it may take.
 const CHECKS_MAX: usize = 1_500;
+const REDUCTION_MAX: Duration = Duration::from_secs(25);
 
 /// The smallest statement that was found for which `still` holds.
 pub fn reduce(sql: &str, mut still: impl FnMut(&str) -> bool) -> String {
@@ -22,6 +24,7 @@ pub fn reduce(sql: &str, mut still: impl FnMut(&str) -> bool) -> String {
     if !still(&best.to_string()) {
         return sql.to_owned();
     }
+    let begun = Instant::now();
     let mut checks = 0;
     let mut target = 0;
     let mut changed = false;
@@ -38,7 +41,7 @@ pub fn reduce(sql: &str, mut still: impl FnMut(&str) -> bool) -> String {
             continue;
         }
         checks += 1;
-        if checks > CHECKS_MAX {
+        if checks > CHECKS_MAX || begun.elapsed() > REDUCTION_MAX {
             return best.to_string();
         }
         let text = edited.to_string();

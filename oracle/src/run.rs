@@ -1,6 +1,7 @@
 //! Runs random statements through Rowmill and an oracle, and reports where they differ.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use crate::cell::{Answer, Cell};
 use crate::differences::known;
@@ -13,6 +14,8 @@ use crate::world::{Setup, Table, World};
 
 /// Statements of one world.
 const PER_WORLD: u64 = 60;
+/// How long the rows of a finding are made fewer.
+const ROWS_REDUCTION_MAX: Duration = Duration::from_secs(15);
 
 /// What a run is asked for.
 pub struct Request {
@@ -270,9 +273,10 @@ fn report(
     };
     let Ok(mut pair) = Pair::new(world, oracle) else { return };
     // Rows go in halves, then one by one.
+    let until = Instant::now() + ROWS_REDUCTION_MAX;
     for place in 0..rows.len() {
         let mut size = rows[place].len();
-        while size > 0 {
+        while size > 0 && Instant::now() < until {
             let mut from = 0;
             while from < rows[place].len() {
                 let mut fewer = rows.clone();

@@ -14,6 +14,7 @@ use sqlparser::ast::Expr;
 use sqlparser::dialect::{Dialect, DuckDbDialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 
 /// The dialect of one statement.
 #[derive(Debug)]
@@ -39,6 +40,72 @@ impl RowmillDialect {
     /// Whether the parser was ended because it tried too many readings.
     pub(crate) fn gave_up(&self) -> bool {
         self.steps_left.get() == 0
+    }
+}
+
+/// A subquery whose first SELECT has parentheses of its own: `((SELECT 1) UNION (SELECT 2))`. The parser takes such a SELECT
+/// for a whole operand. After `ANY` and `ALL` the outer parenthesis has been read already.
+fn compound_subquery(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let first = opening(parser, parser.index())?;
+    let is_quantified = previous(parser, first).is_some_and(|before| {
+        parser.token_at(before).token == Token::LParen
+            && previous(parser, before)
+                .is_some_and(|word| matches!(keyword_at(parser, word), Keyword::ANY | Keyword::ALL | Keyword::SOME))
+    });
+    let inner = if is_quantified { first } else { opening(parser, first + 1)? };
+    let after = next(parser, closing(parser, inner)? + 1);
+    if !matches!(keyword_at(parser, after), Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT) {
+        return None;
+    }
+    let query = match is_quantified {
+        true => parser.parse_query(),
+        false => parser.expect_token(&Token::LParen).and_then(|_| {
+            let query = parser.parse_query()?;
+            parser.expect_token(&Token::RParen)?;
+            Ok(query)
+        }),
+    };
+    Some(query.map(Expr::Subquery))
+}
+
+/// The place of the first token from `at` on that is no blank.
+fn next(parser: &Parser, mut at: usize) -> usize {
+    while matches!(parser.token_at(at).token, Token::Whitespace(_)) {
+        at += 1;
+    }
+    at
+}
+
+/// The place of the last token before `at` that is no blank.
+fn previous(parser: &Parser, at: usize) -> Option<usize> {
+    (0..at).rev().find(|at| !matches!(parser.token_at(*at).token, Token::Whitespace(_)))
+}
+
+/// The place of the next token, if it is an opening parenthesis.
+fn opening(parser: &Parser, at: usize) -> Option<usize> {
+    let at = next(parser, at);
+    (parser.token_at(at).token == Token::LParen).then_some(at)
+}
+
+/// The place of the parenthesis that closes the one at `at`.
+fn closing(parser: &Parser, mut at: usize) -> Option<usize> {
+    let mut open = 0_usize;
+    loop {
+        match parser.token_at(at).token {
+            Token::LParen => open += 1,
+            Token::RParen if open == 1 => return Some(at),
+            Token::RParen => open -= 1,
+            Token::EOF => return None,
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+fn keyword_at(parser: &Parser, at: usize) -> Keyword {
+    match &parser.token_at(at).token {
+        Token::Word(word) => word.keyword,
+        _ => Keyword::NoKeyword,
     }
 }
 
@@ -74,9 +141,12 @@ impl Dialect for RowmillDialect {
     }
 
     /// Asked for every expression that is begun. No reading is tried after this error.
-    fn parse_prefix(&self, _parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         self.steps_left.set(self.steps_left.get().saturating_sub(1));
-        self.gave_up().then_some(Err(ParserError::RecursionLimitExceeded))
+        if self.gave_up() {
+            return Some(Err(ParserError::RecursionLimitExceeded));
+        }
+        compound_subquery(parser)
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {

@@ -1,5 +1,6 @@
 //! Calls of functions: of the registry, of the database, of the clock, and the forms of SQL that are calls.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{Date32Array, Time64MicrosecondArray, TimestampMicrosecondArray};
@@ -44,6 +45,7 @@ const DAY_US: i64 = 86_400_000_000;
 impl Binder<'_> {
     /// A call.
     pub(super) fn call(&mut self, call: &Function) -> Result<ScalarExpr> {
+        let call = &*with_null_treatment(call);
         let ident = function_name(call)?;
         let name = ident.value.as_str();
         refuse_forms(call)?;
@@ -386,6 +388,25 @@ pub(super) fn argument_list(call: &Function) -> Option<&FunctionArgumentList> {
         FunctionArguments::List(list) => Some(list),
         _ => None,
     }
+}
+
+/// The call with the null treatment that ends its arguments. In `lag(f(x) IGNORE NULLS)` the parser gives it to `f(x)`,
+/// because it may also stand after a parenthesis.
+fn with_null_treatment(call: &Function) -> Cow<'_, Function> {
+    let is_taken = |inner: &Function| inner.null_treatment.is_some() && inner.over.is_none();
+    let has = argument_list(call).is_some_and(|list| {
+        matches!(list.args.last(), Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(inner)))) if is_taken(inner))
+    });
+    if !has || call.null_treatment.is_some() {
+        return Cow::Borrowed(call);
+    }
+    let mut call = call.clone();
+    if let FunctionArguments::List(list) = &mut call.args
+        && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(inner)))) = list.args.last_mut()
+    {
+        call.null_treatment = inner.null_treatment.take();
+    }
+    Cow::Owned(call)
 }
 
 fn refuse_forms(call: &Function) -> Result<()> {

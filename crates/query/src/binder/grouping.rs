@@ -12,7 +12,7 @@ use super::Binder;
 use super::place::start_of;
 use super::projection::SelectedItem;
 use super::query::map;
-use super::walk::{free_columns, plan_exprs_mut};
+use super::walk::{free_columns, free_columns_of_plan, plan_exprs_mut};
 
 /// What rows are grouped by.
 #[derive(Default)]
@@ -235,9 +235,15 @@ impl Binder<'_> {
                     .hint("add it to GROUP BY, or use min, max or any other aggregate of it"));
             }
             ExprOp::Subquery(subquery) => {
+                // A shared plan that was bound within this FROM makes columns of its own, whose ids look like those of FROM.
+                let outer: Vec<usize> =
+                    free_columns_of_plan(&subquery.plan).into_iter().filter(|column| level.reads(*column)).collect();
+                if outer.is_empty() {
+                    return expr.operands_mut().into_iter().try_for_each(|operand| self.regroup_expr(operand, keys));
+                }
                 let mut result = Ok(());
                 plan_exprs_mut(&mut subquery.plan, &mut |inner| {
-                    if result.is_ok() {
+                    if result.is_ok() && free_columns(inner).iter().any(|column| outer.contains(column)) {
                         result = self.regroup_expr(inner, keys);
                     }
                 });

@@ -111,7 +111,11 @@ impl Binder<'_> {
         }
         let mut order = self.inner_order(&parts.order)?;
         let frame = self.frame(parts.frame.as_ref(), &order)?;
-        order.retain(|key| key.expr.as_constant().is_none());
+        // A constant orders nothing, but the distances of RANGE are counted from it.
+        let is_distance = |bound: &FrameBound<_>| matches!(bound, FrameBound::Preceding(_) | FrameBound::Following(_));
+        if frame.unit != FrameUnit::Range || !(is_distance(&frame.start) || is_distance(&frame.end)) {
+            order.retain(|key| key.expr.as_constant().is_none());
+        }
         let call = LogicalWindowCall { function, frame };
         // The id is given once it is known that no equal call has one.
         Ok((kind, PendingWindow { id: rowmill_plan::ColumnId(usize::MAX), partition, order, call }))

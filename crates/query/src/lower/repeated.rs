@@ -53,10 +53,10 @@ impl Lowerer<'_> {
         let mut read = needed.clone();
         lists.iter().for_each(|(_, list)| read.insert_all(list));
         let rows = self.lower(input, &read)?;
-        let mut rows = self.settled(rows, &read)?;
-        rows.keep_derived(needed);
+        let rows = self.settled(rows, &read)?;
         let exprs: Vec<ScalarExpr> = lists.iter().map(|(_, list)| list.clone()).collect();
-        let (rows, made) = self.with_columns(rows, &exprs)?;
+        let (mut rows, made) = self.with_columns(rows, &exprs)?;
+        rows.keep_derived(needed);
         let mut kept = needed.clone();
         rows.derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
         let keep: Vec<usize> = (0..rows.ids.len()).filter(|place| kept.contains(rows.ids[*place])).collect();
@@ -80,9 +80,9 @@ impl Lowerer<'_> {
         let mut read = needed.clone();
         exprs.iter().for_each(|expr| read.insert_all(expr));
         let rows = self.lower(input, &read)?;
-        let mut rows = self.settled(rows, &read)?;
+        let rows = self.settled(rows, &read)?;
+        let (mut rows, made) = self.with_columns(rows, &exprs)?;
         rows.keep_derived(needed);
-        let (rows, made) = self.with_columns(rows, &exprs)?;
         let places: Vec<usize> = made.iter().map(|id| rows.position(*id).expect("the column was made")).collect();
         let mut kept = needed.clone();
         rows.derived.iter().for_each(|(_, expr)| kept.insert_all(expr));

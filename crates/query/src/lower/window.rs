@@ -26,10 +26,11 @@ impl Lowerer<'_> {
         let mut read = needed.clone();
         exprs.iter().for_each(|expr| read.insert_all(expr));
         let input = self.lower(&window.input, &read)?;
-        let mut input = self.settled(input, &read)?;
+        let input = self.settled(input, &read)?;
+        // Every value that the window reads becomes a column of its input. Some of them may be derived columns that no
+        // operator above reads, so those are forgotten afterwards.
+        let (mut input, made) = self.with_columns(input, &exprs)?;
         input.keep_derived(needed);
-        // Every value that the window reads becomes a column of its input.
-        let (input, made) = self.with_columns(input, &exprs)?;
         let position = |expr: &ScalarExpr| {
             let place = exprs.iter().position(|known| known == expr).expect("every value was collected");
             input.position(made[place]).expect("the column was made")

@@ -1,0 +1,87 @@
+//! DuckDB, in a Python process that is driven over a pipe.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::cell::{Answer, Cell};
+use crate::engine::Oracle;
+
+/// A Python process with an empty database.
+pub struct Duck {
+    process: Child,
+    requests: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Duck {
+    /// Starts `python` with the script beside this crate.
+    pub fn start(python: &str) -> Result<Duck, String> {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/duck.py");
+        let started = Command::new(python).arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut process = started.map_err(|error| format!("{python}: {error}"))?;
+        let requests = process.stdin.take();
+        let answers = BufReader::new(process.stdout.take().expect("the process has a pipe for its output"));
+        let mut duck = Duck { process, requests, answers };
+        match duck.ask(&json!({"sql": "SELECT 1"})) {
+            Some(_) => Ok(duck),
+            None => Err(format!("{python} {script} does not answer; does it have the module duckdb?")),
+        }
+    }
+
+    /// The answer to `request`, or nothing if the process is gone.
+    fn ask(&mut self, request: &Value) -> Option<Value> {
+        let requests = self.requests.as_mut()?;
+        writeln!(requests, "{request}").ok()?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line).ok()?;
+        serde_json::from_str(&line).ok()
+    }
+}
+
+impl Oracle for Duck {
+    fn name(&self) -> &'static str {
+        "duckdb"
+    }
+
+    fn reset(&mut self) {
+        self.ask(&json!({"reset": true})).expect("DuckDB's process answers");
+    }
+
+    fn run(&mut self, sql: &str) -> Answer {
+        // The one type that the two call differently.
+        let sql = sql.replace("INTEGER UNSIGNED", "UINTEGER");
+        let answer = self.ask(&json!({"sql": sql})).unwrap_or_else(|| panic!("DuckDB's process ended at {sql}"));
+        if let Some(class) = answer["error"].as_str() {
+            let message = answer["message"].as_str().unwrap_or_default();
+            return Answer::Failed { class: class.to_owned(), message: message.to_owned() };
+        }
+        let Some(rows) = answer["rows"].as_array() else { return Answer::TooMuch };
+        let row = |row: &Value| row.as_array().into_iter().flatten().map(cell).collect();
+        Answer::Rows(rows.iter().map(row).collect())
+    }
+
+    fn changes_rows(&self) -> bool {
+        true
+    }
+}
+
+fn cell(value: &Value) -> Cell {
+    let Some(text) = value.as_str() else { return Cell::Null };
+    let (class, text) = text.split_at(1);
+    match class {
+        "i" => Cell::exact(text),
+        "d" => Cell::Double(text.parse().unwrap_or(f64::NAN)),
+        "s" => Cell::time(text),
+        _ => Cell::Text(text.to_owned()),
+    }
+}
+
+impl Drop for Duck {
+    fn drop(&mut self) {
+        // The process ends with its input.
+        self.requests = None;
+        self.process.wait().ok();
+    }
+}

@@ -1,0 +1,365 @@
+//! Runs random statements through Rowmill and an oracle, and reports where they differ.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::cell::{Answer, Cell};
+use crate::differences::known;
+use crate::engine::Oracle;
+use crate::generator::Generator;
+use crate::kind::Kind;
+use crate::mill::Mill;
+use crate::reduce::reduce;
+use crate::world::{Setup, Table, World};
+
+/// Statements of one world.
+const PER_WORLD: u64 = 60;
+/// How long the rows of a finding are made fewer.
+const ROWS_REDUCTION_MAX: Duration = Duration::from_secs(15);
+
+/// What a run is asked for.
+pub struct Request {
+    pub queries: u64,
+    pub seed: u64,
+    /// The run ends after this many findings.
+    pub findings_max: usize,
+}
+
+/// What a run counted.
+#[derive(Default)]
+pub struct Counts {
+    pub compared: u64,
+    pub both_failed: u64,
+    /// Statements that the oracle alone refused, by the class of its error.
+    pub oracle_refused: BTreeMap<String, u64>,
+    /// Refusals of Rowmill that are documented.
+    pub refused: BTreeMap<String, u64>,
+    pub findings: usize,
+}
+
+/// How Rowmill's answer is wrong.
+#[derive(Clone, PartialEq, Debug)]
+enum Verdict {
+    Same,
+    BothFailed,
+    OracleRefused(String),
+    Refused(String),
+    Rows,
+    Failed(String),
+}
+
+fn verdict(ours: &Answer, theirs: &Answer, ordered: bool, oracle: &str) -> Verdict {
+    if let Answer::Failed { class, message } = ours {
+        if class == "panic" || class == "XX000" || class == "57014" {
+            return Verdict::Failed(class.clone());
+        }
+        return match theirs {
+            Answer::Failed { .. } | Answer::TooMuch => Verdict::BothFailed,
+            Answer::Rows(_) => match known(oracle, message) {
+                Some(why) => Verdict::Refused(why.to_owned()),
+                None => Verdict::Failed(class.clone()),
+            },
+        };
+    }
+    match (ours, theirs) {
+        (Answer::Rows(ours), Answer::Rows(theirs)) => {
+            if Answer::same_rows(ours, theirs, ordered) {
+                Verdict::Same
+            } else {
+                Verdict::Rows
+            }
+        }
+        (_, Answer::Failed { class, message }) => {
+            let head: String = message.chars().take(60).collect();
+            Verdict::OracleRefused(format!("{class}: {}", head.replace('\n', " ")))
+        }
+        (Answer::TooMuch, _) | (_, Answer::TooMuch) => Verdict::OracleRefused("too many rows".to_owned()),
+        (Answer::Failed { .. }, _) => unreachable!("failures were settled above"),
+    }
+}
+
+/// Both engines over the tables of one world.
+struct Pair<'o> {
+    mill: Mill,
+    oracle: &'o mut dyn Oracle,
+}
+
+impl<'o> Pair<'o> {
+    fn new(world: &World, oracle: &'o mut dyn Oracle) -> Result<Self, String> {
+        let mut pair = Pair { mill: Mill::new(), oracle };
+        pair.fill(world)?;
+        Ok(pair)
+    }
+
+    /// Begins anew with the tables of `world`.
+    fn refill(&mut self, world: &World) -> Result<(), String> {
+        self.mill = Mill::new();
+        self.fill(world)
+    }
+
+    fn fill(&mut self, world: &World) -> Result<(), String> {
+        let tables = world.tables.iter().flat_map(|table| &table.statements).filter_map(|setup| match setup {
+            Setup::Both(sql) | Setup::Rowmill(sql) => Some(sql),
+            Setup::Oracle(_) => None,
+        });
+        for sql in world.settings.iter().chain(tables) {
+            if let Answer::Failed { message, .. } = self.mill.run(sql) {
+                return Err(format!("rowmill: {sql}: {message}"));
+            }
+        }
+        self.oracle.build(world)
+    }
+
+    fn ask(&mut self, sql: &str, ordered: bool) -> (Verdict, Answer, Answer) {
+        let (ours, theirs) = (self.mill.run(sql), self.oracle.run(sql));
+        (verdict(&ours, &theirs, ordered, self.oracle.name()), ours, theirs)
+    }
+
+    /// Whether `sql` still differs as `found` says.
+    fn shows(&mut self, sql: &str, ordered: bool, table: Option<&str>, found: &Verdict) -> bool {
+        let now = match table {
+            Some(table) => self.change(table, sql).0,
+            None => self.ask(sql, ordered && sql.contains("ORDER BY")).0,
+        };
+        now == *found
+    }
+
+    /// Runs a change in both and compares the rows that it returns and the table after it. Takes it back unless both made it.
+    fn change(&mut self, table: &str, sql: &str) -> (Verdict, Answer, Answer) {
+        self.mill.run("BEGIN");
+        self.oracle.run("BEGIN");
+        let (mut found, mut ours, mut theirs) = self.ask(sql, false);
+        if found == Verdict::Same {
+            (found, ours, theirs) = self.ask(&format!("SELECT * FROM {table}"), false);
+        }
+        let end = if found == Verdict::Same { "COMMIT" } else { "ROLLBACK" };
+        let (our_end, their_end) = (self.mill.run(end), self.oracle.run(end));
+        if found == Verdict::Same {
+            found = verdict(&our_end, &their_end, false, self.oracle.name());
+            if found == Verdict::Same {
+                (found, ours, theirs) = self.ask(&format!("SELECT * FROM {table}"), false);
+            }
+        }
+        (found, ours, theirs)
+    }
+}
+
+/// Compares `request.queries` statements and prints what differs.
+pub fn run(request: &Request, oracle: &mut dyn Oracle) -> Result<Counts, String> {
+    let mut counts = Counts::default();
+    let mut asked = 0;
+    let mut seed = request.seed;
+    let mut reported: BTreeMap<String, usize> = BTreeMap::new();
+    while asked < request.queries && counts.findings < request.findings_max {
+        let world = World::new(seed);
+        seed += 1;
+        let mut pair = Pair::new(&world, &mut *oracle)?;
+        let mut finding = None;
+        for number in 0..PER_WORLD {
+            asked += 1;
+            let mut generator = Generator::new(&world, number);
+            let is_change = pair.oracle.changes_rows() && generator.random.chance(15);
+            let (sql, ordered, table) = if is_change {
+                let change = generator.change(number);
+                (change.text, false, Some(change.table))
+            } else {
+                let query = generator.statement();
+                (query.text, query.ordered, None)
+            };
+            if std::env::var_os("ORACLE_TRACE").is_some() {
+                eprintln!("{}/{number}: {sql}", world.seed);
+            }
+            // The rows before a change are needed to tell what it did.
+            let before = match table {
+                Some(_) => contents(&world, &mut pair),
+                None => Vec::new(),
+            };
+            let (found, ours, theirs) = match table {
+                Some(table) => pair.change(table, &sql),
+                None => pair.ask(&sql, ordered),
+            };
+            match &found {
+                Verdict::Same => counts.compared += 1,
+                Verdict::BothFailed => counts.both_failed += 1,
+                Verdict::OracleRefused(class) => *counts.oracle_refused.entry(class.clone()).or_default() += 1,
+                Verdict::Refused(class) => *counts.refused.entry(class.clone()).or_default() += 1,
+                Verdict::Rows | Verdict::Failed(_) => {
+                    let signature = signature(&found, &ours);
+                    let times = reported.entry(signature).or_default();
+                    *times += 1;
+                    if *times > 1 && found != Verdict::Rows {
+                        continue;
+                    }
+                    let rows = if table.is_some() { before } else { contents(&world, &mut pair) };
+                    finding = Some((number, sql, ordered, table, found, ours, theirs, rows));
+                    break;
+                }
+            }
+        }
+        let Some((number, sql, ordered, table, found, ours, theirs, rows)) = finding else { continue };
+        drop(pair);
+        counts.findings += 1;
+        println!("== finding {}: seed {} statement {number}: {found:?}", counts.findings, world.seed);
+        report(&world, oracle, &sql, ordered, table, &found, (&ours, &theirs), rows);
+    }
+    for (signature, times) in reported.iter().filter(|(_, times)| **times > 1) {
+        println!("{times} times: {signature}");
+    }
+    Ok(counts)
+}
+
+fn signature(found: &Verdict, ours: &Answer) -> String {
+    match ours {
+        Answer::Failed { class, message } => {
+            let words: String = message.chars().filter(|letter| !letter.is_ascii_digit()).take(50).collect();
+            format!("{class} {words}")
+        }
+        _ => format!("{found:?}"),
+    }
+}
+
+/// The rows of every table, as the oracle has them.
+fn contents(world: &World, pair: &mut Pair<'_>) -> Vec<Vec<Vec<Cell>>> {
+    let rows = |table: &Table| match pair.oracle.run(&format!("SELECT * FROM {}", table.name)) {
+        Answer::Rows(rows) => rows,
+        _ => Vec::new(),
+    };
+    world.tables.iter().map(rows).collect()
+}
+
+/// The world with `rows` in its tables.
+fn with_rows(world: &World, rows: &[Vec<Vec<Cell>>]) -> World {
+    let mut world = world.clone();
+    for (table, rows) in world.tables.iter_mut().zip(rows) {
+        let is_insert = |setup: &Setup| matches!(setup, Setup::Both(sql) | Setup::Rowmill(sql) if sql.starts_with("INSERT") || sql.starts_with("CHECKPOINT") || sql.starts_with("ANALYZE"));
+        table.statements.retain(|setup| !is_insert(setup));
+        if !rows.is_empty() {
+            let rows: Vec<String> = rows.iter().map(|row| row_text(table, row)).collect();
+            table.statements.push(Setup::Both(format!("INSERT INTO {} VALUES {}", table.name, rows.join(", "))));
+        }
+    }
+    world
+}
+
+fn row_text(table: &Table, row: &[Cell]) -> String {
+    let cells = row.iter().zip(&table.columns).map(|(cell, column)| match (cell, column.kind) {
+        (Cell::Text(text), Kind::Text) => format!("'{}'", text.replace('\'', "''")),
+        (Cell::Text(text), Kind::Date) => format!("DATE '{text}'"),
+        (Cell::Text(text), Kind::Timestamp) => format!("TIMESTAMP '{text}'"),
+        (Cell::Text(text), _) => text.clone(),
+        (Cell::Double(value), _) => format!("{value:e}"),
+        (Cell::Exact(text), _) => text.clone(),
+        (Cell::Null, _) => "NULL".to_owned(),
+    });
+    format!("({})", cells.collect::<Vec<_>>().join(", "))
+}
+
+#[expect(clippy::too_many_arguments, reason = "all that a finding is made of")]
+fn report(
+    world: &World,
+    oracle: &mut dyn Oracle,
+    sql: &str,
+    ordered: bool,
+    table: Option<&str>,
+    found: &Verdict,
+    answers: (&Answer, &Answer),
+    mut rows: Vec<Vec<Vec<Cell>>>,
+) {
+    println!("{sql}");
+    show(oracle.name(), answers.0, answers.1);
+    let Some(mut best) = reduced(world, &rows, oracle, sql, ordered, table, found) else {
+        println!("-- not shown by the tables filled anew: run the seed");
+        return;
+    };
+    let Ok(mut pair) = Pair::new(world, oracle) else { return };
+    // Rows go in halves, then one by one.
+    let until = Instant::now() + ROWS_REDUCTION_MAX;
+    for place in 0..rows.len() {
+        let mut size = rows[place].len();
+        while size > 0 && Instant::now() < until {
+            let mut from = 0;
+            while from < rows[place].len() {
+                let mut fewer = rows.clone();
+                let end = (from + size).min(fewer[place].len());
+                fewer[place].drain(from..end);
+                let shows = pair.refill(&with_rows(world, &fewer)).is_ok() && pair.shows(&best, ordered, table, found);
+                match shows {
+                    true => rows = fewer,
+                    false => from += size,
+                }
+            }
+            size /= 2;
+        }
+    }
+    best = reduced(world, &rows, oracle, &best, ordered, table, found).unwrap_or(best);
+    println!("-- reduced:");
+    let world = with_rows(world, &rows);
+    for setting in &world.settings {
+        println!("{setting};");
+    }
+    for table in world.tables.iter().filter(|table| best.contains(table.name)) {
+        for setup in &table.statements {
+            if let Setup::Both(sql) | Setup::Rowmill(sql) = setup {
+                println!("{sql};");
+            }
+        }
+    }
+    println!("{best};");
+    let Ok(mut pair) = Pair::new(&world, oracle) else { return };
+    let (_, ours, theirs) = match table {
+        Some(table) => pair.change(table, &best),
+        None => pair.ask(&best, false),
+    };
+    let name = pair.oracle.name();
+    show(name, &ours, &theirs);
+}
+
+/// The smallest statement that shows `found` over `rows`, or nothing if `sql` does not.
+fn reduced(
+    world: &World,
+    rows: &[Vec<Vec<Cell>>],
+    oracle: &mut dyn Oracle,
+    sql: &str,
+    ordered: bool,
+    table: Option<&str>,
+    found: &Verdict,
+) -> Option<String> {
+    let world = with_rows(world, rows);
+    let mut pair = Pair::new(&world, oracle).ok()?;
+    if !pair.shows(sql, ordered, table, found) {
+        return None;
+    }
+    Some(reduce(sql, |sql| {
+        // A change that both made has to be taken back.
+        (table.is_none() || pair.refill(&world).is_ok()) && pair.shows(sql, ordered, table, found)
+    }))
+}
+
+/// Prints both answers.
+pub fn show(oracle: &str, ours: &Answer, theirs: &Answer) {
+    for (name, answer) in [("rowmill", ours), (oracle, theirs)] {
+        match answer {
+            Answer::Rows(rows) => {
+                println!("-- {name}: {} rows", rows.len());
+                for row in rows.iter().take(12) {
+                    println!("--   {}", row.iter().map(Cell::shown).collect::<Vec<_>>().join(" | "));
+                }
+            }
+            Answer::Failed { class, message } => println!("-- {name}: {class}: {message}"),
+            Answer::TooMuch => println!("-- {name}: too much"),
+        }
+    }
+}
+
+impl Counts {
+    /// Prints the counts.
+    pub fn print(&self) {
+        println!("compared {}, failed in both {}, findings {}", self.compared, self.both_failed, self.findings);
+        for (class, times) in &self.oracle_refused {
+            println!("  the oracle alone refused {times}: {class}");
+        }
+        for (class, times) in &self.refused {
+            println!("  documented refusals {times}: {class}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! SELECT: plain, grouped, with windows, QUALIFY and DISTINCT.
+
+use crate::generator::Generator;
+use crate::kind::Kind;
+use crate::scope::{Scope, Term};
+
+impl Generator<'_> {
+    /// A SELECT with columns of `kinds` over up to `most` relations.
+    pub fn select(&mut self, kinds: &[Kind], outer: &[Term], most: usize) -> String {
+        let (from, rows) = self.from(outer, most);
+        let condition = self.where_clause(&rows, 60);
+        let (scope, group) = match self.random.below(10) {
+            0..3 => self.grouped(&rows),
+            3 => self.grouped_to_one(&rows, kinds),
+            _ => (rows, String::new()),
+        };
+        let having = match scope.grouped && self.random.chance(30) {
+            true => format!(" HAVING {}", self.condition(&scope, 1)),
+            false => String::new(),
+        };
+        let (scope, windows, qualify) = match self.random.chance(18) {
+            true => self.windowed(scope, kinds),
+            false => (scope, String::new(), String::new()),
+        };
+        let distinct = if self.random.chance(12) { "DISTINCT " } else { "" };
+        let items = self.items(kinds, &scope);
+        format!("SELECT {distinct}{items} FROM {from}{condition}{group}{having}{windows}{qualify}")
+    }
+
+    /// Groups the rows of `rows` by one to three keys.
+    fn grouped(&mut self, rows: &Scope) -> (Scope, String) {
+        let mut keys: Vec<Term> = Vec::new();
+        for _ in 0..1 + self.random.below(3) {
+            let key = self.group_key(rows);
+            if keys.iter().all(|other| other.text != key.text) {
+                keys.push(key);
+            }
+        }
+        let texts: Vec<String> = keys.iter().map(|key| key.text.clone()).collect();
+        let all = texts.join(", ");
+        let (group, is_plain) = match self.random.below(10) {
+            0 => (format!("ROLLUP ({all})"), false),
+            1 => (format!("CUBE ({all})"), false),
+            2 => (format!("GROUPING SETS (({all}), ({}), ())", texts[0]), false),
+            3 => (format!("GROUPING SETS (({all}), ({}))", texts[texts.len() - 1]), false),
+            _ => (all, true),
+        };
+        let mut own = keys;
+        if !is_plain && self.random.chance(50) {
+            own.push(Term { text: format!("grouping({})", texts[0]), kind: Kind::Int, plain: false });
+        }
+        let kinds = [Kind::Int, Kind::random(&mut self.random), Kind::random(&mut self.random)];
+        self.add_aggregates(&mut own, &kinds, rows);
+        let unique = is_plain.then(|| texts.clone());
+        (Scope { own, outer: rows.outer.clone(), unique, grouped: true }, format!(" GROUP BY {group}"))
+    }
+
+    /// Aggregates without GROUP BY.
+    fn grouped_to_one(&mut self, rows: &Scope, kinds: &[Kind]) -> (Scope, String) {
+        let mut own = Vec::new();
+        let mut all = kinds.to_vec();
+        all.push(Kind::Int);
+        self.add_aggregates(&mut own, &all, rows);
+        // Without one aggregate in the SELECT it would not be grouped.
+        let group = if self.random.chance(20) { " GROUP BY ()" } else { " HAVING count(*) >= 0" };
+        (Scope { own, outer: rows.outer.clone(), unique: None, grouped: false }, group.to_owned())
+    }
+
+    fn add_aggregates(&mut self, own: &mut Vec<Term>, kinds: &[Kind], rows: &Scope) {
+        for kind in kinds {
+            let text = self.aggregate(*kind, &rows.alone());
+            own.push(Term { text, kind: *kind, plain: false });
+        }
+    }
+
+    /// A column of the SELECT itself, or an expression that names one: a bare number would be a position.
+    fn group_key(&mut self, rows: &Scope) -> Term {
+        let column = self.random.pick(&rows.own);
+        if self.random.chance(70) {
+            return column;
+        }
+        let kind = column.kind;
+        let scope = Scope { own: vec![column.clone()], ..Scope::default() };
+        let text = self.flat(|this| this.expression(kind, &scope, 1));
+        match text.contains(&column.text) && text != column.text {
+            true => Term { text: format!("({text})"), kind, plain: false },
+            false => column,
+        }
+    }
+
+    /// Adds window calls to what the items may name, and perhaps a condition on one of them.
+    fn windowed(&mut self, scope: Scope, kinds: &[Kind]) -> (Scope, String, String) {
+        let named = self.random.chance(25).then(|| self.name("n"));
+        let windows = match &named {
+            Some(name) => {
+                let term = self.random.pick(&scope.own).text;
+                format!(" WINDOW {name} AS (PARTITION BY {term})")
+            }
+            None => String::new(),
+        };
+        let mut calls = Vec::new();
+        for _ in 0..1 + self.random.below(2) {
+            let kind = self.random.pick(kinds);
+            let text = self.window_call(kind, &scope, named.as_deref());
+            calls.push(Term { text, kind, plain: false });
+        }
+        let qualify = match self.random.chance(30) {
+            true => {
+                let with = Scope { own: scope.own.iter().chain(&calls).cloned().collect(), ..scope.clone() };
+                let call = self.random.pick(&calls);
+                let other = self.flat(|this| this.leaf(call.kind, &with));
+                let operator = self.random.pick(&["<=", ">", "=", "IS DISTINCT FROM"]);
+                format!(" QUALIFY {} {operator} {other}", call.text)
+            }
+            false => String::new(),
+        };
+        // Calls stand twice, so that they are met more often than columns.
+        let own = scope.own.iter().chain(&calls).chain(&calls).cloned().collect();
+        (Scope { own, unique: None, ..scope }, windows, qualify)
+    }
+}

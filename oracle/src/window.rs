@@ -1,0 +1,146 @@
+//! Window calls: every function, every mode of frames.
+
+use crate::generator::Generator;
+use crate::kind::Kind;
+use crate::scope::Scope;
+
+const LOW: [&str; 4] = ["UNBOUNDED PRECEDING", "2 PRECEDING", "CURRENT ROW", "1 FOLLOWING"];
+const HIGH: [&str; 4] = ["1 PRECEDING", "CURRENT ROW", "2 FOLLOWING", "UNBOUNDED FOLLOWING"];
+
+impl Generator<'_> {
+    /// A window call of `kind` over the rows of `scope`. `named` is a window of the SELECT that partitions, which the call may
+    /// build on.
+    pub fn window_call(&mut self, kind: Kind, scope: &Scope, named: Option<&str>) -> String {
+        let unique = scope.unique.clone().filter(|_| self.random.chance(70));
+        let partition = match (named, self.random.below(3)) {
+            (Some(name), 0 | 1) => format!("{name} "),
+            (_, 0) => String::new(),
+            _ => {
+                let of = self.kind_of(scope);
+                format!("PARTITION BY {} ", self.window_term(of, scope))
+            }
+        };
+        if let Some(unique) = unique {
+            let order = self.total_order(scope, &unique);
+            let (call, framed) = self.call_in_total_order(kind, scope);
+            let frame = if framed { self.rows_frame() } else { String::new() };
+            return format!("{call} OVER ({partition}ORDER BY {order}{frame})");
+        }
+        self.call_among_peers(kind, scope, &partition)
+    }
+
+    /// A term of `scope`; whatever else a window needs is computed below it.
+    fn window_term(&mut self, kind: Kind, scope: &Scope) -> String {
+        self.flat(|this| {
+            if this.random.chance(75) {
+                this.leaf(kind, &scope.alone())
+            } else {
+                this.expression(kind, &scope.alone(), 1)
+            }
+        })
+    }
+
+    /// A call whose answer depends on the order of rows, and whether a frame may follow.
+    fn call_in_total_order(&mut self, kind: Kind, scope: &Scope) -> (String, bool) {
+        let value = self.window_term(kind, scope);
+        let nulls = self.random.pick(&["", "", "", " IGNORE NULLS", " RESPECT NULLS"]);
+        match self.random.below(10) {
+            0 | 1 if kind == Kind::Int => {
+                let call = self.random.pick(&["row_number()", "ntile(3)", "rank()", "dense_rank()"]);
+                (call.to_owned(), false)
+            }
+            2 | 3 => (format!("{}({value}{nulls})", self.random.pick(&["first_value", "last_value"])), true),
+            4 => (format!("nth_value({value}, {})", 1 + self.random.below(3)), true),
+            5 => {
+                let name = self.random.pick(&["lag", "lead"]);
+                (format!("{name}({value}{nulls})"), false)
+            }
+            6 => {
+                let name = self.random.pick(&["lag", "lead"]);
+                let default = kind.literal(&mut self.random);
+                (format!("{name}({value}, {}, {default})", self.random.below(4)), false)
+            }
+            _ => (self.plain_aggregate(kind, scope), true),
+        }
+    }
+
+    /// A call that has one answer however rows with equal keys are ordered.
+    fn call_among_peers(&mut self, kind: Kind, scope: &Scope, partition: &str) -> String {
+        let of = self.kind_of(scope);
+        let key = self.window_term(of, scope);
+        let order = format!("ORDER BY {key}{}", self.direction());
+        if kind == Kind::Int && self.random.chance(40) {
+            let call = self.random.pick(&["rank()", "dense_rank()"]);
+            return format!("{call} OVER ({partition}{order})");
+        }
+        if kind == Kind::Double && self.random.chance(40) {
+            let call = self.random.pick(&["percent_rank()", "cume_dist()"]);
+            return format!("{call} OVER ({partition}{order})");
+        }
+        let call = self.plain_aggregate(kind, scope);
+        match self.random.below(4) {
+            0 => format!("{call} OVER ({})", partition.trim_end()),
+            1 => format!("{call} OVER ({partition}{order})"),
+            2 => format!("{call} OVER ({partition}{order}{})", self.frame("GROUPS")),
+            _ => {
+                let number = self.range_key(scope);
+                let direction = self.direction();
+                format!("{call} OVER ({partition}ORDER BY {number}{direction}{})", self.frame("RANGE"))
+            }
+        }
+    }
+
+    /// A number to count a frame's bounds from; signed, as the engines differ in what they make of a bound below zero.
+    fn range_key(&mut self, scope: &Scope) -> String {
+        let kind = self.random.pick(&[Kind::Int, Kind::Int, Kind::Double, Kind::Decimal]);
+        let key = self.window_term(kind, scope);
+        match kind {
+            Kind::Int => format!("CAST({key} AS BIGINT)"),
+            _ => format!("CAST({key} AS {})", kind.type_name()),
+        }
+    }
+
+    fn plain_aggregate(&mut self, kind: Kind, scope: &Scope) -> String {
+        let value = self.window_term(kind, scope);
+        let call = match (kind, self.random.below(6)) {
+            (Kind::Int, 0) => "count(*)".to_owned(),
+            (Kind::Int, 1) => {
+                let of = self.kind_of(scope);
+                format!("count({})", self.window_term(of, scope))
+            }
+            (Kind::Int | Kind::Decimal | Kind::Double, 2 | 3) => format!("sum({value})"),
+            (Kind::Bool, 0) => format!("bool_and({value})"),
+            (Kind::Bool, 1) => format!("bool_or({value})"),
+            (_, number) => format!("{}({value})", if number % 2 == 0 { "min" } else { "max" }),
+        };
+        match self.random.chance(12) {
+            true => {
+                let condition = self.flat(|this| this.condition(&scope.alone(), 0));
+                format!("{call} FILTER (WHERE {condition})")
+            }
+            false => call,
+        }
+    }
+
+    fn rows_frame(&mut self) -> String {
+        match self.random.below(3) {
+            0 => String::new(),
+            1 => self.frame("ROWS"),
+            _ => self.frame("GROUPS"),
+        }
+    }
+
+    fn frame(&mut self, mode: &str) -> String {
+        if self.random.chance(15) {
+            return format!(" {mode} {}", self.random.pick(&["UNBOUNDED PRECEDING", "2 PRECEDING", "CURRENT ROW"]));
+        }
+        // A frame may end before it begins, and is empty then, but some engines refuse it by its words.
+        let low = self.random.below(LOW.len());
+        let high = match low {
+            3 => 2 + self.random.below(2),
+            2 => 1 + self.random.below(3),
+            _ => self.random.below(HIGH.len()),
+        };
+        format!(" {mode} BETWEEN {} AND {}", LOW[low], HIGH[high])
+    }
+}

@@ -1,0 +1,161 @@
+//! A world: a few small tables with rows, which every engine gets.
+
+use crate::kind::Kind;
+use crate::random::Random;
+
+/// A column of a table.
+#[derive(Clone, Debug)]
+pub struct TableColumn {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub type_name: &'static str,
+}
+
+/// Names that tables share, each of one type everywhere, so that USING and NATURAL have something to join by.
+const POOL: [(&str, Kind, &str); 13] = [
+    ("k", Kind::Int, "INTEGER"),
+    ("g", Kind::Int, "SMALLINT"),
+    ("big", Kind::Int, "BIGINT"),
+    ("tiny", Kind::Int, "TINYINT"),
+    ("ui", Kind::Int, "INTEGER UNSIGNED"),
+    ("am", Kind::Decimal, "DECIMAL(8, 2)"),
+    ("wide", Kind::Decimal, "DECIMAL(20, 4)"),
+    ("x", Kind::Double, "DOUBLE"),
+    ("s", Kind::Text, "TEXT"),
+    ("w", Kind::Text, "VARCHAR"),
+    ("dt", Kind::Date, "DATE"),
+    ("ts", Kind::Timestamp, "TIMESTAMP"),
+    ("f", Kind::Bool, "BOOLEAN"),
+];
+
+/// A table, and what makes it in each engine.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub name: &'static str,
+    /// The first column is `id...`, unique and not NULL, where `unique` says so.
+    pub columns: Vec<TableColumn>,
+    pub unique: bool,
+    pub keyed: bool,
+    /// Statements that make the table and its rows, those that only Rowmill runs, and those that only the others run.
+    pub statements: Vec<Setup>,
+}
+
+/// A statement of a table's definition.
+#[derive(Clone, Debug)]
+pub enum Setup {
+    Both(String),
+    Rowmill(String),
+    Oracle(String),
+}
+
+/// The tables of one seed.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub seed: u64,
+    pub tables: Vec<Table>,
+    /// Settings of Rowmill, under which answers must be the same.
+    pub settings: Vec<String>,
+}
+
+const NAMES: [(&str, &str); 4] = [("ta", "ida"), ("tb", "idb"), ("tc", "idc"), ("td", "idd")];
+
+impl World {
+    /// The tables of `seed`.
+    pub fn new(seed: u64) -> World {
+        let mut random = Random::new(seed);
+        let mut tables: Vec<Table> = NAMES.iter().map(|(name, id)| table(&mut random, name, id)).collect();
+        tables.push(bag(&mut random));
+        let settings = vec![
+            format!("SET rows_per_block = {}", random.pick(&[3, 10, 512, 524_288])),
+            format!("SET threads = {}", 1 + random.below(3)),
+            format!("SET batch_rows = {}", random.pick(&[3, 7, 100, 8192])),
+        ];
+        World { seed, tables, settings }
+    }
+}
+
+/// A table without any key, in which whole rows may be there twice.
+fn bag(random: &mut Random) -> Table {
+    let count = 2 + random.below(3);
+    let columns = columns(random, count);
+    let mut table = Table { name: "bag", columns, unique: false, keyed: false, statements: Vec::new() };
+    define(random, &mut table, "", 12);
+    table
+}
+
+fn columns(random: &mut Random, count: usize) -> Vec<TableColumn> {
+    let mut left = count;
+    let mut columns = Vec::new();
+    for (index, (name, kind, type_name)) in POOL.iter().enumerate() {
+        if left > 0 && random.below(POOL.len() - index) < left {
+            columns.push(TableColumn { name, kind: *kind, type_name });
+            left -= 1;
+        }
+    }
+    columns
+}
+
+fn table(random: &mut Random, name: &'static str, id: &'static str) -> Table {
+    let keyed = random.chance(50);
+    let mut all = vec![TableColumn { name: id, kind: Kind::Int, type_name: random.pick(&["INTEGER", "BIGINT"]) }];
+    let count = 4 + random.below(7);
+    all.extend(columns(random, count));
+    let mut table = Table { name, columns: all, unique: true, keyed, statements: Vec::new() };
+    let rows = random.pick(&[0, 1, 5, 12, 12, 20, 25, 25]);
+    define(random, &mut table, if keyed { id } else { "" }, rows);
+    table
+}
+
+/// Fills in the statements that make `table` with about `count` rows.
+fn define(random: &mut Random, table: &mut Table, key: &str, count: usize) {
+    let definitions: Vec<String> =
+        table.columns.iter().map(|column| format!("{} {}", column.name, column.type_name)).collect();
+    let plain = definitions.join(", ");
+    let name = table.name;
+    if table.keyed {
+        // The key is the id, alone or after another column; the others see it as unique either way.
+        table.statements.push(Setup::Both(format!("CREATE TABLE {name} ({plain}, PRIMARY KEY ({key}))")));
+        for column in table.columns.clone().iter().skip(1) {
+            if random.chance(25) {
+                let index = format!("CREATE INDEX {name}_{} ON {name} ({})", column.name, column.name);
+                table.statements.push(Setup::Rowmill(index));
+            }
+        }
+    } else {
+        table.statements.push(Setup::Both(format!("CREATE TABLE {name} ({plain})")));
+    }
+    let mut row = 0;
+    while row < count {
+        let here = (1 + random.below(count)).min(count - row);
+        let rows: Vec<String> = (row..row + here).map(|number| row_text(random, table, number)).collect();
+        table.statements.push(Setup::Both(format!("INSERT INTO {name} VALUES {}", rows.join(", "))));
+        row += here;
+        match random.below(8) {
+            0 => table.statements.push(Setup::Rowmill("CHECKPOINT".to_owned())),
+            1 if table.keyed => table.statements.push(Setup::Rowmill(format!("ANALYZE {name}"))),
+            _ => {}
+        }
+    }
+}
+
+/// One row of `table` as VALUES has it.
+pub fn row_text(random: &mut Random, table: &Table, number: usize) -> String {
+    let mut values: Vec<String> = Vec::new();
+    for (place, column) in table.columns.iter().enumerate() {
+        values.push(match (place, table.unique) {
+            (0, true) => number.to_string(),
+            _ => value_text(random, column),
+        });
+    }
+    format!("({})", values.join(", "))
+}
+
+/// A value that `column` takes.
+pub fn value_text(random: &mut Random, column: &TableColumn) -> String {
+    match random.below(6) {
+        0 => "NULL".to_owned(),
+        _ if column.name == "ui" => random.below(6).to_string(),
+        _ if column.name == "tiny" => (random.below(9) as i64 - 3).to_string(),
+        _ => column.kind.literal(random),
+    }
+}

@@ -3,8 +3,9 @@
 
 use rowmill_base::Settings;
 
-/// What one level of a tree may take, with much to spare.
-const LEVEL_BYTES: usize = 16 << 10;
+/// What one level of a tree may take of the stack, with much to spare. Without optimization frames are several times
+/// larger.
+const LEVEL_BYTES: usize = if cfg!(debug_assertions) { 128 << 10 } else { 32 << 10 };
 /// For what walks a tree.
 const WALK_BYTES_MIN: usize = 512 << 10;
 /// For what a statement leads to beside its own tree: defaults of columns, views. The stack of a program's first thread has that.

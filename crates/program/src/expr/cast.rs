@@ -9,7 +9,7 @@ use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
 use super::{Env, Expr};
 use crate::arrays::array_of;
-use crate::number::{Integer, Number, Purpose, Said, canonical, float, out_of_range};
+use crate::number::{Integer, Number, Said, canonical, float, out_of_range};
 
 /// Characters of a value that an error shows.
 const CHARS_SHOWN: usize = 100;
@@ -78,8 +78,7 @@ impl Cast {
         }
         match self.how {
             How::Number(from, to) => {
-                let purpose = if self.column.is_some() { Purpose::Assignment } else { Purpose::Cast };
-                from.convert(value, to, purpose).ok_or_else(|| self.misfit(value, from.scale()))
+                from.convert(value, to).ok_or_else(|| self.misfit(value, from.scale()))
             }
             How::Moment(from, to) => {
                 let moment = match value {

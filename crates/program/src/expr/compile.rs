@@ -4,7 +4,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program::{Column, Scalar, ScalarOp};
 
 use super::compare::are_alike;
-use super::{Case, Cast, Comparison, Expr, Step, TextCall};
+use super::{Case, Cast, Comparison, Evaluated, Expr, LikeTest, Step, TextCall};
 use crate::number::Number;
 
 /// Operands within operands: an expression is computed on the stack of whoever runs it.
@@ -42,8 +42,14 @@ impl Layout {
 
     /// Adds all columns of `scalar`. To be called for all scalars before the first is compiled.
     pub(crate) fn want(&mut self, scalar: &Scalar) -> Result<()> {
+        self.want_within(scalar, usize::MAX)
+    }
+
+    /// Adds the columns of `scalar` that are columns of the first `rows` rows.
+    pub(crate) fn want_within(&mut self, scalar: &Scalar, rows: usize) -> Result<()> {
         let mut unknown = false;
         scalar.each_column(&mut |Column { row, column }| match self.rows.get_mut(row) {
+            _ if row >= rows => {}
             Some(row) if column < row.kinds.len() => {
                 if let Err(at) = row.wanted.binary_search(&column) {
                     row.wanted.insert(at, column);
@@ -52,6 +58,21 @@ impl Layout {
             _ => unknown = true,
         });
         if unknown { Err(Error::internal("a program with a column that its rows do not have")) } else { Ok(()) }
+    }
+
+    /// Adds a row, with columns of these types.
+    pub(crate) fn add_row(&mut self, kinds: Vec<SqlType>) {
+        self.rows.push(RowLayout { kinds, wanted: Vec::new() });
+    }
+
+    /// The first rows, with the columns of them that are asked for.
+    pub(crate) fn first_rows(&self, rows: usize) -> Layout {
+        Layout { rows: self.rows[..rows].to_vec() }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
     }
 
     /// The columns of a row that are asked for, in the order of their places.
@@ -202,6 +223,19 @@ impl<'a> Compiler<'a> {
                 let exprs = arguments.iter().map(|argument| of(self, argument)).collect::<Result<_>>()?;
                 let call = TextCall::new(*function, &kinds, kind, exprs, next(&mut self.texts));
                 Expr::Text(Box::new(call.ok_or_else(|| unsupported(format_args!("{function:?} of {kinds:?}")))?))
+            }
+            ScalarOp::Like { operands, escape, negated, ignore_case } => {
+                let is_text = |operand: &Scalar| matches!(operand.kind, SqlType::Text { .. });
+                if !operands.iter().all(is_text) || *kind != SqlType::Boolean {
+                    return Err(Error::internal("a program with LIKE of anything but texts"));
+                }
+                let operands = [of(self, &operands[0])?, of(self, &operands[1])?];
+                Expr::Like(Box::new(LikeTest::new(operands, *escape, *ignore_case, *negated)))
+            }
+            ScalarOp::Evaluate(expr, operands) => {
+                let operands = operands.iter().map(|operand| Ok((of(self, operand)?, operand.kind.clone())));
+                let operands = operands.collect::<Result<_>>()?;
+                Expr::Evaluated(Box::new(Evaluated::new(expr, operands, kind, next(&mut self.texts))?))
             }
         })
     }

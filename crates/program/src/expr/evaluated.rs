@@ -1,0 +1,53 @@
+//! Expressions that are evaluated as those of batches are, for a batch of one row.
+
+use rowmill_base::{Error, Result, SqlType};
+use rowmill_expr::evaluator::Evaluator;
+use rowmill_plan::ScalarExpr;
+use rowmill_storage::keyed::{ColumnValues, ValueRef};
+
+use super::{Env, Expr};
+use crate::arrays::array_of;
+
+/// An expression, and the values of its columns.
+#[derive(Debug)]
+pub(crate) struct Evaluated {
+    evaluator: Evaluator,
+    operands: Box<[(Expr, SqlType)]>,
+    kind: SqlType,
+    /// Where a text or bytes go that it makes.
+    place: usize,
+}
+
+impl Evaluated {
+    /// `expr` over operands of these types, as a value of type `kind`.
+    pub(super) fn new(
+        expr: &ScalarExpr,
+        operands: Box<[(Expr, SqlType)]>,
+        kind: &SqlType,
+        place: usize,
+    ) -> Result<Evaluated> {
+        let evaluator = Evaluator::new(expr)?;
+        if *evaluator.kind() != kind.arrow() || evaluator.columns().iter().any(|column| *column >= operands.len()) {
+            return Err(Error::internal(format!("a program with an expression that is no {kind} of its operands")));
+        }
+        Ok(Evaluated { evaluator, operands, kind: kind.clone(), place })
+    }
+
+    pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
+        let columns = self.operands.iter().map(|(operand, kind)| array_of(kind, std::iter::once(operand.value(env)?)));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let array = self.evaluator.evaluate(&columns, 1)?;
+        let values = ColumnValues::new(&array, &self.kind)?;
+        Ok(match values.get(0) {
+            ValueRef::Null => ValueRef::Null,
+            ValueRef::Bool(value) => ValueRef::Bool(value),
+            ValueRef::Int(value) => ValueRef::Int(value),
+            ValueRef::UInt(value) => ValueRef::UInt(value),
+            ValueRef::Float(value) => ValueRef::Float(value),
+            ValueRef::Decimal(value) => ValueRef::Decimal(value),
+            ValueRef::Interval(value) => ValueRef::Interval(value),
+            ValueRef::Text(text) => ValueRef::Text(env.texts.make(self.place, |made| made.push_str(text))),
+            ValueRef::Bytes(bytes) => ValueRef::Bytes(env.texts.keep(self.place, bytes)),
+        })
+    }
+}

@@ -14,5 +14,6 @@ pub mod lower;
 pub mod memory_rows;
 pub mod optimizer;
 mod parameters;
+pub mod program;
 
 pub use lower::{PhysicalQuery, lower};

@@ -21,7 +21,7 @@ mod alias;
 mod column_set;
 mod context;
 mod domain;
-mod facts;
+pub(crate) mod facts;
 mod nulls;
 mod order;
 mod prune;

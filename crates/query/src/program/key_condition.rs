@@ -135,7 +135,7 @@ impl OwnColumns<'_> {
 
 /// Whether values of a type are looked for in a key whose column has another one.
 fn is_compared(value: &SqlType, column: &SqlType) -> bool {
-    use SqlType::{Int32, Int64, UInt32, UInt64};
+    use SqlType::{Int64, UInt64};
     let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
     let is_float = |kind: &SqlType| matches!(kind, SqlType::Float32 | SqlType::Float64);
     let is_number = |kind: &SqlType| kind.arrow().is_numeric();
@@ -149,8 +149,7 @@ fn is_compared(value: &SqlType, column: &SqlType) -> bool {
         (false, false) => true,
         (_, true) => *column == SqlType::Float64,
         (true, false) => {
-            let is_long = matches!(column, Int64 | UInt64) || !column.arrow().is_integer();
-            *value == SqlType::Float64 && !is_long || matches!(column, Int32 | UInt32) && *value == SqlType::Float64
+            *value == SqlType::Float64 && column.arrow().is_integer() && !matches!(column, Int64 | UInt64)
         }
     }
 }

@@ -39,6 +39,20 @@ impl Scope {
 
     /// `expr` as a scalar; `None` if a column is not there, or a program does not have such values.
     pub(super) fn scalar(&self, expr: &ScalarExpr) -> Option<Scalar> {
+        // What cannot be computed is found here: further in both ways would be tried at every level.
+        let is_missing = |part: &ScalarExpr| match &part.op {
+            ExprOp::Column(id) => !self.has(*id),
+            ExprOp::Parameter(_) => sql_type(&part.kind).is_none(),
+            ExprOp::Dynamic(..) | ExprOp::Subquery(_) => true,
+            _ => false,
+        };
+        match expr.any(&is_missing) {
+            true => None,
+            false => self.lowered(expr),
+        }
+    }
+
+    fn lowered(&self, expr: &ScalarExpr) -> Option<Scalar> {
         if let Some(scalar) = self.steps(expr) {
             return Some(scalar);
         }
@@ -54,9 +68,9 @@ impl Scope {
 
     /// `expr` as one of the steps that programs have.
     fn steps(&self, expr: &ScalarExpr) -> Option<Scalar> {
-        let of = |expr: &ScalarExpr| self.scalar(expr);
-        let boxed = |expr: &ScalarExpr| self.scalar(expr).map(Box::new);
-        let all = |exprs: &[ScalarExpr]| self.scalars(exprs);
+        let of = |expr: &ScalarExpr| self.lowered(expr);
+        let boxed = |expr: &ScalarExpr| self.lowered(expr).map(Box::new);
+        let all = |exprs: &[ScalarExpr]| exprs.iter().map(|expr| self.lowered(expr)).collect::<Option<Vec<_>>>();
         if let ExprOp::Column(id) = expr.op {
             return self.places.get(&id).cloned();
         }
@@ -113,7 +127,7 @@ impl Scope {
             ExprOp::Column(_) | ExprOp::Parameter(_) => Some(self.steps(expr)?),
             ExprOp::Dynamic(..) | ExprOp::Subquery(_) => return None,
             _ if is_lazy => None,
-            _ => self.steps(expr).filter(|_| !operands.is_empty() || !expr.operands().is_empty()),
+            _ => self.steps(expr),
         };
         if let Some(operand) = as_operand {
             let position = operands.iter().position(|known| *known == operand).unwrap_or_else(|| {

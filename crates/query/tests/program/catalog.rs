@@ -1,4 +1,4 @@
-//! A small shop: tables with keys and indexes, without rows.
+//! A shop: tables with keys and indexes, which have no rows and say that they have many.
 
 use std::sync::Arc;
 
@@ -22,6 +22,10 @@ impl TableSource for EmptyTable {
     fn runs(&self) -> &[Arc<OpenRun>] {
         &[]
     }
+
+    fn row_count(&self) -> u64 {
+        if self.0.name == "settings" { 20 } else { 1_000_000 }
+    }
 }
 
 pub(crate) struct ShopCatalog;
@@ -40,6 +44,7 @@ const TABLES: &[(&str, &str, &str, &str)] = &[
     ("lines", "order_id:i line:i product_id:i quantity:i price:d", "order_id,line", "product_id"),
     ("products", "id:i name:t price:d weight:f?", "id", ""),
     ("posts", "forum:i created:T id:i text:t", "forum,-created,-id", ""),
+    ("settings", "name:t value:t", "name", ""),
     ("events", "id:b kind:t?", "", ""),
 ];
 
@@ -101,6 +106,11 @@ pub(crate) fn table(name: &str) -> Option<TableDef> {
         columns,
         keyed: (!primary.is_empty()).then(|| Arc::new(keyed)),
     })
+}
+
+/// The definitions of all tables.
+pub(crate) fn tables() -> Vec<Arc<TableDef>> {
+    TABLES.iter().filter_map(|(name, ..)| table(name)).map(Arc::new).collect()
 }
 
 impl QueryCatalog for ShopCatalog {

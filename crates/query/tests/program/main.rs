@@ -5,7 +5,9 @@ mod catalog;
 
 use arrow::datatypes::{DataType, TimeUnit};
 use rowmill_query::binder::{BoundQuery, bind};
+use rowmill_plan::program::Body;
 use rowmill_query::optimizer::optimize;
+use rowmill_query::program::{DefinitionNames, read};
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
@@ -39,6 +41,24 @@ fn bound(sql: &str) -> BoundQuery {
     let ast::Statement::Query(query) = statements.remove(0) else { panic!("{sql} is no query") };
     let catalog = catalog::ShopCatalog;
     bind(&query, &catalog, &|ident| ident.value.clone(), &parameters).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+/// The program of a query as text.
+fn program(sql: &str) -> Option<String> {
+    let mut bound = bound(sql);
+    optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let read = read(&bound)?;
+    Some(Body::Read(read).text(&DefinitionNames(&catalog::tables())))
+}
+
+/// Shows the programs of statements, one a line.
+#[test]
+#[ignore]
+fn shows_the_programs() {
+    let Ok(sql) = std::env::var("SQL") else { return };
+    for sql in sql.lines().filter(|line| !line.trim().is_empty()) {
+        println!("--- {sql}\n{}", program(sql).unwrap_or_else(|| "NONE\n".into()));
+    }
 }
 
 /// Shows the optimized plans of statements, one a line: `SQL='SELECT 1' cargo test shows_the_plans -- --ignored --nocapture`

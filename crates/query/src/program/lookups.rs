@@ -38,6 +38,8 @@ pub(super) struct Wanted<'a> {
     pub(super) is_count: bool,
     /// Whether there is no other way to read all rows.
     pub(super) reads_all: bool,
+    /// Whether the lookup is the first, so that it reads its table only once.
+    pub(super) may_read_all: bool,
 }
 
 /// Lookups, as far as they are known.
@@ -52,7 +54,7 @@ pub(super) struct Lookups {
     pub(super) cost: f64,
     /// Whether the rows come in the order that is wanted.
     pub(super) is_ordered: bool,
-    /// Whether the first lookup gives at most one row.
+    /// Whether each lookup gives at most one row.
     pub(super) is_point: bool,
     pub(super) rows_max: Option<u64>,
     /// The lookup that gives the rows of the table that the statement changes.
@@ -98,8 +100,8 @@ impl<'p> ProgramBuilder<'p> {
             pending: of_scans.chain(of_relation).map(Some).collect(),
             rows: 1.0,
             cost: 0.0,
-            is_ordered: relation.sources.is_empty() && wanted.order.is_empty(),
-            is_point: false,
+            is_ordered: true,
+            is_point: true,
             rows_max: None,
             target: None,
         };
@@ -182,7 +184,9 @@ impl<'p> ProgramBuilder<'p> {
         let (rows, cost);
         match source {
             RelationSource::Scan(scan) => {
-                let is_first = lookups.lookups.is_empty();
+                // After lookups of one row each, this one still decides about the order.
+                let is_first = lookups.is_point;
+                let wanted = Wanted { may_read_all: lookups.lookups.is_empty(), ..wanted };
                 let choice = self.choice(scan, &usable, &lookups.scope, is_first.then_some(wanted))?;
                 if is_first {
                     lookups.is_ordered = choice.is_ordered;
@@ -205,7 +209,8 @@ impl<'p> ProgramBuilder<'p> {
                 };
                 nested.columns.iter().enumerate().for_each(add);
                 (rows, cost, answered, found) = (nested.rows, nested.cost, nested.answered, nested.source);
-                lookups.is_ordered |= lookups.lookups.is_empty() && wanted.order.is_empty();
+                lookups.is_ordered &= wanted.order.is_empty();
+                lookups.is_point = false;
             }
             RelationSource::Keys(plan, keys) => {
                 let stage = Stage::of_keys(plan, keys.clone(), &self.definitions)?;
@@ -217,7 +222,8 @@ impl<'p> ProgramBuilder<'p> {
                 }
                 (rows, cost, answered) = (read.rows, read.cost, Vec::new());
                 found = LookupSource::Read(Box::new(read.read));
-                lookups.is_ordered |= lookups.lookups.is_empty() && wanted.order.is_empty();
+                lookups.is_ordered &= wanted.order.is_empty();
+                lookups.is_point = false;
             }
         }
         let mut conditions = Vec::new();
@@ -316,15 +322,18 @@ impl<'p> ProgramBuilder<'p> {
         let choices = choices(&own, &conditions, &Spread::of(source));
         let best = choices.first()?;
         let Some(wanted) = wanted else { return best.narrows().then(|| TableChoice::new(best.clone())) };
+        let may_read_all = wanted.may_read_all;
         let backward = |choice: &KeyChoice| choice.gives(wanted.order, &own);
         // An order that the key gives saves reading what is behind the limit.
-        let alike = choices.iter().filter(|choice| choice.given() == best.given());
-        let in_order = alike.clone().find(|choice| backward(choice).is_some());
+        let is_alike = |choice: &&KeyChoice| choice.given() == best.given() && (choice.narrows() || !best.narrows());
+        let in_order = choices.iter().filter(is_alike).find(|choice| backward(choice).is_some());
         let mut chosen = if best.is_point { best } else { in_order.unwrap_or(best) };
         let mut is_searched = false;
         let mut is_small = false;
         if !chosen.narrows() {
-            if wanted.is_cut {
+            if !may_read_all {
+                return None;
+            } else if wanted.is_cut {
                 chosen = choices.iter().find(|choice| backward(choice).is_some())?;
                 is_searched = true;
             } else if wanted.is_count && conditions.is_empty() {
@@ -417,6 +426,10 @@ impl KeyChoice {
         let has_lists = !self.access.alternatives.is_empty();
         for key in order {
             let ExprOp::Column(id) = key.expr.op else { return None };
+            if own.known.has(id) {
+                // All rows that are read together have one value.
+                continue;
+            }
             let (_, position) = own.columns.iter().find(|(own, _)| own.0 == id)?;
             let is_one_row = self.is_point && !has_lists;
             if is_one_row || self.fixed.contains(position) {

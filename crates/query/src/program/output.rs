@@ -67,7 +67,7 @@ impl<'p> ProgramBuilder<'p> {
                 .push(ScalarExpr::new(arrow::datatypes::DataType::Boolean, ExprOp::IsNull { value: of, negated: true }));
         }
         let is_count = grouping.counts_rows() && relation.sources.len() == 1 && relation.steps.is_empty();
-        let extreme = Wanted { order: &order, is_cut: !order.is_empty(), is_count, reads_all: false };
+        let extreme = Wanted { order: &order, is_cut: !order.is_empty(), is_count, ..Wanted::default() };
         let (lookups, filter) = match self.lookups(&relation, outer, first_row, extreme) {
             Some((lookups, filter)) if order.is_empty() || lookups.is_ordered => (lookups, filter),
             _ => {

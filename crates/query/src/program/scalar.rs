@@ -32,11 +32,6 @@ impl Scope {
         self.places.contains_key(&id)
     }
 
-    /// Whether all columns of an expression are there.
-    pub(super) fn has_all(&self, expr: &ScalarExpr) -> bool {
-        !expr.any(&|part| part.as_column().is_some_and(|id| !self.has(id)))
-    }
-
     /// `expr` as a scalar; `None` if a column is not there, or a program does not have such values.
     pub(super) fn scalar(&self, expr: &ScalarExpr) -> Option<Scalar> {
         // What cannot be computed is found here: further in both ways would be tried at every level.

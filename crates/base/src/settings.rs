@@ -175,13 +175,6 @@ pub const SETTINGS: &[Setting] = &[
         1 << 16,
         "A bulk load's remainder of more rows than this becomes a block of its own, a smaller one stays in the open block.",
     )),
-    Setting {
-        name: "native_operators",
-        kind: SettingKind::Flag,
-        scope: SettingScope::Connection,
-        default: SettingValue::Flag(true),
-        doc: "Whether the engine's own operators run what they can; the others give the same answers.",
-    },
     number(
         "exec.steal_spin_us",
         0,

@@ -182,6 +182,15 @@ impl ExprWriter<'_> {
                 _ => self.call(function.name, arguments),
             },
             ExprOp::Dynamic(function, arguments) => self.call(function.name(), arguments),
+            ExprOp::EachItem { function, list, parameters, body } => {
+                self.push(format_args!("{}(", function.name()));
+                self.write(list);
+                let names: Vec<String> = parameters.iter().map(|number| format!("item{number}")).collect();
+                self.push(format_args!(", ({}) -> ", names.join(", ")));
+                self.write(body);
+                self.out.push(')');
+            }
+            ExprOp::ItemParameter(number) => self.push(format_args!("item{number}")),
             ExprOp::Subquery(_) => self.out.push_str("(subquery)"),
         }
     }

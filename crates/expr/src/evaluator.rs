@@ -9,6 +9,7 @@
 
 mod branches;
 mod constant_set;
+mod each_item;
 mod junction;
 mod narrowed;
 mod prepared;

@@ -3,6 +3,7 @@
 pub mod aggregate_kinds;
 pub mod function;
 mod group;
+pub mod item_function;
 pub mod join_order;
 pub mod logical;
 mod logical_text;
@@ -16,6 +17,7 @@ pub mod window;
 pub use aggregate_kinds::{AggregateName, AggregateParameter};
 pub use function::{FunctionSpec, Operand, Volatility};
 pub use group::{Aggregate, AggregateFunction, AggregateOrder, Expr, Group, Key, is_aggregated, is_key_kind};
+pub use item_function::ItemFunction;
 pub use logical::{ColumnId, Columns, Logical, LogicalQuery};
 pub use node::{Expand, Foreign, Join, JoinKind, KeySet, Node, Recursive, Scan, Series, SetAll, SortKey, Unnest};
 pub use predicate::{CompareOp, Predicate};

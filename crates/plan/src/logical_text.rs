@@ -458,6 +458,11 @@ fn expr_text(of: &ScalarExpr, name: &dyn Fn(usize) -> String) -> String {
         ExprOp::Coalesce(all) => format!("coalesce({})", list(all, name)),
         ExprOp::Call(function, all) => format!("{}({})", function.name, list(all, name)),
         ExprOp::Dynamic(function, all) => format!("{}({})", function.name(), list(all, name)),
+        ExprOp::EachItem { function, list, parameters, body } => {
+            let names: Vec<String> = parameters.iter().map(|number| format!("item{number}")).collect();
+            format!("{}({}, ({}) -> {})", function.name(), text(list), names.join(", "), text(body))
+        }
+        ExprOp::ItemParameter(number) => format!("item{number}"),
         ExprOp::Subquery(subquery) => {
             let left = list(&subquery.left, name);
             match subquery.kind {

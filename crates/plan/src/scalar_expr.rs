@@ -15,6 +15,7 @@ use arrow::datatypes::{DataType, Int64Type};
 use rowmill_base::Result;
 
 use crate::function::{FunctionSpec, Volatility};
+use crate::item_function::ItemFunction;
 use crate::logical::Subquery;
 use crate::program::ArithmeticOp;
 use crate::{ColumnId, CompareOp};
@@ -114,6 +115,19 @@ pub enum ExprOp {
     Call(&'static FunctionSpec, Vec<ScalarExpr>),
     /// A function that belongs to the statement or its database, such as `nextval`.
     Dynamic(Arc<dyn DynamicFunction>, Vec<ScalarExpr>),
+    /// An expression for each item of a list.
+    EachItem {
+        /// What is done with its values.
+        function: ItemFunction,
+        /// The list.
+        list: Box<ScalarExpr>,
+        /// The numbers of the parameters in `body`: the item, and its position from 1 if there is a second one.
+        parameters: Vec<usize>,
+        /// The expression, over the columns around it and the parameters.
+        body: Box<ScalarExpr>,
+    },
+    /// A parameter of an [`ExprOp::EachItem`] around the expression, by a number that is unique within the statement.
+    ItemParameter(usize),
     /// A subquery. Only in logical plans before unnesting.
     Subquery(Box<Subquery>),
 }
@@ -302,7 +316,8 @@ impl ScalarExpr {
     /// The operands, from left to right. The plan of a subquery is none of them.
     pub fn operands(&self) -> Vec<&ScalarExpr> {
         match &self.op {
-            ExprOp::Column(_) | ExprOp::Parameter(_) | ExprOp::Literal(_) => Vec::new(),
+            ExprOp::Column(_) | ExprOp::Parameter(_) | ExprOp::Literal(_) | ExprOp::ItemParameter(_) => Vec::new(),
+            ExprOp::EachItem { list, body, .. } => vec![list, body],
             ExprOp::Arithmetic(_, pair) | ExprOp::Compare(_, pair) => pair.iter().collect(),
             ExprOp::IsDistinct { operands, .. } => operands.iter().collect(),
             ExprOp::CompareRows(_, left, right) => left.iter().chain(right).collect(),
@@ -323,7 +338,8 @@ impl ScalarExpr {
     /// The operands, to be changed.
     pub fn operands_mut(&mut self) -> Vec<&mut ScalarExpr> {
         match &mut self.op {
-            ExprOp::Column(_) | ExprOp::Parameter(_) | ExprOp::Literal(_) => Vec::new(),
+            ExprOp::Column(_) | ExprOp::Parameter(_) | ExprOp::Literal(_) | ExprOp::ItemParameter(_) => Vec::new(),
+            ExprOp::EachItem { list, body, .. } => vec![list, body],
             ExprOp::Arithmetic(_, pair) | ExprOp::Compare(_, pair) => pair.iter_mut().collect(),
             ExprOp::IsDistinct { operands, .. } => operands.iter_mut().collect(),
             ExprOp::CompareRows(_, left, right) => left.iter_mut().chain(right).collect(),

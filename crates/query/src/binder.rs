@@ -20,6 +20,7 @@ mod conditional;
 mod expression;
 mod from;
 mod grouping;
+mod item_function;
 mod literal;
 mod operator;
 mod ordering;
@@ -50,6 +51,7 @@ use sqlparser::ast;
 use sqlparser::tokenizer::Span;
 
 use crate::catalog::{CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
+use item_function::ItemParameter;
 use scope::{Clause, FromNames, Level, NamedColumn, ScopeRelation};
 use with::WithQuery;
 
@@ -232,6 +234,10 @@ struct Binder<'a> {
     /// Queries of WITH and of views that were bound.
     expansions: usize,
     reads_clock: bool,
+    /// The parameters of functions of items around the place that is being read, innermost last.
+    item_parameters: Vec<ItemParameter>,
+    /// Numbers of such parameters that are taken.
+    item_parameter_count: usize,
 }
 
 impl<'a> Binder<'a> {
@@ -256,6 +262,8 @@ impl<'a> Binder<'a> {
             plan_count: 0,
             expansions: 0,
             reads_clock: false,
+            item_parameters: Vec::new(),
+            item_parameter_count: 0,
         }
     }
 

@@ -15,5 +15,6 @@ pub mod memory_rows;
 pub mod optimizer;
 mod parameters;
 pub mod program;
+mod reuse;
 
 pub use lower::{PhysicalQuery, lower};

@@ -22,14 +22,14 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Result, TableId};
 use rowmill_exec::function::VectorFunction;
 use rowmill_plan::logical::Columns;
-use rowmill_plan::{self as plan, ColumnId, ExprOp, Logical, Names, Node, Predicate, ScalarExpr};
+use rowmill_plan::{self as plan, ColumnId, Logical, Names, Node, Predicate, ScalarExpr};
 use rowmill_storage::TableSource;
 
 use self::relation::Relation;
 use crate::binder::BoundQuery;
 use crate::catalog::RowSource;
 use crate::column_set::ColumnSet;
-use crate::optimizer::walk::{each_operator, exprs};
+use crate::optimizer::walk::each_operator;
 
 /// A query that the engine runs.
 #[derive(Clone, Debug)]
@@ -91,7 +91,7 @@ pub fn lower(bound: &BoundQuery) -> Result<PhysicalQuery> {
         functions,
         texts,
         tables: bound.tables.clone(),
-        is_reusable: !bound.reads_clock && sources.is_empty() && !has_dynamic(&bound.query.root),
+        is_reusable: bound.is_reusable(),
         sources,
         schema: Arc::new(Schema::new(fields)),
     })
@@ -127,18 +127,6 @@ impl PhysicalQuery {
         let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<_>>()?;
         Some(PhysicalQuery { tables, ..self.clone() })
     }
-}
-
-/// Whether a function of the plan belongs to the statement that it was bound for.
-fn has_dynamic(plan: &Logical) -> bool {
-    let mut found = false;
-    each_operator(plan, &mut |plan| {
-        found |= exprs(plan).into_iter().any(|expr| expr.any(&|part| matches!(part.op, ExprOp::Dynamic(..))));
-        if let Logical::Shared { input, .. } = plan {
-            found |= has_dynamic(input);
-        }
-    });
-    found
 }
 
 /// Lowers one query.

@@ -46,10 +46,16 @@ use context::{RewriteContext, SharedPlans};
 /// The same query, faster: without subqueries in expressions, without correlation, with conditions and columns pushed
 /// to where rows come from, and joins in a good order.
 pub fn optimize(query: &mut BoundQuery) -> Result<()> {
+    optimize_until(query, &|| Ok(()))
+}
+
+/// The same query, faster, as [`optimize`] makes it. `check` is called between two rewrites of a plan; its error ends
+/// the work.
+pub fn optimize_until(query: &mut BoundQuery, check: &dyn Fn() -> Result<()>) -> Result<()> {
     let plan = &mut query.query;
     let root = &mut plan.root;
     let mut context =
-        RewriteContext { columns: &mut plan.columns, tables: &query.tables, shared: SharedPlans::default() };
+        RewriteContext { columns: &mut plan.columns, tables: &query.tables, shared: SharedPlans::default(), check };
     context.detach_shared(root);
     context.inline_shared(root);
     context.each_plan(root, &mut |plan, _| simplify::simplify_plan(plan))?;

@@ -35,6 +35,7 @@ use stage::Stage;
 
 pub use change::{ChangedRows, changed_rows, computed_values, row_values};
 pub use names::DefinitionNames;
+pub use scalar::literal as constant;
 
 /// The program of a query that is bound and optimized, with its parameters left in it; `None` if it has none.
 pub fn read(bound: &BoundQuery) -> Option<Read> {

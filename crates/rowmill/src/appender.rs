@@ -112,7 +112,7 @@ impl Appender {
         if *value == Value::Null {
             return Ok(new_null_array(&self.table.columns[index].kind.arrow(), 1));
         }
-        let array = Param::from(value).to_scalar().to_array().map_err(|error| Error::internal(error.to_string()))?;
+        let array = Arc::clone(Param::from(value).to_constant().array());
         self.convert(index, &array)
     }
 

@@ -1,7 +1,7 @@
 //! Connections: SQL in, outcomes out.
 
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_sql::{CancelHandle, Outcome, ProgressFn, ScalarValue, Session, TransactionState};
+use rowmill_sql::{CancelHandle, Constant, Outcome, ProgressFn, Session, TransactionState};
 
 use crate::programs::{Done, Programs};
 use crate::{Answer, Appender, Param, Rows, Statement, Value};
@@ -110,7 +110,7 @@ impl Connection {
         if let Some(done) = self.programs.run(&mut self.session, statement, params, eagerly)? {
             return self.programs.outcome(&done);
         }
-        let params: Vec<ScalarValue> = params.iter().map(|param| param.to_scalar()).collect();
+        let params: Vec<Constant> = params.iter().map(|param| param.to_constant()).collect();
         self.session.run(statement, &params)
     }
 
@@ -119,7 +119,7 @@ impl Connection {
             Some(Done::Changed { rows, .. }) => rows,
             Some(Done::Rows(_)) => 0,
             None => {
-                let params: Vec<ScalarValue> = params.iter().map(|param| param.to_scalar()).collect();
+                let params: Vec<Constant> = params.iter().map(|param| param.to_constant()).collect();
                 let outcome = self.session.run(statement, &params)?;
                 self.programs.keep(outcome)?
             }

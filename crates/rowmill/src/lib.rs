@@ -50,7 +50,7 @@ pub use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, Settings};
 pub use rowmill_txn::base::BaseKind;
 /// Values as SQL text, for whoever prints results.
 pub mod text {
-    pub use rowmill_sql::text_format::{TextColumn, format_value, write_json_string};
+    pub use rowmill_expr::text::writer::{TextColumn, format_value, write_json_string};
 }
 
 pub use rowmill_sql::{CancelHandle, Outcome, Progress, ProgressFn, RowStream, TransactionState};

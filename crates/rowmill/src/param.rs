@@ -1,6 +1,13 @@
 //! Values of parameters that are borrowed.
 
-use rowmill_sql::{Literal, ParameterKind, ScalarValue};
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryViewArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, NullArray, StringViewArray,
+    TimestampMicrosecondArray,
+};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
+use rowmill_sql::{Constant, Literal, ParameterKind};
 use rowmill_storage::keyed::ValueRef;
 
 use crate::Value;
@@ -41,17 +48,22 @@ impl Param<'_> {
         }
     }
 
-    pub(crate) fn to_scalar(self) -> ScalarValue {
-        match self {
-            Param::Null => ScalarValue::Null,
-            Param::Boolean(value) => ScalarValue::Boolean(Some(value)),
-            Param::Integer(value) => ScalarValue::Int64(Some(value)),
-            Param::Double(value) => ScalarValue::Float64(Some(value)),
-            Param::Decimal(value, scale) => ScalarValue::Decimal128(Some(value), 38, scale as i8),
-            Param::Text(value) => ScalarValue::Utf8View(Some(value.to_owned())),
-            Param::Blob(value) => ScalarValue::BinaryView(Some(value.to_owned())),
-            Param::Timestamp(value) => ScalarValue::TimestampMicrosecond(Some(value), None),
-        }
+    /// As a query takes it.
+    pub(crate) fn to_constant(self) -> Constant {
+        let array: ArrayRef = match self {
+            Param::Null => Arc::new(NullArray::new(1)),
+            Param::Boolean(value) => Arc::new(BooleanArray::from(vec![value])),
+            Param::Integer(value) => Arc::new(Int64Array::from(vec![value])),
+            Param::Double(value) => Arc::new(Float64Array::from(vec![value])),
+            Param::Decimal(value, scale) => Arc::new(
+                Decimal128Array::from(vec![value])
+                    .with_data_type(DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale as i8)),
+            ),
+            Param::Text(value) => Arc::new(StringViewArray::from(vec![value])),
+            Param::Blob(value) => Arc::new(BinaryViewArray::from(vec![value])),
+            Param::Timestamp(value) => Arc::new(TimestampMicrosecondArray::from(vec![value])),
+        };
+        Constant::new(array)
     }
 }
 

@@ -17,17 +17,17 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::compute::{CastOptions, cast_with_options};
-use datafusion::arrow::datatypes::{
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Date32Type, Float32Type, Float64Type, Int64Type, Time64MicrosecondType,
     TimeUnit,
 };
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 
-use crate::calendar::units_per_second;
 use crate::files::convert::{NotConverted, convert, is_convertible};
 use crate::files::report::Complaint;
+use rowmill_expr::text::calendar::units_per_second;
 
 /// `values` as values of a column called `column` of type `kind`. The length of a `VARCHAR(n)` and NOT NULL are checked
 /// where rows enter the table.
@@ -125,13 +125,13 @@ fn wrong_type(found: &DataType, kind: &SqlType, column: &str) -> Error {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use datafusion::arrow::array::{
+    use arrow::array::{
         Decimal128Array, Float64Array, Int64Array, StringViewArray, TimestampMicrosecondArray, TimestampSecondArray,
     };
     use rowmill_base::TimeUnit as Unit;
 
     use super::*;
-    use crate::text_format::format_value;
+    use rowmill_expr::text::writer::format_value;
 
     fn assigned(values: ArrayRef, kind: SqlType) -> Result<Vec<String>> {
         let values = assign(&values, &kind, "c")?;

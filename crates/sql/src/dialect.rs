@@ -10,10 +10,10 @@
 use std::any::TypeId;
 use std::cell::Cell;
 
-use datafusion::sql::sqlparser::ast::Expr;
-use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, PostgreSqlDialect, Precedence};
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use sqlparser::ast::Expr;
+use sqlparser::dialect::{Dialect, DuckDbDialect, PostgreSqlDialect, Precedence};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
 
 /// The dialect of one statement.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Which code runs a statement.
 
-use datafusion::sql::sqlparser::ast::{DescribeAlias, Statement as Sql};
 use rowmill_base::{Error, ErrorKind, Result};
+use sqlparser::ast::{DescribeAlias, Statement as Sql};
 
 use crate::outcome::Outcome;
 use crate::parse::Body;

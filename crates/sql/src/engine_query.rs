@@ -1,4 +1,4 @@
-//! Queries that our own front end plans and the engine runs.
+//! Queries as the engine runs them.
 //!
 //! ```text
 //! syntax tree -> binder -> optimizer -> lowering (crate query) -> operators (crate exec)
@@ -6,25 +6,101 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast;
 use parking_lot::Mutex;
-use rowmill_base::{Error, Result, SqlType};
+use rowmill_base::{Cancel, Error, ErrorKind, Result};
 use rowmill_exec::batch::BatchSource;
+use rowmill_exec::join::JoinMetrics;
 use rowmill_exec::operator::{Environment, Operator, Running};
+use rowmill_exec::scan::ScanMetrics;
+use rowmill_expr::functions;
 use rowmill_plan::{Constant, Node};
-use rowmill_query::{PhysicalQuery, estimate};
+use rowmill_query::binder::{self, BoundQuery};
+use rowmill_query::{PhysicalQuery, estimate, optimizer};
 use rowmill_storage::TableSource;
+use sqlparser::ast;
 
 use crate::catalog::StatementContext;
 use crate::explain::below;
 use crate::names::Spellings;
-use crate::native::{estimated, measures};
+use crate::plan_cache::CachedPlan;
 use crate::query_catalog::ContextCatalog;
-use crate::table_scan::ScanProgress;
+use crate::scan_progress::ScanProgress;
+
+/// A query that is bound and optimized: all that can be done before the values of its parameters are known.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedQuery(BoundQuery);
+
+impl PlannedQuery {
+    /// Binds and optimizes `query`, whose parameters have the types `kinds`; the type NULL where a value is NULL.
+    pub(crate) fn new(
+        context: &Arc<StatementContext>,
+        query: &ast::Query,
+        spellings: &Spellings,
+        kinds: &[DataType],
+    ) -> Result<PlannedQuery> {
+        let mut bound = bind(context, query, spellings, kinds)?;
+        let deadline = PlanningDeadline::new(context);
+        optimizer::optimize_until(&mut bound, &|| deadline.check())?;
+        Ok(PlannedQuery(bound))
+    }
+
+    /// The plan.
+    pub(crate) fn into_bound(self) -> BoundQuery {
+        self.0
+    }
+
+    /// Whether the plan holds for every snapshot with the same catalog.
+    pub(crate) fn is_reusable(&self) -> bool {
+        self.0.is_reusable()
+    }
+
+    /// The plan over the tables that a statement sees; `None` if one of them is not there.
+    fn over(&self, context: &StatementContext) -> Option<PlannedQuery> {
+        let table = |id| Some(context.snapshot.table(id)? as Arc<dyn TableSource>);
+        Some(PlannedQuery(self.0.over(&table)?))
+    }
+}
+
+/// Binds `query`, whose parameters have the types `kinds`.
+pub(crate) fn bind(
+    context: &Arc<StatementContext>,
+    query: &ast::Query,
+    spellings: &Spellings,
+    kinds: &[DataType],
+) -> Result<BoundQuery> {
+    let catalog = ContextCatalog::new(Arc::clone(context));
+    let spelling = |ident: &ast::Ident| spellings.of(ident).to_owned();
+    binder::bind(query, &catalog, &spelling, kinds)
+}
+
+/// How long planning may take (`planning_timeout_ms`).
+struct PlanningDeadline<'c> {
+    cancel: &'c Cancel,
+    started: Instant,
+    max_ms: u64,
+}
+
+impl PlanningDeadline<'_> {
+    fn new(context: &StatementContext) -> PlanningDeadline<'_> {
+        let max_ms = context.settings.number("planning_timeout_ms");
+        PlanningDeadline { cancel: &context.cancel, started: Instant::now(), max_ms }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.cancel.check()?;
+        let max = self.max_ms;
+        if max == 0 || self.started.elapsed() < Duration::from_millis(max) {
+            return Ok(());
+        }
+        let message = format!("planning the statement takes longer than {max} ms (planning_timeout_ms)");
+        Err(Error::new(ErrorKind::Deadline, message)
+            .hint("split the statement, or raise the limit with SET planning_timeout_ms = ...; 0 means no limit"))
+    }
+}
 
 /// A query that is ready to run, over the tables of one statement's snapshot.
 #[derive(Debug)]
@@ -38,23 +114,17 @@ pub(crate) struct EngineQuery {
 }
 
 impl EngineQuery {
-    /// Plans `query` with values for its parameters.
-    pub(crate) fn plan(
+    /// Chooses the operators of `planned`, with values for its parameters.
+    pub(crate) fn new(
+        planned: PlannedQuery,
+        params: &[Constant],
         context: &Arc<StatementContext>,
-        query: &ast::Query,
-        spellings: &Spellings,
-        params: &[ScalarValue],
     ) -> Result<EngineQuery> {
-        let values = params.iter().map(constant).collect::<Result<Vec<_>>>()?;
-        let kinds: Vec<DataType> = values.iter().map(|value| value.kind().clone()).collect();
-        let catalog = ContextCatalog::new(Arc::clone(context));
-        let spelling = |ident: &ast::Ident| spellings.of(ident).to_owned();
-        let mut bound = rowmill_query::binder::bind(query, &catalog, &spelling, &kinds)?;
-        bound.set_parameters(&values)?;
-        rowmill_query::optimizer::optimize(&mut bound)?;
+        let PlannedQuery(mut bound) = planned;
+        bound.set_parameters(params)?;
         // The expressions of the plan take the limit along.
         let result_bytes_max = context.settings.number("result_value_max_bytes");
-        let physical = rowmill_expr::functions::with_result_limit(result_bytes_max, || rowmill_query::lower(&bound))?;
+        let physical = functions::with_result_limit(result_bytes_max, || rowmill_query::lower(&bound))?;
         Ok(EngineQuery::over(Arc::new(physical), context))
     }
 
@@ -68,13 +138,25 @@ impl EngineQuery {
         EngineQuery { physical, context: Arc::clone(context), progress, last: Mutex::default() }
     }
 
-    /// The plan `physical` over the tables that a statement sees; `None` if one of them is not there.
-    pub(crate) fn again(physical: &PhysicalQuery, context: &Arc<StatementContext>) -> Option<EngineQuery> {
-        let table = |id| Some(context.snapshot.table(id)? as Arc<dyn TableSource>);
-        Some(EngineQuery::over(Arc::new(physical.over(&table)?), context))
+    /// A plan that is known, over the tables that a statement sees; `None` if one of them is not there.
+    pub(crate) fn again(
+        known: &CachedPlan,
+        params: &[Constant],
+        context: &Arc<StatementContext>,
+    ) -> Result<Option<EngineQuery>> {
+        match known {
+            CachedPlan::Physical(physical) => {
+                let table = |id| Some(context.snapshot.table(id)? as Arc<dyn TableSource>);
+                Ok(physical.over(&table).map(|physical| EngineQuery::over(Arc::new(physical), context)))
+            }
+            CachedPlan::Planned(planned) => match planned.over(context) {
+                Some(planned) => EngineQuery::new(planned, params, context).map(Some),
+                None => Ok(None),
+            },
+        }
     }
 
-    /// The plan, if another statement with the same text and without parameters can run it again.
+    /// The operators, if another statement with the same text and without parameters can run them again.
     pub(crate) fn reusable(&self) -> Option<Arc<PhysicalQuery>> {
         self.physical.is_reusable.then(|| Arc::clone(&self.physical))
     }
@@ -133,7 +215,7 @@ impl EngineQuery {
             Node::Foreign(foreign) => format!("Rows of {}", self.physical.sources[foreign.plan].source.name()),
             node => node.line(&*self.physical),
         };
-        lines.push(format!("{branch}{line}  ({facts})  [native]"));
+        lines.push(format!("{branch}{line}  ({facts})"));
         let inputs = node.inputs();
         for (place, input) in inputs.iter().enumerate() {
             let (branch, stem) = below(stem, place + 1 == inputs.len());
@@ -142,18 +224,52 @@ impl EngineQuery {
     }
 }
 
-/// The value of a parameter, of one of the types that the engine works with.
-fn constant(value: &ScalarValue) -> Result<Constant> {
-    let failed = |error: &dyn std::fmt::Display| Error::internal(format!("the value of a parameter: {error}"));
-    let array = value.to_array().map_err(|error| failed(&error))?;
-    let kind = match array.data_type() {
-        DataType::Null => DataType::Null,
-        kind => SqlType::from_arrow(kind)
-            .map(|kind| kind.arrow())
-            .ok_or_else(|| failed(&format!("{kind} is not a type of SQL")))?,
-    };
-    match *array.data_type() == kind {
-        true => Ok(Constant::new(array)),
-        false => cast(&array, &kind).map(Constant::new).map_err(|error| failed(&error)),
+/// Rows that were estimated, in words.
+fn estimated(rows: f64) -> String {
+    format!("~{rows:.0} rows")
+}
+
+/// What was measured of an operator that was to give `estimate` rows, in words.
+fn measures(operator: &Operator, estimate: f64) -> String {
+    let mut parts = Vec::new();
+    match &operator.measured {
+        Some(measured) => {
+            parts.push(format!("{} of {}", measured.rows(), estimated(estimate)));
+            parts.push(format!("{:.1} ms", measured.seconds() * 1e3));
+        }
+        None => parts.push(estimated(estimate)),
     }
+    let workers = operator.workers();
+    parts.push(format!("{workers} thread{}", if workers == 1 { "" } else { "s" }));
+    let granted = Some(operator.memory.peak_bytes()).filter(|bytes| *bytes > 0);
+    parts.extend(granted.map(|bytes| format!("{bytes} bytes granted")));
+    let allocations = operator.measured.as_ref().and_then(|measured| measured.allocations());
+    parts.extend(allocations.map(|allocations| format!("{allocations} allocations")));
+    parts.extend(operator.scan.as_ref().map(|scan| in_words(scan)));
+    parts.extend(operator.join.as_ref().map(|join| join_in_words(join)));
+    parts.join(", ")
+}
+
+/// What a join did, in words.
+fn join_in_words(metrics: &JoinMetrics) -> String {
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let (seen, kept) = (count(&metrics.filters.seen), count(&metrics.filters.kept));
+    let mut words = format!("{} build rows, {} probe rows", count(&metrics.build_rows), count(&metrics.probe_rows));
+    if seen > 0 {
+        words += &format!(", its filters left out {} of {seen} rows", seen - kept);
+    }
+    words
+}
+
+/// What a scan or grouping read, in words.
+fn in_words(metrics: &ScanMetrics) -> String {
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    format!(
+        "{} rows read, {} blocks read, {} skipped, {} bytes read, {} values skipped",
+        count(&metrics.rows_read),
+        count(&metrics.blocks_read),
+        count(&metrics.blocks_skipped),
+        metrics.reads.bytes(),
+        metrics.reads.values_skipped()
+    )
 }

@@ -1,28 +1,20 @@
 //! `EXPLAIN` and `EXPLAIN ANALYZE`: the plan of a query as a tree, one row per operator.
 //!
 //! ```text
-//! Merge sorted: [c DESC], fetch=10  [datafusion]
-//! └─ Top rows: fetch=10, expr=[c DESC]  [datafusion]
-//!    └─ Group: mode=Single, gby=[url], aggr=[count(*)]  [datafusion]
-//!       └─ Scan: hits, columns [URL], where URL <> '', 20 blocks, 10000000 rows  [native]
+//! Sort: by count(*) DESC, first 10 rows  (~10 rows)
+//! └─ Group: by URL, count(*)  (~17 rows)
+//!    └─ Scan: hits, columns [URL], where URL <> '', 20 blocks, 10000000 rows  (~5000000 rows)
 //! ```
-//!
-//! The last word says who runs the operator: the engine itself, or DataFusion over the engine's scan.
-
-mod operator;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::sql::sqlparser::ast::{DescribeAlias, Expr, Query, Statement as Sql, UtilityOption, Value};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use sqlparser::ast::{DescribeAlias, Expr, Query, Statement as Sql, UtilityOption, Value};
 
-use crate::native::NativeExec;
 use crate::outcome::{Outcome, RowStream};
-use crate::query::ReadyPlan;
 use crate::session::Work;
 
 /// Runs an `EXPLAIN`, or a `DESCRIBE` of a query.
@@ -72,16 +64,14 @@ fn wants_analyze(options: &[UtilityOption]) -> Result<bool> {
 fn explain(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
     let ready = work.ready(view, query)?;
-    let mut lines = Vec::new();
-    plan_lines(&ready.plan, false, &mut lines);
-    Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
+    Ok(Outcome::Rows(RowStream::ready(lines_batch(ready.query.lines(false))?)))
 }
 
 fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
     let ready = work.ready(view, query)?;
     let planned = work.started.elapsed();
-    let plan = ready.plan.clone();
+    let query = Arc::clone(&ready.query);
     let mut rows = 0;
     for batch in ready.start(work.progress().cloned(), work.started) {
         rows += batch?.num_rows();
@@ -91,32 +81,8 @@ fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let mut lines = vec![format!(
         "{rows} rows, planned in {planned_ms:.1} ms, run in {ran_ms:.1} ms; the times below add up over threads"
     )];
-    plan_lines(&plan, true, &mut lines);
+    lines.extend(query.lines(true));
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
-}
-
-/// The lines of a plan.
-fn plan_lines(plan: &ReadyPlan, measured: bool, lines: &mut Vec<String>) {
-    match plan {
-        ReadyPlan::Engine(query) => lines.extend(query.lines(measured)),
-        ReadyPlan::Mixed { plan, .. } => tree(plan, "", "", measured, lines),
-    }
-}
-
-/// One line per operator, each below the one that it feeds.
-pub(crate) fn tree(plan: &Arc<dyn ExecutionPlan>, branch: &str, stem: &str, measured: bool, lines: &mut Vec<String>) {
-    let plan = operator::telling(plan);
-    if let Some(native) = (&**plan as &dyn std::any::Any).downcast_ref::<NativeExec>() {
-        native.tree(branch, stem, measured, lines);
-        return;
-    }
-    let operator = operator::describe(&**plan, measured);
-    lines.push(format!("{branch}{}  [{}]", operator.text, operator.engine));
-    let children = plan.children();
-    for (index, child) in children.iter().enumerate() {
-        let (branch, stem) = below(stem, index + 1 == children.len());
-        tree(child, &branch, &stem, measured, lines);
-    }
 }
 
 /// How the line of an operator's input begins, the last of them or another, and those of what is below that.
@@ -128,7 +94,8 @@ pub(crate) fn below(stem: &str, last: bool) -> (String, String) {
 /// `DESCRIBE query`: its columns.
 fn describe(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
-    let schema = work.ready(view, query)?.schema;
+    let ready = work.ready(view, query)?;
+    let schema = ready.schema();
     let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
     let kind = |field: &Arc<Field>| match SqlType::from_arrow(field.data_type()) {
         Some(kind) => kind.to_string(),

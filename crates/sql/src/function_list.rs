@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_plan::{Constant, aggregate_kinds};
+use rowmill_plan::{Constant, aggregate_kinds, item_function};
 
 use crate::outcome::nullable_batch;
 
@@ -33,6 +33,18 @@ pub(crate) fn batch() -> Result<RecordBatch> {
             [text(function.name), text(function.family), aliases, text(function.doc), text(example), text(result)]
         })
         .collect();
+    rows.extend(item_function::ITEM_FUNCTIONS.iter().map(|function| {
+        let (example, result) = function.example;
+        let text = |text: &str| Some(text.to_owned());
+        [
+            text(function.name),
+            text("list"),
+            text(&function.aliases.join(", ")),
+            text(function.doc),
+            text(example),
+            text(result),
+        ]
+    }));
     let aggregate = |name: &str| [Some(name.to_owned()), Some("aggregate".to_owned()), None, None, None, None];
     rows.extend(aggregate_kinds::names().map(aggregate));
     rows.sort_by(|one, other| (&one[1], &one[0]).cmp(&(&other[1], &other[0])));

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema};
-use async_trait::async_trait;
-use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
-use datafusion::common::{DataFusionError, Result as PlanResult};
+use arrow::error::ArrowError;
 use rowmill_base::{Error, Result, SETTINGS, SettingScope};
 use rowmill_txn::SchemaDef;
 
@@ -27,29 +25,7 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str) -> Result<Option
     batch.map_err(|error| Error::internal(format!("information_schema.{name}: {error}")))
 }
 
-pub(crate) fn provider(context: Arc<StatementContext>) -> Arc<dyn SchemaProvider> {
-    Arc::new(InformationSchema(context))
-}
-
-#[derive(Debug)]
 struct InformationSchema(Arc<StatementContext>);
-
-#[async_trait]
-impl SchemaProvider for InformationSchema {
-    fn table_names(&self) -> Vec<String> {
-        TABLES.iter().map(ToString::to_string).collect()
-    }
-
-    async fn table(&self, name: &str) -> PlanResult<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        let Some(rows) = self.table_rows(name) else { return Ok(None) };
-        let batch = rows.into_batch()?;
-        Ok(Some(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?)))
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
-        TABLES.contains(&name)
-    }
-}
 
 impl InformationSchema {
     fn table_rows(&self, name: &str) -> Option<Rows> {
@@ -198,7 +174,7 @@ impl Rows {
         }
     }
 
-    fn into_batch(self) -> PlanResult<RecordBatch> {
+    fn into_batch(self) -> Result<RecordBatch, ArrowError> {
         let numbers = |name: &str| matches!(name, "ordinal_position" | "table_rows");
         let fields = self.names.iter().map(|name| {
             let kind = if numbers(name) { DataType::UInt64 } else { DataType::Utf8View };
@@ -209,7 +185,7 @@ impl Rows {
             true => Arc::new(cells.into_iter().map(Cell::number).collect::<UInt64Array>()) as ArrayRef,
             false => Arc::new(cells.into_iter().map(Cell::text).collect::<StringViewArray>()) as ArrayRef,
         });
-        Ok(RecordBatch::try_new(schema, arrays.collect())?)
+        RecordBatch::try_new(schema, arrays.collect())
     }
 }
 

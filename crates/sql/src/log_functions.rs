@@ -2,27 +2,15 @@
 //! back space that later commits have given up. `rowmill_snapshots()`: the older states that are held, and what for each of them
 //! cannot be given back. `rowmill_space()`: what of the database waits for those.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::Result as PlanResult;
-use datafusion::execution::SessionState;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_plan::Constant;
 use rowmill_txn::{Engine, HeldBack, LogStatus, SnapshotInfo};
 
 use crate::catalog::StatementContext;
-use crate::errors::to_datafusion;
 use crate::outcome::nullable_batch;
-
-/// Makes the functions known to the planner of one statement.
-pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
-    for (name, rows) in FUNCTIONS {
-        let engine = Weak::clone(&context.engine);
-        state.register_udtf(name, Arc::new(StatusFunction { name, rows, engine }));
-    }
-}
 
 const FUNCTIONS: [(&str, Rows); 4] =
     [("rowmill_log", log), ("rowmill_readers", readers), ("rowmill_snapshots", snapshots), ("rowmill_space", space)];
@@ -44,25 +32,6 @@ fn takes_no_argument(name: &str) -> Error {
 
 /// The rows of a function.
 type Rows = fn(&Engine) -> Result<RecordBatch>;
-
-#[derive(Debug)]
-struct StatusFunction {
-    name: &'static str,
-    rows: Rows,
-    engine: Weak<Engine>,
-}
-
-impl TableFunctionImpl for StatusFunction {
-    fn call_with_args(&self, args: TableFunctionArgs) -> PlanResult<Arc<dyn TableProvider>> {
-        if !args.exprs().is_empty() {
-            return Err(to_datafusion(takes_no_argument(self.name)));
-        }
-        let closed = || Error::internal("a statement of a database that is closed");
-        let engine = self.engine.upgrade().ok_or_else(closed).map_err(to_datafusion)?;
-        let batch = (self.rows)(&engine).map_err(to_datafusion)?;
-        Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
-    }
-}
 
 fn log(engine: &Engine) -> Result<RecordBatch> {
     let LogStatus { durability, commit, stored, bytes_behind, work, checkpoints } = engine.log_status();

@@ -9,18 +9,13 @@
 //! ```
 //!
 //! Tokens are put into lower case before they are parsed, so nothing behind the parser ever meets a spelled name; the
-//! spelling of a name that the statement itself introduces is found again by its place in the text. A name that comes
-//! from a table is found in its field's metadata under [`SPELLING_KEY`].
+//! spelling of a name that the statement itself introduces is found again by its place in the text.
 
 use std::collections::HashMap;
 
-use datafusion::arrow::datatypes::Field;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
-use datafusion::sql::sqlparser::tokenizer::Location;
 use rowmill_base::{Error, ErrorKind, Result};
-
-/// Metadata of a field: its name as spelled by whoever defined it.
-pub const SPELLING_KEY: &str = "rowmill.name";
+use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+use sqlparser::tokenizer::Location;
 
 /// The schema of a name without one.
 pub(crate) const DEFAULT_SCHEMA: &str = "main";
@@ -51,19 +46,6 @@ impl Spellings {
             _ => &ident.value,
         }
     }
-}
-
-/// `field` under `spelled`, planned in lower case.
-pub(crate) fn planned_field(field: Field, spelled: &str) -> Field {
-    let mut metadata = field.metadata().clone();
-    metadata.insert(SPELLING_KEY.into(), spelled.into());
-    field.with_name(lower(spelled)).with_metadata(metadata)
-}
-
-/// The spelling that a field carries for its own name. An alias keeps the metadata of what it renames, whose spelling
-/// is then of another name and does not count.
-pub(crate) fn carried_spelling(field: &Field) -> Option<&str> {
-    field.metadata().get(SPELLING_KEY).map(String::as_str).filter(|spelled| lower(spelled) == *field.name())
 }
 
 /// A name of a table or view, as planned: schema and name in lower case, and the name as spelled.
@@ -100,19 +82,4 @@ pub(crate) fn identifiers(name: &ObjectName) -> Result<Vec<&Ident>> {
             }
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use datafusion::arrow::datatypes::DataType;
-
-    use super::*;
-
-    #[test]
-    fn a_spelling_counts_only_for_its_own_name() {
-        let field = planned_field(Field::new("x", DataType::Int64, true), "UserID");
-        assert_eq!(field.name(), "userid");
-        assert_eq!(carried_spelling(&field), Some("UserID"));
-        assert_eq!(carried_spelling(&field.with_name("u")), None);
-    }
 }

@@ -10,25 +10,27 @@
 
 mod copy;
 mod position;
+mod precedence;
+mod prepare;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{self, Visit, VisitMut};
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
-use rowmill_base::{Cancel, Error, ErrorKind, Result, Settings};
+use rowmill_base::{Error, ErrorKind, Result, Settings};
+use sqlparser::ast::{self, VisitMut};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::deep::{room_bytes, walk_bytes, with_room};
 use crate::dialect::RowmillDialect;
-use crate::guards::{Patience, StatementLimits, check_expansion, check_statement, flatten_chains, run_on_large_stack};
+use crate::guards::{StatementLimits, catch_panics, check_statement, flatten_chains};
 use crate::names::{Spellings, lower};
-use crate::semantics;
 use crate::statement::insert;
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
 use position::Cursor;
+use prepare::prepare;
 
 /// Nested calls that the parser may need for one level of a statement. The limit proper is checked before it runs.
 const PARSER_DEPTH_PER_LEVEL: usize = 16;
@@ -180,9 +182,7 @@ impl Drop for Statement {
 /// Parses `sql` into its statements, if it is within the limits of `settings`.
 pub(crate) fn parse(sql: &str, settings: &Settings) -> Result<Vec<Statement>> {
     let levels = check_statement(sql, &StatementLimits::from(settings))?;
-    let patience = Patience::new(&Cancel::new(), settings);
-    let (sql, settings) = (sql.to_string(), settings.clone());
-    run_on_large_stack(&patience, move || parse_here(&sql, levels, &settings))
+    with_room(room_bytes(levels, settings), || catch_panics(|| parse_here(sql, levels, settings)))
 }
 
 fn parse_here(sql: &str, levels: u64, settings: &Settings) -> Result<Vec<Statement>> {
@@ -250,10 +250,10 @@ impl<'t> Section<'t> {
         })?;
         let locks_rows = take_lock(&mut body);
         match &mut body {
-            Body::Sql(statement) => settle(&mut **statement, settings)?,
+            Body::Sql(statement) => settle(&mut **statement)?,
             Body::Copy(copy) => {
                 if let CopySource::Query(query) = &mut copy.source {
-                    settle(&mut **query, settings)?;
+                    settle(&mut **query)?;
                 }
             }
             Body::Checkpoint | Body::CheckDatabase | Body::Backup { .. } | Body::Restore { .. } => {}
@@ -300,10 +300,10 @@ fn hash_of(text: &str) -> u64 {
 }
 
 /// What is done to every statement and query before anything else reads it.
-fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings) -> Result<()> {
-    semantics::prepare(tree)?;
+fn settle(tree: &mut impl VisitMut) -> Result<()> {
+    prepare(tree)?;
     flatten_chains(tree);
-    check_expansion(tree, &StatementLimits::from(settings))
+    Ok(())
 }
 
 fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {

@@ -1,39 +1,33 @@
-//! What a connection keeps of the statements that it has run, by their texts: syntax trees, and the plans of queries that
-//! the engine runs as a whole.
+//! What a connection keeps of the statements that it has run, by their texts: syntax trees, and the plans of queries.
 //!
 //! A plan names tables by id, so it holds for every snapshot with the same catalog. What else it depends on are the
-//! settings; when either has changed everything is forgotten. Plans with values of the moment in them (`now()`) or with
-//! parameters are not kept.
+//! settings; when either has changed everything is forgotten. Plans with values of the moment in them (`now()`) are not
+//! kept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
-use datafusion::common::Result as PlanResult;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use arrow::datatypes::DataType;
 use rowmill_base::Settings;
 use rowmill_query::PhysicalQuery;
 
-use crate::native::PlanShape;
+use crate::engine_query::PlannedQuery;
 use crate::parse::Statement;
 
 /// Texts that are kept at most. When there are more all are forgotten, which costs less than to keep their order.
 const TEXTS_MAX: usize = 512;
+/// Plans that are kept of one text at most: one for each list of types of its parameters.
+const KINDS_MAX: usize = 8;
 /// Bytes of a text that is kept at most.
 const TEXT_BYTES_MAX: usize = 1 << 14;
 
-/// The plan of a query, and what its result looks like.
+/// As much of the plan of a query as holds for other runs of it.
 #[derive(Clone, Debug)]
 pub(crate) enum CachedPlan {
-    /// Our own front end planned it.
-    Engine(Arc<PhysicalQuery>),
-    /// DataFusion planned it, and all of it is the engine's.
-    Native {
-        shape: Arc<PlanShape>,
-        /// The names of the result as spelled, and the types that the operators give.
-        schema: SchemaRef,
-    },
+    /// The operators of a query without parameters.
+    Physical(Arc<PhysicalQuery>),
+    /// The optimized plan of a query with parameters. The operators depend on their values.
+    Planned(Arc<PlannedQuery>),
 }
 
 /// The statements of one connection.
@@ -41,8 +35,8 @@ pub(crate) enum CachedPlan {
 pub(crate) struct PlanCache {
     /// By what was parsed, which may end with a semicolon and white space.
     statements: HashMap<String, Statement>,
-    /// By the statement itself.
-    plans: HashMap<String, CachedPlan>,
+    /// By the statement itself, one for each list of types that its parameters are given.
+    plans: HashMap<String, Vec<(Vec<DataType>, CachedPlan)>>,
     /// Under which all of them were parsed and planned.
     settings: Settings,
     /// Of the catalog that all plans were made for.
@@ -63,14 +57,31 @@ impl PlanCache {
         }
     }
 
-    /// The plan of a statement, if it was made under the same settings for the same catalog.
-    pub(crate) fn plan(&self, text: &str, settings: &Settings, catalog_version: u64) -> Option<CachedPlan> {
-        let is_valid = self.settings == *settings && self.catalog_version == catalog_version;
-        if is_valid { self.plans.get(text).cloned() } else { None }
+    /// The plan of a statement whose parameters have the types `kinds`, if it was made under the same settings for the
+    /// same catalog.
+    pub(crate) fn plan(
+        &self,
+        text: &str,
+        kinds: &[DataType],
+        settings: &Settings,
+        catalog_version: u64,
+    ) -> Option<CachedPlan> {
+        if self.settings != *settings || self.catalog_version != catalog_version {
+            return None;
+        }
+        let plans = self.plans.get(text)?;
+        plans.iter().find(|(known, _)| known == kinds).map(|(_, plan)| plan.clone())
     }
 
-    /// Keeps the plan of a statement.
-    pub(crate) fn keep_plan(&mut self, text: &str, plan: CachedPlan, settings: &Settings, catalog_version: u64) {
+    /// Keeps the plan of a statement whose parameters have the types `kinds`.
+    pub(crate) fn keep_plan(
+        &mut self,
+        text: &str,
+        kinds: &[DataType],
+        plan: CachedPlan,
+        settings: &Settings,
+        catalog_version: u64,
+    ) {
         if text.len() > TEXT_BYTES_MAX {
             return;
         }
@@ -79,7 +90,11 @@ impl PlanCache {
             self.plans.clear();
             self.catalog_version = catalog_version;
         }
-        self.plans.insert(text.to_owned(), plan);
+        let plans = self.plans.entry(text.to_owned()).or_default();
+        if plans.len() >= KINDS_MAX {
+            plans.clear();
+        }
+        plans.push((kinds.to_vec(), plan));
     }
 
     fn make_room(&mut self, settings: &Settings) {
@@ -95,20 +110,4 @@ impl PlanCache {
             self.plans.clear();
         }
     }
-}
-
-/// Whether a plan, before it is optimised, means the same at any other time.
-pub(crate) fn is_timeless(plan: &LogicalPlan) -> PlanResult<bool> {
-    let mut timeless = true;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            expr.apply(|expr| {
-                if let Expr::ScalarFunction(call) = expr {
-                    timeless &= call.func.signature().volatility == Volatility::Immutable;
-                }
-                Ok(if timeless { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-            })
-        })
-    })?;
-    Ok(timeless)
 }

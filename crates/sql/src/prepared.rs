@@ -1,21 +1,20 @@
 //! Prepared statements: parsed once, checked once, run many times with other values.
 //!
-//! A query is planned anew for every run, because a plan holds the snapshot that it reads and the best plan may depend
-//! on the values. `INSERT ... VALUES` of parameters and literals is never planned at all: its values go into arrays of
+//! A query is bound and optimized once for each list of types that its parameters are given; its operators are chosen
+//! for every run, because the best ones may depend on the values. `INSERT ... VALUES` of parameters and literals is never planned at all: its values go into arrays of
 //! the columns' types and from there into the transaction.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::Statement as Sql;
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::Constant;
+use rowmill_query::binder::BoundQuery;
+use sqlparser::ast::Statement as Sql;
 
-use crate::errors::{NoCandidates, from_datafusion};
+use crate::engine_query;
 use crate::outcome::Outcome;
 use crate::parse::{Body, Statement};
-use crate::query::{self, BoundQuery};
 use crate::session::Session;
 
 /// A statement that is ready to be run with values for its parameters.
@@ -60,40 +59,37 @@ impl Session {
         };
         let mut prepared = Prepared { parameters: vec![None; statement.parameter_count()], schema: None, statement };
         if let Some(bound) = self.bind_query(&prepared.statement)? {
-            prepared.parameters = parameter_types(&bound, prepared.statement.parameter_count())?;
+            for (known, kind) in prepared.parameters.iter_mut().zip(&bound.parameters) {
+                known.clone_from(kind);
+            }
             prepared.schema = Some(result_schema(&bound));
         }
         Ok(prepared)
     }
 
     /// Runs a prepared statement with values for its parameters.
-    pub fn run_prepared(&mut self, prepared: &Prepared, params: &[ScalarValue]) -> Result<Outcome> {
+    pub fn run_prepared(&mut self, prepared: &Prepared, params: &[Constant]) -> Result<Outcome> {
         self.run(&prepared.statement, params)
     }
 
     fn bind_query(&mut self, statement: &Statement) -> Result<Option<BoundQuery>> {
-        match statement.body() {
-            Body::Sql(sql) if matches!(**sql, Sql::Query(_)) => self
-                .work_on(statement, &[], |work| {
-                    let view = work.view()?;
-                    let context = work.context(view);
-                    query::bind(work.planner(), context, (**sql).clone(), statement.spellings())
-                })
-                .map(Some),
-            _ => Ok(None),
-        }
+        let Body::Sql(sql) = statement.body() else { return Ok(None) };
+        let Sql::Query(query) = &**sql else { return Ok(None) };
+        let kinds = vec![DataType::Null; statement.parameter_count()];
+        let bound = self.work_on(statement, &[], |work| {
+            let view = work.view()?;
+            let context = work.context(view);
+            work.with_planning_room(|| engine_query::bind(&context, query, statement.spellings(), &kinds))
+        });
+        bound.map(Some)
     }
 }
 
-fn parameter_types(bound: &BoundQuery, count: usize) -> Result<Vec<Option<DataType>>> {
-    let types: HashMap<String, Option<DataType>> =
-        bound.plan.get_parameter_types().map_err(|error| from_datafusion(error, &NoCandidates))?;
-    Ok((1..=count).map(|number| types.get(&format!("${number}")).cloned().flatten()).collect())
-}
-
+/// The columns of the result: names as spelled, and types.
 fn result_schema(bound: &BoundQuery) -> SchemaRef {
-    let fields = bound.plan.schema().fields().iter().zip(&bound.names);
-    let field =
-        |(field, name): (&Arc<Field>, &String)| Field::new(name, field.data_type().clone(), field.is_nullable());
-    Arc::new(Schema::new(fields.map(field).collect::<Vec<_>>()))
+    let fields = bound.query.output.iter().map(|(id, name)| {
+        let kind = bound.query.columns.get(*id).kind.clone();
+        Field::new(name, kind, true)
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }

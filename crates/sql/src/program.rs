@@ -1,10 +1,8 @@
 //! Statements on keyed tables as programs, which run without a planner.
 //!
 //! ```text
-//! syntax tree -> bound, as every statement is, with parameters of the types of the values given
-//!             -> analysed under our rules, so that each operator has its types
-//!             -> tables, conditions and expressions over their columns
-//!             -> which key is read by (access.rs), what is computed (scalar.rs): rowmill_plan::program
+//! syntax tree -> bound and optimized, as every statement is, with parameters of the types of the values given
+//!             -> lowered by rowmill_query::program: rowmill_plan::program
 //! ```
 //!
 //! A parameter has the type of the value that it is given, as a literal in its place has, so that a program answers as the same
@@ -12,33 +10,22 @@
 //!
 //! What a program cannot do is not an error: there is none, and the statement runs as every other one.
 
-mod access;
 mod change;
-mod read;
-mod rows;
-mod scalar;
-mod spread;
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Result as PlanResult, ScalarValue};
-use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::sql::sqlparser::ast::{self, Statement as Sql};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Result, SqlType, TimeUnit};
+use rowmill_plan::ColumnId;
 use rowmill_plan::program::{Body, Program};
+use rowmill_query::binder::BoundQuery;
+use rowmill_query::program;
 use rowmill_txn::Snapshot;
+use sqlparser::ast::{self, Statement as Sql};
 
 use crate::catalog::StatementContext;
-use crate::guards::run_on_large_stack;
-use crate::names::Spellings;
+use crate::engine_query::PlannedQuery;
 use crate::parse::Body as Parsed;
-use crate::planner::Planner;
-use crate::query::plan_named;
-use crate::runtime;
 use crate::session::Work;
 
 /// What a parameter is given, as far as a program depends on it.
@@ -99,12 +86,12 @@ impl Work<'_> {
         let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
         let parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
         let compiler = Compiler { work: self, snapshot, parameters: &parameters };
-        Ok(match &**sql {
-            Sql::Query(query) => compiler.query(query)?,
-            Sql::Insert(insert) => compiler.insert(insert)?,
-            Sql::Update(update) => compiler.update(update)?,
-            Sql::Delete(delete) => compiler.delete(delete)?,
-            _ => None,
+        self.with_planning_room(|| match &**sql {
+            Sql::Query(query) => compiler.query(query),
+            Sql::Insert(insert) => compiler.insert(insert),
+            Sql::Update(update) => compiler.update(update),
+            Sql::Delete(delete) => compiler.delete(delete),
+            _ => Ok(None),
         })
     }
 
@@ -115,7 +102,8 @@ impl Work<'_> {
         insert: &ast::Insert,
         parameters: &[Option<SqlType>],
     ) -> Result<Option<StatementProgram>> {
-        Compiler { work: self, snapshot, parameters }.insert(insert)
+        let compiler = Compiler { work: self, snapshot, parameters };
+        self.with_planning_room(|| compiler.insert(insert))
     }
 }
 
@@ -127,67 +115,49 @@ struct Compiler<'a> {
     parameters: &'a [Option<SqlType>],
 }
 
-/// A query that is bound and analysed, and the names of its columns as spelled.
-struct Analysed {
-    plan: LogicalPlan,
-    names: Vec<String>,
-}
-
 impl Compiler<'_> {
     fn program(&self, body: Body) -> Program {
-        // A NULL is a literal, so that nobody asks for its type.
+        // A NULL is a literal, so that its type is of no interest.
         let kind = |kind: &Option<SqlType>| kind.clone().unwrap_or(SqlType::TEXT);
         Program { parameters: self.parameters.iter().map(kind).collect(), body }
     }
 
-    /// Binds and analyses a query of this statement.
-    fn analysed(&self, query: &ast::Query) -> Result<Analysed> {
-        let context = self.work.context(Arc::clone(self.snapshot));
-        let planner = Arc::clone(self.work.planner());
-        let (query, spellings) = (Box::new(query.clone()), self.work.statement.spellings().clone());
-        let (parameters, patience) = (self.parameters.to_vec(), context.patience());
-        run_on_large_stack(&patience, move || analyse(&planner, &context, query, &spellings, &parameters))
+    fn context(&self) -> Arc<StatementContext> {
+        self.work.context(Arc::clone(self.snapshot))
+    }
+
+    /// The types of the parameters, NULL where one is NULL.
+    fn kinds(&self) -> Vec<DataType> {
+        let kind = |kind: &Option<SqlType>| kind.as_ref().map_or(DataType::Null, SqlType::arrow);
+        self.parameters.iter().map(kind).collect()
+    }
+
+    fn is_null(&self, parameter: usize) -> bool {
+        self.parameters.get(parameter).is_some_and(Option::is_none)
+    }
+
+    /// Binds and optimizes a query of this statement.
+    fn planned(&self, query: &ast::Query) -> Result<BoundQuery> {
+        let (context, kinds) = (self.context(), self.kinds());
+        let planned = PlannedQuery::new(&context, query, self.work.statement.spellings(), &kinds)?;
+        let mut bound = planned.into_bound();
+        bound.set_null_parameters(&|parameter| self.is_null(parameter));
+        Ok(bound)
+    }
+
+    /// The program of a query, if it is one.
+    fn query(&self, query: &ast::Query) -> Result<Option<StatementProgram>> {
+        let bound = self.planned(query)?;
+        let Some(mut read) = program::read(&bound) else { return Ok(None) };
+        read.for_update = self.work.statement.locks_rows();
+        let schema = Some(schema_of(&bound));
+        Ok(Some(StatementProgram { program: self.program(Body::Read(read)), schema, tag: "SELECT" }))
     }
 }
 
-fn analyse(
-    planner: &Arc<Planner>,
-    context: &Arc<StatementContext>,
-    query: Box<ast::Query>,
-    spellings: &Spellings,
-    parameters: &[Option<SqlType>],
-) -> Result<Analysed> {
-    let state = planner.state(context);
-    let analysed = runtime::handle().block_on(async {
-        let (plan, names) = plan_named(&state, Sql::Query(query), spellings).await?;
-        let plan = with_types(plan, parameters)?;
-        Ok(Analysed { plan: analyse_plan(plan, &state)?, names })
-    });
-    analysed.map_err(|error| planner.translate(error, context))
-}
-
-fn analyse_plan(plan: LogicalPlan, state: &SessionState) -> PlanResult<LogicalPlan> {
-    state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})
-}
-
-/// `plan` with parameters of types that are known.
-fn with_types(plan: LogicalPlan, parameters: &[Option<SqlType>]) -> PlanResult<LogicalPlan> {
-    let typed = |expr: Expr| {
-        expr.transform_up(|expr| {
-            let Expr::Placeholder(placeholder) = &expr else { return Ok(Transformed::no(expr)) };
-            Ok(Transformed::yes(typed_parameter(placeholder, parameters)))
-        })
-    };
-    plan.transform_up_with_subqueries(|plan| {
-        let typed = plan.map_expressions(typed)?;
-        if typed.transformed { typed.map_data(LogicalPlan::recompute_schema) } else { Ok(typed) }
-    })
-    .map(|typed| typed.data)
-}
-
-fn typed_parameter(placeholder: &Placeholder, parameters: &[Option<SqlType>]) -> Expr {
-    let kind = scalar::parameter_number(placeholder).and_then(|number| parameters.get(number));
-    let Some(Some(kind)) = kind else { return Expr::Literal(ScalarValue::Null, None) };
-    let field: Field = Field::new(&placeholder.id, DataType::clone(&kind.arrow()), true);
-    Expr::Placeholder(Placeholder { id: placeholder.id.clone(), field: Some(Arc::new(field)) })
+/// The columns of a result, named as spelled.
+fn schema_of(bound: &BoundQuery) -> SchemaRef {
+    let query = &bound.query;
+    let field = |(id, name): &(ColumnId, String)| Field::new(name, query.columns.get(*id).kind.clone(), true);
+    Arc::new(Schema::new(query.output.iter().map(field).collect::<Vec<_>>()))
 }

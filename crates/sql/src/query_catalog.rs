@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast;
 use rowmill_base::{Error, Result, Settings, SqlType};
 use rowmill_plan::{Constant, DynamicFunction};
 use rowmill_query::catalog::{CatalogRelation, CatalogView, QueryCatalog, RelationName, RowSource, ViewSpelling};
 use rowmill_query::memory_rows::MemoryRows;
 use rowmill_storage::TableSource;
 use rowmill_txn::ViewDef;
+use sqlparser::ast;
 
 use crate::catalog::{NEW_ROWS_SUFFIX, ROW_NUMBER_COLUMN, ROW_NUMBER_SUFFIX, StatementContext};
 use crate::files::{FileSet, ReadOptions, rows::FileRows};

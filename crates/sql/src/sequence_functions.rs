@@ -4,38 +4,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::{Result as PlanResult, ScalarValue};
-use datafusion::execution::{FunctionRegistry, SessionState};
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
-};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
 use rowmill_base::{Error, ErrorKind, Result, SqlType, TableId};
-use rowmill_plan::DynamicFunction;
+use rowmill_plan::{DynamicFunction, Volatility};
 use rowmill_txn::Engine;
 
 use crate::catalog::StatementContext;
-use crate::errors::to_datafusion;
 use crate::names::{DEFAULT_SCHEMA, lower};
-
-/// Makes the functions known to the planner of one statement.
-pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
-    for (name, runs) in [("nextval", next as Runs), ("setval", set)] {
-        let kinds = match name {
-            "nextval" => vec![TypeSignature::Exact(vec![DataType::Utf8])],
-            _ => vec![
-                TypeSignature::Exact(vec![DataType::Utf8, DataType::Int64]),
-                TypeSignature::Exact(vec![DataType::Utf8, DataType::Int64, DataType::Boolean]),
-            ],
-        };
-        let signature = Signature::one_of(kinds, Volatility::Volatile);
-        let function = SequenceFunction { name, runs, signature, context: Arc::clone(context) };
-        // The names are not those of other functions.
-        let _ = state.register_udf(Arc::new(ScalarUDF::new_from_impl(function)));
-    }
-}
 
 /// The function `name` with so many arguments, and the type of its values; `None` if it is none of these.
 pub(crate) fn function(
@@ -48,8 +25,7 @@ pub(crate) fn function(
         ("setval", 2 | 3) => ("setval", set as Runs),
         _ => return None,
     };
-    let signature = Signature::any(arguments, Volatility::Volatile);
-    let function = SequenceFunction { name, runs, signature, context: Arc::clone(context) };
+    let function = SequenceFunction { name, runs, context: Arc::clone(context) };
     Some((Arc::new(function), SqlType::Int64))
 }
 
@@ -58,8 +34,8 @@ impl DynamicFunction for SequenceFunction {
         self.name
     }
 
-    fn volatility(&self) -> rowmill_plan::Volatility {
-        rowmill_plan::Volatility::Volatile
+    fn volatility(&self) -> Volatility {
+        Volatility::Volatile
     }
 
     fn evaluate(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
@@ -79,46 +55,7 @@ type Runs = fn(&SequenceFunction, &[ArrayRef], usize) -> Result<Vec<i64>>;
 struct SequenceFunction {
     name: &'static str,
     runs: Runs,
-    signature: Signature,
     context: Arc<StatementContext>,
-}
-
-impl PartialEq for SequenceFunction {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && Arc::ptr_eq(&self.context, &other.context)
-    }
-}
-
-impl Eq for SequenceFunction {}
-
-impl std::hash::Hash for SequenceFunction {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
-impl ScalarUDFImpl for SequenceFunction {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> PlanResult<DataType> {
-        Ok(DataType::Int64)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
-        let rows = args.number_rows;
-        let arrays = args.args.into_iter().map(|value| value.into_array(rows)).collect::<PlanResult<Vec<_>>>()?;
-        let values = (self.runs)(self, &arrays, rows).map_err(to_datafusion)?;
-        Ok(match values.as_slice() {
-            [only] => ColumnarValue::Scalar(ScalarValue::Int64(Some(*only))),
-            _ => ColumnarValue::Array(Arc::new(Int64Array::from(values))),
-        })
-    }
 }
 
 impl SequenceFunction {

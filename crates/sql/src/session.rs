@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::common::ScalarValue;
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
+use rowmill_plan::Constant;
 use rowmill_txn::{Engine, Snapshot, Transaction};
 
 use crate::deep::with_room;
@@ -19,7 +19,6 @@ use crate::open_transaction::{OpenTransaction, now_us};
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
 use crate::plan_cache::PlanCache;
-use crate::planner::Planner;
 use crate::program::{ParameterKind, StatementProgram};
 
 /// One connection to a database. Statements run one after the other.
@@ -27,7 +26,6 @@ pub struct Session {
     engine: Arc<Engine>,
     settings: Settings,
     transaction: Option<OpenTransaction>,
-    planner: Arc<Planner>,
     running: Arc<Mutex<Cancel>>,
     progress: Option<ProgressFn>,
     notices: Arc<Mutex<Vec<String>>>,
@@ -59,12 +57,10 @@ impl Session {
     /// A connection to `engine` with the settings that it was opened with.
     pub fn new(engine: Arc<Engine>) -> Result<Session> {
         let settings = engine.settings();
-        let planner = Arc::new(Planner::new(&engine)?);
         Ok(Session {
             engine,
             settings,
             transaction: None,
-            planner,
             running: Arc::default(),
             progress: None,
             notices: Arc::default(),
@@ -89,7 +85,7 @@ impl Session {
     }
 
     /// Runs `statement` with values for its parameters. A result with rows is worked out while it is pulled.
-    pub fn run(&mut self, statement: &Statement, params: &[ScalarValue]) -> Result<Outcome> {
+    pub fn run(&mut self, statement: &Statement, params: &[Constant]) -> Result<Outcome> {
         check_parameters(statement.parameter_count(), params)?;
         self.work_on(statement, params, dispatch::run)
     }
@@ -110,7 +106,7 @@ impl Session {
     pub(crate) fn work_on<T>(
         &mut self,
         statement: &Statement,
-        params: &[ScalarValue],
+        params: &[Constant],
         work: impl FnOnce(&mut Work<'_>) -> Result<T>,
     ) -> Result<T> {
         let cancel = self.begin_statement();
@@ -264,7 +260,7 @@ impl Session {
     }
 }
 
-fn check_parameters(wanted: usize, params: &[ScalarValue]) -> Result<()> {
+fn check_parameters(wanted: usize, params: &[Constant]) -> Result<()> {
     if params.len() == wanted {
         return Ok(());
     }
@@ -278,7 +274,7 @@ fn check_parameters(wanted: usize, params: &[ScalarValue]) -> Result<()> {
 pub(crate) struct Work<'w> {
     pub(crate) session: &'w mut Session,
     pub(crate) statement: &'w Statement,
-    pub(crate) params: &'w [ScalarValue],
+    pub(crate) params: &'w [Constant],
     pub(crate) cancel: Cancel,
     pub(crate) started: Instant,
     /// When the statement began, in microseconds since 1970-01-01 UTC.
@@ -290,8 +286,9 @@ impl Work<'_> {
         &self.session.engine
     }
 
-    pub(crate) fn planner(&self) -> &Arc<Planner> {
-        &self.session.planner
+    /// Runs `plan` with as much stack as planning this statement may take.
+    pub(crate) fn with_planning_room<T>(&self, plan: impl FnOnce() -> T) -> T {
+        with_room(self.statement.room_bytes(), plan)
     }
 
     pub(crate) fn plans(&self) -> &Mutex<PlanCache> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Ident, ObjectName, Reset, Set, UnaryOperator, Value};
 use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, SettingScope, Settings};
+use sqlparser::ast::{ContextModifier, Expr, Ident, ObjectName, Reset, Set, UnaryOperator, Value};
 
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;

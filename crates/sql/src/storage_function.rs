@@ -4,24 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{Field, Schema};
-use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::Result as PlanResult;
-use datafusion::execution::SessionState;
-use datafusion::logical_expr::Expr;
 use rowmill_base::{Error, ErrorKind, Result, SqlType, nearest};
 use rowmill_plan::Constant;
 use rowmill_storage::{Block, ROW_NUMBERS, ROW_NUMBERS_NAME, TableSource, chunk::Chunk};
 
 use crate::catalog::StatementContext;
-use crate::errors::to_datafusion;
 use crate::names::{DEFAULT_SCHEMA, lower};
 
 const NAME: &str = "rowmill_storage";
-
-/// Makes the function known to the planner of one statement.
-pub(crate) fn register(state: &mut SessionState, context: &Arc<StatementContext>) {
-    state.register_udtf(NAME, Arc::new(StorageFunction(Arc::clone(context))));
-}
 
 /// The rows of `rowmill_storage('table')`; `None` if `name` is another function.
 pub(crate) fn rows(context: &Arc<StatementContext>, name: &str, arguments: &[Constant]) -> Result<Option<RecordBatch>> {
@@ -36,27 +26,6 @@ pub(crate) fn rows(context: &Arc<StatementContext>, name: &str, arguments: &[Con
 fn takes_a_table() -> Error {
     Error::new(ErrorKind::UndefinedFunction, format!("{NAME} takes the name of a table"))
         .hint(format!("SELECT * FROM {NAME}('table')"))
-}
-
-#[derive(Debug)]
-struct StorageFunction(Arc<StatementContext>);
-
-impl TableFunctionImpl for StorageFunction {
-    fn call_with_args(&self, args: TableFunctionArgs) -> PlanResult<Arc<dyn TableProvider>> {
-        let batch = table_argument(args.exprs())
-            .and_then(|name| find_table(&self.0, &name))
-            .and_then(|table| describe(&*table))
-            .map_err(to_datafusion)?;
-        Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
-    }
-}
-
-fn table_argument(args: &[Expr]) -> Result<String> {
-    match args {
-        [Expr::Literal(value, _)] => value.try_as_str().flatten().map(str::to_string),
-        _ => None,
-    }
-    .ok_or_else(takes_a_table)
 }
 
 /// The table called `name` or `schema.name`.

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 
@@ -30,6 +30,7 @@ pub(crate) fn has_query(tree: &impl Visit) -> bool {
 }
 
 /// Changes every expression in `tree`, its parts first.
+#[cfg(test)]
 pub(crate) fn each_expr_mut(tree: &mut impl VisitMut, change: impl FnMut(&mut Expr)) {
     let _ = walk_mut(tree, &mut EachExpr(change));
 }
@@ -54,8 +55,10 @@ impl Visitor for FindQuery {
     }
 }
 
+#[cfg(test)]
 struct EachExpr<F>(F);
 
+#[cfg(test)]
 impl<F: FnMut(&mut Expr)> VisitorMut for EachExpr<F> {
     type Break = ();
 

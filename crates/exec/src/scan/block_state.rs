@@ -12,7 +12,8 @@ use rowmill_storage::chunk::{Chunk, CodeSet, Encoding, ReadMeter, ValueSet, Verd
 use rowmill_storage::strings::StringWindow;
 use rowmill_storage::{Block, RowMask, RowNumbers, TableDef, repeat_missing};
 
-use super::filter::{ColumnCondition, Condition, Filter, Test};
+use super::condition::{ColumnCondition, Condition, Test};
+use super::filter::Filter;
 use crate::like::{self, LikePattern};
 use crate::predicate::evaluate;
 

@@ -5,6 +5,7 @@
 //! value; codes or rows select positions; and only then are the wanted columns read, for the selected positions alone.
 
 pub(crate) mod block_state;
+pub mod condition;
 pub(crate) mod filter;
 mod key_access;
 mod key_limits;

@@ -12,6 +12,7 @@ use rowmill_plan::{CompareOp, Constant, DynamicFunction, ExprOp, FunctionSpec, O
 
 use super::branches::{case, coalesce};
 use super::constant_set::ConstantSet;
+use super::each_item::PreparedItems;
 use super::junction::junction;
 use super::narrowed::InputRows;
 use super::spread;
@@ -60,6 +61,7 @@ enum PreparedStep {
     Coalesce(Vec<PreparedExpr>),
     Call(&'static FunctionSpec, Vec<PreparedExpr>),
     Dynamic(Arc<dyn DynamicFunction>, Vec<PreparedExpr>),
+    EachItem(Box<PreparedExpr>, Box<PreparedItems>),
 }
 
 #[derive(Debug)]
@@ -83,7 +85,7 @@ impl PreparedExpr {
         let mut columns = Vec::new();
         let mut can_fail = operator_can_fail(expr);
         let mut is_costly = match &expr.op {
-            ExprOp::Call(..) | ExprOp::Dynamic(..) | ExprOp::Like { .. } => true,
+            ExprOp::Call(..) | ExprOp::Dynamic(..) | ExprOp::Like { .. } | ExprOp::EachItem { .. } => true,
             ExprOp::Cast { value, .. } => {
                 let is_heavy = |kind: &DataType| kind.is_nested() || *kind == DataType::Utf8View;
                 is_heavy(&value.kind) || is_heavy(&expr.kind)
@@ -98,8 +100,13 @@ impl PreparedExpr {
             Ok(operand)
         };
         let step = PreparedStep::new(expr, &mut prepare)?;
-        if let PreparedStep::Column(column) = step {
-            columns.push(column);
+        match &step {
+            PreparedStep::Column(column) => columns.push(*column),
+            PreparedStep::EachItem(_, items) => {
+                columns.extend_from_slice(items.columns());
+                can_fail |= items.can_fail();
+            }
+            _ => {}
         }
         columns.sort_unstable();
         columns.dedup();
@@ -157,6 +164,10 @@ impl PreparedExpr {
                 let spread_out = |argument: &PreparedExpr| spread(argument.evaluate(input)?, rows);
                 let arguments = arguments.iter().map(spread_out).collect::<Result<Vec<_>>>()?;
                 function.evaluate(&arguments, rows).map(Operand::rows)
+            }
+            PreparedStep::EachItem(list, items) => {
+                let lists = spread(list.evaluate(input)?, rows)?;
+                items.evaluate(&lists, &self.kind, input).map(Operand::rows)
             }
         }
     }
@@ -224,6 +235,11 @@ impl PreparedStep {
             ExprOp::Parameter(number) => {
                 return Err(Error::internal(format!("parameter {} has no value", number + 1)));
             }
+            ExprOp::EachItem { function, list, parameters, body } => {
+                let items = PreparedItems::new(*function, parameters, body)?;
+                PreparedStep::EachItem(Box::new(prepare(list)?), Box::new(items))
+            }
+            ExprOp::ItemParameter(_) => return Err(Error::internal("the item of a list outside of its expression")),
             ExprOp::Subquery(_) => return Err(Error::internal("a subquery was not unnested")),
         })
     }

@@ -16,6 +16,7 @@ pub fn is_nullable(expr: &ScalarExpr, column: &dyn Fn(usize) -> bool) -> bool {
         }
         ExprOp::Coalesce(values) => values.iter().all(nullable),
         // A function may give NULL for any arguments.
+        ExprOp::EachItem { .. } | ExprOp::ItemParameter(_) => true,
         ExprOp::Parameter(_) | ExprOp::Call(..) | ExprOp::Dynamic(..) | ExprOp::Subquery(_) => true,
         _ => expr.operands().into_iter().any(nullable),
     }

@@ -21,6 +21,8 @@ pub fn fold(expr: &mut ScalarExpr) {
 fn constant_value(expr: &ScalarExpr) -> Option<Constant> {
     let is_own_immutable = match &expr.op {
         ExprOp::Column(_) | ExprOp::Parameter(_) | ExprOp::Literal(_) | ExprOp::Subquery(_) => false,
+        // The body of a function of items is no value, and its parameters have none outside.
+        ExprOp::EachItem { .. } | ExprOp::ItemParameter(_) => false,
         ExprOp::Call(function, arguments) => {
             if function.strict
                 && function.volatility == Volatility::Immutable

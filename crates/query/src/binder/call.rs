@@ -6,7 +6,7 @@ use arrow::array::{Date32Array, Time64MicrosecondArray, TimestampMicrosecondArra
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_expr::{functions, typing};
-use rowmill_plan::{Constant, ExprOp, FunctionSpec, ScalarExpr, aggregate_kinds};
+use rowmill_plan::{Constant, ExprOp, FunctionSpec, ScalarExpr, aggregate_kinds, item_function};
 use sqlparser::ast::{
     self, CeilFloorKind, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, Ident, ObjectNamePart, TrimWhereField,
@@ -48,6 +48,7 @@ impl Binder<'_> {
         let name = ident.value.as_str();
         refuse_forms(call)?;
         if call.over.is_some() {
+            self.refuse_in_lambda("a window function")?;
             return self.placed(ident.span, |binder| binder.window_call(name, call));
         }
         if let FunctionArguments::Subquery(query) = &call.args {
@@ -57,7 +58,12 @@ impl Binder<'_> {
                 _ => Err(unsupported(format!("a query as the argument of {name}"))),
             };
         }
+        if let Some(spec) = item_function::find(name) {
+            refuse_clauses_of_rows(name, call)?;
+            return self.item_function_call(spec, &arguments_of(call)?);
+        }
         if aggregate_kinds::find(name).is_some() {
+            self.refuse_in_lambda("an aggregate")?;
             return self.aggregate_call(name, call);
         }
         if WINDOW_FUNCTIONS.contains(&name) {
@@ -108,7 +114,7 @@ impl Binder<'_> {
         let mut values = Vec::with_capacity(arguments.len());
         for argument in &arguments {
             values.push(match argument {
-                Expr::Lambda(_) => return Err(unsupported(format!("a lambda function as an argument of {name}"))),
+                Expr::Lambda(_) => return Err(unsupported(format!("a function of items as an argument of {name}"))),
                 argument => self.expr(argument)?,
             });
         }

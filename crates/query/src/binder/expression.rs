@@ -47,7 +47,10 @@ impl Binder<'_> {
             | Expr::InSubquery { .. }
             | Expr::AnyOp { .. }
             | Expr::AllOp { .. }
-            | Expr::InUnnest { .. } => self.subquery_form(expr),
+            | Expr::InUnnest { .. } => {
+                self.refuse_in_lambda("a subquery")?;
+                self.subquery_form(expr)
+            }
             Expr::IsFalse(_)
             | Expr::IsNotFalse(_)
             | Expr::IsTrue(_)
@@ -88,6 +91,9 @@ impl Binder<'_> {
 
     /// A bare name: a column, or a name of the select list.
     fn name(&mut self, ident: &Ident) -> Result<ScalarExpr> {
+        if let Some(item) = self.item_parameter(ident) {
+            return Ok(item);
+        }
         let innermost = self.levels.len();
         for place in (0..innermost).rev() {
             let level = &self.levels[place];
@@ -149,6 +155,11 @@ impl Binder<'_> {
 
     /// `table.column`, `schema.table.column`, followed by any fields.
     fn dotted_name(&mut self, parts: &[Ident]) -> Result<ScalarExpr> {
+        if let [first, rest @ ..] = parts
+            && let Some(item) = self.item_parameter(first)
+        {
+            return self.fields(item, rest);
+        }
         // The longest name of a table counts: catalog.schema.table.column, schema.table.column, table.column.
         for place in (0..self.levels.len()).rev() {
             if self.levels[place].is_hidden {
@@ -283,7 +294,7 @@ fn unsupported_form(expr: &Expr) -> Error {
         Expr::Map(_) => "MAP",
         Expr::JsonAccess { .. } => "a path into JSON",
         Expr::Convert { .. } => "CONVERT",
-        Expr::Lambda(_) => "a lambda function in this place",
+        Expr::Lambda(_) => "a function of items in this place",
         Expr::MatchAgainst { .. } => "MATCH AGAINST",
         Expr::IsNormalized { .. } => "IS NORMALIZED",
         Expr::OuterJoin(_) => "(+)",

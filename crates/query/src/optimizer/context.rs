@@ -23,6 +23,8 @@ pub(crate) struct RewriteContext<'a> {
     pub(crate) tables: &'a [Arc<dyn TableSource>],
     /// Its shared subplans.
     pub(crate) shared: SharedPlans,
+    /// Fails when the rewrites have to end.
+    pub(crate) check: &'a dyn Fn() -> Result<()>,
 }
 
 /// The shared subplans of a statement, by their numbers.
@@ -83,9 +85,11 @@ impl RewriteContext<'_> {
 
     /// Applies a rewrite to the plan and to every shared subplan.
     pub(crate) fn each_plan(&mut self, root: &mut Logical, rewrite: &mut PlanRewrite<'_>) -> Result<()> {
+        (self.check)()?;
         rewrite(root, self)?;
         // A rewrite may add subplans, which it makes finished.
         for number in self.shared.numbers() {
+            (self.check)()?;
             let mut plan = self.shared.take(number);
             rewrite(&mut plan, self)?;
             self.shared.put(number, plan);

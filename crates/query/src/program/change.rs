@@ -16,14 +16,14 @@ use crate::binder::BoundQuery;
 pub struct ChangedRows {
     /// The rows.
     pub target: ChangeTarget,
-    /// The values after the number of the row and the columns of the table, over the columns of the lookups.
+    /// The values of the result after the number of the row, over the columns of the lookups.
     pub values: Vec<Scalar>,
     /// Whether it is at most one row.
     pub is_point: bool,
 }
 
-/// The rows of [`bind_target`](crate::binder::target::bind_target), with the number of the row, optimized; `None` if no
-/// program finds them. With `any_row` also if no key does.
+/// The rows of a query that is bound and optimized, and whose first column is the number or the key of a row of a stored
+/// table; `None` if no program finds them. With `any_row` a program is made also if no key finds them.
 pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
     if bound.reads_clock || !bound.sources.is_empty() || is_unrepeatable(bound) {
         return None;
@@ -54,11 +54,7 @@ pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
         (plain, turned) => plain.or(turned)?,
     };
     let row = lookups.target?;
-    let def = bound.tables.iter().map(|table| table.table()).find(|def| {
-        let tables = lookups.lookups[row].tables();
-        tables.first() == Some(&def.id)
-    })?;
-    let values = &bound.query.output[1 + def.columns.len()..];
+    let values = bound.query.output.get(1..)?;
     let values = values.iter().map(|(id, _)| {
         let expr = builder.definitions.column(*id);
         let scope = &lookups.scope;

@@ -148,8 +148,8 @@ pub(super) fn sql_type(kind: &DataType) -> Option<SqlType> {
     SqlType::from_arrow(kind).filter(|sql| sql.arrow() == *kind)
 }
 
-/// A literal with its type.
-fn literal(value: &Constant) -> Option<Scalar> {
+/// A literal with its type; `None` of a type that SQL does not have.
+pub fn literal(value: &Constant) -> Option<Scalar> {
     let kind = sql_type(value.kind())?;
     if value.is_null() {
         return Some(Scalar::literal(kind, Value::Null));

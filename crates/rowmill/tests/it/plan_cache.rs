@@ -60,11 +60,10 @@ fn another_setting_and_another_moment() {
     let mut connection = Database::memory().expect("memory").connect().expect("one");
     connection.execute("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (7), (8)").expect("a table");
     let plan = "EXPLAIN SELECT sum(n) FROM t";
-    assert!(one(&mut connection, plan).contains("[native]"));
-    connection.execute("SET native_operators = false").expect("a setting");
-    assert!(one(&mut connection, plan).contains("[datafusion]"));
+    assert!(one(&mut connection, plan).contains("Group: sum(n)"));
+    connection.execute("SET batch_rows = 1").expect("a setting");
     assert_eq!(one(&mut connection, SUM), "15");
-    connection.execute("RESET native_operators").expect("a setting");
+    connection.execute("RESET batch_rows").expect("a setting");
     let now = "SELECT CAST(now() AS TEXT) || CAST(max(n) AS TEXT) FROM t";
     let first = one(&mut connection, now);
     std::thread::sleep(std::time::Duration::from_millis(2));

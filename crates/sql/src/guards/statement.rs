@@ -9,10 +9,10 @@
 //! on calls in one another, on CASE in CASE and on joins with a higher power, so that one of them counts several levels
 //! ([`weight`]).
 
-use datafusion::sql::sqlparser::ast::{
+use rowmill_base::{Error, ErrorKind, Result, Settings};
+use sqlparser::ast::{
     BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitMut, VisitorMut,
 };
-use rowmill_base::{Error, ErrorKind, Result, Settings};
 
 use super::lexer::{Lexeme, lexemes};
 use crate::walk::walk_mut;
@@ -447,9 +447,9 @@ fn balance<T>(mut parts: Vec<T>, join: &dyn Fn(T, T) -> T) -> T {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use datafusion::sql::sqlparser::ast::Statement;
-    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-    use datafusion::sql::sqlparser::parser::Parser;
+    use sqlparser::ast::Statement;
+    use sqlparser::dialect::PostgreSqlDialect;
+    use sqlparser::parser::Parser;
 
     use super::*;
 

@@ -8,10 +8,10 @@
 //! COPY (query)               TO   'file'         [[WITH] (option [=] [value], ...)]
 //! ```
 
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use sqlparser::ast::{Ident, ObjectName, Query};
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 
 /// A parsed `COPY`.
 #[derive(Clone, Debug)]

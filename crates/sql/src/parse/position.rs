@@ -1,6 +1,6 @@
 //! Places in a text: the parser counts lines and characters, the rest of the engine bytes.
 
-use datafusion::sql::sqlparser::tokenizer::Location;
+use sqlparser::tokenizer::Location;
 
 /// Turns places into byte offsets. Places are asked for in ascending order, so a text is walked once.
 pub(super) struct Cursor<'s> {

@@ -2,33 +2,22 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::sql::sqlparser::ast;
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Result, SqlType};
+use rowmill_plan::Constant;
 use rowmill_plan::program::{
-    Access, Body, Check, ConflictAction, Delete, Insert, OnConflict, Scalar, ScalarOp, Update, Value,
+    Body, Check, Column, ConflictAction, Delete, Insert, OnConflict, Scalar, ScalarOp, Update, Value,
 };
+use rowmill_query::binder::{self, BoundExprs, ExprColumn};
+use rowmill_query::program::{changed_rows, computed_values, constant, row_values};
 use rowmill_storage::TableDef;
+use sqlparser::ast;
 
-use super::access::{choices, split_ranges};
-use super::read::{Block, all_of};
-use super::rows::BaseColumns;
-use super::scalar::{assigned, scalar, value_of};
-use super::{Analysed, Compiler, StatementProgram};
-use crate::query::named_schema;
+use super::{Compiler, StatementProgram, schema_of};
+use crate::names::lower;
+use crate::query_catalog::ContextCatalog;
 use crate::statement::program_parts::{self, InsertedRows, InsertedValue};
-
-/// Which rows of a table a statement changes, and what is computed of each.
-struct Found {
-    access: Access,
-    filter: Option<Scalar>,
-    /// At most one row.
-    is_point: bool,
-    /// Behind the row's number.
-    items: Vec<Expr>,
-    columns: BaseColumns,
-}
 
 /// What `RETURNING` gives.
 #[derive(Default)]
@@ -42,31 +31,14 @@ impl Compiler<'_> {
         Some(StatementProgram { program: self.program(body), schema, tag })
     }
 
-    /// What a query of a table's own rows finds: if a key narrows it down, or the statement is one that only programs do.
-    fn found(&self, query: &ast::Query) -> Result<Option<Found>> {
-        let Analysed { plan, .. } = self.analysed(query)?;
-        let Some(block) = Block::of(&plan) else { return Ok(None) };
-        let Some((columns, conditions)) = block.single_table() else { return Ok(None) };
-        let mut conditions: Vec<Option<Expr>> = split_ranges(conditions.to_vec()).into_iter().map(Some).collect();
-        let known: Vec<Expr> = conditions.iter().flatten().cloned().collect();
-        let is_for_program = self.work.statement.is_for_program();
-        let best = choices(0, &known, columns).into_iter().next();
-        let Some(chosen) = best.filter(|choice| choice.narrows() || is_for_program) else { return Ok(None) };
-        chosen.answered.iter().for_each(|answered| conditions[*answered] = None);
-        let left: Vec<Expr> = conditions.into_iter().flatten().collect();
-        let Some(filter) = all_of(&left, columns) else { return Ok(None) };
-        let items = block.exprs[1..].to_vec();
-        let is_point = chosen.is_point;
-        Ok(Some(Found { access: chosen.access, filter, is_point, items, columns: columns.clone() }))
-    }
-
     pub(super) fn delete(&self, delete: &ast::Delete) -> Result<Option<StatementProgram>> {
         let mut plain = delete.clone();
         let returning = plain.returning.take();
         let Some((table, query)) = program_parts::delete(self.work, self.snapshot, &plain)? else { return Ok(None) };
-        let Some(Found { access, filter, .. }) = self.found(&query)? else { return Ok(None) };
+        let found = changed_rows(&self.planned(&query)?, self.work.statement.is_for_program());
+        let Some(found) = found else { return Ok(None) };
         let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
-        let delete = Delete { access, filter, returning: returning.columns };
+        let delete = Delete { target: found.target, returning: returning.columns };
         Ok(self.changed(Body::Delete(delete), "DELETE", returning.schema))
     }
 
@@ -74,15 +46,12 @@ impl Compiler<'_> {
         let mut plain = update.clone();
         let returning = plain.returning.take();
         let Some((table, query)) = program_parts::update(self.work, self.snapshot, &plain)? else { return Ok(None) };
-        let Some(found) = self.found(&query)? else { return Ok(None) };
+        let found = changed_rows(&self.planned(&query)?, self.work.statement.is_for_program());
+        let Some(found) = found else { return Ok(None) };
         let mut assignments = Vec::new();
-        for (column, item) in found.items.iter().enumerate() {
-            let is_itself = match item {
-                Expr::Column(read) => found.columns.place(read) == Some((0, column)),
-                _ => false,
-            };
-            if !is_itself {
-                let Some(value) = assigned_scalar(item, &table, column, &found.columns) else { return Ok(None) };
+        for (column, value) in found.values.into_iter().enumerate() {
+            let itself = ScalarOp::Column(Column { row: found.target.row, column });
+            if value.op != itself {
                 assignments.push((column, value));
             }
         }
@@ -92,8 +61,7 @@ impl Compiler<'_> {
         }
         let Some(checks) = self.checks(&table)? else { return Ok(None) };
         let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
-        let Found { access, filter, .. } = found;
-        let update = Update { access, filter, assignments, checks, returning: returning.columns };
+        let update = Update { target: found.target, assignments, checks, returning: returning.columns };
         Ok(self.changed(Body::Update(update), "UPDATE", returning.schema))
     }
 
@@ -128,18 +96,34 @@ impl Compiler<'_> {
         Ok(self.changed(Body::Insert(insert), "INSERT", returning.schema))
     }
 
+    /// Binds expressions over the columns of rows, which are called by these names.
+    fn bound(
+        &self,
+        exprs: &[(&ast::Expr, Option<&DataType>)],
+        rows: &[(&str, &TableDef)],
+        clause: &'static str,
+    ) -> Result<BoundExprs> {
+        let scope: Vec<ExprColumn> = rows.iter().flat_map(|(name, table)| columns(name, table)).collect();
+        let catalog = ContextCatalog::new(self.context());
+        let spelling = |ident: &ast::Ident| self.work.statement.spellings().of(ident).to_owned();
+        let mut bound = binder::bind_exprs(exprs, &scope, clause, &catalog, &spelling, &self.kinds())?;
+        bound.set_null_parameters(&|parameter| self.is_null(parameter));
+        Ok(bound)
+    }
+
     /// `RETURNING items`, over rows of the table.
     fn returning(&self, table: &TableDef, items: Option<Vec<ast::SelectItem>>) -> Result<Option<Returning>> {
         let Some(items) = items else { return Ok(Some(Returning::default())) };
         if table.keyed.is_none() {
             return Ok(None);
         }
-        let Analysed { plan, names } =
-            self.analysed(&program_parts::of_rows(self.work, self.snapshot, table, items)?)?;
-        let schema = named_schema(plan.schema().as_arrow(), &names);
-        let Some(block) = Block::of(&plan) else { return Ok(None) };
-        let columns = block.single_table().and_then(|_| block.scalars());
-        Ok(columns.map(|columns| Returning { columns, schema: Some(schema) }))
+        let catalog = ContextCatalog::new(self.context());
+        let spelling = |ident: &ast::Ident| self.work.statement.spellings().of(ident).to_owned();
+        let scope: Vec<ExprColumn> = columns(&lower(&table.name), table).collect();
+        let mut bound = binder::bind_items(&items, &scope, "RETURNING", &catalog, &spelling, &self.kinds())?;
+        bound.set_null_parameters(&|parameter| self.is_null(parameter));
+        let schema = schema_of(&bound);
+        Ok(computed_values(&bound, table).map(|columns| Returning { columns, schema: Some(schema) }))
     }
 
     fn on_conflict(&self, table: &TableDef, on: &ast::OnInsert) -> Result<Option<OnConflict>> {
@@ -148,17 +132,17 @@ impl Compiler<'_> {
         let action = match action {
             ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
             ast::OnConflictAction::DoUpdate(update) => {
-                let (assigned, query) = program_parts::conflict_update(self.work, self.snapshot, table, update)?;
-                let Analysed { plan, .. } = self.analysed(&query)?;
-                let Some(block) = Block::of(&plan) else { return Ok(None) };
-                let Some(columns) = block.tables(2) else { return Ok(None) };
-                let (values, conditions) = block.exprs.split_at(assigned.len());
-                let assigned = assigned.into_iter().zip(values);
-                let assigned =
-                    assigned.map(|(column, value)| Some((column, assigned_scalar(value, table, column, columns)?)));
-                let Some(assignments) = assigned.collect() else { return Ok(None) };
-                let Some(filter) = all_of(conditions, columns) else { return Ok(None) };
-                ConflictAction::Update { assignments, filter }
+                let assigned = program_parts::conflict_update(self.work, table, update)?;
+                let mut exprs: Vec<(&ast::Expr, Option<&DataType>)> =
+                    assigned.iter().map(|(_, expr)| (*expr, None)).collect();
+                exprs.extend(update.selection.iter().map(|condition| (condition, Some(&DataType::Boolean))));
+                let rows = [(&*lower(&table.name), table), ("excluded", table)];
+                let bound = self.bound(&exprs, &rows, "ON CONFLICT")?;
+                let Some(mut values) = values_of(&bound, &[table, table]) else { return Ok(None) };
+                let conditions = values.split_off(assigned.len());
+                let assignments = assigned.into_iter().zip(values);
+                let assignments = assignments.map(|((column, _), value)| (column, value)).collect();
+                ConflictAction::Update { assignments, filter: Scalar::all_of(conditions) }
             }
         };
         Ok(Some(OnConflict { target, action }))
@@ -170,17 +154,12 @@ impl Compiler<'_> {
         for (column, value) in row.into_iter().enumerate() {
             let kind = &table.columns[column].kind;
             let scalar = match value {
-                InsertedValue::Known(value) => value_of(&value, kind),
+                InsertedValue::Known(value) => known(value),
                 InsertedValue::Parameter(number) => self.parameter(number, kind),
                 InsertedValue::Sequence(_) => Some(Scalar::literal(kind.clone(), Value::Null)),
-                InsertedValue::Computed(query) => {
-                    let Analysed { plan, .. } = self.analysed(&query)?;
-                    match &plan {
-                        LogicalPlan::Projection(projection) => {
-                            assigned_scalar(&projection.expr[0], table, column, &BaseColumns::none())
-                        }
-                        _ => None,
-                    }
+                InsertedValue::Computed(expr) => {
+                    let bound = self.bound(&[(&*expr, None)], &[], "VALUES")?;
+                    values_of(&bound, &[]).and_then(|mut values| values.pop())
                 }
             };
             let Some(scalar) = scalar else { return Ok(None) };
@@ -191,7 +170,7 @@ impl Compiler<'_> {
 
     fn parameter(&self, number: usize, kind: &SqlType) -> Option<Scalar> {
         match self.parameters.get(number)? {
-            Some(given) => Some(Scalar::new(given.clone(), ScalarOp::Parameter(number))),
+            Some(given) => Some(Scalar::parameter(given.clone(), number)),
             None => Some(Scalar::literal(kind.clone(), Value::Null)),
         }
     }
@@ -201,13 +180,34 @@ impl Compiler<'_> {
         let Some(keyed) = table.keyed.as_ref().filter(|keyed| !keyed.checks.is_empty()) else {
             return Ok(Some(Vec::new()));
         };
-        let query = program_parts::checks(self.work, self.snapshot, table, &keyed.checks)?;
-        let Analysed { plan, .. } = self.analysed(&query)?;
-        let Some(block) = Block::of(&plan) else { return Ok(None) };
-        let Some(conditions) = block.single_table().and_then(|_| block.scalars()) else { return Ok(None) };
+        let exprs = keyed.checks.iter().map(|check| program_parts::check(self.work, &check.sql));
+        let exprs: Vec<ast::Expr> = exprs.collect::<Result<_>>()?;
+        let wanted: Vec<_> = exprs.iter().map(|expr| (expr, Some(&DataType::Boolean))).collect();
+        let bound = self.bound(&wanted, &[(&lower(&table.name), table)], "CHECK")?;
+        let Some(conditions) = values_of(&bound, &[table]) else { return Ok(None) };
         let checks = keyed.checks.iter().zip(conditions);
         Ok(Some(checks.map(|(check, condition)| Check { name: check.name.clone(), condition }).collect()))
     }
+}
+
+/// The columns of a table, called by a name.
+fn columns<'t>(name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColumn> + use<'t> {
+    let name = name.to_owned();
+    table.columns.iter().map(move |column| ExprColumn {
+        table: Some(name.clone()),
+        name: column.name.clone(),
+        kind: column.kind.arrow(),
+    })
+}
+
+/// Expressions that hold in every transaction.
+fn values_of(bound: &BoundExprs, rows: &[&TableDef]) -> Option<Vec<Scalar>> {
+    if bound.reads_clock { None } else { row_values(&bound.exprs, rows) }
+}
+
+/// The one value of an array.
+fn known(value: ArrayRef) -> Option<Scalar> {
+    constant(&Constant::new(value))
 }
 
 /// Whether a column is in a key that no two rows have.
@@ -215,13 +215,4 @@ fn is_unique(table: &TableDef, column: usize) -> bool {
     let Some(keyed) = &table.keyed else { return false };
     let unique = keyed.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.parts);
     keyed.key.iter().chain(unique).any(|part| part.column == table.columns[column].id)
-}
-
-/// What is assigned to a column. A literal is turned into a value of the column here.
-fn assigned_scalar(expr: &Expr, table: &TableDef, column: usize, columns: &BaseColumns) -> Option<Scalar> {
-    match expr {
-        Expr::Alias(alias) => assigned_scalar(&alias.expr, table, column, columns),
-        Expr::Literal(value, _) => assigned(value, &table.columns[column].kind),
-        other => scalar(other, columns),
-    }
 }

@@ -4,8 +4,7 @@
 //! pool:     operators -> batch -> [ queue of BATCHES_AHEAD ] -> consumer's thread
 //! ```
 //!
-//! What the engine runs as a whole runs on the engine's threads, anything else on those of DataFusion's operators. A
-//! query of the engine's with hardly any work is done by the consumer itself, batch by batch.
+//! A query with hardly any work is done by the consumer itself, batch by batch.
 //!
 //! The consumer wakes for every batch and otherwise every [`POLL`] to see whether the statement was cancelled or ran
 //! into its deadline, so both are noticed even when an operator does not give way. Dropping the consumer's side ends
@@ -21,12 +20,17 @@ use rowmill_base::{Cancel, Error, Result, Settings};
 use rowmill_exec::batch::Batches;
 use rowmill_exec::spin::set_spin_us;
 
-use super::{ReadyPlan, ReadyQuery};
+use super::ReadyQuery;
 use crate::catalog::StatementContext;
 use crate::guards::catch_panics;
-use crate::operators::{BATCHES_AHEAD, Operators, POLL};
 use crate::outcome::{Progress, ProgressFn};
-use crate::runtime;
+use crate::workers::workers;
+
+/// Batches that wait for the consumer at most.
+const BATCHES_AHEAD: usize = 4;
+
+/// How often the waiting consumer looks at the cancel flag.
+const POLL: Duration = Duration::from_millis(20);
 
 /// The least time between two reports of progress.
 const REPORT: Duration = Duration::from_millis(100);
@@ -43,7 +47,6 @@ pub(crate) struct Running {
 
 /// Where batches come from.
 enum Producer {
-    Operators(Operators),
     /// The engine's threads.
     Workers(Receiver<Result<RecordBatch>>),
     /// The consumer's thread.
@@ -53,14 +56,9 @@ enum Producer {
 impl Running {
     /// Puts the operators of `query` to work.
     pub(super) fn start(query: ReadyQuery, progress: Option<ProgressFn>, started: Instant) -> Self {
-        let ReadyQuery { context, plan, schema, .. } = query;
-        let work = match plan {
-            ReadyPlan::Engine(query) => Producer::native(query.begin(), &context.settings),
-            ReadyPlan::Mixed { task, native: Some(native), .. } => {
-                Producer::native(native.begin(task), &context.settings)
-            }
-            ReadyPlan::Mixed { task, plan, native: None } => Producer::Operators(Operators::start(plan, task)),
-        };
+        let ReadyQuery { context, query } = query;
+        let work = Producer::start(query.begin(), &context.settings);
+        let schema = Arc::clone(query.schema());
         let report = progress.map(|tell| Report { tell, started, last: started });
         Running { work, schema, context, report, finished: false }
     }
@@ -79,7 +77,6 @@ impl Running {
                     return batch;
                 }
                 Producer::Workers(batches) => batches.recv_timeout(POLL),
-                Producer::Operators(operators) => operators.receive(POLL),
             };
             match received {
                 Ok(batch) => return Some(batch),
@@ -138,18 +135,18 @@ impl Drop for Running {
 }
 
 impl Producer {
-    fn native(running: Result<Arc<rowmill_exec::operator::Running>>, settings: &Settings) -> Producer {
+    fn start(running: Result<Arc<rowmill_exec::operator::Running>>, settings: &Settings) -> Producer {
         let (threads, spin_us) = (settings.threads(), settings.number("exec.steal_spin_us"));
         let (sender, batches) = sync_channel(BATCHES_AHEAD);
         let started = running.and_then(|running| {
-            let workers = running.parallelism().min(threads);
-            if workers == 0 {
+            let count = running.parallelism().min(threads);
+            if count == 0 {
                 return Ok(Some(catch_panics(|| Ok(running.worker()))?));
             }
             set_spin_us(spin_us);
-            for _ in 0..workers {
+            for _ in 0..count {
                 let (running, sender) = (Arc::clone(&running), sender.clone());
-                runtime::workers().start(move || pass_on(&running, &sender))?;
+                workers().start(move || pass_on(&running, &sender))?;
             }
             Ok(None)
         });

@@ -8,14 +8,14 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef};
-use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, Ident, ObjectName,
-    RenameTableNameKind, TableConstraint,
-};
+use arrow::array::{Array, ArrayRef};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::{TableDef, TableSource};
 use rowmill_txn::{Catalog, ColumnSpec, Transaction};
+use sqlparser::ast::{
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, DropBehavior, Ident, ObjectName,
+    RenameTableNameKind, TableConstraint,
+};
 
 use super::clause::{refuse, unsupported};
 use super::column_spec::{check_name, column_spec};
@@ -193,7 +193,7 @@ fn missing_value(work: &Work<'_>, table: &TableDef, spec: &ColumnSpec) -> Result
                 )
                 .hint("add the column without a default, UPDATE the table, then ALTER COLUMN ... SET DEFAULT"));
             }
-            let value = default.rows(work, 1)?;
+            let value = default.rows(1)?;
             (!value.is_null(0)).then_some(value)
         }
     };

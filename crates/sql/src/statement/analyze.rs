@@ -1,9 +1,9 @@
 //! `ANALYZE`: what the values of keyed tables are like, for plans to come.
 
-use datafusion::sql::sqlparser::ast::Analyze;
 use rowmill_base::{ColumnId, Result, TableId};
 use rowmill_storage::TableDef;
 use rowmill_txn::Catalog;
+use sqlparser::ast::Analyze;
 
 use super::clause::refuse;
 use super::relation;

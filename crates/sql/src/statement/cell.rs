@@ -7,13 +7,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, StringViewArray, new_null_array};
-use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{Expr, TypedString, UnaryOperator, Value, ValueWithSpan};
+use arrow::array::{ArrayRef, StringViewArray, new_null_array};
 use rowmill_base::{Error, Result, SqlType};
+use rowmill_plan::Constant;
+use sqlparser::ast::{Expr, TypedString, UnaryOperator, Value, ValueWithSpan};
 
 use crate::assign::assign;
-use crate::types::sql_type;
+use rowmill_query::binder::type_name::sql_type;
 
 /// One value of a `VALUES` list.
 #[derive(Clone, Debug)]
@@ -91,11 +91,8 @@ impl<'a> Cell<'a> {
 }
 
 /// The value of a parameter as one row of `column`.
-pub(super) fn parameter(value: &ScalarValue, kind: &SqlType, column: &str) -> Result<ArrayRef> {
-    let value = value
-        .to_array()
-        .map_err(|error| Error::internal(format!("a parameter cannot be turned into an array: {error}")))?;
-    assign(&value, kind, column)
+pub(super) fn parameter(value: &Constant, kind: &SqlType, column: &str) -> Result<ArrayRef> {
+    assign(value.array(), kind, column)
 }
 
 fn plain_number<'a>(expr: &'a Expr, kind: &SqlType) -> Option<&'a str> {

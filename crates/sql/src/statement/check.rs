@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, StringViewArray};
+use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 use rowmill_base::Result;
 
 use crate::outcome::{Outcome, RowStream, nullable_batch};

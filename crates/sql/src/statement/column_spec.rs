@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, ColumnOptionDef};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_txn::ColumnSpec;
+use sqlparser::ast::{ColumnDef, ColumnOption, ColumnOptionDef};
 
 use super::clause::unsupported;
 use super::create_table::STATEMENT as CREATE_TABLE;
@@ -13,7 +13,7 @@ use super::key_clauses::is_key_clause;
 use super::sequence::{is_identity, serial};
 use crate::names::lower;
 use crate::session::Work;
-use crate::types::sql_type;
+use rowmill_query::binder::type_name::sql_type;
 
 /// The column that `column` defines, for `statement`. Its default is checked: it can be evaluated and fits the type.
 pub(super) fn column_spec(work: &Work<'_>, statement: &str, column: &ColumnDef) -> Result<ColumnSpec> {

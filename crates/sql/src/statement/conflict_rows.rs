@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::compute::concat_batches;
-use datafusion::sql::sqlparser::ast::{self, Expr, Insert, Query, SetExpr, Value};
+use arrow::compute::concat_batches;
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_program::{Compiled, ResultRows, Scratch};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 use rowmill_txn::Transaction;
+use sqlparser::ast::{self, Expr, Insert, Query, SetExpr, Value};
 
 use super::clause::unsupported;
 use super::insert::{check_generated, query_rows};

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::arrow::array::ArrayRef;
+use arrow::array::ArrayRef;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::{BlockSource, TableDef};
 use rowmill_txn::Transaction;
@@ -114,7 +114,7 @@ impl<'a> Load<'a> {
                 continue;
             }
             inputs[*target] = Some(load.columns.len());
-            load.columns.push(target_column(work, column, &default)?);
+            load.columns.push(target_column(column, &default)?);
         }
         for (column, input) in table.columns.iter().zip(inputs) {
             load.sources.push(match input {
@@ -196,7 +196,7 @@ impl<'a> Load<'a> {
                 break;
             }
             rows_done += block.rows() as u64;
-            transaction.insert_block(self.table.id, &TableBlock { work, block, sources: &self.sources })?;
+            transaction.insert_block(self.table.id, &TableBlock { block, sources: &self.sources })?;
             report.make(rows_done, Some(total));
         }
         let mut sink = RowSink::new(Arc::clone(self.table), self.sources);
@@ -207,21 +207,20 @@ impl<'a> Load<'a> {
     }
 }
 
-fn target_column(work: &Work<'_>, column: &rowmill_storage::ColumnDef, default: &DefaultValue) -> Result<TargetColumn> {
+fn target_column(column: &rowmill_storage::ColumnDef, default: &DefaultValue) -> Result<TargetColumn> {
     // A volatile default is not asked for here: the files have the column, and where a JSON object leaves it out, the
     // rows of the statement share one value.
-    let missing = column.default.is_some().then(|| default.rows(work, 1)).transpose()?;
+    let missing = column.default.is_some().then(|| default.rows(1)).transpose()?;
     Ok(TargetColumn { name: column.name.clone(), kind: column.kind.clone(), nullable: column.nullable, missing })
 }
 
 /// A block of files as a block of the table: its columns in the table's order, with the defaults between them.
-struct TableBlock<'a, 'w> {
-    work: &'a Work<'w>,
+struct TableBlock<'a> {
     block: ParquetBlock,
     sources: &'a [ColumnSource],
 }
 
-impl BlockSource for TableBlock<'_, '_> {
+impl BlockSource for TableBlock<'_> {
     fn rows(&self) -> usize {
         self.block.rows()
     }
@@ -229,7 +228,7 @@ impl BlockSource for TableBlock<'_, '_> {
     fn column(&self, index: usize) -> Result<ArrayRef> {
         match &self.sources[index] {
             ColumnSource::Input(input) => self.block.column(*input),
-            ColumnSource::Default(default) => default.rows(self.work, self.block.rows()),
+            ColumnSource::Default(default) => default.rows(self.block.rows()),
             ColumnSource::Sequence(_) => Err(Error::internal("a columnar table has no column that counts")),
         }
     }

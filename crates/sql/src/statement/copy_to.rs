@@ -1,8 +1,8 @@
 //! `COPY ... TO`: the rows of a table or query as a file. The file appears when it is whole.
 
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
 use rowmill_base::Result;
 use rowmill_storage::TableDef;
+use sqlparser::ast::{Ident, ObjectName, Query};
 
 use super::copy::{check_once, option_text};
 use super::relation::{self, Relation};

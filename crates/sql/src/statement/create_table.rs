@@ -5,12 +5,10 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{
-    ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, Query,
-};
 use rowmill_base::{Error, ErrorKind, Result, SchemaId, SqlType};
 use rowmill_storage::TableDef;
 use rowmill_txn::{ColumnSpec, Transaction};
+use sqlparser::ast::{ColumnDef, CreateTable, CreateTableOptions, DataType, HiveDistributionStyle, Query};
 
 use super::clause::{refuse, unsupported};
 use super::column_spec::{check_distinct, check_name, column_spec, spec_with_options};
@@ -176,7 +174,7 @@ fn columns_of_query(work: &Work<'_>, definition: &Definition<'_>, rows: &RowStre
     Ok(columns)
 }
 
-fn type_of_field(name: &str, kind: &datafusion::arrow::datatypes::DataType) -> Result<SqlType> {
+fn type_of_field(name: &str, kind: &arrow::datatypes::DataType) -> Result<SqlType> {
     SqlType::from_arrow(kind).ok_or_else(|| {
         Error::new(
             ErrorKind::Unsupported,

@@ -6,15 +6,15 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
-use datafusion::arrow::compute::{concat, take};
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr};
-use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use arrow::array::{ArrayRef, UInt32Array, new_null_array};
+use arrow::compute::take;
+use rowmill_base::{Error, Result, SqlType};
 use rowmill_storage::ColumnDef;
+use sqlparser::ast::Expr;
 
 use super::cell::Cell;
 use super::clause::unsupported;
+use super::row_expr::RowExpr;
 use super::sql_text;
 use crate::assign::assign;
 use crate::deep::with_room;
@@ -51,7 +51,7 @@ enum Value {
     /// One row: the same for all rows of the statement.
     Same(ArrayRef),
     /// The expression, asked again for every row.
-    PerRow(String),
+    PerRow(Box<RowExpr>),
 }
 
 impl DefaultValue {
@@ -74,10 +74,10 @@ impl DefaultValue {
     }
 
     fn literal_or_computed(work: &Work<'_>, text: &str, column: &str, kind: &SqlType) -> Result<Value> {
-        let query = sql_text::query(&format!("SELECT {text}"), work.settings())?;
-        match literal(&query, kind, column)? {
+        let expr = sql_text::expr(text, work.settings())?;
+        match literal(&expr, kind, column)? {
             Some(value) => Ok(Value::Same(value)),
-            None => with_room(work.statement.room_bytes(), || evaluate(work, &query, text, kind, column)),
+            None => evaluate(work, &expr, kind, column),
         }
     }
 
@@ -87,18 +87,13 @@ impl DefaultValue {
     }
 
     /// The value for `rows` rows.
-    pub(super) fn rows(&self, work: &Work<'_>, rows: usize) -> Result<ArrayRef> {
+    pub(super) fn rows(&self, rows: usize) -> Result<ArrayRef> {
         match &self.value {
             Value::Same(value) if rows == 1 => Ok(Arc::clone(value)),
             Value::Same(value) => take(value, &UInt32Array::from(vec![0; rows]), None)
                 .map_err(|error| Error::internal(format!("one value is repeated: {error}"))),
             Value::PerRow(_) if rows == 0 => Ok(new_null_array(&self.kind.arrow(), 0)),
-            Value::PerRow(text) => {
-                let sql = format!("SELECT {text} FROM generate_series(1, {rows})");
-                let values =
-                    with_room(work.statement.room_bytes(), || run(work, &sql_text::query(&sql, work.settings())?))?;
-                assign(&values, &self.kind, &self.column)
-            }
+            Value::PerRow(expr) => assign(&expr.values(&[], rows)?, &self.kind, &self.column),
         }
     }
 }
@@ -106,50 +101,28 @@ impl DefaultValue {
 /// The default of a column if it is written out, or NULL if there is none: the same whenever it is asked for.
 pub(super) fn literal_default(work: &Work<'_>, column: &ColumnDef) -> Result<Option<ArrayRef>> {
     let Some(text) = &column.default else { return Ok(Some(new_null_array(&column.kind.arrow(), 1))) };
-    let query = || sql_text::query(&format!("SELECT {text}"), work.settings());
-    literal(&with_room(work.statement.room_bytes(), query)?, &column.kind, &column.name)
+    let expr = with_room(work.statement.room_bytes(), || sql_text::expr(text, work.settings()))?;
+    literal(&expr, &column.kind, &column.name)
 }
 
-/// The value of a query that selects one literal.
-fn literal(query: &Query, kind: &SqlType, column: &str) -> Result<Option<ArrayRef>> {
-    let SetExpr::Select(select) = &*query.body else { return Ok(None) };
-    let [SelectItem::UnnamedExpr(expr)] = select.projection.as_slice() else { return Ok(None) };
+/// The default of a column that is no literal.
+pub(super) fn computed_default(work: &Work<'_>, column: &ColumnDef) -> Result<Expr> {
+    let text = column.default.as_deref().unwrap_or("NULL");
+    with_room(work.statement.room_bytes(), || sql_text::expr(text, work.settings()))
+}
+
+/// The value of an expression that is a literal.
+fn literal(expr: &Expr, kind: &SqlType, column: &str) -> Result<Option<ArrayRef>> {
     match Cell::of(expr, kind) {
         Cell::Computed(_) | Cell::Default => Ok(None),
         cell => cell.value(kind, column).map(Some),
     }
 }
 
-/// Plans the query to see whether it is one expression without tables, and evaluates it once if it is stable.
-fn evaluate(work: &Work<'_>, query: &Query, text: &str, kind: &SqlType, column: &str) -> Result<Value> {
-    let plan = work.draft(work.engine().snapshot()?, query).bound()?;
-    let LogicalPlan::Projection(projection) = &plan else { return Err(not_scalar(text)) };
-    if !matches!(*projection.input, LogicalPlan::EmptyRelation(_)) || projection.expr.len() != 1 {
-        return Err(not_scalar(text));
-    }
-    if projection.expr[0].is_volatile() {
-        // Once here, so that a type or value that cannot be stored is found before there are rows.
-        assign(&run(work, query)?, kind, column)?;
-        return Ok(Value::PerRow(text.to_string()));
-    }
-    let value = assign(&run(work, query)?, kind, column)?;
-    Ok(Value::Same(value))
-}
-
-fn not_scalar(text: &str) -> Error {
-    Error::new(ErrorKind::InvalidDefinition, format!("{text} cannot be a default: it is not one value for one row"))
-        .hint("a default can use literals, operators and functions")
-}
-
-/// The one column of a query.
-fn run(work: &Work<'_>, query: &Query) -> Result<ArrayRef> {
-    let mut parts: Vec<ArrayRef> = Vec::new();
-    for batch in work.rows(work.engine().snapshot()?, query)? {
-        parts.push(Arc::clone(batch?.column(0)));
-    }
-    let parts: Vec<&dyn Array> = parts.iter().map(|part| &**part).collect();
-    match parts.as_slice() {
-        [] => Err(Error::internal("a default has a row for every row it is asked for")),
-        parts => concat(parts).map_err(|error| Error::internal(format!("batches of one query go together: {error}"))),
-    }
+/// Evaluates an expression once. One that gives another value each time is kept to be evaluated for every row.
+fn evaluate(work: &Work<'_>, expr: &Expr, kind: &SqlType, column: &str) -> Result<Value> {
+    let bound = RowExpr::bind(work, work.engine().snapshot()?, expr, None, None, "DEFAULT")?;
+    // A volatile one is evaluated too, so that a type or value that cannot be stored is found before there are rows.
+    let value = assign(&bound.values(&[], 1)?, kind, column)?;
+    Ok(if bound.is_volatile() { Value::PerRow(Box::new(bound)) } else { Value::Same(value) })
 }

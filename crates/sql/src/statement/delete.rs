@@ -3,11 +3,11 @@
 
 use std::collections::HashSet;
 
-use datafusion::arrow::array::{BooleanArray, RecordBatch};
-use datafusion::arrow::compute::filter_record_batch;
-use datafusion::sql::sqlparser::ast::{Delete, FromTable, TableWithJoins};
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
 use rowmill_base::{Error, Result};
 use rowmill_storage::TableDef;
+use sqlparser::ast::{Delete, FromTable, TableWithJoins};
 
 use super::clause::{refuse, unsupported};
 use super::keyed_change;

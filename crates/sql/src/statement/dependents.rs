@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visitor};
 use rowmill_base::{Error, ErrorKind, Result, Settings, ViewId};
 use rowmill_txn::{Catalog, Snapshot, ViewDef};
+use sqlparser::ast::{ObjectName, Query, Visitor};
 
 use super::relation::{self, RelationId};
 use crate::names::{Spellings, qualified};

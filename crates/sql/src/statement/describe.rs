@@ -1,8 +1,8 @@
 //! `DESCRIBE` of a table, a view or a query: its columns.
 
-use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use rowmill_base::{Error, Result, SqlType};
 use rowmill_storage::TableDef;
+use sqlparser::ast::{ObjectName, Statement};
 
 use super::clause::{refuse, unsupported};
 use super::relation::{self, Relation};

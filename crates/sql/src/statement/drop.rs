@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType, Statement};
 use rowmill_base::{Error, ErrorKind, Result, SchemaId};
 use rowmill_txn::{Catalog, ForeignKeyDef, Transaction};
+use sqlparser::ast::{ObjectName, ObjectType, Statement};
 
 use super::clause::{refuse, unsupported};
 use super::dependents::Dependents;

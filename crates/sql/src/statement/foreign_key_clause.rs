@@ -8,12 +8,12 @@
 //! Without columns behind the other table its primary key is meant. A foreign key is checked when the statement ends, so
 //! that RESTRICT and NO ACTION are the same.
 
-use datafusion::sql::sqlparser::ast::{
-    ConstraintReferenceMatchKind, Expr, ForeignKeyConstraint, Ident, ObjectName, ReferentialAction as Written,
-};
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use rowmill_storage::TableDef;
 use rowmill_txn::{ForeignKeyDef, ReferentialAction, Transaction};
+use sqlparser::ast::{
+    ConstraintReferenceMatchKind, Expr, ForeignKeyConstraint, Ident, ObjectName, ReferentialAction as Written,
+};
 
 use super::clause::{refuse, unsupported};
 use super::column_spec::check_name;

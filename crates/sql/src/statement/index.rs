@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{CreateIndex, IndexType, ObjectName};
 use rowmill_base::{Error, ErrorKind, IndexId, Result, nearest};
 use rowmill_storage::TableDef;
 use rowmill_txn::{Catalog, IndexSpec, Transaction};
+use sqlparser::ast::{CreateIndex, IndexType, ObjectName};
 
 use super::clause::{refuse, unsupported};
 use super::column_spec::check_name;

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{Ident, Insert, ObjectName, Query, SetExpr, TableObject, Values};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
+use sqlparser::ast::{Ident, Insert, ObjectName, Query, SetExpr, TableObject, Values};
 
 use super::cell::Cell;
 use super::clause::{refuse, unsupported};

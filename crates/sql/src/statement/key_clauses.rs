@@ -10,13 +10,13 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{
-    CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, Expr, Ident, IndexColumn, OrderByExpr, OrderByOptions,
-    PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
-};
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use rowmill_storage::TableDef;
 use rowmill_txn::{CheckDef, ColumnSpec, IndexSpec, KeyColumn, Transaction};
+use sqlparser::ast::{
+    CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, Expr, Ident, IndexColumn, OrderByExpr, OrderByOptions,
+    PrimaryKeyConstraint, TableConstraint, UniqueConstraint,
+};
 
 use super::check_clause;
 use super::clause::{refuse, unsupported};

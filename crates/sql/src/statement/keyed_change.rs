@@ -5,9 +5,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
 use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;

@@ -3,9 +3,9 @@
 //! Nobody is kept waiting: the rows that are given are noted, and the transaction fails when it commits if another one has
 //! written one of them by then. Outside of a transaction there is nothing to hold.
 
-use datafusion::arrow::array::Array;
-use datafusion::sql::sqlparser::ast::{Query, SelectItem, SetExpr};
+use arrow::array::Array;
 use rowmill_base::{Error, Result};
+use sqlparser::ast::{Query, SelectItem, SetExpr};
 
 use super::clause::unsupported;
 use super::keyed_change::as_keys;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array};
-use datafusion::sql::sqlparser::ast::VacuumStatement;
+use arrow::array::{ArrayRef, Int64Array};
 use rowmill_base::{Error, ErrorKind, Result};
+use sqlparser::ast::VacuumStatement;
 
 use super::clause::{refuse, unsupported};
 use crate::outcome::{Outcome, RowStream, nullable_batch};

@@ -14,17 +14,17 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
-use datafusion::arrow::compute::filter_record_batch;
-use datafusion::arrow::datatypes::Int64Type;
-use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, Ident, Join, JoinConstraint, JoinOperator, Merge, MergeAction, MergeClauseKind,
-    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, Query, SetExpr, TableFactor, TableWithJoins, Value,
-};
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::Int64Type;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
+use sqlparser::ast::helpers::attached_token::AttachedToken;
+use sqlparser::ast::{
+    BinaryOperator, CaseWhen, Expr, Ident, Join, JoinConstraint, JoinOperator, Merge, MergeAction, MergeClauseKind,
+    MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, Query, SetExpr, TableFactor, TableWithJoins, Value,
+};
 
 use super::cell::Cell;
 use super::clause::{refuse, unsupported};

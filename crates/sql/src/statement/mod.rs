@@ -31,6 +31,7 @@ pub(crate) mod program_parts;
 mod reject_table;
 mod relation;
 mod returning;
+mod row_expr;
 mod row_query;
 mod row_sink;
 pub(crate) mod schema;

@@ -1,35 +1,33 @@
 //! Queries over rows that a statement has made, as a table of their own in the place of the table that they are of: what
-//! conditions are asked of, and what `RETURNING` gives.
+//! `RETURNING` gives.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::sql::sqlparser::ast::{Ident, Query, SetExpr};
+use arrow::array::RecordBatch;
 use rowmill_base::{Error, Result, RowNumber};
 use rowmill_storage::{Block, OpenRun, TableDef, TableSource};
 use rowmill_txn::Transaction;
+use sqlparser::ast::{Ident, Query, SetExpr};
 
 use super::row_query::twin;
 use crate::catalog::new_rows_twin;
-use crate::names::{DEFAULT_SCHEMA, Spellings, lower};
-use crate::query::Draft;
+use crate::names::{DEFAULT_SCHEMA, lower};
+use crate::query::ReadyQuery;
 use crate::session::Work;
 
 /// `query`, a SELECT of one table, over `rows` in the place of that, which is called `alias` in it.
-pub(super) fn draft(
+pub(super) fn ready(
     work: &Work<'_>,
     transaction: &mut Transaction,
     table: &TableDef,
     rows: &RecordBatch,
     mut query: Query,
     alias: Ident,
-    spellings: Spellings,
-) -> Result<Draft> {
+) -> Result<ReadyQuery> {
     let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
     select.from = vec![twin(DEFAULT_SCHEMA, &new_rows_twin(&lower(&table.name)), alias)];
     let context = work.context(transaction.view()?).with_new_rows(Arc::new(NewRows::new(table, rows)));
-    let (planner, params) = (Arc::clone(work.planner()), work.params.to_vec());
-    Ok(Draft { planner, context, query: Box::new(query), spellings, params })
+    work.ready_in(context, &query, work.statement.spellings(), work.params)
 }
 
 /// Rows of one statement, as a table.

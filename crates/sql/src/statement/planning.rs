@@ -2,35 +2,21 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::AsArray;
-use datafusion::arrow::datatypes::Int64Type;
-use datafusion::sql::sqlparser::ast::Query;
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
 use rowmill_base::{Error, Result};
 use rowmill_txn::{Snapshot, ViewDef};
 
 use super::sql_text::{self, quoted};
-use crate::names::Spellings;
-use crate::query::Draft;
 use crate::session::Work;
 
 impl Work<'_> {
-    /// A query that has no parameters and was not written in this statement.
-    pub(super) fn draft(&self, snapshot: Arc<Snapshot>, query: &Query) -> Draft {
-        Draft {
-            planner: Arc::clone(self.planner()),
-            context: self.context(snapshot),
-            query: Box::new(query.clone()),
-            spellings: Spellings::default(),
-            params: Vec::new(),
-        }
-    }
-
     /// Plans `view` over `snapshot` as its readers do, and gives the names of its columns.
     pub(super) fn plan_view(&self, view: &ViewDef, snapshot: &Arc<Snapshot>) -> Result<Vec<String>> {
         let schema = snapshot.catalog().schema_by_id(view.schema).expect("a view lives in a schema");
         let sql = format!("SELECT * FROM {}.{}", quoted(&schema.name), quoted(&view.name));
-        let schema = self.draft(Arc::clone(snapshot), &sql_text::query(&sql, self.settings())?).ready()?.schema;
-        Ok(schema.fields().iter().map(|field| field.name().clone()).collect())
+        let ready = self.ready_own(Arc::clone(snapshot), &sql_text::query(&sql, self.settings())?)?;
+        Ok(ready.schema().fields().iter().map(|field| field.name().clone()).collect())
     }
 
     /// The one number that a query gives.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, StringViewBuilder};
+use arrow::array::{ArrayRef, Int64Array, StringViewBuilder};
 use parking_lot::Mutex;
 use rowmill_base::{Result, SqlType};
 use rowmill_txn::{ColumnSpec, Transaction};

@@ -6,19 +6,18 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::functions_aggregate::all_default_aggregate_functions;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, SelectItem, SetExpr, Visitor};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::aggregate_kinds;
 use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
+use sqlparser::ast::{Expr, Ident, Query, SelectItem, SetExpr, Visitor};
 
 use super::new_rows;
 use super::sql_text;
 use crate::assign::assign;
-use crate::deep::with_room;
 use crate::outcome::{Outcome, RowStream};
 use crate::session::Work;
 use crate::walk::walk;
@@ -42,10 +41,7 @@ impl Returning<'_> {
         let mut query = sql_text::query("SELECT 1 FROM t AS t", work.settings())?;
         let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
         select.projection = self.0.to_vec();
-        let spellings = work.statement.spellings().clone();
-        let ready = with_room(work.statement.room_bytes(), || {
-            new_rows::draft(work, transaction, table, &rows, query, alias, spellings)?.ready()
-        })?;
+        let ready = new_rows::ready(work, transaction, table, &rows, query, alias)?;
         let given = ready.start(None, work.started);
         let schema = given.schema();
         // They are all there before the statement is done.
@@ -56,11 +52,7 @@ impl Returning<'_> {
 
 /// An error for an aggregate or a window function: an item stands for one row.
 fn refuse_aggregates(items: &[SelectItem]) -> Result<()> {
-    let names = all_default_aggregate_functions();
-    let names = names
-        .iter()
-        .flat_map(|function| std::iter::once(function.name().to_string()).chain(function.aliases().to_vec()));
-    let mut search = Search { names: names.collect(), queries: 0 };
+    let mut search = Search { names: aggregate_kinds::names().collect(), queries: 0 };
     match items.iter().try_for_each(|item| walk(item, &mut search)) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
@@ -68,7 +60,7 @@ fn refuse_aggregates(items: &[SelectItem]) -> Result<()> {
 }
 
 struct Search {
-    names: HashSet<String>,
+    names: HashSet<&'static str>,
     /// Subqueries around the place that is being read, which may aggregate.
     queries: usize,
 }
@@ -89,7 +81,7 @@ impl Visitor for Search {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
         match expr {
             Expr::Function(call)
-                if self.queries == 0 && (call.over.is_some() || self.names.contains(&call.name.to_string())) =>
+                if self.queries == 0 && (call.over.is_some() || self.names.contains(&*call.name.to_string())) =>
             {
                 let message = format!("{} is not allowed in RETURNING, whose items stand for one row", call.name);
                 ControlFlow::Break(Error::new(ErrorKind::Grouping, message))

@@ -8,12 +8,12 @@
 //! UPDATE t SET b = b + 1 WHERE a > 5   ->   SELECT row number, b + 1 FROM twin of t AS t WHERE a > 5
 //! ```
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use datafusion::arrow::datatypes::UInt64Type;
-use datafusion::sql::sqlparser::ast::{
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::UInt64Type;
+use rowmill_base::{Error, Result};
+use sqlparser::ast::{
     Expr, Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins,
 };
-use rowmill_base::{Error, Result};
 
 use super::clause::{refuse, unsupported};
 use super::sql_text;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{FieldRef, SchemaRef};
 use rowmill_base::{Error, ErrorKind, Result, TableId};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
@@ -122,7 +122,7 @@ impl RowSink {
     ) -> Result<RecordBatch> {
         let columns = self.table.columns.iter().zip(&self.sources).map(|(column, source)| match source {
             ColumnSource::Input(index) => assign(&input[*index], &column.kind, &column.name),
-            ColumnSource::Default(default) => default.rows(work, rows),
+            ColumnSource::Default(default) => default.rows(rows),
             ColumnSource::Sequence(sequence) => next_values(transaction, *sequence, column, rows),
         });
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;

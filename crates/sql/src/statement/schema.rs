@@ -1,7 +1,7 @@
 //! `CREATE SCHEMA`.
 
-use datafusion::sql::sqlparser::ast::{SchemaName, Statement};
 use rowmill_base::{Error, ErrorKind, Result};
+use sqlparser::ast::{SchemaName, Statement};
 
 use super::clause::{refuse, unsupported};
 use super::column_spec::check_name;

@@ -5,12 +5,12 @@
 //! id SERIAL
 //! ```
 
-use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, DataType, Expr, GeneratedAs, SequenceOptions, Statement, UnaryOperator, Value,
-};
 use rowmill_base::{ColumnId, Error, ErrorKind, Result, SqlType, TableId};
 use rowmill_storage::TableDef;
 use rowmill_txn::{IdentityDef, SequenceDef, Transaction};
+use sqlparser::ast::{
+    ColumnDef, ColumnOption, DataType, Expr, GeneratedAs, SequenceOptions, Statement, UnaryOperator, Value,
+};
 
 use super::clause::{refuse, unsupported};
 use super::column_spec::check_name;
@@ -18,7 +18,7 @@ use super::relation;
 use crate::names::{QualifiedName, qualified};
 use crate::outcome::Outcome;
 use crate::session::Work;
-use crate::types::sql_type;
+use rowmill_query::binder::type_name::sql_type;
 
 const STATEMENT: &str = "CREATE SEQUENCE";
 

@@ -1,12 +1,12 @@
 //! `SHOW`: what is there, and how it was defined.
 
-use datafusion::sql::sqlparser::ast::{
-    ObjectName, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementIn,
-    ShowStatementOptions, Statement,
-};
 use rowmill_base::{ColumnId, Error, ErrorKind, Result};
 use rowmill_storage::{ForeignKeyDef, IdentityDef, KeyColumn, ReferentialAction, SequenceDef, TableDef};
 use rowmill_txn::{Catalog, SchemaDef};
+use sqlparser::ast::{
+    ObjectName, ShowCreateObject, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementIn,
+    ShowStatementOptions, Statement,
+};
 
 use super::clause::{refuse, unsupported};
 use super::describe;

@@ -1,8 +1,8 @@
 //! Queries that statements make for themselves, from text.
 
-use datafusion::sql::sqlparser::ast::{Query, Statement as Sql};
-use datafusion::sql::sqlparser::keywords::ALL_KEYWORDS;
 use rowmill_base::{Error, Result, Settings};
+use sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement as Sql};
+use sqlparser::keywords::ALL_KEYWORDS;
 
 use crate::parse::{self, Body};
 
@@ -24,6 +24,18 @@ pub(super) fn query(sql: &str, settings: &Settings) -> Result<Query> {
         },
         _ => Err(not_a_query(sql)),
     }
+}
+
+/// The syntax tree of an expression whose text is our own or was checked when it was stored.
+pub(super) fn expr(text: &str, settings: &Settings) -> Result<Expr> {
+    let mut query = query(&format!("SELECT {text}"), settings)?;
+    if let SetExpr::Select(select) = &mut *query.body
+        && let [SelectItem::UnnamedExpr(_)] = select.projection.as_slice()
+        && let Some(SelectItem::UnnamedExpr(expr)) = select.projection.pop()
+    {
+        return Ok(expr);
+    }
+    Err(Error::internal(format!("one expression was expected, not: {text}")))
 }
 
 fn not_a_query(sql: &str) -> Error {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringViewBuilder};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringViewBuilder};
+use arrow::datatypes::{DataType, Field, Schema};
 use rowmill_base::{Error, Result};
 
 use crate::outcome::{Outcome, RowStream};

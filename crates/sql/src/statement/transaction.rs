@@ -4,8 +4,8 @@
 //! first: REPEATABLE READ. At READ COMMITTED each statement reads a snapshot of its own; at SERIALIZABLE the commit fails too
 //! when another one changed what was read.
 
-use datafusion::sql::sqlparser::ast::{Statement, TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
 use rowmill_base::{Error, ErrorKind, Isolation, Result};
+use sqlparser::ast::{Statement, TransactionAccessMode, TransactionIsolationLevel, TransactionMode};
 
 use super::clause::{refuse, unsupported};
 use crate::outcome::Outcome;

@@ -1,7 +1,7 @@
 //! `TRUNCATE`: all rows of one or several tables, without looking at them.
 
-use datafusion::sql::sqlparser::ast::{CascadeOption, Truncate, TruncateIdentityOption, TruncateTableTarget};
 use rowmill_base::{ErrorKind, Result};
+use sqlparser::ast::{CascadeOption, Truncate, TruncateIdentityOption, TruncateTableTarget};
 
 use super::clause::refuse;
 use super::relation;

@@ -7,13 +7,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, Ident, ObjectName, TableWithJoins, Update, UpdateTableFromKind,
-};
+use arrow::array::{ArrayRef, RecordBatch};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
+use sqlparser::ast::{
+    Assignment, AssignmentTarget, Expr, Ident, ObjectName, TableWithJoins, Update, UpdateTableFromKind,
+};
 
 use super::clause::{refuse, unsupported};
 use super::keyed_change;

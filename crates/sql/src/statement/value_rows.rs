@@ -12,12 +12,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, StringViewBuilder};
-use datafusion::arrow::compute::concat;
-use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SetExpr, Values};
+use arrow::array::{Array, ArrayRef, StringViewBuilder};
+use arrow::compute::concat;
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_storage::{ColumnDef, TableDef};
 use rowmill_txn::Transaction;
+use sqlparser::ast::{Expr, SelectItem, SetExpr, Values};
 
 use super::cell::{Cell, parameter};
 use super::default_value::DefaultValue;
@@ -73,7 +73,7 @@ impl Defaults {
         if !self.0.contains_key(&column.name) {
             self.0.insert(column.name.clone(), default_of(work, column)?);
         }
-        self.0[&column.name].rows(work, 1)
+        self.0[&column.name].rows(1)
     }
 }
 

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{CreateTableOptions, CreateView, ViewColumnDef};
 use rowmill_base::{Error, ErrorKind, Result};
 use rowmill_txn::{Transaction, ViewDef};
+use sqlparser::ast::{CreateTableOptions, CreateView, ViewColumnDef};
 
 use super::clause::refuse;
 use super::column_spec::{check_name, check_names_distinct};

@@ -5,18 +5,17 @@ use rowmill_base::ErrorKind;
 use crate::support::{error_kind, rows, run, small};
 
 #[test]
-fn a_plan_is_a_tree_that_says_who_runs_what() {
+fn a_plan_is_a_tree_with_estimates() {
     let (_, mut session) = small();
     let plan = rows(&mut session, "EXPLAIN SELECT a, count(*) AS c FROM t WHERE a > 1 GROUP BY a ORDER BY c DESC");
     assert_eq!(plan[0], "plan");
     let at = |word: &str| plan.iter().position(|line| line.contains(word)).unwrap();
     assert!(at("Sort: by [count(*) DESC]") < at("Group: by [A], count(*)"), "{plan:#?}");
     assert!(at("Group: by [A], count(*)") < at("Scan: T, columns [A], where A > 1"), "{plan:#?}");
-    assert!(plan[1..].iter().all(|line| line.contains(" rows)  [native]") && line.contains("(~")), "{plan:#?}");
+    assert!(plan[1..].iter().all(|line| line.ends_with(" rows)") && line.contains("(~")), "{plan:#?}");
     let computed = rows(&mut session, "EXPLAIN SELECT a + 1, sum(a * 2), corr(a, a) FROM t WHERE a > 1 GROUP BY 1");
     let scan = computed.iter().find(|line| line.contains("Scan: T")).unwrap();
     assert!(scan.contains("where A > 1"), "{computed:#?}");
-    assert!(computed[1..].iter().all(|line| line.contains("[native]")), "{computed:#?}");
     assert!(
         !plan.iter().any(|line| line.contains("Exec") || line.contains("Int64") || line.contains('@')),
         "{plan:#?}"

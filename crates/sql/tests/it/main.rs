@@ -4,6 +4,7 @@
 
 mod cancel;
 mod explain;
+mod hostile;
 mod names;
 mod prepared;
 mod queries;

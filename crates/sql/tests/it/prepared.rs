@@ -1,8 +1,11 @@
 //! Prepared statements.
 
+use std::sync::Arc;
+
+use arrow::array::UInt8Array;
 use arrow::datatypes::DataType;
 use rowmill_base::ErrorKind;
-use rowmill_sql::ScalarValue;
+use rowmill_sql::Constant;
 
 use crate::support::{small, text};
 
@@ -14,7 +17,7 @@ fn a_query_tells_its_parameters_and_columns() {
     let names: Vec<String> = prepared.schema().unwrap().fields().iter().map(|field| field.name().clone()).collect();
     assert_eq!(names, ["A", "N"]);
     for (from, expected) in [(0, "1|1"), (1, "3|1")] {
-        let values = [ScalarValue::from(from), ScalarValue::from("x")];
+        let values = [Constant::from(i64::from(from)), Constant::from("x")];
         let rows = text(session.run_prepared(&prepared, &values).unwrap());
         assert!(rows.contains(&expected.to_string()), "{rows:?}");
     }
@@ -24,7 +27,7 @@ fn a_query_tells_its_parameters_and_columns() {
 fn values_of_another_type_are_converted() {
     let (_, mut session) = small();
     let prepared = session.prepare("SELECT a FROM t WHERE a = ?").unwrap();
-    for value in [ScalarValue::from(3_i64), ScalarValue::from(3_u8), ScalarValue::from("3")] {
+    for value in [Constant::from(3_i64), Constant::new(Arc::new(UInt8Array::from(vec![3]))), Constant::from("3")] {
         assert_eq!(text(session.run_prepared(&prepared, &[value]).unwrap()), ["A", "3"]);
     }
 }
@@ -36,5 +39,5 @@ fn one_statement_is_prepared_with_all_its_values() {
     assert_eq!(session.prepare(";").unwrap_err().kind(), ErrorKind::Syntax);
     let prepared = session.prepare("SELECT ?").unwrap();
     assert_eq!(session.run_prepared(&prepared, &[]).unwrap_err().kind(), ErrorKind::CardinalityViolation);
-    assert_eq!(text(session.run_prepared(&prepared, &[ScalarValue::from(7)]).unwrap())[1], "7");
+    assert_eq!(text(session.run_prepared(&prepared, &[Constant::from(7_i64)]).unwrap())[1], "7");
 }

@@ -66,11 +66,11 @@ fn a_dropped_result_leaves_the_session_usable() {
 
 #[test]
 fn parameters_take_values() {
-    use rowmill_sql::{Outcome, ScalarValue};
+    use rowmill_sql::{Constant, Outcome};
     let (_, mut session) = small();
     let statement = session.parse("SELECT a FROM t WHERE a = ? OR \"b b\" = ?").unwrap().remove(0);
     assert_eq!(statement.parameter_count(), 2);
-    let values = [ScalarValue::from(3_i32), ScalarValue::from("z")];
+    let values = [Constant::from(3_i64), Constant::from("z")];
     let outcome = session.run(&statement, &values).unwrap();
     assert!(matches!(outcome, Outcome::Rows(_)));
     let mut found = crate::support::text(outcome);

@@ -120,6 +120,37 @@ impl ValueSet {
         }
     }
 
+    /// Whether NULL is in.
+    pub fn has_null(&self) -> bool {
+        self.null
+    }
+
+    /// For each row of `least` and `greatest`, whether a value between these two, or one of them, may be in. Both are
+    /// arrays of the type `kind`. Where one of the two is NULL, or the least is above the greatest, nothing is known and
+    /// any value may lie there.
+    pub fn meets(&self, kind: &SqlType, least: &ArrayRef, greatest: &ArrayRef) -> Vec<bool> {
+        fn each<T: Ord + Clone + Default>(
+            borders: &Borders<T>,
+            bounds: Option<(Vec<T>, Vec<T>)>,
+            is_known: impl Fn(usize) -> bool,
+            rows: usize,
+        ) -> Vec<bool> {
+            let has_any = *borders != Borders::none();
+            let Some((least, greatest)) = bounds else { return vec![has_any; rows] };
+            let meets = |row: usize| {
+                let (least, greatest) = (&least[row], &greatest[row]);
+                has_any && (!is_known(row) || least > greatest || borders.share(least, Some(greatest)) != Share::None)
+            };
+            (0..rows).map(meets).collect()
+        }
+        let rows = least.len().min(greatest.len());
+        let is_known = |row: usize| least.is_valid(row) && greatest.is_valid(row);
+        match &self.values {
+            Values::Keys(keys) => each(keys, keys_of(kind, least).zip(keys_of(kind, greatest)), is_known, rows),
+            Values::Strings(strings) => each(strings, strings_of(least).zip(strings_of(greatest)), is_known, rows),
+        }
+    }
+
     /// What a head says about all rows of its chunk.
     pub(super) fn verdict(&self, facts: &Facts) -> Verdict {
         let any_value = facts.null_count < facts.rows;
@@ -220,4 +251,42 @@ fn key_bounds(zone: &StoredZone, physical: Physical) -> Option<(u128, Option<u12
         },
         else None
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Float64Array, Int32Array, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn a_set_meets_the_ranges_that_hold_one_of_its_values() {
+        let numbers = |values: Vec<Option<i32>>| Arc::new(Int32Array::from(values)) as ArrayRef;
+        let least = numbers(vec![Some(1), Some(6), Some(8), None, Some(9)]);
+        let greatest = numbers(vec![Some(4), Some(6), Some(20), Some(0), Some(8)]);
+        let kind = SqlType::Int32;
+        let five_to_seven = ValueSet::less_than(&kind, &numbers(vec![Some(5)]), false)
+            .expect("ordered")
+            .other_values()
+            .and(&ValueSet::less_than(&kind, &numbers(vec![Some(7)]), true).expect("ordered"));
+        assert_eq!(five_to_seven.meets(&kind, &least, &greatest), [false, true, false, true, true]);
+        let four_or_nine = ValueSet::any_of(&kind, &numbers(vec![Some(9), Some(4)])).expect("values");
+        assert_eq!(four_or_nine.meets(&kind, &least, &greatest), [true, false, true, true, true]);
+        let null = ValueSet::null(&kind);
+        assert_eq!((null.meets(&kind, &least, &greatest), null.has_null()), (vec![false; 5], true));
+    }
+
+    #[test]
+    fn ranges_of_texts_and_of_zeros() {
+        let texts = |text: &str| Arc::new(StringViewArray::from(vec![text])) as ArrayRef;
+        let set = ValueSet::starting_with(b"ab");
+        let meets = |least: &str, greatest: &str| set.meets(&SqlType::TEXT, &texts(least), &texts(greatest)) == [true];
+        assert!(meets("a", "b") && meets("abz", "c") && meets("", "ab"));
+        assert!(!meets("", "a") && !meets("ac", "b"));
+        let floats = |value: f64| Arc::new(Float64Array::from(vec![value])) as ArrayRef;
+        let zero = ValueSet::any_of(&SqlType::Float64, &floats(0.0)).expect("values");
+        assert_eq!(zero.meets(&SqlType::Float64, &floats(-1.0), &floats(-0.0)), [true]);
+    }
 }

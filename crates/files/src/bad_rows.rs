@@ -1,0 +1,74 @@
+//! The rows of a block of text that cannot be read.
+
+use std::collections::BTreeMap;
+
+use crate::column_builder::{ColumnBuilder, Texts};
+use crate::mapping::TargetColumn;
+use crate::report::Complaint;
+use rowmill_expr::text::reader::Problem;
+
+/// The texts of one column of a block, which knows the rows whose NULLs its column does not take.
+pub(crate) trait BlockTexts: Texts {
+    fn nulls(&mut self) -> &mut Nulls;
+}
+
+/// The NULLs of a column.
+pub(crate) struct Nulls {
+    allowed: bool,
+    refused: Vec<usize>,
+}
+
+impl Nulls {
+    pub(crate) fn new(target: &TargetColumn) -> Nulls {
+        Nulls { allowed: target.nullable, refused: Vec::new() }
+    }
+
+    /// NULL as the text in `row`.
+    pub(crate) fn null<'a>(&mut self, row: usize) -> Option<&'a str> {
+        if !self.allowed {
+            self.refused.push(row);
+        }
+        None
+    }
+}
+
+/// The problem of each bad row in its first bad column.
+#[derive(Default)]
+pub(crate) struct BadRows(BTreeMap<usize, (usize, Problem)>);
+
+impl BadRows {
+    /// Appends `rows` texts to the builder of a column and notes those that it cannot hold.
+    pub(crate) fn append(
+        &mut self,
+        column: usize,
+        builder: &mut ColumnBuilder,
+        texts: &mut impl BlockTexts,
+        rows: usize,
+    ) {
+        let mut found = |row: usize, problem: Problem| {
+            self.0.entry(row).or_insert((column, problem));
+        };
+        builder.append_all(texts, rows, &mut found);
+        for row in std::mem::take(&mut texts.nulls().refused) {
+            found(row, Problem::Null);
+        }
+    }
+
+    /// The complaint about each row, in order. `texts` gives the texts of a column again.
+    pub(crate) fn complaints<T: Texts>(
+        &self,
+        target: &[TargetColumn],
+        guess_hint: Option<&str>,
+        texts: impl Fn(usize) -> T,
+    ) -> impl Iterator<Item = (usize, Complaint)> {
+        self.0.iter().map(move |(row, (column, problem))| {
+            let TargetColumn { name, kind, .. } = &target[*column];
+            let complaint = Complaint::value(name, kind, texts(*column).text(*row).unwrap_or_default(), *problem);
+            (*row, guess_hint.into_iter().fold(complaint, Complaint::hint))
+        })
+    }
+
+    pub(crate) fn into_rows(self) -> impl ExactSizeIterator<Item = usize> {
+        self.0.into_keys()
+    }
+}

@@ -1,0 +1,584 @@
+//! Columns built from texts.
+//!
+//! A [`ColumnBuilder`] takes the text of values, from CSV fields, JSON values or text columns of binary files, and makes
+//! the Arrow array of its SQL type. A whole column is appended at a time, with one dispatch on the type in front of the
+//! loop.
+//!
+//! Every append adds exactly one row, also when it reports a problem: the row is NULL then, and whoever collects the
+//! reports throws it away or gives up.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayBuilder, ArrayRef, BinaryViewBuilder, BooleanBuilder, FixedSizeBinaryBuilder, ListArray, NullBufferBuilder,
+    PrimitiveArray, PrimitiveBuilder, StringViewBuilder, StructArray,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use rowmill_base::{SqlType, TimeUnit};
+
+use crate::json_scan::{JsonKind, items, members, unescape};
+use rowmill_expr::text::calendar::units_per_second;
+use rowmill_expr::text::reader::{
+    Problem, parse_blob, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_int, parse_interval,
+    parse_time, parse_timestamp, parse_uuid,
+};
+
+/// The texts of a column, one row after the other.
+pub(crate) trait Texts {
+    /// The text in `row`; `None` is NULL.
+    fn text(&mut self, row: usize) -> Option<&str>;
+}
+
+/// What collects problems: called with the row and the problem. Rows of an append count from 0.
+pub(crate) trait Problems {
+    fn found(&mut self, row: usize, problem: Problem);
+}
+
+impl<F: FnMut(usize, Problem)> Problems for F {
+    fn found(&mut self, row: usize, problem: Problem) {
+        self(row, problem);
+    }
+}
+
+/// Collects the values of one column.
+pub(crate) struct ColumnBuilder {
+    kind: SqlType,
+    values: Values,
+}
+
+enum Values {
+    Boolean(BooleanBuilder),
+    Int8(PrimitiveBuilder<Int8Type>),
+    Int16(PrimitiveBuilder<Int16Type>),
+    Int32(PrimitiveBuilder<Int32Type>),
+    Int64(PrimitiveBuilder<Int64Type>),
+    UInt8(PrimitiveBuilder<UInt8Type>),
+    UInt16(PrimitiveBuilder<UInt16Type>),
+    UInt32(PrimitiveBuilder<UInt32Type>),
+    UInt64(PrimitiveBuilder<UInt64Type>),
+    Float32(PrimitiveBuilder<Float32Type>),
+    Float64(PrimitiveBuilder<Float64Type>),
+    Decimal(PrimitiveBuilder<Decimal128Type>, u8, u8),
+    Date(PrimitiveBuilder<Date32Type>),
+    Time(PrimitiveBuilder<Time64MicrosecondType>),
+    /// Units since 1970 and units per second; the array gets its unit at the end.
+    Timestamp(PrimitiveBuilder<Int64Type>, TimeUnit, bool),
+    Interval(PrimitiveBuilder<IntervalMonthDayNanoType>),
+    Text(StringViewBuilder, Option<u32>),
+    Blob(BinaryViewBuilder, Vec<u8>),
+    Uuid(FixedSizeBinaryBuilder),
+    List(Box<ListBuilder>),
+    Struct(Box<StructBuilder>),
+}
+
+struct ListBuilder {
+    items: ColumnBuilder,
+    ends: Vec<i32>,
+    nulls: NullBufferBuilder,
+    scratch: String,
+}
+
+struct StructBuilder {
+    names: Vec<String>,
+    fields: Vec<ColumnBuilder>,
+    nulls: NullBufferBuilder,
+    scratch: String,
+}
+
+impl ColumnBuilder {
+    pub(crate) fn new(kind: &SqlType, rows: usize) -> ColumnBuilder {
+        let values = match kind {
+            SqlType::Boolean => Values::Boolean(BooleanBuilder::with_capacity(rows)),
+            SqlType::Int8 => Values::Int8(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Int16 => Values::Int16(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Int32 => Values::Int32(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Int64 => Values::Int64(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::UInt8 => Values::UInt8(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::UInt16 => Values::UInt16(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::UInt32 => Values::UInt32(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::UInt64 => Values::UInt64(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Float32 => Values::Float32(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Float64 => Values::Float64(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Decimal { precision, scale } => {
+                let builder = PrimitiveBuilder::with_capacity(rows).with_data_type(kind.arrow());
+                Values::Decimal(builder, *precision, *scale)
+            }
+            SqlType::Date => Values::Date(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Time => Values::Time(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Timestamp { unit, zoned } => {
+                Values::Timestamp(PrimitiveBuilder::with_capacity(rows), *unit, *zoned)
+            }
+            SqlType::Interval => Values::Interval(PrimitiveBuilder::with_capacity(rows)),
+            SqlType::Text { chars_max } => Values::Text(StringViewBuilder::with_capacity(rows), *chars_max),
+            SqlType::Blob => Values::Blob(BinaryViewBuilder::with_capacity(rows), Vec::new()),
+            SqlType::Uuid => Values::Uuid(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
+            SqlType::List(item) => Values::List(Box::new(ListBuilder {
+                items: ColumnBuilder::new(item, rows),
+                ends: Vec::with_capacity(rows),
+                nulls: NullBufferBuilder::new(rows),
+                scratch: String::new(),
+            })),
+            SqlType::Struct(fields) => Values::Struct(Box::new(StructBuilder {
+                names: fields.iter().map(|(name, _)| name.clone()).collect(),
+                fields: fields.iter().map(|(_, kind)| ColumnBuilder::new(kind, rows)).collect(),
+                nulls: NullBufferBuilder::new(rows),
+                scratch: String::new(),
+            })),
+        };
+        ColumnBuilder { kind: kind.clone(), values }
+    }
+
+    /// Appends the texts of rows 0 to `rows`.
+    pub(crate) fn append_all(&mut self, texts: &mut impl Texts, rows: usize, problems: &mut impl Problems) {
+        match &mut self.values {
+            Values::Int8(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            Values::Int16(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            Values::Int32(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            Values::Int64(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            Values::UInt8(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            Values::UInt16(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            Values::UInt32(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            Values::UInt64(builder) => append_primitives(builder, texts, rows, problems, parse_int),
+            Values::Float32(builder) => append_primitives(builder, texts, rows, problems, parse_f32),
+            Values::Float64(builder) => append_primitives(builder, texts, rows, problems, parse_f64),
+            Values::Date(builder) => append_primitives(builder, texts, rows, problems, parse_date),
+            Values::Time(builder) => append_primitives(builder, texts, rows, problems, parse_time),
+            Values::Timestamp(builder, unit, _) => {
+                let per_second = units_per_second(*unit);
+                append_primitives(builder, texts, rows, problems, |text| parse_timestamp(text, per_second));
+            }
+            Values::Decimal(builder, precision, scale) => {
+                append_primitives(builder, texts, rows, problems, |text| parse_decimal(text, *precision, *scale));
+            }
+            Values::Text(builder, None) => {
+                for row in 0..rows {
+                    match texts.text(row) {
+                        Some(text) => builder.append_value(text),
+                        None => builder.append_null(),
+                    }
+                }
+            }
+            _ => {
+                for row in 0..rows {
+                    let appended = match texts.text(row) {
+                        Some(text) => self.append_text(text),
+                        None => {
+                            self.append_null();
+                            Ok(())
+                        }
+                    };
+                    if let Err(problem) = appended {
+                        problems.found(row, problem);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Appends the value of one text.
+    pub(crate) fn append_text(&mut self, text: &str) -> Result<(), Problem> {
+        match &mut self.values {
+            Values::Boolean(builder) => {
+                let value = parse_bool(text);
+                builder.append_option(value.ok());
+                value.map(drop)
+            }
+            Values::Int8(builder) => append_primitive(builder, parse_int(text)),
+            Values::Int16(builder) => append_primitive(builder, parse_int(text)),
+            Values::Int32(builder) => append_primitive(builder, parse_int(text)),
+            Values::Int64(builder) => append_primitive(builder, parse_int(text)),
+            Values::UInt8(builder) => append_primitive(builder, parse_int(text)),
+            Values::UInt16(builder) => append_primitive(builder, parse_int(text)),
+            Values::UInt32(builder) => append_primitive(builder, parse_int(text)),
+            Values::UInt64(builder) => append_primitive(builder, parse_int(text)),
+            Values::Float32(builder) => append_primitive(builder, parse_f32(text)),
+            Values::Float64(builder) => append_primitive(builder, parse_f64(text)),
+            Values::Decimal(builder, precision, scale) => {
+                append_primitive(builder, parse_decimal(text, *precision, *scale))
+            }
+            Values::Date(builder) => append_primitive(builder, parse_date(text)),
+            Values::Time(builder) => append_primitive(builder, parse_time(text)),
+            Values::Timestamp(builder, unit, _) => {
+                append_primitive(builder, parse_timestamp(text, units_per_second(*unit)))
+            }
+            Values::Interval(builder) => append_primitive(builder, parse_interval(text)),
+            Values::Text(builder, chars_max) => append_limited(builder, *chars_max, text),
+            Values::Blob(builder, scratch) => {
+                let parsed = parse_blob(text, scratch);
+                builder.append_option(parsed.is_ok().then_some(scratch.as_slice()));
+                parsed
+            }
+            Values::Uuid(builder) => append_uuid(builder, parse_uuid(text)),
+            Values::List(builder) => builder.append(text),
+            Values::Struct(builder) => builder.append(text),
+        }
+    }
+
+    /// Appends the value of a checked JSON text.
+    pub(crate) fn append_json(&mut self, json: &str, scratch: &mut String) -> Result<(), Problem> {
+        match JsonKind::of(json) {
+            JsonKind::Null => {
+                self.append_null();
+                Ok(())
+            }
+            JsonKind::String => {
+                let inside = &json[1..json.len() - 1];
+                if !inside.contains('\\') {
+                    return self.append_text(inside);
+                }
+                scratch.clear();
+                if unescape(inside, scratch).is_err() {
+                    self.append_null();
+                    return Err(Problem::Malformed);
+                }
+                self.append_text(scratch)
+            }
+            _ => self.append_text(json),
+        }
+    }
+
+    pub(crate) fn append_null(&mut self) {
+        match &mut self.values {
+            Values::Boolean(builder) => builder.append_null(),
+            Values::Int8(builder) => builder.append_null(),
+            Values::Int16(builder) => builder.append_null(),
+            Values::Int32(builder) => builder.append_null(),
+            Values::Int64(builder) => builder.append_null(),
+            Values::UInt8(builder) => builder.append_null(),
+            Values::UInt16(builder) => builder.append_null(),
+            Values::UInt32(builder) => builder.append_null(),
+            Values::UInt64(builder) => builder.append_null(),
+            Values::Float32(builder) => builder.append_null(),
+            Values::Float64(builder) => builder.append_null(),
+            Values::Decimal(builder, _, _) => builder.append_null(),
+            Values::Date(builder) => builder.append_null(),
+            Values::Time(builder) => builder.append_null(),
+            Values::Timestamp(builder, _, _) => builder.append_null(),
+            Values::Interval(builder) => builder.append_null(),
+            Values::Text(builder, _) => builder.append_null(),
+            Values::Blob(builder, _) => builder.append_null(),
+            Values::Uuid(builder) => builder.append_null(),
+            Values::List(builder) => builder.end_row(false),
+            Values::Struct(builder) => {
+                builder.fields.iter_mut().for_each(ColumnBuilder::append_null);
+                builder.nulls.append_null();
+            }
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &self.values {
+            Values::Boolean(builder) => builder.len(),
+            Values::Int8(builder) => builder.len(),
+            Values::Int16(builder) => builder.len(),
+            Values::Int32(builder) => builder.len(),
+            Values::Int64(builder) => builder.len(),
+            Values::UInt8(builder) => builder.len(),
+            Values::UInt16(builder) => builder.len(),
+            Values::UInt32(builder) => builder.len(),
+            Values::UInt64(builder) => builder.len(),
+            Values::Float32(builder) => builder.len(),
+            Values::Float64(builder) => builder.len(),
+            Values::Decimal(builder, _, _) => builder.len(),
+            Values::Date(builder) => builder.len(),
+            Values::Time(builder) => builder.len(),
+            Values::Timestamp(builder, _, _) => builder.len(),
+            Values::Interval(builder) => builder.len(),
+            Values::Text(builder, _) => builder.len(),
+            Values::Blob(builder, _) => builder.len(),
+            Values::Uuid(builder) => builder.len(),
+            Values::List(builder) => builder.ends.len(),
+            Values::Struct(builder) => builder.nulls.len(),
+        }
+    }
+
+    /// The array of all rows. The builder is empty afterwards.
+    pub(crate) fn finish(&mut self) -> ArrayRef {
+        match &mut self.values {
+            Values::Boolean(builder) => Arc::new(builder.finish()),
+            Values::Int8(builder) => Arc::new(builder.finish()),
+            Values::Int16(builder) => Arc::new(builder.finish()),
+            Values::Int32(builder) => Arc::new(builder.finish()),
+            Values::Int64(builder) => Arc::new(builder.finish()),
+            Values::UInt8(builder) => Arc::new(builder.finish()),
+            Values::UInt16(builder) => Arc::new(builder.finish()),
+            Values::UInt32(builder) => Arc::new(builder.finish()),
+            Values::UInt64(builder) => Arc::new(builder.finish()),
+            Values::Float32(builder) => Arc::new(builder.finish()),
+            Values::Float64(builder) => Arc::new(builder.finish()),
+            Values::Decimal(builder, _, _) => Arc::new(builder.finish()),
+            Values::Date(builder) => Arc::new(builder.finish()),
+            Values::Time(builder) => Arc::new(builder.finish()),
+            Values::Timestamp(builder, unit, zoned) => {
+                let (_, values, nulls) = builder.finish().into_parts();
+                timestamps(values, nulls, *unit, *zoned)
+            }
+            Values::Interval(builder) => Arc::new(builder.finish()),
+            Values::Text(builder, _) => Arc::new(builder.finish()),
+            Values::Blob(builder, _) => Arc::new(builder.finish()),
+            Values::Uuid(builder) => Arc::new(builder.finish()),
+            Values::List(builder) => Arc::new(builder.finish()),
+            Values::Struct(builder) => Arc::new(builder.finish(&self.kind)),
+        }
+    }
+}
+
+/// Counts of `unit` as an array of timestamps.
+pub(crate) fn timestamps(
+    values: ScalarBuffer<i64>,
+    nulls: Option<NullBuffer>,
+    unit: TimeUnit,
+    zoned: bool,
+) -> ArrayRef {
+    fn array<T>(values: ScalarBuffer<i64>, nulls: Option<NullBuffer>, zoned: bool) -> ArrayRef
+    where
+        T: ArrowPrimitiveType<Native = i64> + arrow::datatypes::ArrowTimestampType,
+    {
+        let array = PrimitiveArray::<T>::new(values, nulls);
+        if zoned { Arc::new(array.with_timezone("UTC")) } else { Arc::new(array) }
+    }
+    match unit {
+        TimeUnit::Second => array::<TimestampSecondType>(values, nulls, zoned),
+        TimeUnit::Millisecond => array::<TimestampMillisecondType>(values, nulls, zoned),
+        TimeUnit::Microsecond => array::<TimestampMicrosecondType>(values, nulls, zoned),
+        TimeUnit::Nanosecond => array::<TimestampNanosecondType>(values, nulls, zoned),
+    }
+}
+
+#[inline(always)]
+fn append_primitives<T: ArrowPrimitiveType>(
+    builder: &mut PrimitiveBuilder<T>,
+    texts: &mut impl Texts,
+    rows: usize,
+    problems: &mut impl Problems,
+    parse: impl Fn(&str) -> Result<T::Native, Problem>,
+) {
+    for row in 0..rows {
+        match texts.text(row).map(&parse) {
+            Some(Ok(value)) => builder.append_value(value),
+            None => builder.append_null(),
+            Some(Err(problem)) => {
+                builder.append_null();
+                problems.found(row, problem);
+            }
+        }
+    }
+}
+
+fn append_primitive<T: ArrowPrimitiveType>(
+    builder: &mut PrimitiveBuilder<T>,
+    value: Result<T::Native, Problem>,
+) -> Result<(), Problem> {
+    builder.append_option(value.ok());
+    value.map(drop)
+}
+
+fn append_limited(builder: &mut StringViewBuilder, chars_max: Option<u32>, text: &str) -> Result<(), Problem> {
+    if fits(text, chars_max) {
+        builder.append_value(text);
+        Ok(())
+    } else {
+        builder.append_null();
+        Err(Problem::TooLong)
+    }
+}
+
+/// Whether `text` has at most `chars_max` characters.
+#[inline]
+pub(crate) fn fits(text: &str, chars_max: Option<u32>) -> bool {
+    chars_max.is_none_or(|most| text.len() <= most as usize || text.chars().count() <= most as usize)
+}
+
+fn append_uuid(builder: &mut FixedSizeBinaryBuilder, value: Result<[u8; 16], Problem>) -> Result<(), Problem> {
+    match value {
+        Ok(bytes) => builder.append_value(bytes).map_err(|_| Problem::Malformed),
+        Err(problem) => {
+            builder.append_null();
+            Err(problem)
+        }
+    }
+}
+
+impl ListBuilder {
+    /// Appends the items of a JSON array.
+    fn append(&mut self, json: &str) -> Result<(), Problem> {
+        let appended = self.append_items(json);
+        self.end_row(appended.is_ok());
+        appended
+    }
+
+    fn append_items(&mut self, json: &str) -> Result<(), Problem> {
+        for item in items(json) {
+            let item = item.map_err(|_| Problem::Malformed)?;
+            self.items.append_json(item, &mut self.scratch)?;
+        }
+        Ok(())
+    }
+
+    fn end_row(&mut self, valid: bool) {
+        self.ends.push(i32::try_from(self.items.len()).expect("a chunk of text has fewer items than an i32 counts"));
+        self.nulls.append(valid);
+    }
+
+    fn finish(&mut self) -> ListArray {
+        let ends = std::mem::take(&mut self.ends);
+        let offsets: Vec<i32> = std::iter::once(0).chain(ends).collect();
+        let item = Arc::new(Field::new("item", self.items.kind.arrow(), true));
+        ListArray::new(item, OffsetBuffer::new(offsets.into()), self.items.finish(), self.nulls.finish())
+    }
+}
+
+impl StructBuilder {
+    /// Appends the members of a JSON object, each to the field of its name; fields without a member are NULL.
+    fn append(&mut self, json: &str) -> Result<(), Problem> {
+        let rows = self.nulls.len();
+        let appended = self.append_members(json, rows);
+        for field in &mut self.fields {
+            if field.len() == rows {
+                field.append_null();
+            }
+        }
+        self.nulls.append(appended.is_ok());
+        appended
+    }
+
+    fn append_members(&mut self, json: &str, rows: usize) -> Result<(), Problem> {
+        for member in members(json) {
+            let (key, value) = member.map_err(|_| Problem::Malformed)?;
+            let at = self.field(key).ok_or(Problem::Malformed)?;
+            // A key that comes twice has no one value.
+            if self.fields[at].len() > rows {
+                return Err(Problem::Malformed);
+            }
+            self.fields[at].append_json(value, &mut self.scratch)?;
+        }
+        Ok(())
+    }
+
+    fn field(&self, key: &str) -> Option<usize> {
+        let mut unescaped = String::new();
+        let key = if key.contains('\\') {
+            unescape(key, &mut unescaped).ok()?;
+            &unescaped
+        } else {
+            key
+        };
+        let exact = self.names.iter().position(|name| name == key);
+        exact.or_else(|| self.names.iter().position(|name| name.to_lowercase() == key.to_lowercase()))
+    }
+
+    fn finish(&mut self, kind: &SqlType) -> StructArray {
+        let DataType::Struct(fields) = kind.arrow() else { unreachable!("a struct is carried by a struct") };
+        let nulls = self.nulls.finish();
+        if fields.is_empty() {
+            let rows = nulls.as_ref().map_or(0, NullBuffer::len);
+            return StructArray::new_empty_fields(rows, nulls);
+        }
+        let columns = self.fields.iter_mut().map(ColumnBuilder::finish).collect();
+        StructArray::new(fields, columns, nulls)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use rowmill_expr::text::writer::TextColumn;
+
+    struct Rows<'a>(&'a [Option<&'a str>]);
+
+    impl Texts for Rows<'_> {
+        fn text(&mut self, row: usize) -> Option<&str> {
+            self.0[row]
+        }
+    }
+
+    fn build(kind: &SqlType, texts: &[Option<&str>]) -> (ArrayRef, Vec<(usize, Problem)>) {
+        let mut builder = ColumnBuilder::new(kind, texts.len());
+        let mut problems = Vec::new();
+        builder.append_all(&mut Rows(texts), texts.len(), &mut |row, problem| problems.push((row, problem)));
+        let array = builder.finish();
+        assert_eq!(array.data_type(), &kind.arrow());
+        assert_eq!(array.len(), texts.len());
+        (array, problems)
+    }
+
+    /// Every type with texts that are its own text form.
+    pub(crate) fn samples() -> Vec<(SqlType, Vec<&'static str>)> {
+        let point = SqlType::Struct(vec![("x".to_owned(), SqlType::Int32), ("Tag".to_owned(), SqlType::TEXT)]);
+        vec![
+            (SqlType::Boolean, vec!["true", "false"]),
+            (SqlType::Int8, vec!["-128", "127"]),
+            (SqlType::Int16, vec!["-32768", "0"]),
+            (SqlType::Int32, vec!["2147483647"]),
+            (SqlType::Int64, vec!["-9223372036854775808"]),
+            (SqlType::UInt8, vec!["255"]),
+            (SqlType::UInt16, vec!["65535"]),
+            (SqlType::UInt32, vec!["4294967295"]),
+            (SqlType::UInt64, vec!["18446744073709551615"]),
+            (SqlType::Float32, vec!["0.1", "-0.5", "NaN", "1e30"]),
+            (SqlType::Float64, vec!["0.1", "1e300", "-Infinity", "5e-324"]),
+            (SqlType::Decimal { precision: 38, scale: 10 }, vec!["-12345678901234567890.0123456789", "0.0000000000"]),
+            (SqlType::Date, vec!["2013-07-31", "-0001-12-31", "12345-01-01"]),
+            (SqlType::Time, vec!["00:00:00", "23:59:59.999999"]),
+            (SqlType::Timestamp { unit: TimeUnit::Second, zoned: false }, vec!["2013-07-31 12:30:45"]),
+            (SqlType::Timestamp { unit: TimeUnit::Millisecond, zoned: false }, vec!["1969-12-31 23:59:59.999"]),
+            (SqlType::Timestamp { unit: TimeUnit::Microsecond, zoned: true }, vec!["2013-07-31 12:30:45.123456+00"]),
+            (SqlType::Timestamp { unit: TimeUnit::Nanosecond, zoned: true }, vec!["1677-09-21 00:12:43.145224192+00"]),
+            (SqlType::Interval, vec!["00:00:00", "-1 years -2 mons 3 days -04:05:06.000000001"]),
+            (SqlType::TEXT, vec!["", "grün", "a\nb\"c,d'"]),
+            (SqlType::Text { chars_max: Some(3) }, vec!["", "äöü"]),
+            (SqlType::Blob, vec!["\\x", "\\x00ff"]),
+            (SqlType::Uuid, vec!["550e8400-e29b-41d4-a716-446655440000"]),
+            (SqlType::List(Box::new(SqlType::Int64)), vec!["[]", "[1, null, -3]"]),
+            (point.clone(), vec!["{\"x\": 1, \"Tag\": \"a\\\"b\"}", "{\"x\": null, \"Tag\": null}"]),
+            (SqlType::List(Box::new(point)), vec!["[{\"x\": 1, \"Tag\": \"\"}, null]"]),
+        ]
+    }
+
+    #[test]
+    fn every_type_reads_back_what_is_written_of_it() {
+        for (kind, texts) in samples() {
+            let mut with_null: Vec<Option<&str>> = texts.iter().copied().map(Some).collect();
+            with_null.insert(1, None);
+            let (array, problems) = build(&kind, &with_null);
+            assert!(problems.is_empty(), "{kind}: {problems:?}");
+            let column = TextColumn::new(&array).expect("text");
+            for (row, text) in with_null.iter().enumerate() {
+                let mut written = String::new();
+                let valid = column.write(row, &mut written);
+                assert_eq!(valid.then_some(written.as_str()), *text, "{kind}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_reported_and_leaves_a_row() {
+        let int = |texts: &[Option<&str>]| build(&SqlType::Int8, texts).1;
+        assert_eq!(
+            int(&[Some("1"), Some("x"), None, Some("128")]),
+            [(1, Problem::Malformed), (3, Problem::OutOfRange)]
+        );
+        let varchar = SqlType::Text { chars_max: Some(2) };
+        assert_eq!(build(&varchar, &[Some("ab"), Some("abc"), Some("äö")]).1, [(1, Problem::TooLong)]);
+        let list = SqlType::List(Box::new(SqlType::Int8));
+        let (array, problems) = build(&list, &[Some("[1, 300]"), Some("[1"), Some("[2]"), Some("7")]);
+        let expected = [(0, Problem::OutOfRange), (1, Problem::Malformed), (3, Problem::Malformed)];
+        assert_eq!(problems, expected);
+        assert_eq!(array.null_count(), 3);
+        let pair = SqlType::Struct(vec![("a".to_owned(), SqlType::Int8), ("b".to_owned(), SqlType::Int8)]);
+        let texts =
+            [Some("{\"a\": 1, \"b\": \"x\"}"), Some("{\"c\": 1}"), Some("{\"B\": 2}"), Some("{\"a\": 1, \"a\": 1}")];
+        let (array, problems) = build(&pair, &texts);
+        assert_eq!(problems.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [0, 1, 3]);
+        assert_eq!(
+            rowmill_expr::text::writer::format_value(&array, 2).expect("text").as_deref(),
+            Some(r#"{"a": null, "b": 2}"#)
+        );
+    }
+}

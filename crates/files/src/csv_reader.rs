@@ -1,0 +1,305 @@
+//! CSV chunks to record batches.
+//!
+//! A chunk is scanned into spans of fields, some thousand records at a time so that text and spans stay in the caches,
+//! and then parsed column by column. A record that is not of the file's width, or a value that is not of its column's
+//! type, is a complaint: the statement ends with the first by line, or all are reported and their rows filtered out.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use rowmill_base::{Error, Result, SqlType};
+
+use crate::bad_rows::{BadRows, BlockTexts, Nulls};
+use crate::column_builder::{ColumnBuilder, Texts};
+use crate::csv_scan::{BadRecord, Dialect, Place, RecordScanner, Span, trimmed, undo_escapes};
+use crate::jobs::{Job, Jobs};
+use crate::kept_rows::KeptRows;
+use crate::mapping::{TargetColumn, batch_of, schema_of};
+use crate::report::{Complaint, Quoted, Reporter};
+use crate::text_source::{CheckedText, ChunkQueue, TextChunk};
+
+/// Spans that are scanned before they are parsed.
+const FIELDS_PER_BLOCK: usize = 1 << 15;
+/// The most records that are scanned before they are parsed.
+const RECORDS_PER_BLOCK: usize = 1 << 13;
+
+/// How to read the files of a set into a target.
+#[derive(Debug)]
+pub(crate) struct CsvPlan {
+    pub(crate) dialect: Dialect,
+    pub(crate) header: bool,
+    /// Fields of a record.
+    pub(crate) width: usize,
+    pub(crate) target: Vec<TargetColumn>,
+    /// For each target column the field it is read from.
+    pub(crate) fields: Vec<Option<usize>>,
+    pub(crate) reporter: Reporter,
+    /// The sentence that helps where a value does not have the type that was guessed for its column.
+    pub(crate) guess_hint: Option<String>,
+}
+
+/// Reads files chunk by chunk.
+pub(crate) struct CsvJobs {
+    plan: Arc<CsvPlan>,
+    schema: SchemaRef,
+    chunks: ChunkQueue,
+}
+
+impl CsvJobs {
+    pub(crate) fn new(plan: CsvPlan, chunks: ChunkQueue) -> CsvJobs {
+        CsvJobs { schema: schema_of(&plan.target), plan: Arc::new(plan), chunks }
+    }
+}
+
+impl Jobs for CsvJobs {
+    fn next_job(&self) -> Result<Option<Job>> {
+        let Some(chunk) = self.chunks.next_chunk()? else { return Ok(None) };
+        let (plan, schema) = (Arc::clone(&self.plan), Arc::clone(&self.schema));
+        Ok(Some(Box::new(move || ChunkParser::parse(&plan, &schema, chunk))))
+    }
+}
+
+/// The state of parsing one chunk.
+struct ChunkParser<'a> {
+    plan: &'a CsvPlan,
+    file: &'a str,
+    text: &'a str,
+    /// Bytes that were no UTF-8, not yet passed.
+    invalid: &'a [(usize, u8)],
+    builders: Vec<ColumnBuilder>,
+    kept: KeptRows,
+}
+
+/// Records between scanning and parsing.
+#[derive(Default)]
+struct Block {
+    places: Vec<Place>,
+    /// The fields of all records, `width` each.
+    spans: Vec<Span>,
+    /// A complaint about the line behind the last record, where it ends the statement.
+    complaint: Option<(Complaint, Place)>,
+}
+
+impl<'a> ChunkParser<'a> {
+    fn parse(plan: &CsvPlan, schema: &SchemaRef, chunk: TextChunk) -> Result<RecordBatch> {
+        let checked = CheckedText::new(chunk.bytes);
+        let rows_expected = checked.text.len() / (plan.width * 8) + 1;
+        let read = plan.target.iter().zip(&plan.fields).filter(|(_, field)| field.is_some());
+        let mut parser = ChunkParser {
+            plan,
+            file: &chunk.file.name,
+            text: &checked.text,
+            invalid: &checked.invalid,
+            builders: read.map(|(column, _)| ColumnBuilder::new(&column.kind, rows_expected)).collect(),
+            kept: KeptRows::default(),
+        };
+        let mut scanner = RecordScanner::new(&checked.text, &plan.dialect, chunk.first_line);
+        if chunk.first && plan.header {
+            parser.skip_header(&mut scanner);
+        }
+        let mut block = Block::default();
+        while parser.scan(&mut scanner, &mut block)? {
+            parser.parse_block(&mut block)?;
+        }
+        parser.finish(schema)
+    }
+
+    /// The header is the first record that is not blank.
+    fn skip_header(&mut self, scanner: &mut RecordScanner<'_>) {
+        let mut fields = Vec::new();
+        while let Some((place, _)) = scanner.next_record(&mut fields) {
+            self.pass_invalid(&place);
+            if !is_blank(&fields) {
+                return;
+            }
+            fields.clear();
+        }
+    }
+
+    /// Scans the next block of records; `false` at the end of the chunk.
+    fn scan(&mut self, scanner: &mut RecordScanner<'_>, block: &mut Block) -> Result<bool> {
+        block.places.clear();
+        block.spans.clear();
+        let width = self.plan.width;
+        while block.spans.len() < FIELDS_PER_BLOCK && block.places.len() < RECORDS_PER_BLOCK {
+            let before = block.spans.len();
+            let Some((place, scanned)) = scanner.next_record(&mut block.spans) else { break };
+            let found = block.spans.len() - before;
+            if scanned.is_ok() && found == width && self.invalid.is_empty() {
+                block.places.push(place);
+                continue;
+            }
+            if scanned.is_ok() && width > 1 && is_blank(&block.spans[before..]) {
+                block.spans.truncate(before);
+                continue;
+            }
+            let invalid = self.pass_invalid(&place);
+            let complaint = match (scanned, invalid) {
+                (Err(bad), _) => self.bad_record(bad),
+                (Ok(()), Some((at, byte))) => self.bad_byte(&block.spans[before..], at, byte),
+                (Ok(()), None) if found != width => self.bad_width(found),
+                (Ok(()), None) => {
+                    block.places.push(place);
+                    continue;
+                }
+            };
+            block.spans.truncate(before);
+            if self.plan.reporter.on_error == crate::OnError::Fail {
+                // Lines before this one may hold the first error.
+                block.complaint = Some((complaint, place));
+                return Ok(true);
+            }
+            self.report(complaint, &place)?;
+        }
+        Ok(!block.places.is_empty())
+    }
+
+    fn report(&self, complaint: Complaint, place: &Place) -> Result<()> {
+        self.plan.reporter.report(complaint, self.file, place.line, &self.text[place.start..place.end])
+    }
+
+    /// The first byte of a record that is no UTF-8. Those of the record and before it are passed.
+    fn pass_invalid(&mut self, place: &Place) -> Option<(usize, u8)> {
+        let passed = self.invalid.iter().take_while(|(at, _)| *at < place.end).count();
+        let (these, later) = self.invalid.split_at(passed);
+        self.invalid = later;
+        these.iter().find(|(at, _)| *at >= place.start).copied()
+    }
+
+    fn bad_record(&self, bad: BadRecord) -> Complaint {
+        match bad {
+            BadRecord::UnclosedQuote { field } => {
+                Complaint::line(format!("the quote that opens {} is not closed", self.field_name(field)))
+                    .hint("a quote inside of a quoted field is written twice; WITH (quote '') reads quotes as they are")
+            }
+            BadRecord::TextBehindQuote { field, at } => {
+                let rest = self.text[at..].lines().next().unwrap_or_default();
+                Complaint::line(format!(
+                    "{} goes on behind its closing quote: {}",
+                    self.field_name(field),
+                    Quoted(rest)
+                ))
+                .hint("a quote inside of a quoted field is written twice; WITH (quote '') reads quotes as they are")
+            }
+        }
+    }
+
+    fn bad_byte(&self, fields: &[Span], at: usize, byte: u8) -> Complaint {
+        let place = fields.iter().position(|span| span.range().contains(&at));
+        let place = place.map_or_else(|| "the line".to_owned(), |field| self.field_name(field));
+        Complaint::line(format!("{place} holds the byte 0x{byte:02X}, which is not UTF-8"))
+            .hint("convert the file to UTF-8, for example: iconv -f LATIN1 -t UTF-8")
+    }
+
+    fn bad_width(&self, found: usize) -> Complaint {
+        let width = self.plan.width;
+        let plural = if found == 1 { "field" } else { "fields" };
+        Complaint::line(format!("the line has {found} {plural}, and {width} are expected"))
+            .hint("WITH (on_error 'skip') leaves such lines out; WITH (delimiter ...) names another delimiter")
+    }
+
+    /// The column that a field is read into, or the field's number.
+    fn field_name(&self, field: usize) -> String {
+        match self.plan.fields.iter().position(|from| *from == Some(field)) {
+            Some(column) => format!("column {}", self.plan.target[column].name),
+            None => format!("field {}", field + 1),
+        }
+    }
+
+    fn parse_block(&mut self, block: &mut Block) -> Result<()> {
+        let (plan, text, rows) = (self.plan, self.text, block.places.len());
+        let texts = |column: usize| Fields::new(text, &block.spans, plan, column);
+        let mut bad = BadRows::default();
+        let read = (0..plan.target.len()).filter(|column| plan.fields[*column].is_some());
+        for (builder, column) in self.builders.iter_mut().zip(read) {
+            bad.append(column, builder, &mut texts(column), rows);
+        }
+        for (row, complaint) in bad.complaints(&plan.target, plan.guess_hint.as_deref(), texts) {
+            self.report(complaint, &block.places[row])?;
+        }
+        self.kept.add(rows, bad.into_rows());
+        match block.complaint.take() {
+            Some((complaint, place)) => self.report(complaint, &place),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(mut self, schema: &SchemaRef) -> Result<RecordBatch> {
+        let columns = self.builders.iter_mut().map(ColumnBuilder::finish).collect();
+        let (columns, rows) = self.kept.apply(columns)?;
+        let mut read = columns.into_iter();
+        let all = self.plan.target.iter().zip(&self.plan.fields);
+        let columns = all.map(|(column, field)| match field {
+            Some(_) => read.next().ok_or_else(|| Error::internal("a column that is read has no builder")),
+            None => column.filled(rows),
+        });
+        batch_of(schema, columns.collect::<Result<_>>()?, rows)
+    }
+}
+
+fn is_blank(fields: &[Span]) -> bool {
+    matches!(fields, [only] if only.range().is_empty() && !only.quoted())
+}
+
+/// One column of a block.
+struct Fields<'a> {
+    text: &'a str,
+    spans: &'a [Span],
+    width: usize,
+    field: usize,
+    null_string: &'a str,
+    escape: u8,
+    /// Blanks around the value are its own.
+    is_text: bool,
+    nulls: Nulls,
+    scratch: String,
+}
+
+impl<'a> Fields<'a> {
+    fn new(text: &'a str, spans: &'a [Span], plan: &'a CsvPlan, column: usize) -> Fields<'a> {
+        let target = &plan.target[column];
+        Fields {
+            text,
+            spans,
+            width: plan.width,
+            field: plan.fields[column].unwrap_or_default(),
+            null_string: &plan.dialect.null_string,
+            escape: plan.dialect.escape,
+            is_text: matches!(target.kind, SqlType::Text { .. } | SqlType::Blob),
+            nulls: Nulls::new(target),
+            scratch: String::new(),
+        }
+    }
+}
+
+impl BlockTexts for Fields<'_> {
+    fn nulls(&mut self) -> &mut Nulls {
+        &mut self.nulls
+    }
+}
+
+impl Texts for Fields<'_> {
+    #[inline(always)]
+    fn text(&mut self, row: usize) -> Option<&str> {
+        let span = self.spans[row * self.width + self.field];
+        let text = self.text;
+        let mut inside = &text[span.range()];
+        if span.escaped() {
+            self.scratch.clear();
+            undo_escapes(inside, self.escape, &mut self.scratch);
+            return Some(&self.scratch);
+        }
+        if !self.is_text {
+            inside = trimmed(inside);
+            // Writers that quote every field quote those without a value too.
+            if inside.is_empty() && self.null_string.is_empty() {
+                return self.nulls.null(row);
+            }
+        }
+        if !span.quoted() && inside == self.null_string {
+            return self.nulls.null(row);
+        }
+        Some(inside)
+    }
+}

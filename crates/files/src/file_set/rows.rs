@@ -1,0 +1,55 @@
+//! The files' own columns as rows of a query.
+
+use std::sync::Arc;
+
+use rowmill_base::Result;
+use rowmill_exec::batch::BatchSource;
+
+use super::{Contents, FileSet};
+use crate::ipc_file::IpcJobs;
+use crate::jobs::{Jobs, Progress};
+use crate::json_reader::{JsonJobs, JsonPlan};
+use crate::mapping::TargetColumn;
+use crate::options::OnError;
+use crate::parquet_scan::{ParquetScan, ScannedFile};
+use crate::piece_rows::PieceRows;
+use crate::report::Reporter;
+use crate::rows::RowsRequest;
+
+impl FileSet {
+    /// Opens the rows of the columns that are asked for, by their numbers.
+    pub(crate) fn own_rows(&self, request: &RowsRequest<'_>) -> Result<Arc<dyn BatchSource>> {
+        let wanted = request.columns;
+        let target: Vec<TargetColumn> =
+            wanted.iter().map(|i| self.own_column(*i, &self.columns[*i])).collect::<Result<_>>()?;
+        let reporter = Reporter { on_error: OnError::Fail, rejects: None };
+        let progress = Progress::default();
+        let jobs: Arc<dyn Jobs> = match &self.contents {
+            Contents::Parquet(files) => {
+                let files = files
+                    .iter()
+                    .enumerate()
+                    .map(|(number, file)| ScannedFile { file: Arc::clone(file), places: self.order_in_file(number) });
+                return Ok(Arc::new(ParquetScan::new(files.collect(), &self.own_columns()?, request)));
+            }
+            Contents::Arrow(files) => {
+                let columns =
+                    self.columns_of_files(&target, true, |file, column| files[file].data_type(column).clone())?;
+                Arc::new(IpcJobs::new(files.clone(), &target, columns, progress))
+            }
+            Contents::Csv(shape) => {
+                let fields = wanted.iter().map(|i| Some(*i)).collect();
+                let hint = self.guess_hint(shape.sampled);
+                self.csv_jobs(shape, shape.header, fields, &target, reporter, Some(hint), &progress)
+            }
+            Contents::Json { keys, boundaries, sampled } => {
+                let place = |i: usize| wanted.iter().position(|wanted| *wanted == i);
+                let columns = keys.iter().enumerate().map(|(i, key)| (key.clone(), place(i))).collect();
+                let hint = self.guess_hint(*sampled);
+                let plan = JsonPlan::new(&target, columns, self.options.ignore_unknown, reporter, Some(hint))?;
+                Arc::new(JsonJobs::new(plan, self.chunks(boundaries, &progress)))
+            }
+        };
+        Ok(Arc::new(PieceRows::new(jobs, &target, self.bytes(), request)))
+    }
+}

@@ -1,0 +1,310 @@
+//! Reading as jobs: a short step under a lock that takes the next piece of a file, and a long one that decodes it.
+//!
+//! Every format cuts its files into pieces (chunks of text, record batches, ranges of rows) and hands each out as a
+//! [`Job`]. Whoever wants rows takes jobs and runs them: several cursors of a scan side by side, in any order; or
+//! [`Batches`], which keeps the order of the files and can let threads of its own run ahead.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use arrow::array::RecordBatch;
+use parking_lot::{Condvar, Mutex};
+use rowmill_base::{Error, Result};
+
+/// One piece of a file, to be decoded by whoever took it. An empty batch means that it held no rows.
+pub(crate) type Job = Box<dyn FnOnce() -> Result<RecordBatch> + Send>;
+
+/// Hands out the pieces of files in order.
+pub(crate) trait Jobs: Send + Sync {
+    /// The next piece; `None` when there is none left.
+    fn next_job(&self) -> Result<Option<Job>>;
+}
+
+/// How far reading has come. Clones share one count.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    read: Arc<AtomicU64>,
+}
+
+impl Progress {
+    /// Bytes read from the files so far; compare with [`crate::FileSet::bytes`].
+    pub fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, bytes: u64) {
+        self.read.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counter(&self) -> &Arc<AtomicU64> {
+        &self.read
+    }
+}
+
+/// Record batches of files, in the order of the files and their rows.
+pub struct Batches {
+    progress: Progress,
+    source: Source,
+}
+
+enum Source {
+    /// The caller's thread decodes.
+    Here(Arc<dyn Jobs>),
+    /// Threads decode ahead of the caller.
+    Ahead(ReadAhead),
+    /// An error was returned, or the last batch.
+    Ended,
+}
+
+impl Batches {
+    /// Runs `jobs` on `threads` threads beside the caller's, or on the caller's own if that is 0.
+    pub(crate) fn new(jobs: Arc<dyn Jobs>, progress: Progress, threads: usize) -> Batches {
+        let source = if threads == 0 { Source::Here(jobs) } else { Source::Ahead(ReadAhead::start(jobs, threads)) };
+        Batches { progress, source }
+    }
+
+    /// How far reading has come; may be asked from another thread.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        match &mut self.source {
+            Source::Here(jobs) => match jobs.next_job()? {
+                Some(job) => job().map(Some),
+                None => Ok(None),
+            },
+            Source::Ahead(ahead) => ahead.next_batch(),
+            Source::Ended => Ok(None),
+        }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        loop {
+            match self.next_batch() {
+                Ok(Some(batch)) if batch.num_rows() == 0 => {}
+                Ok(Some(batch)) => return Some(Ok(batch)),
+                Ok(None) => {
+                    self.source = Source::Ended;
+                    return None;
+                }
+                Err(error) => {
+                    self.source = Source::Ended;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Batches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batches").field("progress", &self.progress).finish_non_exhaustive()
+    }
+}
+
+/// Threads that run jobs ahead of a reader, which gets the results in order. At most twice as many results as there are
+/// threads wait or are in work at a time.
+struct ReadAhead {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    jobs: Arc<dyn Jobs>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Jobs that may be taken beyond the one that the reader waits for.
+    ahead_max: u64,
+}
+
+#[derive(Default)]
+struct State {
+    /// Jobs taken so far: the number of the next one.
+    taken: u64,
+    /// The number of the job whose result the reader wants next.
+    wanted: u64,
+    done: BTreeMap<u64, Result<RecordBatch>>,
+    /// The number of jobs, once it is known.
+    end: Option<u64>,
+    /// The reader has gone.
+    stopped: bool,
+}
+
+impl ReadAhead {
+    fn start(jobs: Arc<dyn Jobs>, threads: usize) -> ReadAhead {
+        let shared =
+            Arc::new(Shared { jobs, state: Mutex::default(), changed: Condvar::new(), ahead_max: 2 * threads as u64 });
+        let spawn = |number| {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new().name(format!("read-ahead {number}")).spawn(move || shared.work()).ok()
+        };
+        ReadAhead { threads: (0..threads).filter_map(spawn).collect(), shared }
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        if self.threads.is_empty() {
+            // The system refused every thread: read here.
+            return self.shared.jobs.next_job()?.map(|job| job()).transpose();
+        }
+        let mut state = self.shared.state.lock();
+        loop {
+            let wanted = state.wanted;
+            if let Some(result) = state.done.remove(&wanted) {
+                state.wanted += 1;
+                self.shared.changed.notify_all();
+                return result.map(Some);
+            }
+            if state.end == Some(wanted) {
+                return Ok(None);
+            }
+            self.shared.changed.wait(&mut state);
+        }
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.shared.state.lock().stopped = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // A worker catches its panics, so there is nothing to learn from the join.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        while let Some((number, job)) = self.take() {
+            let result = contained(|| job.and_then(|job| job()));
+            let mut state = self.state.lock();
+            if result.is_err() {
+                // Nothing behind an error is wanted.
+                state.end = Some(state.end.unwrap_or(u64::MAX).min(number + 1));
+            }
+            state.done.insert(number, result);
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next job with its number, once the reader is near enough.
+    fn take(&self) -> Option<(u64, Result<Job>)> {
+        let mut state = self.state.lock();
+        loop {
+            if state.stopped || state.end.is_some_and(|end| state.taken >= end) {
+                return None;
+            }
+            if state.taken < state.wanted + self.ahead_max {
+                break;
+            }
+            self.changed.wait(&mut state);
+        }
+        // The lock is held while the piece is cut off, so that numbers follow the order of the pieces.
+        let number = state.taken;
+        match contained(|| self.jobs.next_job()) {
+            Ok(None) => {
+                state.end = Some(number);
+                self.changed.notify_all();
+                None
+            }
+            Ok(Some(job)) => {
+                state.taken += 1;
+                Some((number, Ok(job)))
+            }
+            Err(error) => {
+                state.taken += 1;
+                Some((number, Err(error)))
+            }
+        }
+    }
+}
+
+/// A panic here would leave the reader waiting, so it becomes an error.
+fn contained<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(Error::internal("a thread that reads files panicked")))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+    use rowmill_base::ErrorKind;
+
+    use super::*;
+
+    /// Jobs that give the numbers up to `end`, each after a while, with an error or a panic at one of them.
+    struct Numbers {
+        next: Mutex<i64>,
+        end: i64,
+        fails_at: Option<i64>,
+        panics_at: Option<i64>,
+    }
+
+    impl Jobs for Numbers {
+        fn next_job(&self) -> Result<Option<Job>> {
+            let mut next = self.next.lock();
+            if *next == self.end {
+                return Ok(None);
+            }
+            let number = *next;
+            *next += 1;
+            let (fails, panics) = (self.fails_at == Some(number), self.panics_at == Some(number));
+            Ok(Some(Box::new(move || {
+                std::thread::sleep(std::time::Duration::from_micros((number as u64 * 7919) % 300));
+                assert!(!panics, "asked to");
+                if fails {
+                    return Err(Error::new(ErrorKind::BadFileFormat, "asked to"));
+                }
+                let column: ArrayRef = Arc::new(Int64Array::from(vec![number]));
+                RecordBatch::try_from_iter([("n", column)]).map_err(|error| Error::internal(error.to_string()))
+            })))
+        }
+    }
+
+    fn numbers(threads: usize, fails_at: Option<i64>, panics_at: Option<i64>) -> (Vec<i64>, Option<Error>) {
+        let jobs = Numbers { next: Mutex::new(0), end: 300, fails_at, panics_at };
+        let mut seen = Vec::new();
+        for batch in Batches::new(Arc::new(jobs), Progress::default(), threads) {
+            match batch {
+                Ok(batch) => seen.push(batch.column(0).as_primitive::<Int64Type>().value(0)),
+                Err(error) => return (seen, Some(error)),
+            }
+        }
+        (seen, None)
+    }
+
+    #[test]
+    fn order_holds_on_any_number_of_threads() {
+        for threads in [0, 1, 2, 5] {
+            assert_eq!(numbers(threads, None, None), ((0..300).collect(), None), "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn an_error_comes_behind_all_that_went_before_it() {
+        for threads in [0, 1, 3] {
+            let (seen, error) = numbers(threads, Some(123), None);
+            assert_eq!(seen, (0..123).collect::<Vec<_>>());
+            assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::BadFileFormat));
+        }
+        let (seen, error) = numbers(2, None, Some(7));
+        assert_eq!((seen.len(), error.map(|error| error.kind())), (7, Some(ErrorKind::Internal)));
+    }
+
+    #[test]
+    fn a_reader_that_leaves_early_ends_its_threads() {
+        let jobs = Numbers { next: Mutex::new(0), end: 300, fails_at: None, panics_at: None };
+        let mut batches = Batches::new(Arc::new(jobs), Progress::default(), 3);
+        assert!(batches.next().is_some());
+        drop(batches);
+    }
+}

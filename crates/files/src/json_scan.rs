@@ -1,0 +1,412 @@
+//! JSON as it stands in a text: values are checked and delimited, not built.
+//!
+//! [`Scanner`] walks over a text and hands out the text of each value, having checked that it is JSON (RFC 8259).
+//! Objects and arrays inside of a value are walked without recursion, so that depth costs no stack. What a value means
+//! is up to the column that it goes to.
+
+use memchr::memchr2;
+
+use crate::text_source::closing_quote;
+
+/// The deepest nesting that is read.
+const DEPTH_MAX: usize = 512;
+
+/// Where a text stops being JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NotJson {
+    /// Byte position in the text.
+    pub(crate) at: usize,
+    pub(crate) expected: &'static str,
+}
+
+type Scanned<T> = Result<T, NotJson>;
+
+/// A walk over a text.
+#[derive(Clone, Debug)]
+pub(crate) struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Starts at byte `at` of `text`.
+    pub(crate) fn new(text: &'a str, at: usize) -> Scanner<'a> {
+        Scanner { text, at }
+    }
+
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The next byte that is not white space, which stays where it is.
+    #[inline]
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while let Some(byte) = bytes.get(self.at) {
+            if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+                return Some(*byte);
+            }
+            self.at += 1;
+        }
+        None
+    }
+
+    /// Whether the next byte is `byte`, which is then passed.
+    #[inline]
+    pub(crate) fn pass(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    #[inline]
+    pub(crate) fn expect(&mut self, byte: u8, expected: &'static str) -> Scanned<()> {
+        if self.pass(byte) { Ok(()) } else { Err(self.error(expected)) }
+    }
+
+    pub(crate) fn error(&self, expected: &'static str) -> NotJson {
+        NotJson { at: self.at, expected }
+    }
+
+    /// The inside of the string that comes next, with its escapes.
+    #[inline]
+    pub(crate) fn string(&mut self, expected: &'static str) -> Scanned<&'a str> {
+        self.expect(b'"', expected)?;
+        let start = self.at;
+        let bytes = self.text.as_bytes();
+        match closing_quote(bytes, start, b'"', b'\\') {
+            Some(end) => {
+                self.at = end + 1;
+                Ok(&self.text[start..end])
+            }
+            None => {
+                self.at = bytes.len();
+                Err(self.error("the quote that ends the string"))
+            }
+        }
+    }
+
+    /// The text of the value that comes next, without white space around it.
+    #[inline]
+    pub(crate) fn value(&mut self) -> Scanned<&'a str> {
+        let first = self.peek();
+        let start = self.at;
+        match first {
+            Some(b'{' | b'[') => self.container()?,
+            _ => self.scalar()?,
+        }
+        Ok(&self.text[start..self.at])
+    }
+
+    #[inline]
+    fn scalar(&mut self) -> Scanned<()> {
+        match self.peek() {
+            Some(b'"') => self.string("a string").map(drop),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.word("true"),
+            Some(b'f') => self.word("false"),
+            Some(b'n') => self.word("null"),
+            _ => Err(self.error("a value")),
+        }
+    }
+
+    fn word(&mut self, word: &'static str) -> Scanned<()> {
+        if !self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
+            return Err(self.error(word));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+
+    fn number(&mut self) -> Scanned<()> {
+        self.at += usize::from(self.text.as_bytes().get(self.at) == Some(&b'-'));
+        let start = self.at;
+        self.digits()?;
+        if self.at - start > 1 && self.text.as_bytes()[start] == b'0' {
+            self.at = start;
+            return Err(self.error("a number without leading zeros"));
+        }
+        if self.text.as_bytes().get(self.at) == Some(&b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.text.as_bytes().get(self.at) {
+            self.at += 1;
+            self.at += usize::from(matches!(self.text.as_bytes().get(self.at), Some(b'+' | b'-')));
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn digits(&mut self) -> Scanned<()> {
+        let bytes = &self.text.as_bytes()[self.at..];
+        let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += count;
+        if count == 0 { Err(self.error("a digit")) } else { Ok(()) }
+    }
+
+    /// Passes an object or array with all it holds.
+    fn container(&mut self) -> Scanned<()> {
+        // The closing bracket of every container that is open.
+        let mut open: Vec<u8> = Vec::with_capacity(8);
+        loop {
+            // A value starts here.
+            match self.peek() {
+                Some(bracket @ (b'{' | b'[')) => {
+                    self.at += 1;
+                    if open.len() == DEPTH_MAX {
+                        return Err(self.error("less than 512 levels of nesting"));
+                    }
+                    let closing = bracket + 2;
+                    open.push(closing);
+                    if self.pass(closing) {
+                        open.pop();
+                    } else {
+                        self.key_in(closing)?;
+                        continue;
+                    }
+                }
+                _ => self.scalar()?,
+            }
+            // A value has ended here.
+            loop {
+                let Some(closing) = open.last().copied() else { return Ok(()) };
+                if self.pass(b',') {
+                    self.key_in(closing)?;
+                    break;
+                }
+                let expected = if closing == b'}' { "a comma or }" } else { "a comma or ]" };
+                self.expect(closing, expected)?;
+                open.pop();
+            }
+        }
+    }
+
+    /// In an object, the key and colon in front of a value.
+    fn key_in(&mut self, closing: u8) -> Scanned<()> {
+        if closing == b'}' {
+            self.string("a key in quotes")?;
+            self.expect(b':', "a colon")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a value is, by its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JsonKind {
+    Null,
+    Boolean,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+impl JsonKind {
+    /// The kind of the value of a checked text.
+    #[inline]
+    pub(crate) fn of(value: &str) -> JsonKind {
+        match value.as_bytes().first() {
+            Some(b'n') | None => JsonKind::Null,
+            Some(b't' | b'f') => JsonKind::Boolean,
+            Some(b'"') => JsonKind::String,
+            Some(b'[') => JsonKind::Array,
+            Some(b'{') => JsonKind::Object,
+            Some(_) => JsonKind::Number,
+        }
+    }
+}
+
+/// The text of the items of an array.
+pub(crate) fn items(array: &str) -> impl Iterator<Item = Scanned<&str>> {
+    let mut scanner = Scanner::new(array, 0);
+    let mut started = false;
+    let mut ended = false;
+    std::iter::from_fn(move || {
+        if ended {
+            return None;
+        }
+        let item = next_item(&mut scanner, &mut started);
+        ended = !matches!(item, Ok(Some(_)));
+        item.transpose()
+    })
+}
+
+fn next_item<'a>(scanner: &mut Scanner<'a>, started: &mut bool) -> Scanned<Option<&'a str>> {
+    if *started {
+        if scanner.pass(b']') {
+            return ended(scanner);
+        }
+        scanner.expect(b',', "a comma or ]")?;
+    } else {
+        scanner.expect(b'[', "[")?;
+        *started = true;
+        if scanner.pass(b']') {
+            return ended(scanner);
+        }
+    }
+    scanner.value().map(Some)
+}
+
+/// The keys, with their escapes, and values of an object.
+pub(crate) fn members(object: &str) -> impl Iterator<Item = Scanned<(&str, &str)>> {
+    let mut scanner = Scanner::new(object, 0);
+    let mut started = false;
+    let mut ended = false;
+    std::iter::from_fn(move || {
+        if ended {
+            return None;
+        }
+        let member = next_member(&mut scanner, &mut started);
+        ended = !matches!(member, Ok(Some(_)));
+        member.transpose()
+    })
+}
+
+/// The next key and value of the object that `scanner` is in; `None` behind its closing bracket.
+#[inline]
+pub(crate) fn next_member_in<'a>(scanner: &mut Scanner<'a>, started: &mut bool) -> Scanned<Option<(&'a str, &'a str)>> {
+    if *started {
+        if scanner.pass(b'}') {
+            return Ok(None);
+        }
+        scanner.expect(b',', "a comma or }")?;
+    } else {
+        scanner.expect(b'{', "an object in { }")?;
+        *started = true;
+        if scanner.pass(b'}') {
+            return Ok(None);
+        }
+    }
+    let key = scanner.string("a key in quotes")?;
+    scanner.expect(b':', "a colon")?;
+    Ok(Some((key, scanner.value()?)))
+}
+
+fn next_member<'a>(scanner: &mut Scanner<'a>, started: &mut bool) -> Scanned<Option<(&'a str, &'a str)>> {
+    match next_member_in(scanner, started)? {
+        Some(member) => Ok(Some(member)),
+        None => ended(scanner),
+    }
+}
+
+fn ended<T>(scanner: &mut Scanner<'_>) -> Scanned<Option<T>> {
+    match scanner.peek() {
+        None => Ok(None),
+        Some(_) => Err(scanner.error("the end")),
+    }
+}
+
+/// Appends what the inside of a string means to `out`. The error is the position of an escape that means nothing.
+pub(crate) fn unescape(inside: &str, out: &mut String) -> Scanned<()> {
+    let mut rest = inside;
+    while let Some(at) = memchr2(b'\\', b'\\', rest.as_bytes()) {
+        out.push_str(&rest[..at]);
+        let position = inside.len() - rest.len() + at;
+        let (c, length) =
+            escaped(&rest[at..]).ok_or(NotJson { at: position, expected: "an escape such as \\n or \\u00e9" })?;
+        out.push(c);
+        rest = &rest[at + length..];
+    }
+    out.push_str(rest);
+    Ok(())
+}
+
+/// The character of the escape that `text` starts with, and the escape's length.
+fn escaped(text: &str) -> Option<(char, usize)> {
+    let simple = match text.as_bytes().get(1)? {
+        b'"' => '"',
+        b'\\' => '\\',
+        b'/' => '/',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'n' => '\n',
+        b'r' => '\r',
+        b't' => '\t',
+        b'u' => return unicode(text),
+        _ => return None,
+    };
+    Some((simple, 2))
+}
+
+/// `\uXXXX`, or two of them that make one character.
+fn unicode(text: &str) -> Option<(char, usize)> {
+    let unit = |from: usize| {
+        let digits = text.get(from..from + 4)?;
+        if !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let first = unit(2)?;
+    if !(0xD800..0xDC00).contains(&first) {
+        return Some((char::from_u32(first)?, 6));
+    }
+    if text.get(6..8) != Some("\\u") {
+        return None;
+    }
+    let second = unit(8)?.checked_sub(0xDC00).filter(|low| *low < 0x400)?;
+    Some((char::from_u32(0x1_0000 + ((first - 0xD800) << 10) + second)?, 12))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Scanned<&str> {
+        Scanner::new(text, 0).value()
+    }
+
+    #[test]
+    fn values_are_delimited() {
+        for text in ["1", "-1.5e+3", "0", "true", "null", "\"a\\\"b\"", "[]", "{}", "[1, [2, {\"a\": []}], \"]\"]"] {
+            assert_eq!(value(&format!(" {text} , more")), Ok(text));
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_found_at_its_place() {
+        for (text, at, expected) in [
+            ("", 0, "a value"),
+            ("tru", 0, "true"),
+            ("01", 0, "a number without leading zeros"),
+            ("-", 1, "a digit"),
+            ("1.", 2, "a digit"),
+            ("\"abc", 4, "the quote that ends the string"),
+            ("[1 2]", 3, "a comma or ]"),
+            ("{\"a\" 1}", 5, "a colon"),
+            ("{\"a\": 1", 7, "a comma or }"),
+            ("{a: 1}", 1, "a key in quotes"),
+            ("[1,]", 3, "a value"),
+        ] {
+            assert_eq!(value(text), Err(NotJson { at, expected }), "{text}");
+        }
+        let deep = "[".repeat(100_000);
+        assert_eq!(value(&deep).map_err(|error| error.expected), Err("less than 512 levels of nesting"));
+        assert!(value(&format!("{}{}", "[".repeat(500), "]".repeat(500))).is_ok());
+    }
+
+    #[test]
+    fn items_and_members() {
+        let list: Result<Vec<_>, _> = items("[1, \"a\", [2]]").collect();
+        assert_eq!(list, Ok(vec!["1", "\"a\"", "[2]"]));
+        assert_eq!(items("[]").count(), 0);
+        let pairs: Result<Vec<_>, _> = members("{\"a\": 1, \"b\": {}}").collect();
+        assert_eq!(pairs, Ok(vec![("a", "1"), ("b", "{}")]));
+        assert!(items("[1] 2").any(|item| item.is_err()));
+        assert!(items("[1").any(|item| item.is_err()));
+        assert!(members("[1]").any(|member| member.is_err()));
+    }
+
+    #[test]
+    fn escapes() {
+        let mut out = String::new();
+        assert_eq!(unescape(r#"a\"\\\/\n\u00e9\ud83d\ude00z"#, &mut out), Ok(()));
+        assert_eq!(out, "a\"\\/\né😀z");
+        for bad in [r"\x", r"\u12", r"\ud83d", r"\ud83d\u0041", r"\u+123", "ab\\"] {
+            assert!(unescape(bad, &mut String::new()).is_err(), "{bad}");
+        }
+    }
+}

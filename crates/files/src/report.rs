@@ -1,0 +1,221 @@
+//! How a value or a line that cannot be read is told: as an error, or as a row of a reject table.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rowmill_base::{Error, ErrorKind, Result, SqlType};
+
+use crate::OnError;
+use rowmill_expr::text::reader::Problem;
+
+/// Characters of a value or line that a message quotes.
+const QUOTED_CHARS_MAX: usize = 80;
+
+/// A line that was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reject {
+    /// The file, as the statement or the pattern names it.
+    pub file: String,
+    /// The line, counted from 1; of a record over several lines, the first.
+    pub line: u64,
+    /// The column whose value was at fault; `None` if it is the line as a whole.
+    pub column: Option<String>,
+    /// The value at fault, or the line.
+    pub text: String,
+    /// What is wrong with it.
+    pub message: String,
+    /// The whole record as it stands in the file.
+    pub record: String,
+}
+
+/// Where rejects go. Called from the threads that read, in no order; an error ends the statement.
+pub type RejectSink = Arc<dyn Fn(Reject) -> Result<()> + Send + Sync>;
+
+/// The kind of an error and its message, before they are put into a place.
+pub struct Complaint {
+    pub(crate) kind: ErrorKind,
+    pub(crate) column: Option<String>,
+    pub(crate) text: String,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Complaint {
+    /// A value that its column cannot hold.
+    pub fn value(column: &str, kind: &SqlType, text: &str, problem: Problem) -> Complaint {
+        let message = match problem {
+            Problem::Malformed => format!("{} is not a value of the type {kind}", Quoted(text)),
+            Problem::OutOfRange => format!("{} is out of range for the type {kind}", Quoted(text)),
+            Problem::TooLong => {
+                format!("{} has {} characters, too many for {kind}", Quoted(text), text.chars().count())
+            }
+            Problem::Null => "NULL in a NOT NULL column".to_owned(),
+        };
+        Complaint {
+            kind: kind_of(kind, problem),
+            column: Some(column.to_owned()),
+            text: text.to_owned(),
+            message,
+            hint: form_of(kind).filter(|_| matches!(problem, Problem::Malformed)).map(str::to_owned),
+        }
+    }
+
+    /// A line that is not what its format asks for.
+    pub(crate) fn line(message: impl Into<String>) -> Complaint {
+        Complaint {
+            kind: ErrorKind::BadFileFormat,
+            column: None,
+            text: String::new(),
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Complaint {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The error for a line of a text file.
+    pub(crate) fn into_error(self, file: &str, line: u64) -> Error {
+        self.placed(format!("{file}, line {line}"))
+    }
+
+    /// The error for a row of a binary file, counted from 1.
+    pub(crate) fn into_row_error(self, file: &str, row: u64) -> Error {
+        self.placed(format!("{file}, row {row}"))
+    }
+
+    /// The error for a value of a statement.
+    pub fn into_value_error(self) -> Error {
+        let place = self.column.as_ref().map(|column| format!("column \"{column}\""));
+        self.at(place.unwrap_or_default())
+    }
+
+    fn placed(self, place: String) -> Error {
+        let place = match &self.column {
+            Some(column) => format!("{place}, column {column}"),
+            None => place,
+        };
+        self.at(place)
+    }
+
+    fn at(self, place: String) -> Error {
+        let error = Error::new(self.kind, format!("{place}: {}", self.message));
+        match self.hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+
+    fn into_reject(self, file: &str, line: u64, record: &str) -> Reject {
+        Reject {
+            file: file.to_owned(),
+            line,
+            text: if self.column.is_some() { self.text } else { record.to_owned() },
+            column: self.column,
+            message: self.message,
+            record: record.to_owned(),
+        }
+    }
+}
+
+/// What readers of text do with complaints.
+#[derive(Clone)]
+pub(crate) struct Reporter {
+    pub(crate) on_error: OnError,
+    pub(crate) rejects: Option<RejectSink>,
+}
+
+impl Reporter {
+    /// Fails with the complaint, or notes it as a reject and goes on.
+    pub(crate) fn report(&self, complaint: Complaint, file: &str, line: u64, record: &str) -> Result<()> {
+        if self.on_error == OnError::Fail {
+            return Err(complaint.into_error(file, line));
+        }
+        match &self.rejects {
+            Some(sink) => sink(complaint.into_reject(file, line, record.trim_end_matches(['\r', '\n']))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reporter").field("on_error", &self.on_error).finish_non_exhaustive()
+    }
+}
+
+fn kind_of(kind: &SqlType, problem: Problem) -> ErrorKind {
+    let temporal = matches!(kind, SqlType::Date | SqlType::Time | SqlType::Timestamp { .. } | SqlType::Interval);
+    match problem {
+        Problem::Malformed | Problem::OutOfRange if temporal => ErrorKind::InvalidDatetime,
+        Problem::Malformed => ErrorKind::InvalidText,
+        Problem::OutOfRange => ErrorKind::NumericOutOfRange,
+        Problem::TooLong => ErrorKind::StringTooLong,
+        Problem::Null => ErrorKind::NotNullViolation,
+    }
+}
+
+/// How values are written of types whose form is not obvious.
+fn form_of(kind: &SqlType) -> Option<&'static str> {
+    Some(match kind {
+        SqlType::Boolean => "a BOOLEAN is written true or false",
+        SqlType::Date => "a DATE is written 2013-07-31",
+        SqlType::Time => "a TIME is written 12:30:45",
+        SqlType::Timestamp { zoned: false, .. } => "a TIMESTAMP is written 2013-07-31 12:30:45",
+        SqlType::Timestamp { zoned: true, .. } => "a TIMESTAMP WITH TIME ZONE is written 2013-07-31 12:30:45+02",
+        SqlType::Interval => "an INTERVAL is written 1 year 2 mons 3 days 04:05:06",
+        SqlType::Uuid => "a UUID is written 550e8400-e29b-41d4-a716-446655440000",
+        SqlType::Blob => "a BLOB that starts with \\x goes on with pairs of hexadecimal digits",
+        SqlType::List(_) => "a list is written as JSON: [1, 2, null]",
+        SqlType::Struct(_) => "a STRUCT is written as JSON: {\"name\": 1}",
+        _ => return None,
+    })
+}
+
+/// A text in quotes, clipped, with control characters made visible.
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write;
+        f.write_char('\'')?;
+        for (i, c) in self.0.chars().enumerate() {
+            if i == QUOTED_CHARS_MAX {
+                return f.write_str("...'");
+            }
+            match c {
+                '\n' => f.write_str("\\n")?,
+                '\r' => f.write_str("\\r")?,
+                '\t' => f.write_str("\\t")?,
+                c if c.is_control() => write!(f, "\\u{{{:x}}}", c as u32)?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_char('\'')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_names_place_text_and_type() {
+        let error = Complaint::value("Price", &SqlType::Int8, "1000", Problem::OutOfRange).into_error("a.csv", 17);
+        assert_eq!(error.message(), "a.csv, line 17, column Price: '1000' is out of range for the type TINYINT");
+        assert_eq!(error.kind(), ErrorKind::NumericOutOfRange);
+        let error = Complaint::value("Day", &SqlType::Date, "soon", Problem::Malformed).into_error("a.csv", 2);
+        assert_eq!(error.kind(), ErrorKind::InvalidDatetime);
+        assert!(error.hint_text().is_some_and(|hint| hint.contains("2013-07-31")));
+    }
+
+    #[test]
+    fn long_texts_are_clipped_and_control_characters_shown() {
+        assert_eq!(Quoted("a\tb\u{7}").to_string(), "'a\\tb\\u{7}'");
+        let long = Quoted(&"é".repeat(200)).to_string();
+        assert_eq!(long.chars().count(), QUOTED_CHARS_MAX + 5);
+        assert!(long.ends_with("...'"));
+    }
+}

@@ -1,0 +1,461 @@
+//! Text files as chunks of whole records.
+//!
+//! A source reads a file from front to back, unpacks it if it is compressed, and cuts it behind the last record that is
+//! complete: cutting is a search for line ends and quotes that touches few bytes and runs under a lock, so that the
+//! parsing of chunks can be shared among threads. What follows the cut is carried over to the next chunk.
+//!
+//! ```text
+//! file   ..., 17, "two\nlines"⏎18, plain⏎19, "cut he|re"⏎20, ...
+//!        ◄────────────── chunk ────────────────►◄─ carried over
+//! ```
+//!
+//! Where a record ends depends on the format, see [`Boundary`]. A quote that nothing closes would swallow the rest of
+//! the file: after [`RECORD_BYTES_MAX`] or at the end of the file it is handed out as its first line alone, and reading
+//! goes on behind that line.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use memchr::{memchr, memchr_iter, memchr2, memrchr};
+use parking_lot::Mutex;
+use rowmill_base::{Error, ErrorKind, Result};
+
+use crate::guard::damaged;
+use crate::jobs::Progress;
+use crate::options::Compression;
+use crate::pattern::unreadable;
+use crate::source_file::SourceFile;
+
+/// Bytes of a chunk, if its records are not longer.
+pub(crate) const CHUNK_BYTES: usize = 1 << 20;
+/// The longest record that is read.
+pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// Where records of a format end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Boundary {
+    /// At every line end: JSON lines, and CSV without quoting.
+    Line,
+    /// At line ends outside of quotes. A quote opens only at the start of a field.
+    Quoted { delimiter: u8, quote: u8, escape: u8 },
+    /// Behind a JSON value: objects over several lines, or the items of one array.
+    Value,
+}
+
+/// The result of looking for the last boundary.
+#[derive(Debug, PartialEq, Eq)]
+struct Cut {
+    /// Bytes of the records that are complete.
+    whole: usize,
+    /// Whether the bytes end inside of quotes.
+    open: bool,
+}
+
+impl Boundary {
+    /// Finds the end of the last complete record in `bytes`, which start at a record. `last` says that nothing follows
+    /// them, so that their end is a boundary too.
+    fn cut(self, bytes: &[u8], last: bool) -> Cut {
+        let cut = match self {
+            Boundary::Line => Cut { whole: behind_last_line(bytes), open: false },
+            Boundary::Quoted { delimiter, quote, escape } => cut_quoted(bytes, delimiter, quote, escape, last),
+            Boundary::Value => cut_value(bytes),
+        };
+        if last && !cut.open { Cut { whole: bytes.len(), open: false } } else { cut }
+    }
+}
+
+fn behind_last_line(bytes: &[u8]) -> usize {
+    memrchr(b'\n', bytes).map_or(0, |at| at + 1)
+}
+
+fn cut_quoted(bytes: &[u8], delimiter: u8, quote: u8, escape: u8, last: bool) -> Cut {
+    let mut whole = 0;
+    let mut outside = 0;
+    loop {
+        let Some(found) = memchr(quote, &bytes[outside..]) else {
+            let behind = behind_last_line(&bytes[outside..]);
+            return Cut { whole: if behind > 0 { outside + behind } else { whole }, open: false };
+        };
+        let opening = outside + found;
+        let behind = behind_last_line(&bytes[outside..opening]);
+        if behind > 0 {
+            whole = outside + behind;
+        }
+        let starts_field = opening == 0 || bytes[opening - 1] == b'\n' || bytes[opening - 1] == delimiter;
+        if !starts_field {
+            outside = opening + 1;
+            continue;
+        }
+        match closing_quote(bytes, opening + 1, quote, escape) {
+            // A quote that ends the bytes may be the first of two.
+            Some(closing) if closing + 1 < bytes.len() || last => outside = closing + 1,
+            _ => return Cut { whole, open: true },
+        }
+    }
+}
+
+/// The quote that closes a field whose text starts at `from`.
+#[inline]
+pub(crate) fn closing_quote(bytes: &[u8], from: usize, quote: u8, escape: u8) -> Option<usize> {
+    let mut at = from;
+    loop {
+        at += memchr2(quote, escape, bytes.get(at..)?)?;
+        if quote == escape {
+            if bytes.get(at + 1) != Some(&quote) {
+                return Some(at);
+            }
+        } else if bytes[at] == quote {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+/// Cuts behind the last object or array at depth 0, or behind the last line at depth 0 for plain values.
+fn cut_value(bytes: &[u8]) -> Cut {
+    let mut whole = 0;
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    whole = at + 1;
+                }
+            }
+            b'"' => match closing_quote(bytes, at + 1, b'"', b'\\') {
+                Some(closing) => at = closing,
+                None => return Cut { whole, open: false },
+            },
+            _ => {}
+        }
+        at += 1;
+    }
+    Cut { whole, open: false }
+}
+
+/// Whole records of one file.
+#[derive(Debug)]
+pub(crate) struct TextChunk {
+    pub(crate) file: Arc<SourceFile>,
+    pub(crate) bytes: Vec<u8>,
+    /// The line that the first record starts on, from 1.
+    pub(crate) first_line: u64,
+    /// Whether this is the file's first chunk, which holds the header.
+    pub(crate) first: bool,
+    /// Where its records end.
+    pub(crate) boundary: Boundary,
+}
+
+/// A file that is cut into chunks.
+pub(crate) struct TextSource {
+    file: Arc<SourceFile>,
+    reader: Box<dyn Read + Send>,
+    boundary: Boundary,
+    /// Read and not yet handed out; starts at a record.
+    carried: Vec<u8>,
+    line: u64,
+    first: bool,
+    ended: bool,
+    /// Of a JSON array: whether its closing bracket is still to come.
+    array_open: bool,
+}
+
+impl TextSource {
+    pub(crate) fn open(file: &Arc<SourceFile>, boundary: Boundary, progress: &Progress) -> Result<TextSource> {
+        let mut source = TextSource {
+            file: Arc::clone(file),
+            reader: file.open_text(progress)?,
+            boundary,
+            carried: Vec::new(),
+            line: 1,
+            first: true,
+            ended: false,
+            array_open: false,
+        };
+        source.skip_byte_order_mark()?;
+        if boundary == Boundary::Value {
+            source.skip_array_bracket()?;
+        }
+        Ok(source)
+    }
+
+    fn skip_byte_order_mark(&mut self) -> Result<()> {
+        self.fill(4)?;
+        if self.carried.starts_with(b"\xEF\xBB\xBF") {
+            self.carried.drain(..3);
+        } else if self.carried.starts_with(b"\xFF\xFE") || self.carried.starts_with(b"\xFE\xFF") {
+            return Err(Error::new(ErrorKind::BadFileFormat, format!("{} is encoded as UTF-16", self.file.name))
+                .hint("convert it to UTF-8: iconv -f UTF-16 -t UTF-8"));
+        }
+        Ok(())
+    }
+
+    /// The items of an array are the records; its opening bracket becomes a blank.
+    fn skip_array_bracket(&mut self) -> Result<()> {
+        self.fill(CHUNK_BYTES)?;
+        let first = self.carried.iter_mut().find(|byte| !byte.is_ascii_whitespace());
+        if let Some(bracket @ b'[') = first {
+            *bracket = b' ';
+            self.array_open = true;
+        }
+        Ok(())
+    }
+
+    /// Reads until `bytes` are carried or the file ends.
+    fn fill(&mut self, bytes: usize) -> Result<()> {
+        let missing = bytes.saturating_sub(self.carried.len());
+        if missing == 0 || self.ended {
+            return Ok(());
+        }
+        let mut limited = (&mut self.reader).take(missing as u64);
+        let read = limited.read_to_end(&mut self.carried).map_err(|error| self.failed(&error))?;
+        self.ended = read < missing;
+        Ok(())
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Error {
+        match self.file.compression {
+            Compression::None => unreadable(&self.file.name, error),
+            _ => damaged(&self.file.name, error),
+        }
+    }
+
+    /// The start of the text, of `bytes` if there are that many, and whether that is all. Nothing is handed out.
+    pub(crate) fn preview(&mut self, bytes: usize) -> Result<(&[u8], bool)> {
+        self.fill(bytes)?;
+        Ok((&self.carried, self.ended))
+    }
+
+    /// The next records, of about [`CHUNK_BYTES`]; `None` at the end of the file.
+    pub(crate) fn next_chunk(&mut self) -> Result<Option<TextChunk>> {
+        let mut wanted = CHUNK_BYTES;
+        loop {
+            self.fill(wanted)?;
+            if self.carried.is_empty() {
+                return if self.array_open {
+                    Err(damaged(&self.file.name, "its array is not closed"))
+                } else {
+                    Ok(None)
+                };
+            }
+            let cut = self.boundary.cut(&self.carried, self.ended);
+            if cut.whole > 0 {
+                return Ok(Some(self.hand_out(cut.whole)));
+            }
+            if cut.open && (self.ended || self.carried.len() >= RECORD_BYTES_MAX) {
+                let line = memchr(b'\n', &self.carried).map_or(self.carried.len(), |at| at + 1);
+                return Ok(Some(self.hand_out(line)));
+            }
+            if self.carried.len() >= RECORD_BYTES_MAX {
+                return Err(Error::new(
+                    ErrorKind::BadFileFormat,
+                    format!(
+                        "{}, line {}: the record is longer than {} MiB",
+                        self.file.name,
+                        self.line,
+                        RECORD_BYTES_MAX >> 20
+                    ),
+                )
+                .hint("the file may be of another format; WITH (format ...) names one"));
+            }
+            wanted = (self.carried.len() * 2).clamp(CHUNK_BYTES, RECORD_BYTES_MAX);
+        }
+    }
+
+    fn hand_out(&mut self, bytes: usize) -> TextChunk {
+        let rest = self.carried.split_off(bytes);
+        let bytes = std::mem::replace(&mut self.carried, rest);
+        let first_line = self.line;
+        self.array_open &= bytes.trim_ascii_end().last() != Some(&b']');
+        self.line += count_lines(&bytes);
+        let first = std::mem::take(&mut self.first);
+        TextChunk { file: Arc::clone(&self.file), bytes, first_line, first, boundary: self.boundary }
+    }
+}
+
+/// The chunks of several files, one after the other, for any number of threads.
+pub(crate) struct ChunkQueue {
+    progress: Progress,
+    files: Mutex<Files>,
+}
+
+struct Files {
+    waiting: std::vec::IntoIter<(Arc<SourceFile>, Boundary)>,
+    open: Option<TextSource>,
+}
+
+impl ChunkQueue {
+    pub(crate) fn new(files: Vec<(Arc<SourceFile>, Boundary)>, progress: Progress) -> ChunkQueue {
+        ChunkQueue { progress, files: Mutex::new(Files { waiting: files.into_iter(), open: None }) }
+    }
+
+    /// The next chunk; `None` behind the last file.
+    pub(crate) fn next_chunk(&self) -> Result<Option<TextChunk>> {
+        let mut files = self.files.lock();
+        loop {
+            if let Some(source) = &mut files.open {
+                if let Some(chunk) = source.next_chunk()? {
+                    return Ok(Some(chunk));
+                }
+                files.open = None;
+            }
+            match files.waiting.next() {
+                Some((file, boundary)) => files.open = Some(TextSource::open(&file, boundary, &self.progress)?),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Line ends in `bytes`.
+pub(crate) fn count_lines(bytes: &[u8]) -> u64 {
+    memchr_iter(b'\n', bytes).count() as u64
+}
+
+/// The text of a chunk with what is not UTF-8 taken out.
+pub(crate) struct CheckedText {
+    pub(crate) text: String,
+    /// Position and value of each byte that was no UTF-8 and is a blank in `text`, in order.
+    pub(crate) invalid: Vec<(usize, u8)>,
+}
+
+impl CheckedText {
+    /// Checks `bytes`. Positions stay what they are.
+    pub(crate) fn new(bytes: Vec<u8>) -> CheckedText {
+        let mut invalid = Vec::new();
+        let mut from = 0;
+        let mut bytes = bytes;
+        loop {
+            match String::from_utf8(bytes) {
+                Ok(text) => return CheckedText { text, invalid },
+                Err(error) => {
+                    // Only what follows the last bad byte is checked again below, by blanking all up to there first.
+                    bytes = error.into_bytes();
+                    blank_invalid(&mut bytes, &mut from, &mut invalid);
+                }
+            }
+        }
+    }
+}
+
+/// Blanks every byte from `from` on that is no part of a UTF-8 character.
+fn blank_invalid(bytes: &mut [u8], from: &mut usize, invalid: &mut Vec<(usize, u8)>) {
+    while let Err(error) = str::from_utf8(&bytes[*from..]) {
+        let start = *from + error.valid_up_to();
+        let end = error.error_len().map_or(bytes.len(), |length| start + length);
+        for (at, byte) in bytes.iter_mut().enumerate().take(end).skip(start) {
+            invalid.push((at, *byte));
+            *byte = b' ';
+        }
+        *from = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CSV: Boundary = Boundary::Quoted { delimiter: b',', quote: b'"', escape: b'"' };
+    const BACKSLASH: Boundary = Boundary::Quoted { delimiter: b',', quote: b'"', escape: b'\\' };
+
+    fn whole(boundary: Boundary, text: &str) -> usize {
+        boundary.cut(text.as_bytes(), false).whole
+    }
+
+    #[test]
+    fn records_are_cut_outside_of_quotes_only() {
+        assert_eq!(whole(CSV, "a,b\nc,d\ne"), 8);
+        assert_eq!(whole(CSV, "a,\"b\nc\",d\ne"), 10);
+        assert_eq!(whole(CSV, "a\nb,\"c\nd"), 2);
+        assert_eq!(whole(CSV, "a\n\"b\"\"\n\"\nc"), 9);
+        assert_eq!(whole(CSV, "it\"s\nb"), 5, "a quote inside of a field is a character");
+        assert_eq!(whole(BACKSLASH, "\"a\\\"\n\"\nb"), 7);
+        assert_eq!(whole(CSV, "abc"), 0);
+        assert!(CSV.cut(b"a\n\"b", true).open);
+        assert_eq!(CSV.cut(b"a\n\"b\"", true), Cut { whole: 5, open: false });
+        assert!(CSV.cut(b"a\n\"b\"", false).open, "one more quote may follow");
+        assert_eq!(whole(Boundary::Line, "{\"a\": \"\n\n{"), 9);
+        assert_eq!(whole(Boundary::Value, "{\"a\": \"}\"}\n{\"b\""), 10);
+    }
+
+    #[test]
+    fn an_array_gives_its_items_and_has_to_end() {
+        let items = chunks(b" [\n{\"a\": [1]},\n{\"a\": []}]\n", Boundary::Value);
+        assert_eq!(items.len(), 1);
+        assert_eq!(items[0].bytes, b"  \n{\"a\": [1]},\n{\"a\": []}]\n");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("a.json");
+        std::fs::write(&path, "[{\"a\": 1}, {\"a\": 2}").expect("written");
+        let file = Arc::new(SourceFile::new(path, Compression::None).expect("there"));
+        let mut source = TextSource::open(&file, Boundary::Value, &Progress::default()).expect("opened");
+        assert!(source.next_chunk().expect("items").is_some());
+        assert_eq!(source.next_chunk().unwrap_err().kind(), ErrorKind::BadFileFormat);
+    }
+
+    fn chunks(text: &[u8], boundary: Boundary) -> Vec<TextChunk> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("a.csv");
+        std::fs::write(&path, text).expect("written");
+        let file = Arc::new(SourceFile::new(path, Compression::None).expect("there"));
+        let mut source = TextSource::open(&file, boundary, &Progress::default()).expect("opened");
+        std::iter::from_fn(|| source.next_chunk().expect("read")).collect()
+    }
+
+    #[test]
+    fn chunks_put_together_are_the_file_and_know_their_lines() {
+        let mut text = String::from("\u{feff}");
+        for i in 0..200_000 {
+            text.push_str(&format!("{i},\"line\nbreak {i}\"\n"));
+        }
+        let chunks = chunks(text.as_bytes(), CSV);
+        assert!(chunks.len() > 2);
+        let mut together = Vec::new();
+        for chunk in &chunks {
+            assert_eq!(chunk.first_line, 1 + count_lines(&together));
+            assert_eq!(chunk.first, together.is_empty());
+            together.extend_from_slice(&chunk.bytes);
+        }
+        assert_eq!(together, &text.as_bytes()[3..]);
+    }
+
+    #[test]
+    fn an_open_quote_costs_one_line() {
+        let chunks = chunks(b"a,b\n1,\"x\n2,y\n3,z\n", CSV);
+        let seen: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.bytes.as_slice()).collect();
+        assert_eq!(seen, [&b"a,b\n"[..], b"1,\"x\n", b"2,y\n3,z\n"]);
+        assert_eq!(chunks[2].first_line, 3);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_found_and_blanked() {
+        let checked = CheckedText::new(b"gr\xFC\xDFe, \xC3\xA9, \xE2\x82".to_vec());
+        assert_eq!(checked.text, "gr  e, é,   ");
+        assert_eq!(checked.invalid, [(2, 0xFC), (3, 0xDF), (11, 0xE2), (12, 0x82)]);
+        assert!(CheckedText::new("grün".into()).invalid.is_empty());
+    }
+
+    #[test]
+    fn compressed_text_is_unpacked_and_damage_is_an_error() {
+        use std::io::Write;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(b"a,b\n1,2\n").expect("packed");
+        let packed = gzip.finish().expect("packed");
+        let read = |bytes: &[u8], compression| {
+            let path = folder.path().join("a.csv.gz");
+            std::fs::write(&path, bytes).expect("written");
+            let file = Arc::new(SourceFile::new(path, compression)?);
+            let mut source = TextSource::open(&file, CSV, &Progress::default())?;
+            Ok::<_, Error>(source.next_chunk()?.expect("records").bytes)
+        };
+        assert_eq!(read(&packed, Compression::Gzip).expect("sound"), b"a,b\n1,2\n");
+        assert_eq!(read(&packed[..packed.len() - 9], Compression::Gzip).unwrap_err().kind(), ErrorKind::BadFileFormat);
+        let packed = zstd::encode_all(&b"a,b\n"[..], 1).expect("packed");
+        assert_eq!(read(&packed, Compression::Zstd).expect("sound"), b"a,b\n");
+        assert_eq!(read(b"not packed", Compression::Zstd).unwrap_err().kind(), ErrorKind::BadFileFormat);
+        assert_eq!(read(b"\xFF\xFEa\0", Compression::None).unwrap_err().kind(), ErrorKind::BadFileFormat);
+    }
+}

@@ -1,0 +1,363 @@
+//! Writing query results to files.
+//!
+//! A file is written under a temporary name in its own folder and renamed when it is whole and synced: a statement that
+//! fails, or a process that dies, leaves the file that was there before, or none. An existing file is replaced. What is
+//! no ordinary file, such as a pipe, is written to directly.
+//!
+//! | format | how values are written |
+//! | --- | --- |
+//! | CSV | their text form, quoted as in RFC 4180 where needed; NULL is an empty field and the empty text `""` |
+//! | JSON | one object a line; numbers and booleans as such, nested values as JSON, all else as strings |
+//! | Parquet | its own types; TIMESTAMP(0) in milliseconds and INTERVAL as text, which Parquet has no type for |
+//! | Arrow | as they are in memory |
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use rowmill_base::{Error, ErrorKind, Result};
+
+use crate::mapping::unique_names;
+use crate::options::{Compression, FileFormat, character, invalid, switch, unknown_option};
+use crate::write_binary::{ArrowEncoder, ParquetEncoder};
+use crate::write_text::{CsvEncoder, JsonEncoder};
+
+/// How files are written.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    /// The format; from the path's ending if `None`.
+    pub format: Option<FileFormat>,
+    /// The compression; if `None`, from the path's ending for CSV and JSON, zstd for Parquet, none for Arrow.
+    pub compression: Option<WriteCompression>,
+    /// CSV: whether the first record holds the names.
+    pub header: bool,
+    /// CSV: the ASCII character between fields; a comma if `None`, a tab in files that end in `.tsv`.
+    pub delimiter: Option<u8>,
+    /// CSV: the ASCII character around fields that hold delimiters or line ends.
+    pub quote: u8,
+    /// CSV: the text of NULL.
+    pub null_string: String,
+}
+
+/// How what is written is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteCompression {
+    /// Not at all.
+    None,
+    /// gzip: CSV, JSON, Parquet.
+    Gzip,
+    /// Zstandard: every format.
+    Zstd,
+    /// Snappy: Parquet.
+    Snappy,
+    /// LZ4: Parquet, Arrow.
+    Lz4,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        WriteOptions {
+            format: None,
+            compression: None,
+            header: true,
+            delimiter: None,
+            quote: b'"',
+            null_string: String::new(),
+        }
+    }
+}
+
+impl WriteOptions {
+    /// The names that [`WriteOptions::set`] takes.
+    pub const NAMES: &'static [&'static str] =
+        &["format", "compression", "header", "delimiter", "quote", "null_string"];
+
+    /// Sets one option of `WITH (name value, ...)`. A switch without a value is given as `""` and switches on.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let lower = name.to_ascii_lowercase();
+        match lower.as_str() {
+            "format" => self.format = Some(FileFormat::from_name(value)?),
+            "compression" => {
+                self.compression = Some(match value.to_ascii_lowercase().as_str() {
+                    "none" | "uncompressed" => WriteCompression::None,
+                    "gzip" | "gz" => WriteCompression::Gzip,
+                    "zstd" | "zst" => WriteCompression::Zstd,
+                    "snappy" => WriteCompression::Snappy,
+                    "lz4" => WriteCompression::Lz4,
+                    _ => return Err(invalid(&lower, value, "none, gzip, zstd, snappy or lz4")),
+                });
+            }
+            "header" => self.header = switch(&lower, value)?,
+            "delimiter" | "delim" | "sep" => self.delimiter = Some(character(&lower, value)?),
+            "quote" => self.quote = character(&lower, value)?,
+            "null_string" | "null" | "nullstr" => self.null_string = value.to_owned(),
+            _ => return Err(unknown_option(name, WriteOptions::NAMES)),
+        }
+        Ok(())
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes, compressed.
+    pub bytes: u64,
+}
+
+/// Takes batches of one schema and writes them.
+pub trait BatchWriter: Send {
+    /// Writes the rows of `batch`.
+    fn write(&mut self, batch: &RecordBatch) -> Result<()>;
+
+    /// Writes what is left and makes the file visible. Without this call nothing of it stays.
+    fn finish(self: Box<Self>) -> Result<Written>;
+}
+
+/// A writer to the file at `path`.
+pub fn writer(path: &str, schema: &SchemaRef, options: &WriteOptions) -> Result<Box<dyn BatchWriter>> {
+    let path = Path::new(path.strip_prefix("file://").unwrap_or(path));
+    let (named, compression) = FileFormat::of_path(path);
+    let Some(format) = options.format.or(named) else {
+        let error = format!("the name of '{}' does not tell its format", path.display());
+        return Err(Error::new(ErrorKind::InvalidParameter, error)
+            .hint("name it: COPY ... WITH (format csv); the formats are parquet, csv, json and arrow"));
+    };
+    let mut options = options.clone();
+    if options.compression.is_none() {
+        options.compression = match compression {
+            Compression::None => None,
+            Compression::Gzip => Some(WriteCompression::Gzip),
+            Compression::Zstd => Some(WriteCompression::Zstd),
+        };
+    }
+    if options.delimiter.is_none() && path.to_string_lossy().to_ascii_lowercase().contains(".tsv") {
+        options.delimiter = Some(b'\t');
+    }
+    let target = Target::open(path)?;
+    let out = Counted { out: Box::new(target.file()?), bytes: Arc::clone(&target.bytes) };
+    let encoder = encoder(format, out, schema, &options)?;
+    Ok(Box::new(FormatWriter { encoder, target: Some(target), rows: 0, name: path.display().to_string() }))
+}
+
+/// A writer to any stream, such as standard output.
+pub fn writer_to(
+    out: Box<dyn Write + Send>,
+    format: FileFormat,
+    schema: &SchemaRef,
+    options: &WriteOptions,
+) -> Result<Box<dyn BatchWriter>> {
+    let bytes = Arc::default();
+    let target = Target { path: PathBuf::new(), temporary: None, bytes: Arc::clone(&bytes) };
+    let encoder = encoder(format, Counted { out, bytes }, schema, options)?;
+    Ok(Box::new(FormatWriter { encoder, target: Some(target), rows: 0, name: "the output".to_owned() }))
+}
+
+/// Writes batches in one format.
+pub(crate) trait Encoder: Send {
+    fn encode(&mut self, batch: &RecordBatch) -> io::Result<()>;
+    fn finish(self: Box<Self>) -> io::Result<()>;
+}
+
+fn encoder(format: FileFormat, out: Counted, schema: &SchemaRef, options: &WriteOptions) -> Result<Box<dyn Encoder>> {
+    let schema = with_unique_names(schema);
+    let failed = |error: io::Error| Error::io("writing the head of the file", &error);
+    Ok(match format {
+        FileFormat::Csv => Box::new(CsvEncoder::new(Packed::new(out, options, format)?, &schema, options)?),
+        FileFormat::Json => Box::new(JsonEncoder::new(Packed::new(out, options, format)?, &schema)),
+        FileFormat::Parquet => Box::new(ParquetEncoder::new(out, &schema, options)?),
+        FileFormat::Arrow => Box::new(ArrowEncoder::new(out, &schema, options)?.map_err(failed)?),
+    })
+}
+
+/// The schema with names that are unique without case, because readers of files find columns by name.
+fn with_unique_names(schema: &SchemaRef) -> SchemaRef {
+    let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let (names, _) = unique_names(names);
+    let fields = schema.fields().iter().zip(names);
+    let fields = fields.map(|(field, name)| Field::new(name, field.data_type().clone(), field.is_nullable()));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The error for a compression that a format does not have.
+pub(crate) fn no_compression(format: FileFormat, known: &str) -> Error {
+    Error::new(ErrorKind::InvalidParameter, format!("a {} file is not compressed that way", format.name()))
+        .hint(format!("the compressions of {} are {known}", format.name()))
+}
+
+struct FormatWriter {
+    encoder: Box<dyn Encoder>,
+    target: Option<Target>,
+    rows: u64,
+    name: String,
+}
+
+impl BatchWriter for FormatWriter {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.encoder.encode(batch).map_err(|error| failed(&self.name, error))?;
+        self.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<Written> {
+        self.encoder.finish().map_err(|error| failed(&self.name, error))?;
+        let bytes = match self.target.take() {
+            Some(target) => target.publish()?,
+            None => 0,
+        };
+        Ok(Written { rows: self.rows, bytes })
+    }
+}
+
+fn failed(name: &str, error: io::Error) -> Error {
+    // Errors of ours travel inside of those of the stream.
+    match error.downcast::<Error>() {
+        Ok(own) => own.context(format!("writing '{name}'")),
+        Err(error) => Error::io(format!("writing '{name}'"), &error),
+    }
+}
+
+/// Where a file is written to.
+struct Target {
+    path: PathBuf,
+    /// The name until it is whole; `None` for what is written to directly.
+    temporary: Option<PathBuf>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Target {
+    fn open(path: &Path) -> Result<Target> {
+        // A link is followed, so that the file that it names is replaced and not the link.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let bytes = Arc::default();
+        match fs::metadata(&path) {
+            Ok(found) if found.is_dir() => {
+                let error = Error::new(ErrorKind::WrongObject, format!("'{}' is a folder", path.display()));
+                Err(error.hint("name a file in it"))
+            }
+            Ok(found) if !found.is_file() => Ok(Target { path, temporary: None, bytes }),
+            _ => {
+                let temporary = Some(temporary_name(&path)?);
+                Ok(Target { path, temporary, bytes })
+            }
+        }
+    }
+
+    fn file(&self) -> Result<File> {
+        let (path, created) = match &self.temporary {
+            Some(temporary) => (temporary, File::options().write(true).create_new(true).open(temporary)),
+            None => (&self.path, File::options().write(true).open(&self.path)),
+        };
+        created.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                let folder = self.path.parent().unwrap_or(Path::new("."));
+                Error::new(ErrorKind::UndefinedFile, format!("there is no folder '{}'", folder.display()))
+                    .hint("make it first")
+            }
+            _ => Error::io(format!("making '{}'", path.display()), &error),
+        })
+    }
+
+    /// Makes the file visible under its name; the number of its bytes.
+    fn publish(mut self) -> Result<u64> {
+        if let Some(temporary) = &self.temporary {
+            let failed = |error: io::Error| Error::io(format!("finishing '{}'", self.path.display()), &error);
+            File::open(temporary).and_then(|file| file.sync_all()).map_err(failed)?;
+            fs::rename(temporary, &self.path).map_err(failed)?;
+            self.temporary = None;
+        }
+        Ok(self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // What is left of a statement that failed. If it cannot be removed there is nobody left to tell.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+fn temporary_name(path: &Path) -> Result<PathBuf> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let name = path.file_name().ok_or_else(|| {
+        Error::new(ErrorKind::InvalidParameter, format!("'{}' is not the name of a file", path.display()))
+    })?;
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!(".{}.{}-{number}.part", name.to_string_lossy(), std::process::id());
+    Ok(path.with_file_name(name))
+}
+
+/// A stream that counts what is written to it.
+pub(crate) struct Counted {
+    out: Box<dyn Write + Send>,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Write for Counted {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(buffer)?;
+        self.bytes.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A stream that is compressed as a whole, or not.
+pub(crate) enum Packed {
+    Plain(BufWriter<Counted>),
+    Gzip(flate2::write::GzEncoder<BufWriter<Counted>>),
+    Zstd(zstd::stream::write::Encoder<'static, BufWriter<Counted>>),
+}
+
+impl Packed {
+    fn new(out: Counted, options: &WriteOptions, format: FileFormat) -> Result<Packed> {
+        let out = BufWriter::with_capacity(1 << 16, out);
+        Ok(match options.compression {
+            None | Some(WriteCompression::None) => Packed::Plain(out),
+            Some(WriteCompression::Gzip) => {
+                Packed::Gzip(flate2::write::GzEncoder::new(out, flate2::Compression::default()))
+            }
+            Some(WriteCompression::Zstd) => Packed::Zstd(
+                zstd::stream::write::Encoder::new(out, 0).map_err(|error| Error::io("starting zstd", &error))?,
+            ),
+            Some(_) => return Err(no_compression(format, "none, gzip and zstd")),
+        })
+    }
+
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self {
+            Packed::Plain(out) => out,
+            Packed::Gzip(out) => out.finish()?,
+            Packed::Zstd(out) => out.finish()?,
+        }
+        .flush()
+    }
+}
+
+impl Write for Packed {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Packed::Plain(out) => out.write(buffer),
+            Packed::Gzip(out) => out.write(buffer),
+            Packed::Zstd(out) => out.write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Packed::Plain(out) => out.flush(),
+            Packed::Gzip(out) => out.flush(),
+            Packed::Zstd(out) => out.flush(),
+        }
+    }
+}

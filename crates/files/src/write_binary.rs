@@ -1,0 +1,156 @@
+//! Parquet and Arrow IPC.
+
+use std::io::{self, BufWriter};
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use rowmill_base::{Error, Result, SqlType, TimeUnit};
+
+use crate::convert::convert;
+use crate::options::FileFormat;
+use crate::write::{Counted, Encoder, WriteCompression, WriteOptions, no_compression};
+
+/// Rows of a row group.
+const ROWS_PER_GROUP: usize = 1 << 19;
+
+/// Writes Parquet.
+pub(crate) struct ParquetEncoder {
+    writer: ArrowWriter<BufWriter<Counted>>,
+    schema: SchemaRef,
+    /// What each column is converted to first, if Parquet does not have its type.
+    converted: Vec<Option<SqlType>>,
+}
+
+impl ParquetEncoder {
+    pub(crate) fn new(out: Counted, schema: &SchemaRef, options: &WriteOptions) -> Result<ParquetEncoder> {
+        let compression = match options.compression.unwrap_or(WriteCompression::Zstd) {
+            WriteCompression::None => Compression::UNCOMPRESSED,
+            WriteCompression::Gzip => Compression::GZIP(Default::default()),
+            WriteCompression::Zstd => Compression::ZSTD(ZstdLevel::default()),
+            WriteCompression::Snappy => Compression::SNAPPY,
+            WriteCompression::Lz4 => Compression::LZ4_RAW,
+        };
+        let properties = WriterProperties::builder()
+            .set_compression(compression)
+            .set_max_row_group_row_count(Some(ROWS_PER_GROUP))
+            .set_created_by(concat!("rowmill ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let converted: Vec<Option<SqlType>> =
+            schema.fields().iter().map(|field| parquet_type(field.data_type())).collect();
+        let fields = schema.fields().iter().zip(&converted).map(|(field, converted)| match converted {
+            Some(kind) => Field::new(field.name(), kind.arrow(), field.is_nullable()),
+            None => field.as_ref().clone(),
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let out = BufWriter::with_capacity(1 << 18, out);
+        let writer = ArrowWriter::try_new(out, Arc::clone(&schema), Some(properties))
+            .map_err(|error| Error::internal(format!("the result cannot be written as Parquet: {error}")))?;
+        Ok(ParquetEncoder { writer, schema, converted })
+    }
+}
+
+/// The type that values are converted to for Parquet, where it does not have theirs.
+fn parquet_type(kind: &DataType) -> Option<SqlType> {
+    let own = SqlType::from_arrow(kind)?;
+    let storable = storable(&own);
+    (*kind == DataType::Null || storable != own).then_some(storable)
+}
+
+fn storable(kind: &SqlType) -> SqlType {
+    match kind {
+        SqlType::Interval => SqlType::TEXT,
+        SqlType::Timestamp { unit: TimeUnit::Second, zoned } => {
+            SqlType::Timestamp { unit: TimeUnit::Millisecond, zoned: *zoned }
+        }
+        SqlType::List(item) => SqlType::List(Box::new(storable(item))),
+        SqlType::Struct(fields) => {
+            SqlType::Struct(fields.iter().map(|(name, kind)| (name.clone(), storable(kind))).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+impl Encoder for ParquetEncoder {
+    fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        let columns = batch.columns().iter().zip(&self.converted).map(|(column, converted)| match converted {
+            Some(kind) => {
+                convert(column, kind).map_err(|error| io::Error::other(format!("no Parquet value: {error:?}")))
+            }
+            None => Ok(Arc::clone(column)),
+        });
+        let batch = with_columns(&self.schema, columns.collect::<io::Result<_>>()?, batch.num_rows())?;
+        self.writer.write(&batch).map_err(parquet_error)
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        // The bytes behind the footer's magic number are written by the buffer, whose error must not get lost.
+        let mut out = self.writer.into_inner().map_err(parquet_error)?;
+        io::Write::flush(&mut out)
+    }
+}
+
+/// Writes the Arrow IPC file format.
+pub(crate) struct ArrowEncoder {
+    writer: FileWriter<BufWriter<Counted>>,
+    schema: SchemaRef,
+}
+
+impl ArrowEncoder {
+    pub(crate) fn new(out: Counted, schema: &SchemaRef, options: &WriteOptions) -> Result<io::Result<ArrowEncoder>> {
+        let compression = match options.compression.unwrap_or(WriteCompression::None) {
+            WriteCompression::None => None,
+            WriteCompression::Zstd => Some(CompressionType::ZSTD),
+            WriteCompression::Lz4 => Some(CompressionType::LZ4_FRAME),
+            _ => return Err(no_compression(FileFormat::Arrow, "none, zstd and lz4")),
+        };
+        let properties = IpcWriteOptions::default()
+            .try_with_compression(compression)
+            .map_err(|error| Error::internal(error.to_string()))?;
+        let out = BufWriter::with_capacity(1 << 18, out);
+        let writer = FileWriter::try_new_with_options(out, schema, properties).map_err(arrow_error);
+        Ok(writer.map(|writer| ArrowEncoder { writer, schema: Arc::clone(schema) }))
+    }
+}
+
+impl Encoder for ArrowEncoder {
+    fn encode(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        let batch = with_columns(&self.schema, batch.columns().to_vec(), batch.num_rows())?;
+        self.writer.write(&batch).map_err(arrow_error)
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        let mut out = self.writer.into_inner().map_err(arrow_error)?;
+        io::Write::flush(&mut out)
+    }
+}
+
+fn with_columns(schema: &SchemaRef, columns: Vec<arrow::array::ArrayRef>, rows: usize) -> io::Result<RecordBatch> {
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(arrow_error)
+}
+
+/// The error of the stream underneath, if it is one, so that a full disk is told as such.
+fn arrow_error(error: ArrowError) -> io::Error {
+    match error {
+        ArrowError::IoError(_, error) => error,
+        other => io::Error::other(other.to_string()),
+    }
+}
+
+fn parquet_error(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other.to_string()),
+        },
+        other => io::Error::other(other.to_string()),
+    }
+}

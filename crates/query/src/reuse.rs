@@ -1,0 +1,37 @@
+//! Plans that other runs of a statement use again.
+
+use std::sync::Arc;
+
+use rowmill_base::TableId;
+use rowmill_plan::{ExprOp, Logical};
+use rowmill_storage::TableSource;
+
+use crate::binder::BoundQuery;
+use crate::optimizer::walk::{each_operator, exprs};
+
+impl BoundQuery {
+    /// Whether the plan holds for every snapshot with the same definitions of its tables: nothing in it belongs to the
+    /// statement that it was planned for.
+    pub fn is_reusable(&self) -> bool {
+        !self.reads_clock && self.sources.is_empty() && !has_dynamic(&self.query.root)
+    }
+
+    /// The same plan over other snapshots of its tables, which `table` finds by id; `None` if one of them is gone.
+    #[must_use]
+    pub fn over(&self, table: &dyn Fn(TableId) -> Option<Arc<dyn TableSource>>) -> Option<BoundQuery> {
+        let tables = self.tables.iter().map(|known| table(known.table().id)).collect::<Option<_>>()?;
+        Some(BoundQuery { tables, ..self.clone() })
+    }
+}
+
+/// Whether a function of the plan belongs to the statement that it was bound for.
+fn has_dynamic(plan: &Logical) -> bool {
+    let mut found = false;
+    each_operator(plan, &mut |plan| {
+        found |= exprs(plan).into_iter().any(|expr| expr.any(&|part| matches!(part.op, ExprOp::Dynamic(..))));
+        if let Logical::Shared { input, .. } = plan {
+            found |= has_dynamic(input);
+        }
+    });
+    found
+}

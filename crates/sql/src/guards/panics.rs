@@ -1,0 +1,61 @@
+//! Panics caught at the statement's border.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use rowmill_base::Result;
+
+use crate::errors::from_panic;
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` and turns a panic into an error with the panic's message. Nothing is printed.
+pub fn catch_panics<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    install_hook();
+    let before = QUIET.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    QUIET.set(before);
+    result.unwrap_or_else(|payload: Box<dyn Any + Send>| Err(from_panic(payload.as_ref())))
+}
+
+/// Panics of this thread are not printed from now on: whoever catches them reports them.
+///
+/// For the start hook of a runtime whose threads run statements only.
+pub fn quiet_panics() {
+    install_hook();
+    QUIET.set(true);
+}
+
+/// The host's panic hook stays in charge of every thread that is not ours.
+fn install_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let host = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                host(info);
+            }
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use rowmill_base::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn results_errors_and_panics_come_back() {
+        assert_eq!(catch_panics(|| Ok(7)).expect("a result"), 7);
+        let error = catch_panics(|| Err::<(), _>(Error::corrupt("x"))).expect_err("an error");
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        let error = catch_panics::<()>(|| panic!("invariant {}", 5)).expect_err("a panic");
+        assert_eq!(error.kind(), ErrorKind::Internal);
+        assert!(error.message().contains("invariant 5"), "{error}");
+    }
+}

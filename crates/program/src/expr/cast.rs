@@ -71,6 +71,13 @@ impl Cast {
         Some(Expr::Cast(Box::new(Cast { operand, how, from: from.clone(), to: to.clone(), column })))
     }
 
+    /// Whether a value is assigned in one step; others are read or shown as all texts are.
+    pub(super) fn is_assigned(from: &SqlType, to: &SqlType) -> bool {
+        let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
+        let are_numbers = Number::of(from).is_some() && Number::of(to).is_some();
+        from == to || are_numbers || is_text(from) && is_text(to) || per_day(from).is_some() && per_day(to).is_some()
+    }
+
     pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
         let value = self.operand.value(env)?;
         if value.is_null() {

@@ -1,6 +1,8 @@
 //! Makes expressions of scalars: finds places for columns and texts, and checks what the types promise.
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_expr::typing;
+use rowmill_plan::ScalarExpr;
 use rowmill_plan::program::{Column, Scalar, ScalarOp};
 
 use super::compare::are_alike;
@@ -139,9 +141,21 @@ impl<'a> Compiler<'a> {
         if is_null(&expr) {
             return Ok(expr);
         }
-        let place = || next(&mut self.texts);
-        Cast::of(expr, &scalar.kind, kind, place, Some(column))
-            .ok_or_else(|| unsupported(format_args!("assigning {} to {kind}", scalar.kind)))
+        let is_in_steps = Cast::is_assigned(&scalar.kind, kind);
+        let place = next(&mut self.texts);
+        if is_in_steps {
+            return Cast::of(expr, &scalar.kind, kind, || place, Some(column))
+                .ok_or_else(|| unsupported(format_args!("assigning {} to {kind}", scalar.kind)));
+        }
+        if !is_read_or_shown(&scalar.kind, kind) {
+            return Err(unsupported(format_args!("assigning {} to {kind}", scalar.kind)));
+        }
+        let value = ScalarExpr::column(0, scalar.kind.arrow());
+        let target = if matches!(kind, SqlType::Text { .. }) { &SqlType::TEXT } else { kind };
+        let cast = typing::cast(value, &target.arrow(), false)
+            .map_err(|_| unsupported(format_args!("assigning {} to {kind}", scalar.kind)))?;
+        let operands = Box::new([(expr, scalar.kind.clone())]);
+        Ok(Expr::Evaluated(Box::new(Evaluated::assigned(&cast, operands, target, place, column)?)))
     }
 
     /// `scalar` cast to another type.
@@ -282,6 +296,13 @@ impl<'a> Compiler<'a> {
 fn next(count: &mut usize) -> usize {
     *count += 1;
     *count - 1
+}
+
+/// Whether an assignment makes a value of a text, or a text of a value, as a cast does.
+fn is_read_or_shown(from: &SqlType, to: &SqlType) -> bool {
+    let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
+    let is_flat = |kind: &SqlType| !matches!(kind, SqlType::List(_) | SqlType::Struct(_));
+    is_text(from) && is_flat(to) || is_text(to) && is_flat(from)
 }
 
 /// Whether values of both types are the same values.

@@ -16,6 +16,8 @@ pub(crate) struct Evaluated {
     kind: SqlType,
     /// Where a text or bytes go that it makes.
     place: usize,
+    /// The column that the value is assigned to.
+    column: Option<String>,
 }
 
 impl Evaluated {
@@ -30,13 +32,27 @@ impl Evaluated {
         if *evaluator.kind() != kind.arrow() || evaluator.columns().iter().any(|column| *column >= operands.len()) {
             return Err(Error::internal(format!("a program with an expression that is no {kind} of its operands")));
         }
-        Ok(Evaluated { evaluator, operands, kind: kind.clone(), place })
+        Ok(Evaluated { evaluator, operands, kind: kind.clone(), place, column: None })
+    }
+
+    /// The same, as a value of a column.
+    pub(super) fn assigned(
+        expr: &ScalarExpr,
+        operands: Box<[(Expr, SqlType)]>,
+        kind: &SqlType,
+        place: usize,
+        column: &str,
+    ) -> Result<Evaluated> {
+        Ok(Evaluated { column: Some(column.to_owned()), ..Evaluated::new(expr, operands, kind, place)? })
     }
 
     pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
         let columns = self.operands.iter().map(|(operand, kind)| array_of(kind, std::iter::once(operand.value(env)?)));
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let array = self.evaluator.evaluate(&columns, 1)?;
+        let array = self.evaluator.evaluate(&columns, 1).map_err(|error| match &self.column {
+            Some(column) => error.context(format!("column \"{column}\"")),
+            None => error,
+        })?;
         let values = ColumnValues::new(&array, &self.kind)?;
         Ok(match values.get(0) {
             ValueRef::Null => ValueRef::Null,

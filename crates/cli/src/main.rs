@@ -14,7 +14,6 @@ mod pager;
 mod progress;
 mod runner;
 mod shell;
-mod split;
 
 use std::io::{IsTerminal, Read};
 use std::process::ExitCode;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rowmill::text::is_complete;
 use rowmill::{Database, Error, Result, TransactionState};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -10,7 +11,6 @@ use rustyline::{CompletionType, Config, Editor};
 use crate::commands::{self, Next};
 use crate::completion::Words;
 use crate::runner::Runner;
-use crate::split::is_complete;
 
 /// Reads statements and commands until the user is done. Errors are shown; the shell goes on.
 pub(crate) fn run(database: &Database, runner: &mut Runner) -> Result<()> {

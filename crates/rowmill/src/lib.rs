@@ -48,9 +48,10 @@ pub use arrow;
 pub use rowmill_base::allocations;
 pub use rowmill_base::{Error, ErrorKind, Result, SETTINGS, Setting, Settings};
 pub use rowmill_txn::base::BaseKind;
-/// Values as SQL text, for whoever prints results.
+/// Values as SQL text, and texts of SQL as they are typed.
 pub mod text {
     pub use rowmill_expr::text::writer::{TextColumn, format_value, write_json_string};
+    pub use rowmill_sql::is_complete;
 }
 
 pub use rowmill_sql::{CancelHandle, Outcome, Progress, ProgressFn, RowStream, TransactionState};

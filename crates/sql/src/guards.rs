@@ -5,7 +5,6 @@
 //! text, the bytes of a function's result before they are allocated. A panic ends its statement ([`panics`]). Every
 //! refusal names what was asked, the limit and the setting.
 
-mod lexer;
 mod panics;
 mod statement;
 

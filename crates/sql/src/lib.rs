@@ -15,6 +15,7 @@ mod explain;
 mod function_list;
 pub mod guards;
 mod information_schema;
+mod lexer;
 mod lifted;
 mod log_functions;
 mod names;
@@ -35,6 +36,7 @@ mod storage_function;
 mod walk;
 mod workers;
 
+pub use lexer::is_complete;
 pub use lifted::{Lifted, Literal, lift};
 pub use outcome::{Outcome, Progress, ProgressFn, RowStream, TransactionState};
 pub use parse::Statement;

@@ -8,6 +8,8 @@
 //! or assigned, and the values of an INSERT. All others stay in the text: those that name columns, count rows or are part of a
 //! type or pattern. It need not find all, and takes none where it is in doubt.
 
+use crate::lexer::{Lexeme, LexemeKind, lexemes};
+
 /// A literal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Literal {
@@ -39,102 +41,20 @@ pub fn lift(sql: &str) -> Option<Lifted> {
     if sql.len() > TEXT_BYTES_MAX || !sql.is_ascii() {
         return None;
     }
-    let mut reader = Reader { bytes: sql.as_bytes(), at: 0 };
-    let mut lifting = Lifting::new(reader.next()??)?;
-    while let Some(token) = reader.next()? {
-        lifting.take(token, &reader)?;
+    let mut lexemes = lexemes(sql);
+    let mut lifting = Lifting::new(lexemes.next()?)?;
+    let mut at = lifting.text.len();
+    for lexeme in lexemes {
+        at += lexeme.text.len();
+        lifting.take(lexeme, is_cast(&sql[at..]))?;
     }
     let literals = lifting.literals;
     (!literals.is_empty() && lifting.depth == 0).then_some(Lifted { text: lifting.text, literals })
 }
 
-/// A piece of the text.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Token<'t> {
-    Space,
-    Word(&'t str),
-    /// In quotes.
-    Name(&'t str),
-    Number(&'t str),
-    Text(&'t str),
-    /// One or two characters.
-    Sign(&'t str),
-}
-
-struct Reader<'t> {
-    bytes: &'t [u8],
-    at: usize,
-}
-
-impl<'t> Reader<'t> {
-    /// The next token, `None` within at the end; `None` where it is in doubt.
-    fn next(&mut self) -> Option<Option<Token<'t>>> {
-        let Some(first) = self.bytes.get(self.at).copied() else { return Some(None) };
-        let start = self.at;
-        let kind: fn(&'t str) -> Token<'t> = match first {
-            b if b.is_ascii_whitespace() => {
-                self.pass(|b| b.is_ascii_whitespace());
-                |_| Token::Space
-            }
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
-                self.pass(|b| b.is_ascii_alphanumeric() || b == b'_');
-                // A text with a prefix: e'...', b'...'.
-                if self.bytes.get(self.at) == Some(&b'\'') {
-                    return None;
-                }
-                Token::Word
-            }
-            b'0'..=b'9' => {
-                self.pass(|b| b.is_ascii_digit() || b == b'.');
-                if self.bytes.get(self.at).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_') {
-                    return None;
-                }
-                Token::Number
-            }
-            quote @ (b'\'' | b'"') => {
-                self.quoted(quote)?;
-                if quote == b'"' { Token::Name } else { Token::Text }
-            }
-            // Parameters, comments, statements behind this one.
-            b'$' | b'?' | b';' | b'`' | b'\\' | b'#' => return None,
-            b'-' if self.bytes.get(start + 1) == Some(&b'-') => return None,
-            b'/' if self.bytes.get(start + 1) == Some(&b'*') => return None,
-            _ => {
-                let is_pair = |b: &u8| {
-                    matches!((first, b), (b'<', b'=' | b'>') | (b'>' | b'!', b'=') | (b':', b':') | (b'|', b'|'))
-                };
-                self.at += if self.bytes.get(start + 1).is_some_and(is_pair) { 2 } else { 1 };
-                Token::Sign
-            }
-        };
-        std::str::from_utf8(&self.bytes[start..self.at]).ok().map(|text| Some(kind(text)))
-    }
-
-    fn pass(&mut self, is_part: impl Fn(u8) -> bool) {
-        while self.bytes.get(self.at).is_some_and(|byte| is_part(*byte)) {
-            self.at += 1;
-        }
-    }
-
-    /// Passes what is in quotes, in which two of them are one.
-    fn quoted(&mut self, quote: u8) -> Option<()> {
-        loop {
-            self.at += 1;
-            if *self.bytes.get(self.at)? == quote {
-                self.at += 1;
-                if self.bytes.get(self.at) != Some(&quote) {
-                    return Some(());
-                }
-            }
-        }
-    }
-
-    /// Whether the next sign is a cast.
-    fn is_cast(&self) -> bool {
-        let rest = &self.bytes[self.at..];
-        let blanks = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        rest[blanks..].starts_with(b"::")
-    }
+/// Whether a text begins with a cast of the value before it.
+fn is_cast(rest: &str) -> bool {
+    rest.trim_ascii_start().starts_with("::")
 }
 
 /// Which statement it is.
@@ -168,8 +88,8 @@ struct Lifting {
 }
 
 impl Lifting {
-    fn new(first: Token<'_>) -> Option<Lifting> {
-        let Token::Word(word) = first else { return None };
+    fn new(first: Lexeme<'_>) -> Option<Lifting> {
+        let Lexeme { kind: LexemeKind::Word, text: word, .. } = first else { return None };
         let kinds =
             [("select", Kind::Select), ("insert", Kind::Insert), ("update", Kind::Update), ("delete", Kind::Delete)];
         let (_, kind) = kinds.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(word))?;
@@ -177,19 +97,24 @@ impl Lifting {
         Some(Lifting { kind, text, literals: Vec::new(), depth: 0, is_inside: false, place: Place::Taken })
     }
 
-    fn take(&mut self, token: Token<'_>, rest: &Reader<'_>) -> Option<()> {
+    /// Takes the next lexeme; `None` where the text is in doubt. `is_cast`: a cast comes after it.
+    fn take(&mut self, lexeme: Lexeme<'_>, is_cast: bool) -> Option<()> {
         let place = std::mem::replace(&mut self.place, Place::Taken);
-        match token {
-            Token::Space => {
+        let Lexeme { kind, text, is_closed } = lexeme;
+        if !is_closed {
+            return None;
+        }
+        match kind {
+            LexemeKind::Blank => {
                 self.text.push(' ');
                 self.place = place;
             }
-            Token::Word(word) => self.word(word)?,
-            Token::Name(name) => self.text.push_str(name),
-            Token::Sign(sign) => self.sign(sign, place)?,
-            Token::Number(text) | Token::Text(text) => {
-                let is_free = self.is_inside && place != Place::Taken && !rest.is_cast();
-                match literal(token, place == Place::Negative).filter(|_| is_free) {
+            LexemeKind::Word => self.word(text)?,
+            LexemeKind::QuotedName => self.text.push_str(text),
+            LexemeKind::Symbol => self.sign(text, place)?,
+            LexemeKind::Number | LexemeKind::Text => {
+                let is_free = self.is_inside && place != Place::Taken && !is_cast;
+                match literal(lexeme, place == Place::Negative).filter(|_| is_free) {
                     Some(literal) if self.literals.len() < LITERALS_MAX => {
                         if place == Place::Negative {
                             self.text.truncate(self.text.trim_end().len() - 1);
@@ -200,6 +125,8 @@ impl Lifting {
                     _ => self.text.push_str(text),
                 }
             }
+            // Comments may be hints, parameters have numbers already, and special texts have rules of their own.
+            LexemeKind::Comment | LexemeKind::Parameter | LexemeKind::SpecialText => return None,
         }
         Some(())
     }
@@ -227,6 +154,10 @@ impl Lifting {
     }
 
     fn sign(&mut self, sign: &str, place: Place) -> Option<()> {
+        // Parameters, further statements, and what only some dialects have.
+        if sign.starts_with(['?', ';', '`', '\\', '#']) {
+            return None;
+        }
         self.text.push_str(sign);
         match sign {
             "(" => {
@@ -248,11 +179,12 @@ impl Lifting {
     }
 }
 
-fn literal(token: Token<'_>, is_negative: bool) -> Option<Literal> {
-    match token {
-        Token::Text(_) if is_negative => None,
-        Token::Text(text) => Some(Literal::Text(text[1..text.len() - 1].replace("''", "'"))),
-        Token::Number(text) => {
+fn literal(lexeme: Lexeme<'_>, is_negative: bool) -> Option<Literal> {
+    let text = lexeme.text;
+    match lexeme.kind {
+        LexemeKind::Text if is_negative => None,
+        LexemeKind::Text => Some(Literal::Text(text[1..text.len() - 1].replace("''", "'"))),
+        LexemeKind::Number => {
             let signed = if is_negative { format!("-{text}") } else { text.to_owned() };
             match text.split_once('.') {
                 None => signed.parse().ok().map(Literal::Integer),

@@ -14,7 +14,7 @@ use sqlparser::ast::{
     BinaryOperator, Expr, Query, SetExpr, SetOperator, SetQuantifier, Value, Values, VisitMut, VisitorMut,
 };
 
-use super::lexer::{Lexeme, lexemes};
+use crate::lexer::{Lexeme, LexemeKind, lexemes};
 use crate::walk::walk_mut;
 
 /// What a statement may be at most.
@@ -51,8 +51,8 @@ pub fn check_statement(sql: &str, limits: &StatementLimits) -> Result<u64> {
     }
     let mut gauge = Gauge::new(limits.depth);
     let mut terms = 0_u64;
-    for lexeme in lexemes(sql) {
-        if !matches!(lexeme, Lexeme::Symbol("(" | ")" | "," | ";" | "." | "[" | "]" | "{" | "}")) {
+    for lexeme in lexemes(sql).filter(Lexeme::is_code) {
+        if !matches!(lexeme.text, "(" | ")" | "," | ";" | "." | "[" | "]" | "{" | "}") {
             terms += 1;
         }
         gauge.take(lexeme);
@@ -184,12 +184,12 @@ impl Gauge {
     }
 
     fn take(&mut self, lexeme: Lexeme<'_>) {
-        match lexeme {
-            Lexeme::Value => self.value(),
-            Lexeme::Word(word) => self.word(word),
-            Lexeme::Symbol(symbol) => self.symbol(symbol),
+        match lexeme.kind {
+            LexemeKind::Word => self.word(lexeme.text),
+            LexemeKind::Symbol => self.symbol(lexeme.text),
+            _ => self.value(),
         }
-        if !matches!(lexeme, Lexeme::Word(_)) {
+        if lexeme.kind != LexemeKind::Word {
             self.last_word.clear();
         }
     }

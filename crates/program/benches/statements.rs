@@ -10,7 +10,9 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use rowmill_allocator::CountingAllocator;
 use rowmill_base::{ColumnId, Settings, SqlType, TableId};
-use rowmill_plan::program::{Access, ArithmeticOp, Body, ChangeTarget, Insert, Output, Program, Read, Rows, Scalar, Update, Value};
+use rowmill_plan::program::{
+    Access, ArithmeticOp, Body, ChangeTarget, Insert, Output, Program, Read, Rows, Scalar, Update, Value,
+};
 use rowmill_program::{Compiled, ResultRows, Scratch};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{ColumnSpec, Engine, KeyColumn, MAIN_SCHEMA};

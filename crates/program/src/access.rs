@@ -347,7 +347,8 @@ impl Access {
                 let ValueRef::Text(pattern) = pattern.value(env)? else { return Ok(false) };
                 let prefix = literal_prefix(pattern, *escape);
                 let beyond = text_beyond(&prefix);
-                let upper = beyond.as_deref().map_or(Bound::Unbounded, |beyond| Bound::Excluded(ValueRef::Text(beyond)));
+                let upper =
+                    beyond.as_deref().map_or(Bound::Unbounded, |beyond| Bound::Excluded(ValueRef::Text(beyond)));
                 // The values of the key outlive these texts.
                 let values: &[ValueRef<'_>] = values;
                 codec.range(head, values, Bound::Included(ValueRef::Text(&prefix)), upper, range)?;

@@ -84,7 +84,14 @@ impl Target {
     ) -> Result<Target> {
         let program::ChangeTarget { lookups, row, filter } = target;
         let rows = match &lookups[..] {
-            [NestedLookup { kind: LookupKind::Inner, source: LookupSource::Table(access), condition, compared: None }] => {
+            [
+                NestedLookup {
+                    kind: LookupKind::Inner,
+                    source: LookupSource::Table(access),
+                    condition,
+                    compared: None,
+                },
+            ] => {
                 let conditions = condition.iter().chain(filter).cloned().collect();
                 TargetRows::table(access, Scalar::all_of(conditions), catalog, parameters)?
             }
@@ -179,7 +186,8 @@ impl Update {
                 // The values were computed where the row was found.
                 let kinds = read.kinds();
                 let of_values = update.assignments.iter().zip(kinds.iter()).enumerate();
-                let of_values = of_values.map(|(at, ((column, _), kind))| (*column, Scalar::column(kind.clone(), 0, at)));
+                let of_values =
+                    of_values.map(|(at, ((column, _), kind))| (*column, Scalar::column(kind.clone(), 0, at)));
                 let assignments: Vec<(usize, Scalar)> = of_values.collect();
                 let layout = Layout::of_all([kinds.to_vec()]);
                 Assignments::new(&assignments, def, Compiler::new(parameters, &layout, 1))?

@@ -115,7 +115,10 @@ impl Groups {
         scratch.count += 1;
         let end = first + self.aggregates.len();
         scratch.totals.resize_with(scratch.totals.len().max(end), Total::default);
-        self.aggregates.iter().zip(&mut scratch.totals[first..end]).for_each(|(aggregate, total)| total.start(aggregate));
+        self.aggregates
+            .iter()
+            .zip(&mut scratch.totals[first..end])
+            .for_each(|(aggregate, total)| total.start(aggregate));
     }
 
     /// Takes a row; whether more are wanted.

@@ -108,12 +108,7 @@ impl KeyValue {
     }
 
     /// The end of a range that `value`, which is its own, is; `None` if nothing is in the range.
-    pub(crate) fn bound_at<'a>(
-        &self,
-        value: ValueRef<'a>,
-        inclusive: bool,
-        side: Side,
-    ) -> Option<Bound<ValueRef<'a>>> {
+    pub(crate) fn bound_at<'a>(&self, value: ValueRef<'a>, inclusive: bool, side: Side) -> Option<Bound<ValueRef<'a>>> {
         if value.is_null() {
             return None;
         }

@@ -407,8 +407,7 @@ mod tests {
 
     #[test]
     fn an_assigned_float_is_its_shortest_text() {
-        let assigned =
-            |value: f64, all, scale| DOUBLE.convert(ValueRef::Float(value), decimal(all, scale));
+        let assigned = |value: f64, all, scale| DOUBLE.convert(ValueRef::Float(value), decimal(all, scale));
         assert_eq!(assigned(0.1, 38, 30), Some(ValueRef::Decimal(10_i128.pow(29))));
         assert_eq!(assigned(1.005, 10, 2), Some(ValueRef::Decimal(101)));
         assert_eq!(assigned(-2.345, 10, 2), Some(ValueRef::Decimal(-235)));

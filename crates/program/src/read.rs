@@ -121,7 +121,8 @@ struct Run<'r> {
 impl Read {
     pub(crate) fn new(read: &program::Read, catalog: &Catalog, parameters: &[SqlType]) -> Result<Read> {
         let whole = read.for_update.then_some(0);
-        if read.for_update && !matches!(&read.lookups[..], [program::NestedLookup { source: LookupSource::Table(_), .. }])
+        if read.for_update
+            && !matches!(&read.lookups[..], [program::NestedLookup { source: LookupSource::Table(_), .. }])
         {
             return Err(unsupported("FOR UPDATE of anything but one table"));
         }
@@ -302,7 +303,9 @@ impl Run<'_> {
                     run.loop_over(lookups, levels, found.values)
                 })?;
                 match matches == 0 && lookup.kind != LookupKind::Inner {
-                    true => self.without_values(lookup, level, outer, None, |run, row| run.loop_over(lookups, levels, row)),
+                    true => {
+                        self.without_values(lookup, level, outer, None, |run, row| run.loop_over(lookups, levels, row))
+                    }
                     false => Ok(goes_on),
                 }
             }
@@ -483,11 +486,7 @@ fn source_columns(lookup: &program::NestedLookup, catalog: &Catalog) -> Result<u
 
 /// Calls `each` with every scalar of a read, whose lookups are numbered from `first`, and of the reads within it; and with
 /// how many rows are known beside that scalar that are not those of a read within.
-fn each_scalar(
-    read: &program::Read,
-    first: usize,
-    each: &mut dyn FnMut(&Scalar, usize) -> Result<()>,
-) -> Result<()> {
+fn each_scalar(read: &program::Read, first: usize, each: &mut dyn FnMut(&Scalar, usize) -> Result<()>) -> Result<()> {
     for (at, lookup) in read.lookups.iter().enumerate() {
         match &lookup.source {
             LookupSource::Table(access) => access.scalars().try_for_each(|scalar| each(scalar, usize::MAX))?,

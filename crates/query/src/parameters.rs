@@ -5,8 +5,8 @@ use rowmill_expr::fold::fold;
 use rowmill_expr::typing;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
-use crate::binder::{BoundExprs, BoundQuery};
 use crate::binder::walk::rewrite_plan;
+use crate::binder::{BoundExprs, BoundQuery};
 
 impl BoundQuery {
     /// Puts NULL into the place of the parameters of which `is_null` is true.

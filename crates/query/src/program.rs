@@ -21,6 +21,7 @@ mod scalar;
 mod spread;
 mod stage;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use rowmill_plan::program::Read;
@@ -50,15 +51,20 @@ pub fn read(bound: &BoundQuery) -> Option<Read> {
     read.output().iter().zip(kinds).all(|(kind, wanted)| kind.arrow() == *wanted).then_some(read)
 }
 
+/// Reads that are tried for a statement, those within others among them. A statement with more ways has no program.
+const READS_MAX: usize = 200;
+
 /// Makes the program of one statement.
 struct ProgramBuilder<'p> {
     tables: &'p [Arc<dyn TableSource>],
     definitions: Definitions,
+    /// How many reads were tried.
+    reads: Cell<usize>,
 }
 
 impl<'p> ProgramBuilder<'p> {
     fn new(bound: &'p BoundQuery) -> ProgramBuilder<'p> {
-        ProgramBuilder { tables: &bound.tables, definitions: Definitions::new(&bound.query.columns) }
+        ProgramBuilder { tables: &bound.tables, definitions: Definitions::new(&bound.query.columns), reads: Cell::new(0) }
     }
 }
 

@@ -31,9 +31,8 @@ pub(super) fn is_open_text(operand: &ScalarExpr) -> bool {
 /// The type in which `operands` are compared. As [`common_kind`], but that literals adapt: a text is read as the type
 /// beside it, and a number that the type beside it holds does not widen that type. So does the text of a parameter.
 pub fn comparison_kind(operands: &[&ScalarExpr]) -> Option<DataType> {
-    let adapts_itself = |operand: &&ScalarExpr| {
-        is_open_text(operand) || operand.as_constant().is_some_and(|value| !value.is_null())
-    };
+    let adapts_itself =
+        |operand: &&ScalarExpr| is_open_text(operand) || operand.as_constant().is_some_and(|value| !value.is_null());
     let (literals, others): (Vec<&ScalarExpr>, Vec<&ScalarExpr>) = operands.iter().copied().partition(adapts_itself);
     let mut common = common_kind(others.iter().map(|operand| &operand.kind)).unwrap_or(DataType::Null);
     for literal in &literals {

@@ -113,4 +113,3 @@ pub struct Delete {
     /// `RETURNING`, over the columns of the row that is gone.
     pub returning: Vec<Scalar>,
 }
-

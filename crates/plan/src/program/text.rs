@@ -190,7 +190,9 @@ impl ProgramWriter<'_> {
             None => format!("part {at}"),
         };
         let mut parts: Vec<String> = Vec::new();
-        parts.extend(access.equal.iter().enumerate().map(|(at, value)| format!("{} = {}", column(at), self.scalar(value))));
+        parts.extend(
+            access.equal.iter().enumerate().map(|(at, value)| format!("{} = {}", column(at), self.scalar(value))),
+        );
         let first = access.equal.len();
         let count = access.alternatives.first().map_or(0, Vec::len);
         if count > 0 {

@@ -84,9 +84,7 @@ impl Cast {
             return Ok(value);
         }
         match self.how {
-            How::Number(from, to) => {
-                from.convert(value, to).ok_or_else(|| self.misfit(value, from.scale()))
-            }
+            How::Number(from, to) => from.convert(value, to).ok_or_else(|| self.misfit(value, from.scale())),
             How::Moment(from, to) => {
                 let moment = match value {
                     ValueRef::Int(value) if to >= from => value.checked_mul(to / from),

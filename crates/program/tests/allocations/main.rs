@@ -8,7 +8,8 @@ use std::sync::Arc;
 use rowmill_allocator::{CountingAllocator, allocations};
 use rowmill_base::{ColumnId, Settings, SqlType, TableId};
 use rowmill_plan::program::{
-    Access, ArithmeticOp, Body, ChangeTarget, Insert, Output, Program, Read, Rows, Scalar, ScalarOp, TextFunction, Update, Value,
+    Access, ArithmeticOp, Body, ChangeTarget, Insert, Output, Program, Read, Rows, Scalar, ScalarOp, TextFunction,
+    Update, Value,
 };
 use rowmill_program::{Compiled, ResultRows, Scratch};
 use rowmill_storage::keyed::ValueRef;

@@ -7,8 +7,8 @@ use arrow::datatypes::{Field, Int32Type, Schema};
 use rowmill_base::{Cancel, ErrorKind, SqlType};
 use rowmill_plan::CompareOp;
 use rowmill_plan::program::{
-    Access, ArithmeticOp, Body, Groups, LookupKind, LookupSource, NestedLookup, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar,
-    ScalarOp, TextFunction, Value,
+    Access, ArithmeticOp, Body, Groups, LookupKind, LookupSource, NestedLookup, Order, Output, Read, RowAggregate,
+    RowFunction, Rows, Scalar, ScalarOp, TextFunction, Value,
 };
 use rowmill_program::{ResultRows, Scratch};
 use rowmill_storage::keyed::ValueRef;

@@ -41,9 +41,7 @@ fn conditions(columns: &[usize], access: &Access) -> Vec<Scalar> {
     let mut all: Vec<_> = access.equal.iter().enumerate().map(|(at, value)| of(at, CompareOp::Equal, value)).collect();
     let next = access.equal.len();
     let mut bound = |bound: &Option<Bound>, open, closed| {
-        all.extend(
-            bound.iter().map(|bound| of(next, if bound.inclusive { closed } else { open }, &bound.values[0])),
-        );
+        all.extend(bound.iter().map(|bound| of(next, if bound.inclusive { closed } else { open }, &bound.values[0])));
     };
     bound(&access.from, CompareOp::Greater, CompareOp::GreaterOrEqual);
     bound(&access.to, CompareOp::Less, CompareOp::LessOrEqual);

@@ -3,8 +3,8 @@
 use rowmill_base::{ErrorKind, SqlType};
 use rowmill_plan::CompareOp;
 use rowmill_plan::program::{
-    Access, ArithmeticOp, Body, ChangeTarget, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Read, Scalar,
-    ScalarOp, TextFunction, Update, Value,
+    Access, ArithmeticOp, Body, ChangeTarget, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Read,
+    Scalar, ScalarOp, TextFunction, Update, Value,
 };
 use rowmill_program::{ResultRows, Scratch};
 use rowmill_txn::TableSource;

@@ -162,9 +162,9 @@ impl Key<'_> {
             if lists.len() * more.len() > ALTERNATIVES_MAX {
                 break;
             }
-            let product = lists.iter().flat_map(|list| {
-                more.iter().map(|values| list.iter().chain(values).cloned().collect::<Vec<Scalar>>())
-            });
+            let product = lists
+                .iter()
+                .flat_map(|list| more.iter().map(|values| list.iter().chain(values).cloned().collect::<Vec<Scalar>>()));
             lists = product.collect();
             choice.answered.push(condition);
             let share: f64 = places[next..next + columns].iter().map(|place| spread.of_value(place.column)).product();

@@ -68,10 +68,7 @@ pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
 /// Expressions over the columns of rows, which are numbered through: those of the first table, then those of the second. So
 /// are bound the values of INSERT over no table, conditions of CHECK over one, and what ON CONFLICT assigns over the row that
 /// is there and `excluded`.
-pub fn row_values<'e>(
-    exprs: impl IntoIterator<Item = &'e ScalarExpr>,
-    rows: &[&TableDef],
-) -> Option<Vec<Scalar>> {
+pub fn row_values<'e>(exprs: impl IntoIterator<Item = &'e ScalarExpr>, rows: &[&TableDef]) -> Option<Vec<Scalar>> {
     scope_of(rows).scalars(exprs)
 }
 
@@ -94,9 +91,10 @@ pub fn computed_values(bound: &BoundQuery, table: &TableDef) -> Option<Vec<Scala
 
 fn scope_of(rows: &[&TableDef]) -> Scope {
     let mut scope = Scope::default();
-    let columns = rows.iter().enumerate().flat_map(|(row, def)| {
-        def.columns.iter().enumerate().map(move |(at, column)| (row, at, column.kind.clone()))
-    });
+    let columns = rows
+        .iter()
+        .enumerate()
+        .flat_map(|(row, def)| def.columns.iter().enumerate().map(move |(at, column)| (row, at, column.kind.clone())));
     let mut add = |(id, (row, at, kind)): (usize, (usize, usize, SqlType))| scope.add(id, kind, row, at);
     columns.enumerate().for_each(&mut add);
     scope

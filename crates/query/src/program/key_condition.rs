@@ -148,9 +148,7 @@ fn is_compared(value: &SqlType, column: &SqlType) -> bool {
     match (is_float(value), is_float(column)) {
         (false, false) => true,
         (_, true) => *column == SqlType::Float64,
-        (true, false) => {
-            *value == SqlType::Float64 && column.arrow().is_integer() && !matches!(column, Int64 | UInt64)
-        }
+        (true, false) => *value == SqlType::Float64 && column.arrow().is_integer() && !matches!(column, Int64 | UInt64),
     }
 }
 

@@ -81,11 +81,10 @@ impl<'p> ProgramBuilder<'p> {
     ) -> Option<(Lookups, Option<Scalar>)> {
         let made: Vec<ColumnId> = relation.sources.iter().flat_map(RelationSource::columns).collect();
         let of_steps: Vec<ColumnId> = relation.steps.iter().flat_map(|step| step.columns()).collect();
-        let is_known = |id: usize| {
-            made.contains(&ColumnId(id)) || of_steps.contains(&ColumnId(id)) || outer.has(id)
-        };
+        let is_known = |id: usize| made.contains(&ColumnId(id)) || of_steps.contains(&ColumnId(id)) || outer.has(id);
         let resolved = |expr: &ScalarExpr| self.definitions.resolve(expr, &is_known);
-        let of_relation = relation.conditions.iter().map(|expr| PendingCondition { expr: resolved(expr), source: None });
+        let of_relation =
+            relation.conditions.iter().map(|expr| PendingCondition { expr: resolved(expr), source: None });
         let of_scans = relation.sources.iter().enumerate().flat_map(|(at, source)| {
             let conditions = match source {
                 RelationSource::Scan(scan) => scan.conditions.as_slice(),

@@ -2,12 +2,10 @@
 
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
-use rowmill_plan::program::{
-    Groups, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar, ScalarOp, Value,
-};
+use rowmill_plan::program::{Groups, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar, ScalarOp, Value};
 use rowmill_plan::{AggregateFunction, ColumnId, ExprOp, ScalarExpr};
 
-use super::ProgramBuilder;
+use super::{ProgramBuilder, READS_MAX};
 use super::lookups::{Lookups, Wanted};
 use super::relation::{Relation, RelationSource};
 use super::scalar::Scope;
@@ -33,7 +31,8 @@ impl<'p> ProgramBuilder<'p> {
         first_row: usize,
         ids: &[ColumnId],
     ) -> Option<StageRead> {
-        if stage.is_partitioned() {
+        self.reads.set(self.reads.get() + 1);
+        if stage.is_partitioned() || self.reads.get() > READS_MAX {
             return None;
         }
         let plain = self.read_in_order(stage, outer, first_row, ids);
@@ -47,13 +46,7 @@ impl<'p> ProgramBuilder<'p> {
         }
     }
 
-    fn read_in_order(
-        &self,
-        stage: &Stage<'p>,
-        outer: &Scope,
-        first_row: usize,
-        ids: &[ColumnId],
-    ) -> Option<StageRead> {
+    fn read_in_order(&self, stage: &Stage<'p>, outer: &Scope, first_row: usize, ids: &[ColumnId]) -> Option<StageRead> {
         let Some(grouping) = &stage.grouping else { return self.read_rows(stage, outer, first_row, ids) };
         let mut relation = stage.relation.clone();
         let known = relation.known(outer);
@@ -62,9 +55,10 @@ impl<'p> ProgramBuilder<'p> {
         if let [key] = &order[..] {
             // NULL is no minimum and no maximum.
             let of = Box::new(key.expr.clone());
-            relation
-                .conditions
-                .push(ScalarExpr::new(arrow::datatypes::DataType::Boolean, ExprOp::IsNull { value: of, negated: true }));
+            relation.conditions.push(ScalarExpr::new(
+                arrow::datatypes::DataType::Boolean,
+                ExprOp::IsNull { value: of, negated: true },
+            ));
         }
         let is_count = grouping.counts_rows() && relation.sources.len() == 1 && relation.steps.is_empty();
         let extreme = Wanted { order: &order, is_cut: !order.is_empty(), is_count, ..Wanted::default() };
@@ -97,18 +91,12 @@ impl<'p> ProgramBuilder<'p> {
         let having: Vec<Scalar> =
             stage.having.iter().map(|condition| self.scalar(condition, &of_groups)).collect::<Option<_>>()?;
         let (rows, _) = self.rows(stage, &of_groups, ids, false)?;
-        let groups =
-            Groups { keys, aggregates, ends_at_value, filter: Scalar::all_of(having), rows };
+        let groups = Groups { keys, aggregates, ends_at_value, filter: Scalar::all_of(having), rows };
         let rows = if groups.keys.is_empty() { 1.0 } else { (lookups.rows * GROUP_SHARE).max(1.0) };
         let cost = if ends_at_value { lookups.cost.min(SOUGHT_COST) } else { lookups.cost };
         let rows_max = lookups.rows_max;
-        let read = Read {
-            lookups: lookups.lookups,
-            filter,
-            output: Output::Groups(groups),
-            for_update: false,
-            rows_max,
-        };
+        let read =
+            Read { lookups: lookups.lookups, filter, output: Output::Groups(groups), for_update: false, rows_max };
         Some(StageRead { read, rows, cost })
     }
 
@@ -126,7 +114,13 @@ impl<'p> ProgramBuilder<'p> {
     }
 
     /// What a stage gives of rows whose columns are those of `scope`; and its limit, if it is known.
-    fn rows(&self, stage: &Stage<'p>, scope: &Scope, ids: &[ColumnId], is_ordered: bool) -> Option<(Rows, Option<f64>)> {
+    fn rows(
+        &self,
+        stage: &Stage<'p>,
+        scope: &Scope,
+        ids: &[ColumnId],
+        is_ordered: bool,
+    ) -> Option<(Rows, Option<f64>)> {
         let columns = ids.iter().map(|id| self.scalar(&self.definitions.column(*id), scope)).collect::<Option<_>>()?;
         let order = stage.order.iter().filter(|_| !is_ordered).map(|key| {
             let value = self.scalar(&key.expr, scope)?;

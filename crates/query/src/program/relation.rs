@@ -61,7 +61,9 @@ impl<'p> Relation<'p> {
             }
             Logical::Join(join) => Relation::of_join(join, definitions),
             Logical::Scan(scan) => Some(Relation::of_source(RelationSource::Scan(scan))),
-            Logical::Group(_) | Logical::Distinct { on: false, .. } | Logical::Limit { .. } | Logical::Sort { .. } => {
+            // What a stage of its own does.
+            Logical::Group(group) if group.sets.is_none() => Some(Relation::of_source(RelationSource::Plan(plan))),
+            Logical::Distinct { on: false, .. } | Logical::Limit { .. } | Logical::Sort { .. } => {
                 Some(Relation::of_source(RelationSource::Plan(plan)))
             }
             _ => None,

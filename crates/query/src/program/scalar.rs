@@ -205,10 +205,11 @@ fn is_stepwise(op: ArithmeticOp, kinds: [&DataType; 2], kind: &DataType) -> bool
 
 /// Whether programs cast these types value by value.
 fn is_cast_in_steps(from: &SqlType, to: &SqlType) -> bool {
-    let is_of_time =
-        |kind: &SqlType| matches!(kind, SqlType::Date | SqlType::Timestamp { zoned: false, .. });
+    let is_of_time = |kind: &SqlType| matches!(kind, SqlType::Date | SqlType::Timestamp { zoned: false, .. });
     let are_numbers = is_number(from) && is_number(to);
-    are_numbers || is_of_time(from) && is_of_time(to) || matches!((from, to), (SqlType::Text { .. }, SqlType::Text { .. }))
+    are_numbers
+        || is_of_time(from) && is_of_time(to)
+        || matches!((from, to), (SqlType::Text { .. }, SqlType::Text { .. }))
 }
 
 /// The function of texts that programs have under the name of the registry.

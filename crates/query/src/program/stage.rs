@@ -196,10 +196,7 @@ impl<'p> Stage<'p> {
 
     /// The stages in which semi joins are joined with the distinct values of their right sides, so that those may be read
     /// first. `add_column` makes new columns.
-    pub(super) fn with_semi_joins_as_sources(
-        &self,
-        add_column: &dyn Fn(&ScalarExpr) -> ColumnId,
-    ) -> Option<Stage<'p>> {
+    pub(super) fn with_semi_joins_as_sources(&self, add_column: &dyn Fn(&ScalarExpr) -> ColumnId) -> Option<Stage<'p>> {
         let mut stage = self.clone();
         let mut is_changed = false;
         for step in std::mem::take(&mut stage.relation.steps) {

@@ -34,12 +34,7 @@ pub(crate) struct ShopCatalog;
 /// `T` TIMESTAMP, `B` BOOLEAN; `?` after it for NULL. A `-` before a column of a key orders it downwards, a `!` before an
 /// index makes it unique.
 const TABLES: &[(&str, &str, &str, &str)] = &[
-    (
-        "users",
-        "id:i name:t email:t? age:i? city:t? balance:d created:T active:B",
-        "id",
-        "!email name age created,id",
-    ),
+    ("users", "id:i name:t email:t? age:i? city:t? balance:d created:T active:B", "id", "!email name age created,id"),
     ("orders", "id:i user_id:i status:t total:d created:T note:t?", "id", "user_id,created status"),
     ("lines", "order_id:i line:i product_id:i quantity:i price:d", "order_id,line", "product_id"),
     ("products", "id:i name:t price:d weight:f?", "id", ""),
@@ -84,7 +79,13 @@ pub(crate) fn table(name: &str) -> Option<TableDef> {
     let columns: Vec<ColumnDef> = columns.split_whitespace().enumerate().map(column).collect();
     let indexes = indexes.split_whitespace().enumerate().map(|(at, text)| {
         let (text, unique) = text.strip_prefix('!').map_or((text, false), |text| (text, true));
-        IndexDef { id: IndexId(at as u32 + 1), name: format!("by_{text}"), parts: key(&columns, text), unique, shortens: true }
+        IndexDef {
+            id: IndexId(at as u32 + 1),
+            name: format!("by_{text}"),
+            parts: key(&columns, text),
+            unique,
+            shortens: true,
+        }
     });
     let keyed = KeyedDef {
         index: IndexId(0),

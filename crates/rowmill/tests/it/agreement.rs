@@ -78,16 +78,21 @@ fn values(text: &str) -> Vec<Value> {
 const QUERIES: &[(&str, &[&str])] = &[
     ("SELECT 1, $1 + 1, upper($2)", &["i4 tab", "i-9223372036854775808 tß"]),
     ("SELECT * FROM users WHERE id = $1", &["i5", "i0", "f5", "f5.5", "n", "i3000000000", "t5.0"]),
-    ("SELECT abs(age), round(balance, 1), length(name), substr(name, 2, 2), city || '!' FROM users WHERE id = $1", &["i5", "i11", "i12"]),
+    (
+        "SELECT abs(age), round(balance, 1), length(name), substr(name, 2, 2), city || '!' FROM users WHERE id = $1",
+        &["i5", "i11", "i12"],
+    ),
     ("SELECT name FROM users WHERE id IN ($1, $2, $3, 3)", &["i9 i5 i9", "i1 n i400", "i-1 i0 i500"]),
     ("SELECT name FROM users WHERE id = $1 OR id = $2 ORDER BY id DESC", &["i5 i9", "i9 i5", "i7 i7"]),
     ("SELECT id FROM users WHERE id = $1 OR email = $2", &["i5 tu9@x.org", "i400 tu400@x.org"]),
-    ("SELECT id FROM users WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT 5 OFFSET $3", &["i5 i50 i0", "i5 i50 i3", "f4.5 f9.5 i1", "i9 i1 i0"]),
+    (
+        "SELECT id FROM users WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT 5 OFFSET $3",
+        &["i5 i50 i0", "i5 i50 i3", "f4.5 f9.5 i1", "i9 i1 i0"],
+    ),
     ("SELECT max(id), min(id) FROM users", &[""]),
     ("SELECT max(age) FROM users", &[""]),
     ("SELECT min(age) FROM users WHERE age > $1", &["i10", "i100"]),
-    ("SELECT max(score) FROM users", &[""]),
-    ("SELECT min(score) FROM users", &[""]),
+    ("SELECT max(score), min(score), count(*) FROM users", &[""]),
     ("SELECT max(email) FROM users WHERE name = $1", &["tAda", "tnobody"]),
     ("SELECT max(created) FROM orders WHERE user_id = $1", &["i7", "i9999", "n"]),
     ("SELECT max(total) FROM orders WHERE user_id = $1 AND status = $2", &["i7 tpaid", "i7 topen"]),
@@ -97,60 +102,158 @@ const QUERIES: &[(&str, &[&str])] = &[
     ("SELECT id FROM users WHERE name LIKE 'name1%' ORDER BY name, id", &[""]),
     ("SELECT id FROM users WHERE name NOT LIKE $1 AND id < 20", &["tname1%"]),
     ("SELECT id FROM users WHERE name ILIKE $1 AND id < 50", &["taDA", "tNAME1%"]),
-    ("SELECT id, created FROM users WHERE (created, id) < ($1, $2) ORDER BY created DESC, id DESC LIMIT 20", &["t2024-01-01T03:33:20 i200", "t2024-01-01T03:00:00 i150", "t1970-01-01T00:00:00 i1", "t2024-01-01T03:00:00 n"]),
-    ("SELECT id, created FROM users WHERE (created, id) >= ($1, $2) ORDER BY created, id LIMIT 20", &["t2024-01-01T03:00:00 i150", "t2024-01-01T03:00:00 f150.5", "t2024-01-01T03:00:00 i9000000000"]),
-    ("SELECT created, id FROM posts WHERE forum = $1 AND (created, id) < ($2, $3) ORDER BY created DESC, id DESC LIMIT 7", &["i1 t2024-03-09T16:00:00 i100", "i2 t2024-03-09T16:00:00 i9999"]),
-    ("SELECT created, id FROM posts WHERE forum = $1 AND (created, id) > ($2, $3) ORDER BY created, id LIMIT 7", &["i1 t2024-03-08T00:00:00 i100", "i2 t2024-03-08T00:00:00 i1"]),
+    (
+        "SELECT id, created FROM users WHERE (created, id) < ($1, $2) ORDER BY created DESC, id DESC LIMIT 20",
+        &[
+            "t2024-01-01T03:33:20 i200",
+            "t2024-01-01T03:00:00 i150",
+            "t1970-01-01T00:00:00 i1",
+            "t2024-01-01T03:00:00 n",
+        ],
+    ),
+    (
+        "SELECT id, created FROM users WHERE (created, id) >= ($1, $2) ORDER BY created, id LIMIT 20",
+        &["t2024-01-01T03:00:00 i150", "t2024-01-01T03:00:00 f150.5", "t2024-01-01T03:00:00 i9000000000"],
+    ),
+    (
+        "SELECT created, id FROM posts WHERE forum = $1 AND (created, id) < ($2, $3) ORDER BY created DESC, id DESC LIMIT 7",
+        &["i1 t2024-03-09T16:00:00 i100", "i2 t2024-03-09T16:00:00 i9999"],
+    ),
+    (
+        "SELECT created, id FROM posts WHERE forum = $1 AND (created, id) > ($2, $3) ORDER BY created, id LIMIT 7",
+        &["i1 t2024-03-08T00:00:00 i100", "i2 t2024-03-08T00:00:00 i1"],
+    ),
     ("SELECT created, id FROM posts WHERE forum = $1 ORDER BY created DESC, id DESC LIMIT 5", &["i1", "i77"]),
-    ("SELECT id FROM orders WHERE status = $1 AND id > $2 ORDER BY id LIMIT 10", &["tpaid i100", "topen i1199", "tgone i1"]),
-    ("SELECT id FROM orders WHERE user_id IN ($1, $2) AND created > $3 ORDER BY id", &["i7 i14 t2024-02-01T00:00:00", "i7 i7 t1970-01-01T00:00:00"]),
+    (
+        "SELECT id FROM orders WHERE status = $1 AND id > $2 ORDER BY id LIMIT 10",
+        &["tpaid i100", "topen i1199", "tgone i1"],
+    ),
+    (
+        "SELECT id FROM orders WHERE user_id IN ($1, $2) AND created > $3 ORDER BY id",
+        &["i7 i14 t2024-02-01T00:00:00", "i7 i7 t1970-01-01T00:00:00"],
+    ),
     ("SELECT price FROM lines WHERE (order_id, line) IN ((1, 2), (3, 1), (1, 2), (9999, 1))", &[""]),
     ("SELECT price FROM lines WHERE (order_id = $1 AND line = 1) OR (order_id = $2 AND line = 3)", &["i5 i6", "i5 i5"]),
-    ("SELECT quantity FROM lines WHERE order_id IN ($1, $2) AND line IN (1, 3) ORDER BY order_id, line", &["i7 i3", "i3 i3"]),
+    (
+        "SELECT quantity FROM lines WHERE order_id IN ($1, $2) AND line IN (1, 3) ORDER BY order_id, line",
+        &["i7 i3", "i3 i3"],
+    ),
     ("SELECT u.name, o.total FROM users u JOIN orders o ON o.user_id = u.id WHERE o.id = $1", &["i10", "i17", "i9999"]),
-    ("SELECT u.name, o.id FROM orders o JOIN users u ON o.user_id = u.id WHERE u.id = $1 ORDER BY o.created DESC, o.id LIMIT 3", &["i7", "i14"]),
-    ("SELECT u.id, o.id FROM users u LEFT JOIN orders o ON o.user_id = u.id AND o.status = 'paid' WHERE u.id BETWEEN $1 AND $2", &["i1 i9", "i290 i310"]),
-    ("SELECT u.id, o.id FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE u.id < $1 AND o.id IS NULL", &["i30", "i2"]),
-    ("SELECT p.name, l.quantity * l.price FROM lines l JOIN products p ON p.id = l.product_id JOIN orders o ON o.id = l.order_id WHERE o.user_id = $1 ORDER BY 1, 2", &["i7", "i21"]),
-    ("SELECT u.name, (SELECT count(*) FROM orders o WHERE o.user_id = u.id) FROM users u WHERE u.id < $1", &["i12", "i1"]),
-    ("SELECT u.id, (SELECT sum(total) FROM orders o WHERE o.user_id = u.id) AS s FROM users u WHERE u.id < $1 ORDER BY s DESC, 1", &["i12"]),
-    ("SELECT u.id, (SELECT max(o.created) FROM orders o WHERE o.user_id = u.id AND o.status = 'paid') FROM users u WHERE u.id < $1", &["i12"]),
-    ("SELECT u.id, (SELECT o.id FROM orders o WHERE o.user_id = u.id ORDER BY o.created DESC, o.id LIMIT 1) FROM users u WHERE u.id < $1 ORDER BY 1", &["i12"]),
+    (
+        "SELECT u.name, o.id FROM orders o JOIN users u ON o.user_id = u.id WHERE u.id = $1 ORDER BY o.created DESC, o.id LIMIT 3",
+        &["i7", "i14"],
+    ),
+    (
+        "SELECT u.id, o.id FROM users u LEFT JOIN orders o ON o.user_id = u.id AND o.status = 'paid' WHERE u.id BETWEEN $1 AND $2",
+        &["i1 i9", "i290 i310"],
+    ),
+    (
+        "SELECT u.id, o.id FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE u.id < $1 AND o.id IS NULL",
+        &["i30", "i2"],
+    ),
+    (
+        "SELECT p.name, l.quantity * l.price FROM lines l JOIN products p ON p.id = l.product_id JOIN orders o ON o.id = l.order_id WHERE o.user_id = $1 ORDER BY 1, 2",
+        &["i7", "i21"],
+    ),
+    (
+        "SELECT u.name, (SELECT count(*) FROM orders o WHERE o.user_id = u.id) FROM users u WHERE u.id < $1",
+        &["i12", "i1"],
+    ),
+    (
+        "SELECT u.id, (SELECT sum(total) FROM orders o WHERE o.user_id = u.id) AS s FROM users u WHERE u.id < $1 ORDER BY s DESC, 1",
+        &["i12"],
+    ),
+    (
+        "SELECT u.id, (SELECT max(o.created) FROM orders o WHERE o.user_id = u.id AND o.status = 'paid') FROM users u WHERE u.id < $1",
+        &["i12"],
+    ),
+    (
+        "SELECT u.id, (SELECT o.id FROM orders o WHERE o.user_id = u.id ORDER BY o.created DESC, o.id LIMIT 1) FROM users u WHERE u.id < $1 ORDER BY 1",
+        &["i12"],
+    ),
     ("SELECT o.id, (SELECT name FROM users u WHERE u.id = o.user_id) FROM orders o WHERE o.id < $1", &["i20"]),
     ("SELECT o.id, (SELECT name FROM users u WHERE u.age = o.user_id) FROM orders o WHERE o.id = $1", &["i5", "i60"]),
-    ("SELECT id FROM users u WHERE u.id < $1 AND EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total > 400)", &["i100"]),
-    ("SELECT id FROM users u WHERE u.id < $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id)", &["i100"]),
-    ("SELECT id, EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total > 400) FROM users u WHERE u.id < $1", &["i20"]),
+    (
+        "SELECT id FROM users u WHERE u.id < $1 AND EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total > 400)",
+        &["i100"],
+    ),
+    (
+        "SELECT id FROM users u WHERE u.id < $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id)",
+        &["i100"],
+    ),
+    (
+        "SELECT id, EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total > 400) FROM users u WHERE u.id < $1",
+        &["i20"],
+    ),
     ("SELECT name FROM users WHERE id IN (SELECT user_id FROM orders WHERE id < $1)", &["i20", "i1"]),
     ("SELECT id FROM users WHERE id NOT IN (SELECT user_id FROM orders WHERE id < $1) AND id < 10", &["i5", "i20"]),
     ("SELECT id, id IN (SELECT user_id FROM orders WHERE id < $1) FROM users WHERE id < 10", &["i5", "i20"]),
     ("SELECT name FROM users WHERE id = (SELECT max(user_id) FROM orders WHERE status = $1)", &["tpaid", "tgone"]),
     ("SELECT id FROM users WHERE age IN (SELECT max(age) FROM users WHERE id < $1)", &["i5", "i0"]),
-    ("SELECT status, count(*), sum(total), avg(total), min(note), max(created) FROM orders WHERE user_id = $1 GROUP BY status", &["i7", "i14", "i9999"]),
-    ("SELECT status, count(*) AS n FROM orders WHERE user_id < $1 GROUP BY status HAVING count(*) > 2 ORDER BY n DESC, status LIMIT 2 OFFSET 1", &["i40", "i2"]),
-    ("SELECT city, active, count(*) FROM users WHERE id < $1 GROUP BY city, active ORDER BY city NULLS FIRST, active", &["i50"]),
+    (
+        "SELECT status, count(*), sum(total), avg(total), min(note), max(created) FROM orders WHERE user_id = $1 GROUP BY status",
+        &["i7", "i14", "i9999"],
+    ),
+    (
+        "SELECT status, count(*) AS n FROM orders WHERE user_id < $1 GROUP BY status HAVING count(*) > 2 ORDER BY n DESC, status LIMIT 2 OFFSET 1",
+        &["i40", "i2"],
+    ),
+    (
+        "SELECT city, active, count(*) FROM users WHERE id < $1 GROUP BY city, active ORDER BY city NULLS FIRST, active",
+        &["i50"],
+    ),
     ("SELECT DISTINCT city FROM users WHERE id < $1 ORDER BY city DESC", &["i50"]),
-    ("SELECT count(*) FILTER (WHERE status = 'paid'), sum(total) FILTER (WHERE total > 100) FROM orders WHERE user_id = $1", &["i7", "i9999"]),
-    ("SELECT u.city, count(*), sum(o.total) FROM users u JOIN orders o ON o.user_id = u.id WHERE u.id BETWEEN $1 AND $2 GROUP BY u.city", &["i1 i30"]),
-    ("SELECT u.id, u.name, count(o.id) FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE u.id BETWEEN $1 AND $2 GROUP BY u.id, u.name ORDER BY u.id", &["i1 i30"]),
-    ("SELECT s.status, s.n FROM (SELECT status, count(*) AS n FROM orders WHERE user_id = $1 GROUP BY status) s WHERE s.n > 1", &["i7"]),
+    (
+        "SELECT count(*) FILTER (WHERE status = 'paid'), sum(total) FILTER (WHERE total > 100) FROM orders WHERE user_id = $1",
+        &["i7", "i9999"],
+    ),
+    (
+        "SELECT u.city, count(*), sum(o.total) FROM users u JOIN orders o ON o.user_id = u.id WHERE u.id BETWEEN $1 AND $2 GROUP BY u.city",
+        &["i1 i30"],
+    ),
+    (
+        "SELECT u.id, u.name, count(o.id) FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE u.id BETWEEN $1 AND $2 GROUP BY u.id, u.name ORDER BY u.id",
+        &["i1 i30"],
+    ),
+    (
+        "SELECT s.status, s.n FROM (SELECT status, count(*) AS n FROM orders WHERE user_id = $1 GROUP BY status) s WHERE s.n > 1",
+        &["i7"],
+    ),
     ("SELECT avg(balance), sum(balance) / count(*), sum(score), avg(score) FROM users WHERE id < $1", &["i9", "i0"]),
     ("SELECT EXISTS (SELECT 1 FROM users WHERE email = $1)", &["tu1@x.org", "tnone"]),
     ("SELECT (SELECT count(*) FROM users WHERE id < $1), (SELECT max(id) FROM orders)", &["i9"]),
     ("SELECT id FROM users WHERE id < $1 AND (SELECT count(*) FROM orders o WHERE o.user_id = users.id) > 3", &["i50"]),
-    ("SELECT id, created FROM users WHERE created >= $1 AND created < $2 ORDER BY created, id", &["t2024-01-01T03:00:00 t2024-01-01T06:00:00"]),
+    (
+        "SELECT id, created FROM users WHERE created >= $1 AND created < $2 ORDER BY created, id",
+        &["t2024-01-01T03:00:00 t2024-01-01T06:00:00"],
+    ),
     ("SELECT id, score FROM users WHERE score > $1 ORDER BY score DESC LIMIT 4", &["f1.5", "i30", "fNaN", "f-inf"]),
     ("SELECT id, score FROM users WHERE score = $1", &["f1.5", "i2", "t1.5"]),
     ("SELECT * FROM users ORDER BY id DESC LIMIT 3", &[""]),
     ("SELECT id FROM users WHERE city = $1 ORDER BY id LIMIT 3", &["tcity1", "tnone"]),
-    ("SELECT id, coalesce(email, 'none'), nullif(age, 5), greatest(age, 18), CASE WHEN age > 18 THEN 'adult' WHEN age IS NULL THEN '?' ELSE 'minor' END FROM users WHERE id < $1", &["i15"]),
-    ("SELECT extract(year FROM created), date_trunc('month', created), to_char(created, '%Y'), created + INTERVAL '1 day' FROM users WHERE id = $1", &["i5"]),
-    ("SELECT CAST(score AS INTEGER), CAST(balance AS DOUBLE), CAST(score AS DECIMAL(9, 1)), CAST(id AS TEXT), CAST(created AS DATE) FROM users WHERE id < $1", &["i30"]),
+    (
+        "SELECT id, coalesce(email, 'none'), nullif(age, 5), greatest(age, 18), CASE WHEN age > 18 THEN 'adult' WHEN age IS NULL THEN '?' ELSE 'minor' END FROM users WHERE id < $1",
+        &["i15"],
+    ),
+    (
+        "SELECT extract(year FROM created), date_trunc('month', created), to_char(created, '%Y'), created + INTERVAL '1 day' FROM users WHERE id = $1",
+        &["i5"],
+    ),
+    (
+        "SELECT CAST(score AS INTEGER), CAST(balance AS DOUBLE), CAST(score AS DECIMAL(9, 1)), CAST(id AS TEXT), CAST(created AS DATE) FROM users WHERE id < $1",
+        &["i30"],
+    ),
     ("SELECT id FROM users WHERE 10 / (age - 5) > 1 AND id = $1", &["i6", "i5"]),
     ("SELECT id FROM users WHERE age IS NOT DISTINCT FROM $1 AND id < 100", &["i5", "n"]),
     ("SELECT id FROM users WHERE active AND id < $1", &["i9"]),
-    ("SELECT name, regexp_replace(name, 'a', 'b'), md5(name), age * 2 + $2 FROM users WHERE id = $1", &["i5 i1", "i5 f1.5", "i5 t1.5"]),
-    ("SELECT o.id FROM orders o, lines l WHERE o.id = l.order_id AND l.product_id = $1 AND o.status = 'paid' ORDER BY o.id LIMIT 5", &["i5"]),
+    (
+        "SELECT name, regexp_replace(name, 'a', 'b'), md5(name), age * 2 + $2 FROM users WHERE id = $1",
+        &["i5 i1", "i5 f1.5", "i5 t1.5"],
+    ),
+    (
+        "SELECT o.id FROM orders o, lines l WHERE o.id = l.order_id AND l.product_id = $1 AND o.status = 'paid' ORDER BY o.id LIMIT 5",
+        &["i5"],
+    ),
     ("SELECT a.id, b.id FROM users a JOIN users b ON a.age = b.age AND a.id <> b.id WHERE a.id = $1", &["i5", "i11"]),
     ("WITH o AS (SELECT * FROM orders WHERE user_id = $1) SELECT count(*), sum(total) FROM o", &["i7"]),
     ("SELECT id FROM orders WHERE user_id = $1 UNION ALL SELECT id FROM users WHERE id = $1", &["i7"]),
@@ -201,7 +304,10 @@ const CHANGES: &[(&str, &[&str])] = &[
     ("UPDATE users SET city = $1 WHERE name LIKE 'name1%'", &["tx", "i5", "n", "tmuch longer than twenty characters"]),
     ("UPDATE users SET age = (SELECT count(*) FROM orders o WHERE o.user_id = users.id) WHERE id < $1", &["i9"]),
     ("UPDATE users SET active = false WHERE id IN (SELECT user_id FROM orders WHERE id < $1)", &["i9"]),
-    ("UPDATE orders SET status = 'gone' WHERE user_id = $1 AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.order_id = orders.id)", &["i7"]),
+    (
+        "UPDATE orders SET status = 'gone' WHERE user_id = $1 AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.order_id = orders.id)",
+        &["i7"],
+    ),
     ("UPDATE lines SET quantity = quantity + 1 WHERE order_id = $1 AND line IN (1, 3)", &["i7"]),
     ("DELETE FROM users WHERE id IN ($1, $2)", &["i5 i9"]),
     ("DELETE FROM orders WHERE user_id IN (SELECT id FROM users WHERE name = $1)", &["tAda", "tnobody"]),
@@ -210,7 +316,10 @@ const CHANGES: &[(&str, &[&str])] = &[
     ("INSERT INTO products VALUES ($1, $2, $3)", &["i100 tx f1.5", "i5 tx i1", "t101 i5 t2.5", "f102 tx n"]),
     ("INSERT INTO products (name, id) VALUES (lower($1), $2 + 1), ('y', 500)", &["tABC i200"]),
     ("INSERT INTO posts VALUES ($1, $2, 1, NULL)", &["i1 t2024-01-02T03:04:05", "i1 tnothing"]),
-    ("INSERT INTO products VALUES ($1, 'new', 1) ON CONFLICT (id) DO UPDATE SET name = products.name || excluded.name, weight = products.weight + $2", &["i5 i1", "i600 f0.5"]),
+    (
+        "INSERT INTO products VALUES ($1, 'new', 1) ON CONFLICT (id) DO UPDATE SET name = products.name || excluded.name, weight = products.weight + $2",
+        &["i5 i1", "i600 f0.5"],
+    ),
     ("INSERT INTO products VALUES ($1, 'new', 1) ON CONFLICT DO NOTHING", &["i5", "i601"]),
 ];
 
@@ -231,10 +340,7 @@ fn prepared_changes_do_what_the_batch_engine_does() {
                 connection.begin(false).unwrap();
                 let done = match prepared {
                     true => connection.prepare(sql).and_then(|statement| statement.execute(&mut connection, &params)),
-                    false => connection
-                        .query_with(sql, &params)
-                        .and_then(|rows| rows.batches())
-                        .map(|_| 0),
+                    false => connection.query_with(sql, &params).and_then(|rows| rows.batches()).map(|_| 0),
                 };
                 let done = done.map_err(|error| error.sqlstate().to_owned());
                 let after = state(&mut connection);

@@ -40,6 +40,7 @@ pub struct Program {
 
 /// What a program does.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one for a statement")]
 pub enum Body {
     /// `SELECT`
     Read(Read),

@@ -64,7 +64,11 @@ struct ProgramBuilder<'p> {
 
 impl<'p> ProgramBuilder<'p> {
     fn new(bound: &'p BoundQuery) -> ProgramBuilder<'p> {
-        ProgramBuilder { tables: &bound.tables, definitions: Definitions::new(&bound.query.columns), reads: Cell::new(0) }
+        ProgramBuilder {
+            tables: &bound.tables,
+            definitions: Definitions::new(&bound.query.columns),
+            reads: Cell::new(0),
+        }
     }
 }
 

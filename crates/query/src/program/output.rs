@@ -5,11 +5,11 @@ use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
 use rowmill_plan::program::{Groups, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar, ScalarOp, Value};
 use rowmill_plan::{AggregateFunction, ColumnId, ExprOp, ScalarExpr};
 
-use super::{ProgramBuilder, READS_MAX};
 use super::lookups::{Lookups, Wanted};
 use super::relation::{Relation, RelationSource};
 use super::scalar::Scope;
 use super::stage::{Grouping, Stage};
+use super::{ProgramBuilder, READS_MAX};
 
 /// The share of groups that we assume among rows.
 const GROUP_SHARE: f64 = 0.1;

@@ -73,7 +73,7 @@ fn statements_become_programs_by_keys() {
 #[test]
 fn many_reads_within_each_other_are_left_to_the_engine() {
     let mut sql = "SELECT id FROM users WHERE id = 1".to_owned();
-    for _ in 0..20 {
+    for _ in 0..9 {
         sql = format!("SELECT id FROM users WHERE id IN (SELECT max(id) FROM ({sql}) AS q GROUP BY id)");
     }
     program(&sql);
@@ -121,8 +121,7 @@ fn bound_change(sql: &str) -> BoundQuery {
         condition: select.selection.as_ref(),
         values: &values,
     };
-    let mut bound =
-        bind_target(&rows, "UPDATE", &catalog::ShopCatalog, &|ident| ident.value.clone(), &[]).unwrap();
+    let mut bound = bind_target(&rows, "UPDATE", &catalog::ShopCatalog, &|ident| ident.value.clone(), &[]).unwrap();
     // The number of the row, and the values without the columns of the table.
     let count = bound.query.output.len() - values.len();
     bound.query.output.drain(1..count);

@@ -37,6 +37,11 @@ impl ScalarExpr {
     pub fn text(&self, columns: &Columns) -> String {
         expr(self, columns)
     }
+
+    /// The expression as text, where column `n` is shown as text `n`.
+    pub(crate) fn text_over(&self, columns: &[String]) -> String {
+        expr_text(self, &|column| columns.get(column).cloned().unwrap_or_else(|| format!("#{column}")))
+    }
 }
 
 struct PlanWriter<'c> {
@@ -378,12 +383,17 @@ fn constant(value: &Constant) -> String {
     if is_bare { text } else { format!("'{text}'") }
 }
 
-fn list(all: &[ScalarExpr], columns: &Columns) -> String {
-    all.iter().map(|one| expr(one, columns)).collect::<Vec<_>>().join(", ")
+fn expr(of: &ScalarExpr, columns: &Columns) -> String {
+    expr_text(of, &|id| column(ColumnId(id), columns))
 }
 
-fn expr(of: &ScalarExpr, columns: &Columns) -> String {
-    let text = |one: &ScalarExpr| expr(one, columns);
+fn list(all: &[ScalarExpr], name: &dyn Fn(usize) -> String) -> String {
+    all.iter().map(|one| expr_text(one, name)).collect::<Vec<_>>().join(", ")
+}
+
+/// An expression as text; `name` says how a column is shown.
+fn expr_text(of: &ScalarExpr, name: &dyn Fn(usize) -> String) -> String {
+    let text = |one: &ScalarExpr| expr_text(one, name);
     // An operand of an operator, in parentheses where it is one itself.
     let operand = |one: &ScalarExpr| match one.op {
         ExprOp::Arithmetic(..)
@@ -399,7 +409,7 @@ fn expr(of: &ScalarExpr, columns: &Columns) -> String {
     };
     let not = |negated: bool| if negated { "NOT " } else { "" };
     match &of.op {
-        ExprOp::Column(id) => column(ColumnId(*id), columns),
+        ExprOp::Column(id) => name(*id),
         ExprOp::Parameter(number) => format!("${}", number + 1),
         ExprOp::Literal(value) => constant(value),
         ExprOp::Arithmetic(op, pair) => {
@@ -418,7 +428,7 @@ fn expr(of: &ScalarExpr, columns: &Columns) -> String {
             format!("{} IS {}DISTINCT FROM {}", operand(&operands[0]), not(*negated), operand(&operands[1]))
         }
         ExprOp::CompareRows(op, left, right) => {
-            format!("({}) {} ({})", list(left, columns), compare_text(*op), list(right, columns))
+            format!("({}) {} ({})", list(left, name), compare_text(*op), list(right, name))
         }
         ExprOp::And(all) => all.iter().map(operand).collect::<Vec<_>>().join(" AND "),
         ExprOp::Or(all) => all.iter().map(operand).collect::<Vec<_>>().join(" OR "),
@@ -439,22 +449,22 @@ fn expr(of: &ScalarExpr, columns: &Columns) -> String {
             format!("{name}({} AS {})", text(value), kind_text(&of.kind))
         }
         ExprOp::InList { value, list: items, negated } => {
-            format!("{} {}IN ({})", operand(value), not(*negated), list(items, columns))
+            format!("{} {}IN ({})", operand(value), not(*negated), list(items, name))
         }
         ExprOp::Like { value, pattern, negated, ignore_case, .. } => {
             let name = if *ignore_case { "ILIKE" } else { "LIKE" };
             format!("{} {}{name} {}", operand(value), not(*negated), operand(pattern))
         }
-        ExprOp::Coalesce(all) => format!("coalesce({})", list(all, columns)),
-        ExprOp::Call(function, all) => format!("{}({})", function.name, list(all, columns)),
-        ExprOp::Dynamic(function, all) => format!("{}({})", function.name(), list(all, columns)),
+        ExprOp::Coalesce(all) => format!("coalesce({})", list(all, name)),
+        ExprOp::Call(function, all) => format!("{}({})", function.name, list(all, name)),
+        ExprOp::Dynamic(function, all) => format!("{}({})", function.name(), list(all, name)),
         ExprOp::EachItem { function, list, parameters, body } => {
             let names: Vec<String> = parameters.iter().map(|number| format!("item{number}")).collect();
             format!("{}({}, ({}) -> {})", function.name(), text(list), names.join(", "), text(body))
         }
         ExprOp::ItemParameter(number) => format!("item{number}"),
         ExprOp::Subquery(subquery) => {
-            let left = list(&subquery.left, columns);
+            let left = list(&subquery.left, name);
             match subquery.kind {
                 SubqueryKind::Scalar => "subquery".into(),
                 SubqueryKind::Exists => "EXISTS subquery".into(),

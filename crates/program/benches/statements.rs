@@ -10,7 +10,9 @@ use std::sync::Arc;
 use criterion::{Criterion, criterion_group, criterion_main};
 use rowmill_allocator::CountingAllocator;
 use rowmill_base::{ColumnId, Settings, SqlType, TableId};
-use rowmill_plan::program::{Access, ArithmeticOp, Body, Insert, Output, Program, Read, Rows, Scalar, Update, Value};
+use rowmill_plan::program::{
+    Access, ArithmeticOp, Body, ChangeTarget, Insert, Output, Program, Read, Rows, Scalar, Update, Value,
+};
 use rowmill_program::{Compiled, ResultRows, Scratch};
 use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::{ColumnSpec, Engine, KeyColumn, MAIN_SCHEMA};
@@ -72,13 +74,13 @@ fn column(column: usize) -> Scalar {
 
 fn by(table: TableId, parameters: usize) -> Access {
     let equal = (0..parameters).map(|number| Scalar::parameter(BIG, number)).collect();
-    Access { table, index: None, equal, from: None, to: None, backward: false }
+    Access { equal, ..Access::all(table) }
 }
 
 fn read(access: Access, limit: Option<i64>) -> Body {
     let limit = limit.map(|limit| Scalar::literal(BIG, Value::Int(limit)));
     let rows = Rows { columns: vec![column(3), column(9), column(2)], order: vec![], skip: None, limit };
-    Body::Read(Read { access, joins: vec![], filter: None, output: Output::Rows(rows), for_update: false })
+    Body::Read(Read::of_table(access, None, Output::Rows(rows)))
 }
 
 fn benches(criterion: &mut Criterion) {
@@ -120,7 +122,7 @@ fn benches(criterion: &mut Criterion) {
     });
     let mut first = by(table, 2);
     let value = Scalar::parameter(BIG, 2);
-    first.from = Some(rowmill_plan::program::Bound { value, inclusive: true });
+    first.from = Some(rowmill_plan::program::Bound::new(value, true));
     let ten = compiled(3, read(first, Some(10)));
     group.bench_function("scan of 10 rows", |bencher| {
         bencher.iter(|| {
@@ -138,7 +140,10 @@ fn benches(criterion: &mut Criterion) {
         Scalar::literal(MONEY, Value::Decimal(1)),
     );
     let assignments = vec![(3, more)];
-    let update = Update { access: by(table, 3), filter: None, assignments, checks: vec![], returning: vec![] };
+    let update = {
+        let target = ChangeTarget::new(by(table, 3), None);
+        Update { target, assignments, checks: vec![], returning: vec![] }
+    };
     let update = compiled(3, Body::Update(update));
     // In transactions of twenty with their commits; a step of the bench is one statement.
     let mut open = None;

@@ -1,4 +1,10 @@
-//! Rows of one table by a key: the row of a whole primary key, or a range of the primary key or of an index in its order.
+//! Rows of one table by a key: rows of whole primary keys, or ranges of the primary key or of an index in its order.
+//!
+//! ```text
+//! key (a, b, c)     a = 1, (b, c) < (5, 6)     one range:  (1) .. (1, 5, 6)
+//!                   a = 1, b in [7, 3, 7]      two ranges, in the order of the key:  (1, 3), (1, 7)
+//!                   a begins as 'x%y'          one range:  ('x') .. ('y')
+//! ```
 //!
 //! Of an index whose columns, with those of the primary key behind them, are all that is asked for, rows are not fetched, but
 //! where an entry's values were too long to be in it.
@@ -7,13 +13,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
+use rowmill_expr::kernels::like::literal_prefix;
 use rowmill_plan::program::{self, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{KeyCodec, KeyRange, ValueRef};
 use rowmill_txn::Catalog;
 use rowmill_txn::keyed::{IndexEntry, IndexOrder, IndexScan, RangeScan, Reader, TableCodec};
 
-use crate::expr::{Compiler, Env, Layout};
+use crate::expr::{Compiler, Env, Expr, Layout};
 use crate::key_value::{KeyValue, Side};
 use crate::recycled::recycled;
 use crate::texts::Texts;
@@ -24,14 +31,30 @@ pub(crate) struct Access {
     codec: Arc<TableCodec>,
     index: Option<IndexId>,
     equal: Box<[KeyValue]>,
-    from: Option<(KeyValue, bool)>,
-    to: Option<(KeyValue, bool)>,
+    alternatives: Box<[Box<[KeyValue]>]>,
+    limit: Limit,
     backward: bool,
     is_point: bool,
     /// Whether all of the index's columns are given and no two rows have them.
     is_single: bool,
     columns: Columns,
     texts: usize,
+}
+
+/// What is asked of the column of a key after those with known values.
+#[derive(Debug)]
+enum Limit {
+    Nothing,
+    NotNull,
+    Range { from: Option<End>, to: Option<End> },
+    Prefix { pattern: Expr, escape: Option<char> },
+}
+
+/// An end of a range: a value, or values that are compared as a row.
+#[derive(Debug)]
+struct End {
+    values: Box<[KeyValue]>,
+    inclusive: bool,
 }
 
 /// The columns that are read of a row.
@@ -50,6 +73,10 @@ pub(crate) struct AccessScratch {
     pub(crate) key: Vec<u8>,
     pub(crate) row: Vec<u8>,
     range: KeyRange,
+    /// A range with more values of the key, of which an end of `range` is taken.
+    longer: KeyRange,
+    /// Those of alternatives.
+    ranges: Vec<KeyRange>,
     scan: RangeScan,
     index_scan: IndexScan,
     /// Values of the key that is looked for.
@@ -86,40 +113,52 @@ struct Key<'c> {
 }
 
 impl Access {
-    /// Of `access`, whose scalars may name the first `row` rows of `layout`, and whose own row is the next. With `whole`
-    /// rows are always fetched.
+    /// Of `access`, whose scalars may name the first `row` rows of `layout`. The columns `wanted` of its own rows are read.
+    /// With `whole` rows are always fetched.
     pub(crate) fn new(
         access: &program::Access,
         catalog: &Catalog,
         parameters: &[SqlType],
         layout: &Layout,
         row: usize,
+        wanted: &[usize],
         whole: bool,
     ) -> Result<Access> {
         let codec = catalog.codec(access.table)?;
         let key = Key::of(&codec, access.index)?;
         let mut compiler = Compiler::new(parameters, layout, row);
-        let part = |at: usize| {
-            let missing = || Error::internal("a program with more values than a key has columns");
-            key.codec.parts().get(at).map(|part| &part.kind).ok_or_else(missing)
+        let given = access.equal.len() + access.alternatives.first().map_or(0, Vec::len);
+        let mut values = |scalars: &[Scalar], first: usize| key.values(scalars, first, &mut compiler);
+        let equal = values(&access.equal, 0)?;
+        let alternatives = access.alternatives.iter().map(|list| values(list, access.equal.len()));
+        let alternatives: Box<[Box<[KeyValue]>]> = alternatives.collect::<Result<_>>()?;
+        if alternatives.iter().any(|list| list.len() != alternatives[0].len()) {
+            return Err(Error::internal("a program with alternatives of different lengths"));
+        }
+        let mut end = |bound: &Option<program::Bound>| {
+            let end = |bound: &program::Bound| {
+                Ok::<_, Error>(End { values: values(&bound.values, given)?, inclusive: bound.inclusive })
+            };
+            bound.as_ref().map(end).transpose()
         };
-        let mut value = |scalar: &Scalar, at: usize| KeyValue::new(scalar, part(at)?, &mut compiler);
-        let equal =
-            access.equal.iter().enumerate().map(|(at, scalar)| value(scalar, at)).collect::<Result<Box<_>>>()?;
-        let mut bound = |bound: &Option<program::Bound>| {
-            let bound = bound.as_ref();
-            bound.map(|bound| Ok((value(&bound.value, access.equal.len())?, bound.inclusive))).transpose()
+        let (from, to) = (end(&access.from)?, end(&access.to)?);
+        let limit = match &access.prefix {
+            Some(prefix) => {
+                key.check_text(given)?;
+                Limit::Prefix { pattern: compiler.expr(&prefix.pattern)?, escape: prefix.escape }
+            }
+            None if from.is_some() || to.is_some() => Limit::Range { from, to },
+            None if access.not_null => Limit::NotNull,
+            None => Limit::Nothing,
         };
-        let (from, to) = (bound(&access.from)?, bound(&access.to)?);
-        let is_point = access.index.is_none() && equal.len() == key.columns.len();
-        let is_single = key.unique_parts.is_some_and(|parts| equal.len() >= parts);
-        let wanted = layout.wanted(row);
+        let is_point = access.index.is_none() && given == key.columns.len();
+        let is_single = key.unique_parts.is_some_and(|parts| given >= parts);
         let columns = match access.index.is_some() && !whole {
             true => key.entry_columns(wanted).unwrap_or_else(|| Columns::OfRow(wanted.into())),
             false => Columns::OfRow(wanted.into()),
         };
         let (index, backward, texts) = (access.index, access.backward, compiler.texts());
-        Ok(Access { index, equal, from, to, backward, is_point, is_single, columns, texts, codec })
+        Ok(Access { index, equal, alternatives, limit, backward, is_point, is_single, columns, texts, codec })
     }
 
     /// What makes and reads the table's rows.
@@ -145,9 +184,35 @@ impl Access {
         first: usize,
         mut each: impl FnMut(Found<'_>) -> Result<bool>,
     ) -> Result<bool> {
-        if !self.find(env, scratch)? {
-            return Ok(true);
+        if self.alternatives.is_empty() {
+            return match self.find(env, scratch)? {
+                true => self.run_range(reader, scratch, first, &mut each),
+                false => Ok(true),
+            };
         }
+        let ranges = self.find_ranges(env, scratch)?;
+        for at in 0..ranges {
+            let at = if self.backward { ranges - 1 - at } else { at };
+            let AccessScratch { key, range, ranges, .. } = &mut *scratch;
+            std::mem::swap(range, &mut ranges[at]);
+            if self.is_point {
+                std::mem::swap(key, &mut range.start);
+            }
+            if !self.run_range(reader, scratch, first, &mut each)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The rows of the key, or of the range, of `scratch`.
+    fn run_range(
+        &self,
+        reader: &Reader<'_>,
+        scratch: &mut AccessScratch,
+        first: usize,
+        each: &mut impl FnMut(Found<'_>) -> Result<bool>,
+    ) -> Result<bool> {
         let AccessScratch { key, row, range, scan, index_scan, values, .. } = scratch;
         if self.is_point {
             return match reader.get(key, row)? {
@@ -192,20 +257,50 @@ impl Access {
 
     /// Makes the key or the range that is looked for; `false` if nothing can be there.
     fn find(&self, env: Env<'_>, scratch: &mut AccessScratch) -> Result<bool> {
-        let AccessScratch { key, range, equal, texts, .. } = scratch;
+        let AccessScratch { key, range, longer, equal, texts, .. } = scratch;
         texts.clear(self.texts);
         let env = Env { texts, ..env };
         let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(equal));
-        for value in &self.equal {
-            let Some(value) = value.equal(env)? else { break };
-            values.push(value);
-        }
-        let is_found = values.len() == self.equal.len() && self.encode(&values, env, key, range)?;
+        let is_found =
+            push_equal(&self.equal, env, &mut values)? && self.encode(&mut values, env, key, [range, longer])?;
         *equal = recycled(values);
         Ok(is_found)
     }
 
-    fn encode(&self, values: &[ValueRef<'_>], env: Env<'_>, key: &mut Vec<u8>, range: &mut KeyRange) -> Result<bool> {
+    /// Makes the ranges of all alternatives, of points keys as their starts, in the order of the key, each once. How many
+    /// there are.
+    fn find_ranges(&self, env: Env<'_>, scratch: &mut AccessScratch) -> Result<usize> {
+        let AccessScratch { key, ranges, longer, equal, texts, .. } = scratch;
+        texts.clear(self.texts);
+        let env = Env { texts, ..env };
+        let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(equal));
+        let mut count = 0;
+        if push_equal(&self.equal, env, &mut values)? {
+            ranges.resize_with(ranges.len().max(self.alternatives.len()), KeyRange::default);
+            for list in &self.alternatives {
+                values.truncate(self.equal.len());
+                let range = &mut ranges[count];
+                if push_equal(list, env, &mut values)? && self.encode(&mut values, env, key, [range, longer])? {
+                    if self.is_point {
+                        range.start.clone_from(key);
+                        range.end.clear();
+                    }
+                    count += 1;
+                }
+            }
+        }
+        *equal = recycled(values);
+        Ok(in_order(&mut ranges[..count]))
+    }
+
+    /// Makes the key or the range of the first values, which may be added to; `false` if nothing can be there.
+    fn encode<'a>(
+        &'a self,
+        values: &mut Vec<ValueRef<'a>>,
+        env: Env<'a>,
+        key: &mut Vec<u8>,
+        [range, longer]: [&mut KeyRange; 2],
+    ) -> Result<bool> {
         if self.is_point {
             return match self.codec.encode_key(None, values, key) {
                 // No row has a key that the base does not keep.
@@ -213,10 +308,52 @@ impl Access {
                 encoded => encoded.map(|()| true),
             };
         }
-        let Some(from) = end(&self.from, Side::Lower, env)? else { return Ok(false) };
-        let Some(to) = end(&self.to, Side::Upper, env)? else { return Ok(false) };
         let (head, codec) = self.codec.keys(self.index)?;
-        codec.range(head, values, from, to, range)?;
+        match &self.limit {
+            Limit::Nothing => codec.range(head, values, Bound::Unbounded, Bound::Unbounded, range)?,
+            Limit::NotNull => {
+                codec.range(head, values, Bound::Unbounded, Bound::Unbounded, range)?;
+                if !codec.parts()[values.len()].nullable {
+                    return Ok(true);
+                }
+                values.push(ValueRef::Null);
+                codec.range(head, values, Bound::Unbounded, Bound::Unbounded, longer)?;
+                match codec.parts()[values.len() - 1].descending {
+                    true => std::mem::swap(&mut range.start, &mut longer.end),
+                    false => std::mem::swap(&mut range.end, &mut longer.start),
+                }
+            }
+            Limit::Range { from, to } => {
+                let Some(from) = range_end(from, Side::Lower, env)? else { return Ok(false) };
+                let Some(to) = range_end(to, Side::Upper, env)? else { return Ok(false) };
+                codec.range(head, values, from.first, to.first, range)?;
+                let given = values.len();
+                for (end, side) in [(from, Side::Lower), (to, Side::Upper)] {
+                    let Some((equal, last)) = end.row else { continue };
+                    values.truncate(given);
+                    values.extend(equal);
+                    let (lower, upper) = match side {
+                        Side::Lower => (last, Bound::Unbounded),
+                        Side::Upper => (Bound::Unbounded, last),
+                    };
+                    codec.range(head, values, lower, upper, longer)?;
+                    match (side == Side::Lower) == codec.parts()[given].descending {
+                        true => std::mem::swap(&mut range.end, &mut longer.end),
+                        false => std::mem::swap(&mut range.start, &mut longer.start),
+                    }
+                }
+            }
+            Limit::Prefix { pattern, escape } => {
+                let ValueRef::Text(pattern) = pattern.value(env)? else { return Ok(false) };
+                let prefix = literal_prefix(pattern, *escape);
+                let beyond = text_beyond(&prefix);
+                let upper =
+                    beyond.as_deref().map_or(Bound::Unbounded, |beyond| Bound::Excluded(ValueRef::Text(beyond)));
+                // The values of the key outlive these texts.
+                let values: &[ValueRef<'_>] = values;
+                codec.range(head, values, Bound::Included(ValueRef::Text(&prefix)), upper, range)?;
+            }
+        }
         Ok(!range.is_empty())
     }
 
@@ -268,6 +405,24 @@ impl<'a> FoundColumns<'a> {
 }
 
 impl Key<'_> {
+    /// `scalars` as values of the columns from `first` on.
+    fn values(&self, scalars: &[Scalar], first: usize, compiler: &mut Compiler<'_>) -> Result<Box<[KeyValue]>> {
+        let value = |(at, scalar)| KeyValue::new(scalar, self.part(first + at)?, compiler);
+        scalars.iter().enumerate().map(value).collect()
+    }
+
+    fn part(&self, at: usize) -> Result<&SqlType> {
+        let missing = || Error::internal("a program with more values than a key has columns");
+        self.codec.parts().get(at).map(|part| &part.kind).ok_or_else(missing)
+    }
+
+    fn check_text(&self, at: usize) -> Result<()> {
+        match self.part(at)? {
+            SqlType::Text { .. } => Ok(()),
+            kind => Err(Error::internal(format!("a program with the prefix of a key of {kind}"))),
+        }
+    }
+
     fn of(codec: &TableCodec, index: Option<IndexId>) -> Result<Key<'_>> {
         let def = codec.def();
         let keyed = def.keyed.as_ref().ok_or_else(|| Error::internal("a codec of a table without keys"))?;
@@ -294,12 +449,76 @@ impl Key<'_> {
     }
 }
 
-/// An end of a range; `None` if nothing is in the range.
-fn end<'a>(of: &'a Option<(KeyValue, bool)>, side: Side, env: Env<'a>) -> Result<Option<Bound<ValueRef<'a>>>> {
-    match of {
-        None => Ok(Some(Bound::Unbounded)),
-        Some((value, inclusive)) => value.bound(*inclusive, side, env),
+/// Appends the values of a key that equal `values`; `false` if one has none.
+fn push_equal<'a>(values: &'a [KeyValue], env: Env<'a>, out: &mut Vec<ValueRef<'a>>) -> Result<bool> {
+    for value in values {
+        let Some(value) = value.equal(env)? else { return Ok(false) };
+        out.push(value);
     }
+    Ok(true)
+}
+
+/// Puts ranges in order and leaves each once; how many that are. Two of them are the same or have no key in common.
+fn in_order(ranges: &mut [KeyRange]) -> usize {
+    ranges.sort_unstable_by(|left, right| left.start.cmp(&right.start));
+    let mut kept = 0;
+    for at in 0..ranges.len() {
+        if kept == 0 || ranges[at].start != ranges[kept - 1].start {
+            ranges.swap(at, kept);
+            kept += 1;
+        }
+    }
+    kept
+}
+
+/// An end of a range of a key.
+struct RangeEnd<'a> {
+    /// Of the first column.
+    first: Bound<ValueRef<'a>>,
+    /// Of a comparison of rows: values of the first columns, and the end of the range of the next column among rows that
+    /// have these.
+    row: Option<(Vec<ValueRef<'a>>, Bound<ValueRef<'a>>)>,
+}
+
+/// `None` if nothing is in the range.
+fn range_end<'a>(of: &'a Option<End>, side: Side, env: Env<'a>) -> Result<Option<RangeEnd<'a>>> {
+    let Some(End { values, inclusive }) = of else { return Ok(Some(RangeEnd { first: Bound::Unbounded, row: None })) };
+    let mut equal = Vec::new();
+    let mut last = None;
+    for (at, of_key) in values.iter().enumerate() {
+        let is_last = at + 1 == values.len();
+        let value = of_key.value(env)?;
+        match of_key.equal_to(value) {
+            Some(value) if !is_last => equal.push(value),
+            // Where no row has the value, this column decides.
+            _ => {
+                last = of_key.bound_at(value, *inclusive && is_last, side);
+                break;
+            }
+        }
+    }
+    // Where all of a column, or none, is on one side of the value, or that is NULL, the column before decides.
+    let Some(last) = last.or_else(|| equal.pop().map(Bound::Excluded)) else { return Ok(None) };
+    let first = equal.first().map_or(last, |first| Bound::Included(*first));
+    Ok(Some(RangeEnd { first, row: (!equal.is_empty()).then_some((equal, last)) }))
+}
+
+/// The first text that is greater than all that begin with `prefix`, if there is one.
+fn text_beyond(prefix: &str) -> Option<String> {
+    let mut beyond = prefix.to_owned();
+    while let Some(last) = beyond.pop() {
+        // The next character in the order of bytes, which is that of code points without surrogates.
+        let next = match last {
+            '\u{d7ff}' => Some('\u{e000}'),
+            char::MAX => None,
+            last => char::from_u32(last as u32 + 1),
+        };
+        if let Some(next) = next {
+            beyond.push(next);
+            return Some(beyond);
+        }
+    }
+    None
 }
 
 fn position(def: &TableDef, id: ColumnId) -> Result<usize> {

@@ -1,8 +1,10 @@
 //! `UPDATE` and `DELETE`: rows are found, all of them, and then changed one by one, so that none is found again.
 
+use std::sync::Arc;
+
 use arrow::util::display::array_value_to_string;
 use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
-use rowmill_plan::program;
+use rowmill_plan::program::{self, LookupKind, LookupSource, NestedLookup, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::keyed::{Reader, TableCodec};
@@ -14,6 +16,7 @@ use crate::compiled::column_kinds;
 use crate::expr::{Compiler, Env, Expr, Layout};
 use crate::output::put;
 use crate::pace::{Pace, bounded};
+use crate::read::Read;
 use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::scratch::{Scratch, WriteScratch};
@@ -25,9 +28,17 @@ const SHOWN_CHARS_MAX: usize = 200;
 /// The rows of a statement.
 #[derive(Debug)]
 struct Target {
-    access: Access,
-    filter: Option<Expr>,
-    texts: usize,
+    codec: Arc<TableCodec>,
+    rows: TargetRows,
+}
+
+/// How rows are found.
+#[derive(Debug)]
+enum TargetRows {
+    /// By what the table itself has.
+    Table { access: Access, filter: Option<Expr>, texts: usize },
+    /// As those that one of several lookups reads, with the values that are assigned.
+    Lookups { read: Box<Read>, lookup: usize },
 }
 
 /// An `UPDATE` that is ready to run.
@@ -64,21 +75,43 @@ pub(crate) struct AfterChange {
 }
 
 impl Target {
+    /// `assigned` are values that are computed where a row is found, of the columns of all lookups.
     fn new(
-        access: &program::Access,
-        filter: &Option<program::Scalar>,
+        target: &program::ChangeTarget,
+        assigned: impl Iterator<Item = Scalar>,
         catalog: &Catalog,
         parameters: &[SqlType],
     ) -> Result<Target> {
-        let mut layout = Layout::new([column_kinds(catalog, access.table)?]);
-        filter.iter().try_for_each(|filter| layout.want(filter))?;
-        let access = Access::new(access, catalog, parameters, &layout, 0, true)?;
-        let mut compiler = Compiler::new(parameters, &layout, 1);
-        let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
-        Ok(Target { access, filter, texts: compiler.texts() })
+        let program::ChangeTarget { lookups, row, filter } = target;
+        let rows = match &lookups[..] {
+            [
+                NestedLookup {
+                    kind: LookupKind::Inner,
+                    source: LookupSource::Table(access),
+                    condition,
+                    compared: None,
+                },
+            ] => {
+                let conditions = condition.iter().chain(filter).cloned().collect();
+                TargetRows::table(access, Scalar::all_of(conditions), catalog, parameters)?
+            }
+            _ => {
+                let output = program::Output::Rows(program::Rows::all(assigned.collect()));
+                let (lookups, filter) = (lookups.clone(), filter.clone());
+                let read = program::Read { lookups, filter, output, for_update: false, rows_max: None };
+                let read = Box::new(Read::of_target(&read, catalog, parameters, *row)?);
+                TargetRows::Lookups { read, lookup: *row }
+            }
+        };
+        let codec = match &rows {
+            TargetRows::Table { access, .. } => Some(access.codec()),
+            TargetRows::Lookups { read, lookup } => read.codec(*lookup),
+        };
+        let codec = Arc::clone(codec.ok_or_else(|| Error::internal("a program that changes rows of no table"))?);
+        Ok(Target { codec, rows })
     }
 
-    /// Puts all rows into `keys` and `rows`.
+    /// Puts all rows into `keys` and `rows`, and values that are assigned into `assigned`.
     fn gather(
         &self,
         reader: &Reader<'_>,
@@ -86,20 +119,27 @@ impl Target {
         scratch: &mut WriteScratch,
         cancel: &Cancel,
     ) -> Result<()> {
+        let WriteScratch { access: scratch, keys, rows, before, texts, read: of_read, assigned, .. } = scratch;
+        let (access, filter, places) = match &self.rows {
+            TargetRows::Table { access, filter, texts } => (access, filter, *texts),
+            TargetRows::Lookups { read, lookup } => {
+                assigned.start(read.kinds());
+                return read.gather(*lookup, [keys, rows], reader, parameters, of_read, cancel, assigned);
+            }
+        };
         let mut pace = Pace::new(cancel);
-        let WriteScratch { access, keys, rows, before, texts, .. } = scratch;
         keys.clear();
         rows.clear();
         let env = Env { columns: &[], parameters, texts: &Texts::default() };
-        self.access.run(env, reader, access, usize::MAX, |found| {
+        access.run(env, reader, scratch, usize::MAX, |found| {
             pace.step()?;
             let (key, row) = (found.key, found.row);
-            let passes = match &self.filter {
+            let passes = match filter {
                 None => true,
                 Some(filter) => {
                     let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
                     found.columns.read(&mut values)?;
-                    texts.clear(self.texts);
+                    texts.clear(places);
                     let passes = filter.is_true(Env { columns: &values, parameters, texts })?;
                     *before = recycled(values);
                     passes
@@ -116,12 +156,43 @@ impl Target {
     }
 }
 
+impl TargetRows {
+    fn table(
+        access: &program::Access,
+        filter: Option<Scalar>,
+        catalog: &Catalog,
+        parameters: &[SqlType],
+    ) -> Result<TargetRows> {
+        let mut layout = Layout::new([column_kinds(catalog, access.table)?]);
+        filter.iter().try_for_each(|filter| layout.want(filter))?;
+        let access = Access::new(access, catalog, parameters, &layout, 0, layout.wanted(0), true)?;
+        let mut compiler = Compiler::new(parameters, &layout, 1);
+        let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
+        Ok(TargetRows::Table { access, filter, texts: compiler.texts() })
+    }
+}
+
 impl Update {
     pub(crate) fn new(update: &program::Update, catalog: &Catalog, parameters: &[SqlType]) -> Result<Update> {
-        let target = Target::new(&update.access, &update.filter, catalog, parameters)?;
-        let def = target.access.codec().def();
+        let assigned = update.assignments.iter().map(|(_, value)| value.clone());
+        let target = Target::new(&update.target, assigned, catalog, parameters)?;
+        let def = target.codec.def();
         let layout = Layout::of_all([column_kinds(catalog, def.id)?]);
-        let assignments = Assignments::new(&update.assignments, def, Compiler::new(parameters, &layout, 1))?;
+        let assignments = match &target.rows {
+            TargetRows::Table { .. } => {
+                Assignments::new(&update.assignments, def, Compiler::new(parameters, &layout, 1))?
+            }
+            TargetRows::Lookups { read, .. } => {
+                // The values were computed where the row was found.
+                let kinds = read.kinds();
+                let of_values = update.assignments.iter().zip(kinds.iter()).enumerate();
+                let of_values =
+                    of_values.map(|(at, ((column, _), kind))| (*column, Scalar::column(kind.clone(), 0, at)));
+                let assignments: Vec<(usize, Scalar)> = of_values.collect();
+                let layout = Layout::of_all([kinds.to_vec()]);
+                Assignments::new(&assignments, def, Compiler::new(parameters, &layout, 1))?
+            }
+        };
         let compiler = Compiler::new(parameters, &layout, 1);
         let after = AfterChange::new(&update.checks, &update.returning, def, compiler)?;
         Ok(Update { target, assignments, after })
@@ -136,16 +207,23 @@ impl Update {
     ) -> Result<u64> {
         let Scratch { write: scratch, cancel, .. } = scratch;
         self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
-        let codec = self.target.access.codec();
-        let WriteScratch { keys, rows, before, after, values, texts, after_texts, .. } = scratch;
+        let codec = &self.target.codec;
+        let WriteScratch { keys, rows, before, after, values, texts, after_texts, assigned, .. } = scratch;
         all_or_none(transaction, |transaction| {
-            for (key, row) in keys.iter().zip(rows.iter()) {
+            for (number, (key, row)) in keys.iter().zip(rows.iter()).enumerate() {
                 let mut old: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
                 read_all(codec, key, row, values, &mut old)?;
+                let given: Vec<ValueRef<'_>> = match &self.target.rows {
+                    TargetRows::Table { .. } => Vec::new(),
+                    TargetRows::Lookups { .. } => {
+                        (0..assigned.kinds().len()).map(|column| assigned.get(number, column)).collect()
+                    }
+                };
+                let columns = if matches!(self.target.rows, TargetRows::Table { .. }) { &old } else { &given };
                 let mut new: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
                 new.extend_from_slice(&old);
                 texts.clear(self.assignments.texts);
-                self.assignments.assign(Env { columns: &old, parameters, texts }, &mut new)?;
+                self.assignments.assign(Env { columns, parameters, texts }, &mut new)?;
                 self.after.check(&new, parameters, after_texts)?;
                 self.after.give(&new, parameters, after_texts, out)?;
                 transaction.update_values(codec, key, row, &new)?;
@@ -159,8 +237,8 @@ impl Update {
 
 impl Delete {
     pub(crate) fn new(delete: &program::Delete, catalog: &Catalog, parameters: &[SqlType]) -> Result<Delete> {
-        let target = Target::new(&delete.access, &delete.filter, catalog, parameters)?;
-        let def = target.access.codec().def();
+        let target = Target::new(&delete.target, std::iter::empty(), catalog, parameters)?;
+        let def = target.codec.def();
         let layout = Layout::of_all([column_kinds(catalog, def.id)?]);
         let returning = AfterChange::new(&[], &delete.returning, def, Compiler::new(parameters, &layout, 1))?;
         Ok(Delete { target, returning })
@@ -175,7 +253,7 @@ impl Delete {
     ) -> Result<u64> {
         let Scratch { write: scratch, cancel, .. } = scratch;
         self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
-        let codec = self.target.access.codec();
+        let codec = &self.target.codec;
         let WriteScratch { keys, rows, before, values, after_texts, .. } = scratch;
         all_or_none(transaction, |transaction| {
             for (key, row) in keys.iter().zip(rows.iter()) {

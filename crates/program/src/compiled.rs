@@ -51,8 +51,7 @@ impl Compiled {
         };
         let body = match &program.body {
             program::Body::Read(read) => {
-                table(read.access.table)?;
-                read.joins.iter().try_for_each(|join| table(join.access.table))?;
+                read.tables().into_iter().try_for_each(&mut table)?;
                 Body::Read(Read::new(read, catalog, parameters)?)
             }
             program::Body::Insert(insert) => {
@@ -60,11 +59,11 @@ impl Compiled {
                 Body::Insert(Insert::new(insert, catalog, parameters)?)
             }
             program::Body::Update(update) => {
-                table(update.access.table)?;
+                update.target.tables().into_iter().try_for_each(&mut table)?;
                 Body::Update(Update::new(update, catalog, parameters)?)
             }
             program::Body::Delete(delete) => {
-                table(delete.access.table)?;
+                delete.target.tables().into_iter().try_for_each(&mut table)?;
                 Body::Delete(Delete::new(delete, catalog, parameters)?)
             }
         };

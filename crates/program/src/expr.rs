@@ -8,6 +8,8 @@ mod arithmetic;
 mod cast;
 mod compare;
 mod compile;
+mod evaluated;
+mod like;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -20,6 +22,8 @@ pub(crate) use self::arithmetic::Step;
 pub(crate) use self::cast::{Cast, canonical_value};
 pub(crate) use self::compare::{Comparison, compare_values};
 pub(crate) use self::compile::{Compiler, Layout, unsupported};
+pub(crate) use self::evaluated::Evaluated;
+pub(crate) use self::like::LikeTest;
 pub(crate) use self::text::TextCall;
 use crate::texts::Texts;
 
@@ -50,6 +54,8 @@ pub(crate) enum Expr {
     Cast(Box<Cast>),
     Coalesce(Box<[Expr]>),
     Text(Box<TextCall>),
+    Like(Box<LikeTest>),
+    Evaluated(Box<Evaluated>),
 }
 
 /// `CASE`
@@ -87,6 +93,8 @@ impl Expr {
             Expr::Cast(cast) => cast.value(env),
             Expr::Coalesce(all) => first_value(all, env),
             Expr::Text(call) => call.value(env),
+            Expr::Like(test) => test.value(env),
+            Expr::Evaluated(evaluated) => evaluated.value(env),
         }
     }
 

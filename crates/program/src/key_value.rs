@@ -19,7 +19,7 @@ use rowmill_plan::program::Scalar;
 use rowmill_storage::keyed::ValueRef;
 
 use crate::expr::{Compiler, Env, Expr, canonical_value, unsupported};
-use crate::number::{Integer, Number, Purpose, exact, float, product, ten_to};
+use crate::number::{Integer, Number, exact, float, product, ten_to};
 
 /// Integers of so many bits are doubles, all of them.
 const BITS_OF_DOUBLES: u8 = 32;
@@ -83,50 +83,54 @@ impl KeyValue {
     /// The value of the column that equals it, if there is one.
     #[inline]
     pub(crate) fn equal<'a>(&'a self, env: Env<'a>) -> Result<Option<ValueRef<'a>>> {
-        let value = self.expr.value(env)?;
+        Ok(self.equal_to(self.expr.value(env)?))
+    }
+
+    /// What is looked for, as it is.
+    pub(crate) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
+        self.expr.value(env)
+    }
+
+    /// The value of the column that equals `value`, which is its own, if there is one.
+    #[inline]
+    pub(crate) fn equal_to<'a>(&self, value: ValueRef<'a>) -> Option<ValueRef<'a>> {
         if value.is_null() {
-            return Ok(None);
+            return None;
         }
-        Ok(match self.how {
+        match self.how {
             How::Same => Some(canonical_value(value)),
             how => match how.place(value) {
                 Placed::Double(value) => Some(value),
                 Placed::Exact(Place::At(number), column) => column.exact_value(number),
                 Placed::Exact(..) => None,
             },
-        })
+        }
     }
 
-    /// The end of a range that it is; `None` if nothing is in the range.
-    pub(crate) fn bound<'a>(
-        &'a self,
-        inclusive: bool,
-        side: Side,
-        env: Env<'a>,
-    ) -> Result<Option<Bound<ValueRef<'a>>>> {
-        let value = self.expr.value(env)?;
+    /// The end of a range that `value`, which is its own, is; `None` if nothing is in the range.
+    pub(crate) fn bound_at<'a>(&self, value: ValueRef<'a>, inclusive: bool, side: Side) -> Option<Bound<ValueRef<'a>>> {
         if value.is_null() {
-            return Ok(None);
+            return None;
         }
         let at = |value| Some(if inclusive { Bound::Included(value) } else { Bound::Excluded(value) });
         let (place, column) = match self.how {
-            How::Same => return Ok(at(canonical_value(value))),
+            How::Same => return at(canonical_value(value)),
             how => match how.place(value) {
-                Placed::Double(value) => return Ok(at(value)),
+                Placed::Double(value) => return at(value),
                 Placed::Exact(place, column) => (place, column),
             },
         };
         let (least, greatest) = column.bounds();
         // A bound of its own, so that NULLs, which are in no range, stay out.
         let end = match (place, side) {
-            (Place::At(number), _) => return Ok(column.exact_value(number).and_then(at)),
+            (Place::At(number), _) => return column.exact_value(number).and_then(at),
             (Place::Behind(number), Side::Lower) => number + 1,
             (Place::Behind(number), Side::Upper) => number,
             (Place::Below, Side::Lower) => least,
             (Place::Above, Side::Upper) => greatest,
-            (Place::Below, Side::Upper) | (Place::Above, Side::Lower) => return Ok(None),
+            (Place::Below, Side::Upper) | (Place::Above, Side::Lower) => return None,
         };
-        Ok(column.exact_value(end).map(Bound::Included))
+        column.exact_value(end).map(Bound::Included)
     }
 }
 
@@ -141,7 +145,7 @@ impl How {
         match self {
             How::Same => unreachable!("a value of the column's type is where it is"),
             How::ToDouble(from) => {
-                let double = from.convert(value, Number::Double, Purpose::Cast).unwrap_or(ValueRef::Null);
+                let double = from.convert(value, Number::Double).unwrap_or(ValueRef::Null);
                 Placed::Double(canonical_value(double))
             }
             How::Exact(from, to) => Placed::Exact(placed(exact(value), from.scale(), to), to),

@@ -8,7 +8,7 @@
 //! ```text
 //! key_value   what a key column is compared with, as a value of that column
 //! access      those values as a key or a range, and the rows that are there
-//! read        accesses as loops within loops -> output: rows, sorted rows, aggregates
+//! read        lookups as loops within loops -> output: rows, sorted rows, groups
 //! change      rows of an access, found and then updated or deleted;  insert: new ones
 //! expr        values of rows: types are looked at once, texts lie where they lie
 //! ```
@@ -20,11 +20,11 @@
 //! given up before it has changed any; both are [`Unsupported`](rowmill_base::ErrorKind), and to be run by that engine.
 
 mod access;
-mod aggregate;
 mod arrays;
 mod change;
 mod compiled;
 mod expr;
+mod groups;
 mod insert;
 mod key_value;
 mod number;

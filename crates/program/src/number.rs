@@ -54,15 +54,6 @@ pub(crate) struct Digits {
     pub(crate) scale: u8,
 }
 
-/// Who asks for another type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// `CAST`: a float times the power of ten is rounded to a decimal.
-    Cast,
-    /// The value of a column: a float becomes the decimal nearest to its shortest text, so that 0.1 is 0.1.
-    Assignment,
-}
-
 impl Integer {
     pub(crate) fn of(kind: &SqlType) -> Option<Integer> {
         let (bits, signed) = match kind {
@@ -166,8 +157,9 @@ impl Number {
 
     /// `value` as one of the type `to`; `None` if that does not have it.
     ///
-    /// Decimals are rounded half away from zero, floats that become integers half to even.
-    pub(crate) fn convert(self, value: ValueRef<'_>, to: Number, purpose: Purpose) -> Option<ValueRef<'static>> {
+    /// Decimals are rounded half away from zero, floats that become integers half to even. A float becomes the decimal
+    /// nearest to its shortest text, so that 0.1 is 0.1.
+    pub(crate) fn convert(self, value: ValueRef<'_>, to: Number) -> Option<ValueRef<'static>> {
         match (self, to) {
             (Number::Real | Number::Double, Number::Real | Number::Double) => {
                 let value = float(value);
@@ -176,11 +168,7 @@ impl Number {
             }
             (Number::Real | Number::Double, Number::Integer(to)) => to.value(whole(float(value).round_ties_even())?),
             (Number::Real | Number::Double, Number::Decimal(to)) => {
-                let value = float(value);
-                to.value(match purpose {
-                    Purpose::Cast => whole((value * 10_f64.powi(to.scale.into())).round())?,
-                    Purpose::Assignment => decimal_of_text(value, self, to.scale)?,
-                })
+                to.value(decimal_of_text(float(value), self, to.scale)?)
             }
             (_, Number::Double) => Some(ValueRef::Float(self.double(value))),
             (Number::Integer(_), Number::Real) => Some(ValueRef::Float(match value {
@@ -385,28 +373,28 @@ mod tests {
     fn floats_become_integers_half_to_even_and_decimals_half_away_from_zero() {
         let big = integer(&SqlType::Int64);
         for (value, expected) in [(0.5, 0), (1.5, 2), (-2.5, -2), (1e18, 1_000_000_000_000_000_000)] {
-            let found = DOUBLE.convert(ValueRef::Float(value), big, Purpose::Cast);
+            let found = DOUBLE.convert(ValueRef::Float(value), big);
             assert_eq!(found, Some(ValueRef::Int(expected)));
         }
         for value in [f64::NAN, f64::INFINITY, 1e30, -9.3e18] {
-            assert_eq!(DOUBLE.convert(ValueRef::Float(value), big, Purpose::Cast), None);
+            assert_eq!(DOUBLE.convert(ValueRef::Float(value), big), None);
         }
         for (value, expected) in [(5, 1), (15, 2), (-25, -3), (14, 1), (-14, -1)] {
-            let found = decimal(10, 1).convert(ValueRef::Decimal(value), integer(&SqlType::Int8), Purpose::Cast);
+            let found = decimal(10, 1).convert(ValueRef::Decimal(value), integer(&SqlType::Int8));
             assert_eq!(found, Some(ValueRef::Int(expected)));
         }
         let tiny = integer(&SqlType::Int8);
-        assert_eq!(big.convert(ValueRef::Int(128), tiny, Purpose::Cast), None);
-        assert_eq!(big.convert(ValueRef::Int(-128), tiny, Purpose::Cast), Some(ValueRef::Int(-128)));
+        assert_eq!(big.convert(ValueRef::Int(128), tiny), None);
+        assert_eq!(big.convert(ValueRef::Int(-128), tiny), Some(ValueRef::Int(-128)));
         let unsigned = integer(&SqlType::UInt64);
-        assert_eq!(big.convert(ValueRef::Int(-1), unsigned, Purpose::Cast), None);
-        assert_eq!(unsigned.convert(ValueRef::UInt(u64::MAX), big, Purpose::Cast), None);
+        assert_eq!(big.convert(ValueRef::Int(-1), unsigned), None);
+        assert_eq!(unsigned.convert(ValueRef::UInt(u64::MAX), big), None);
     }
 
     #[test]
     fn digits_behind_the_point_are_rounded_and_digits_in_front_are_not_lost() {
         let money = decimal(6, 2);
-        let of = |from: Number, value| from.convert(value, money, Purpose::Cast);
+        let of = |from: Number, value| from.convert(value, money);
         assert_eq!(of(decimal(10, 3), ValueRef::Decimal(1_005)), Some(ValueRef::Decimal(101)));
         assert_eq!(of(decimal(10, 3), ValueRef::Decimal(-1_005)), Some(ValueRef::Decimal(-101)));
         assert_eq!(of(decimal(10, 0), ValueRef::Decimal(9_999)), Some(ValueRef::Decimal(999_900)));
@@ -419,21 +407,20 @@ mod tests {
 
     #[test]
     fn an_assigned_float_is_its_shortest_text() {
-        let assigned =
-            |value: f64, all, scale| DOUBLE.convert(ValueRef::Float(value), decimal(all, scale), Purpose::Assignment);
+        let assigned = |value: f64, all, scale| DOUBLE.convert(ValueRef::Float(value), decimal(all, scale));
         assert_eq!(assigned(0.1, 38, 30), Some(ValueRef::Decimal(10_i128.pow(29))));
         assert_eq!(assigned(1.005, 10, 2), Some(ValueRef::Decimal(101)));
         assert_eq!(assigned(-2.345, 10, 2), Some(ValueRef::Decimal(-235)));
         assert_eq!(assigned(1e-300, 10, 2), Some(ValueRef::Decimal(0)));
         assert_eq!(assigned(1e300, 38, 0), None);
         assert_eq!(assigned(f64::INFINITY, 38, 0), None);
-        let real = Number::Real.convert(ValueRef::Float(0.1_f32.into()), decimal(10, 5), Purpose::Assignment);
+        let real = Number::Real.convert(ValueRef::Float(0.1_f32.into()), decimal(10, 5));
         assert_eq!(real, Some(ValueRef::Decimal(10_000)));
     }
 
     #[test]
     fn numbers_become_floats_and_doubles_reals() {
-        let of = |from: Number, value, to| from.convert(value, to, Purpose::Cast);
+        let of = |from: Number, value, to| from.convert(value, to);
         assert_eq!(of(decimal(5, 2), ValueRef::Decimal(12_345), DOUBLE), Some(ValueRef::Float(123.45)));
         assert_eq!(
             of(integer(&SqlType::Int64), ValueRef::Int(16_777_217), Number::Real),

@@ -1,4 +1,4 @@
-//! What is made of the rows that a read finds: the rows themselves, as they come or in another order, or aggregates.
+//! What is made of the rows that a read finds: the rows themselves, as they come or in another order, or groups.
 //!
 //! Rows in another order than that of the access are kept, and where there is a limit cut to it whenever they have become
 //! twice as many.
@@ -10,8 +10,8 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_plan::program::{self, Scalar};
 use rowmill_storage::keyed::ValueRef;
 
-use crate::aggregate::{Aggregates, Total};
-use crate::expr::{Compiler, Env, Expr, compare_values};
+use crate::expr::{Compiler, Env, Expr, compare_values, unsupported};
+use crate::groups::{Groups, GroupsScratch};
 use crate::pace::bounded;
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
@@ -30,11 +30,12 @@ pub(crate) struct Output {
 #[derive(Debug)]
 enum Of {
     Rows(Rows),
-    Aggregates(Aggregates),
+    Groups(Groups),
 }
 
+/// Values of rows, in an order, from one row to another.
 #[derive(Debug)]
-struct Rows {
+pub(crate) struct Rows {
     columns: Box<[Expr]>,
     /// Behind the columns of a row that is kept.
     order: Box<[Expr]>,
@@ -55,18 +56,36 @@ struct Way {
 /// What an output takes, kept from one to the next.
 #[derive(Debug, Default)]
 pub(crate) struct OutputScratch {
+    rows: RowsScratch,
+    groups: GroupsScratch,
+    texts: Texts,
+}
+
+/// What rows that are given take.
+#[derive(Debug, Default)]
+pub(crate) struct RowsScratch {
     kept: ResultRows,
     spare: ResultRows,
     places: Vec<usize>,
-    totals: Vec<Total>,
-    texts: Texts,
 }
 
 /// Takes the rows of one run.
 pub(crate) struct Sink<'s> {
     output: &'s Output,
-    scratch: &'s mut OutputScratch,
     out: &'s mut ResultRows,
+    texts: &'s mut Texts,
+    taker: Taker<'s>,
+}
+
+enum Taker<'s> {
+    Rows(RowSink<'s>),
+    Groups(&'s Groups, &'s mut GroupsScratch, &'s mut RowsScratch),
+}
+
+/// Takes rows that are given, in the order that is asked for.
+pub(crate) struct RowSink<'s> {
+    rows: &'s Rows,
+    scratch: &'s mut RowsScratch,
     skip: usize,
     limit: usize,
 }
@@ -79,7 +98,11 @@ impl Output {
                 let order = rows.order.iter().map(|order| &order.value);
                 rows.columns.iter().chain(order).collect()
             }
-            program::Output::Aggregates(all) => all.aggregates.iter().map(|aggregate| &aggregate.argument).collect(),
+            program::Output::Groups(groups) => {
+                let of_aggregates = groups.aggregates.iter();
+                let of_aggregates = of_aggregates.flat_map(|one| std::iter::once(&one.argument).chain(&one.filter));
+                groups.keys.iter().chain(of_aggregates).collect()
+            }
         }
     }
 
@@ -87,15 +110,18 @@ impl Output {
         let filter = filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?;
         let of = match output {
             program::Output::Rows(rows) => Of::Rows(Rows::new(rows, &mut compiler)?),
-            program::Output::Aggregates(all) => Of::Aggregates(Aggregates::new(all, &mut compiler)?),
+            program::Output::Groups(groups) => Of::Groups(Groups::new(groups, &mut compiler)?),
         };
         Ok(Output { filter, of, texts: compiler.texts() })
     }
 }
 
 impl Rows {
-    fn new(rows: &program::Rows, compiler: &mut Compiler<'_>) -> Result<Rows> {
+    pub(crate) fn new(rows: &program::Rows, compiler: &mut Compiler<'_>) -> Result<Rows> {
         let kinds = rows.columns.iter().chain(rows.order.iter().map(|order| &order.value));
+        if let Some(by) = rows.order.iter().find(|by| !by.value.kind.is_ordered()) {
+            return Err(unsupported(format_args!("an order by {}", by.value.kind)));
+        }
         let order = rows.order.iter().map(|order| compiler.expr(&order.value)).collect::<Result<_>>()?;
         let ways = rows.order.iter().map(|by| Way { descending: by.descending, nulls_first: by.nulls_first });
         let mut number = |scalar: &Option<Scalar>| match scalar {
@@ -113,6 +139,22 @@ impl Rows {
             skip,
             limit,
         })
+    }
+
+    /// Takes rows of a run. `texts` has as many places as the expressions need.
+    pub(crate) fn sink<'s>(
+        &'s self,
+        parameters: &[ValueRef<'_>],
+        texts: &mut Texts,
+        places: usize,
+        scratch: &'s mut RowsScratch,
+    ) -> Result<RowSink<'s>> {
+        texts.clear(places);
+        let env = Env { columns: &[], parameters, texts };
+        let skip = rows_asked(&self.skip, env, "OFFSET")?.unwrap_or(0);
+        let limit = rows_asked(&self.limit, env, "LIMIT")?.unwrap_or(usize::MAX);
+        scratch.kept.start(&self.sorted);
+        Ok(RowSink { rows: self, scratch, skip, limit })
     }
 
     fn compare(&self, rows: &ResultRows, left: usize, right: usize) -> Ordering {
@@ -139,80 +181,43 @@ impl Way {
     }
 }
 
-impl<'s> Sink<'s> {
-    pub(crate) fn new(
-        output: &'s Output,
-        parameters: &[ValueRef<'_>],
-        scratch: &'s mut OutputScratch,
-        out: &'s mut ResultRows,
-    ) -> Result<Sink<'s>> {
-        scratch.texts.clear(output.texts);
-        let env = Env { columns: &[], parameters, texts: &scratch.texts };
-        let (mut skip, mut limit) = (0, usize::MAX);
-        match &output.of {
-            Of::Rows(rows) => {
-                skip = rows_asked(&rows.skip, env, "OFFSET")?.unwrap_or(0);
-                limit = rows_asked(&rows.limit, env, "LIMIT")?.unwrap_or(usize::MAX);
-                scratch.kept.start(&rows.sorted);
-            }
-            Of::Aggregates(all) => all.start(&mut scratch.totals),
-        }
-        Ok(Sink { output, scratch, out, skip, limit })
-    }
-
+impl RowSink<'_> {
     /// Whether any row is wanted.
     pub(crate) fn wants_rows(&self) -> bool {
         self.limit > 0
     }
 
     /// How many rows are wanted, as far as is known.
-    pub(crate) fn rows_wanted(&self) -> usize {
-        match &self.output.of {
-            Of::Rows(rows) if rows.order.is_empty() && self.output.filter.is_none() => {
-                self.skip.saturating_add(self.limit)
+    fn rows_wanted(&self) -> usize {
+        if self.rows.order.is_empty() { self.skip.saturating_add(self.limit) } else { usize::MAX }
+    }
+
+    /// Takes a row; whether more are wanted.
+    pub(crate) fn take(&mut self, env: Env<'_>, out: &mut ResultRows) -> Result<bool> {
+        let RowSink { rows, scratch, skip, limit } = self;
+        if rows.order.is_empty() {
+            if *skip > 0 {
+                *skip -= 1;
+                return Ok(true);
             }
-            _ => usize::MAX,
+            put(out, rows.columns.iter(), env)?;
+            bounded(out.bytes())?;
+            *limit -= 1;
+            return Ok(*limit > 0);
         }
-    }
-
-    /// Whether a row passes the filter. Rows that do are to be [taken](Self::take) at once.
-    pub(crate) fn passes(&mut self, columns: &[ValueRef<'_>], parameters: &[ValueRef<'_>]) -> Result<bool> {
-        self.scratch.texts.clear(self.output.texts);
-        let env = Env { columns, parameters, texts: &self.scratch.texts };
-        self.output.filter.as_ref().map_or(Ok(true), |filter| filter.is_true(env))
-    }
-
-    /// Takes a row that has passed; whether more are wanted.
-    pub(crate) fn take(&mut self, columns: &[ValueRef<'_>], parameters: &[ValueRef<'_>]) -> Result<bool> {
-        let OutputScratch { kept, totals, texts, .. } = &mut *self.scratch;
-        let env = Env { columns, parameters, texts };
-        match &self.output.of {
-            Of::Aggregates(all) => all.take(totals, env)?,
-            Of::Rows(rows) if rows.order.is_empty() => {
-                if self.skip > 0 {
-                    self.skip -= 1;
-                    return Ok(true);
-                }
-                put(self.out, rows.columns.iter(), env)?;
-                bounded(self.out.bytes())?;
-                self.limit -= 1;
-                return Ok(self.limit > 0);
-            }
-            Of::Rows(rows) => {
-                put(kept, rows.columns.iter().chain(&rows.order), env)?;
-                bounded(kept.bytes())?;
-                let most = self.skip.saturating_add(self.limit);
-                if kept.len() >= most.saturating_mul(2).max(SORTED_MIN) {
-                    self.cut(rows, most);
-                }
-            }
+        let kept = &mut scratch.kept;
+        put(kept, rows.columns.iter().chain(&rows.order), env)?;
+        bounded(kept.bytes())?;
+        let most = skip.saturating_add(*limit);
+        if kept.len() >= most.saturating_mul(2).max(SORTED_MIN) {
+            self.cut(most);
         }
         Ok(true)
     }
 
     /// Leaves the first rows of those that are kept.
-    fn cut(&mut self, rows: &Rows, most: usize) {
-        let OutputScratch { kept, spare, places, .. } = &mut *self.scratch;
+    fn cut(&mut self, most: usize) {
+        let (rows, RowsScratch { kept, spare, places }) = (self.rows, &mut *self.scratch);
         sort(rows, kept, places);
         spare.start(&rows.sorted);
         for place in places.iter().take(most) {
@@ -222,21 +227,78 @@ impl<'s> Sink<'s> {
         std::mem::swap(kept, spare);
     }
 
+    /// Gives the rows that were kept.
+    pub(crate) fn finish(self, out: &mut ResultRows) {
+        let RowSink { rows, scratch: RowsScratch { kept, places, .. }, skip, limit } = self;
+        if rows.order.is_empty() {
+            return;
+        }
+        sort(rows, kept, places);
+        for place in places.iter().skip(skip).take(limit) {
+            (0..rows.columns.len()).for_each(|column| out.push(kept.get(*place, column)));
+            out.end_row();
+        }
+    }
+}
+
+impl<'s> Sink<'s> {
+    pub(crate) fn new(
+        output: &'s Output,
+        parameters: &[ValueRef<'_>],
+        scratch: &'s mut OutputScratch,
+        out: &'s mut ResultRows,
+    ) -> Result<Sink<'s>> {
+        let OutputScratch { rows: of_rows, groups: of_groups, texts } = scratch;
+        let taker = match &output.of {
+            Of::Rows(rows) => Taker::Rows(rows.sink(parameters, texts, output.texts, of_rows)?),
+            Of::Groups(groups) => {
+                groups.start(of_groups);
+                Taker::Groups(groups, of_groups, of_rows)
+            }
+        };
+        Ok(Sink { output, out, texts, taker })
+    }
+
+    /// Whether any row is wanted.
+    pub(crate) fn wants_rows(&self) -> bool {
+        match &self.taker {
+            Taker::Rows(rows) => rows.wants_rows(),
+            Taker::Groups(..) => true,
+        }
+    }
+
+    /// How many rows are wanted, as far as is known.
+    pub(crate) fn rows_wanted(&self) -> usize {
+        match &self.taker {
+            Taker::Rows(rows) => rows.rows_wanted(),
+            Taker::Groups(groups, ..) if groups.ends_at_value() => 1,
+            Taker::Groups(..) => usize::MAX,
+        }
+    }
+
+    /// Whether a row passes the filter. Rows that do are to be [taken](Self::take) at once.
+    pub(crate) fn passes(&mut self, columns: &[ValueRef<'_>], parameters: &[ValueRef<'_>]) -> Result<bool> {
+        self.texts.clear(self.output.texts);
+        let env = Env { columns, parameters, texts: self.texts };
+        self.output.filter.as_ref().map_or(Ok(true), |filter| filter.is_true(env))
+    }
+
+    /// Takes a row that has passed; whether more are wanted.
+    pub(crate) fn take(&mut self, columns: &[ValueRef<'_>], parameters: &[ValueRef<'_>]) -> Result<bool> {
+        let env = Env { columns, parameters, texts: self.texts };
+        match &mut self.taker {
+            Taker::Rows(rows) => rows.take(env, self.out),
+            Taker::Groups(groups, scratch, _) => groups.take(scratch, env),
+        }
+    }
+
     /// Gives what is only known at the end.
     pub(crate) fn finish(self, parameters: &[ValueRef<'_>]) -> Result<()> {
-        let OutputScratch { kept, places, totals, texts, .. } = self.scratch;
-        match &self.output.of {
-            Of::Rows(rows) if rows.order.is_empty() => Ok(()),
-            Of::Rows(rows) => {
-                sort(rows, kept, places);
-                for place in places.iter().skip(self.skip).take(self.limit) {
-                    (0..rows.columns.len()).for_each(|column| self.out.push(kept.get(*place, column)));
-                    self.out.end_row();
-                }
-                Ok(())
-            }
-            Of::Aggregates(all) => all.finish(totals, parameters, texts, self.out),
+        match self.taker {
+            Taker::Rows(rows) => rows.finish(self.out),
+            Taker::Groups(groups, scratch, rows) => groups.finish(scratch, rows, parameters, self.out)?,
         }
+        Ok(())
     }
 }
 

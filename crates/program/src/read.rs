@@ -1,19 +1,22 @@
-//! Reads: the rows of one table, and for each of them those of the next, as loops within loops.
+//! Reads: the rows of one lookup, and for each of them those of the next, as loops within loops.
 //!
-//! A row is all columns that are asked for of the tables so far, one behind the other, each borrowed from where the table's row
-//! lies; the innermost loop hands it to the [`Sink`].
+//! A row is all columns that are asked for of the lookups so far, one behind the other, each borrowed from where the lookup's
+//! row lies; the innermost loop hands it to the [`Sink`]. A lookup in another read runs that first and keeps what it gives:
+//! once, unless it names columns of the lookups before.
 
-use rowmill_base::{Cancel, Result, SqlType};
-use rowmill_plan::program::{self, LookupKind};
+use std::sync::Arc;
+
+use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
+use rowmill_plan::program::{self, LookupKind, LookupSource, Scalar};
 use rowmill_storage::keyed::{ByteRows, ValueRef};
 use rowmill_txn::Catalog;
-use rowmill_txn::keyed::Reader;
+use rowmill_txn::keyed::{Reader, TableCodec};
 
 use crate::access::{Access, AccessScratch};
 use crate::compiled::column_kinds;
 use crate::expr::{Compiler, Env, Expr, Layout, unsupported};
 use crate::output::{Output, OutputScratch, Sink};
-use crate::pace::Pace;
+use crate::pace::{Pace, bounded};
 use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
@@ -21,19 +24,42 @@ use crate::texts::Texts;
 /// A read that is ready to run.
 #[derive(Debug)]
 pub(crate) struct Read {
-    /// One at least.
-    tables: Box<[Table]>,
+    lookups: Box<[Lookup]>,
     output: Output,
+    /// The types of what it gives.
+    kinds: Arc<[SqlType]>,
     pub(crate) for_update: bool,
+    rows_max: u64,
 }
 
-/// One of the tables, after the first to be looked up.
+/// A source of rows.
 #[derive(Debug)]
-struct Table {
+struct Lookup {
     kind: LookupKind,
-    access: Access,
+    source: Source,
     condition: Option<Expr>,
+    compared: Option<Expr>,
     texts: usize,
+    /// Columns of the source that are asked for.
+    columns: usize,
+    /// Whether a mark is asked for behind them.
+    has_mark: bool,
+}
+
+#[derive(Debug)]
+enum Source {
+    Table(Access),
+    Read(Box<NestedRead>),
+}
+
+/// A read whose rows are those of a lookup.
+#[derive(Debug)]
+struct NestedRead {
+    read: Read,
+    /// The columns that are asked for.
+    wanted: Box<[usize]>,
+    /// Whether it names columns of the lookups before.
+    is_correlated: bool,
 }
 
 /// What a read takes, kept from one to the next.
@@ -43,6 +69,7 @@ pub(crate) struct ReadScratch {
     output: OutputScratch,
     /// Keys of rows that were given `FOR UPDATE`.
     pub(crate) keys: ByteRows,
+    rows: ByteRows,
 }
 
 /// What a loop takes.
@@ -51,6 +78,29 @@ struct Level {
     access: AccessScratch,
     columns: Vec<ValueRef<'static>>,
     texts: Texts,
+    compared_texts: Texts,
+    nested: Option<Box<NestedRows>>,
+}
+
+/// The rows of a nested read.
+#[derive(Debug, Default)]
+struct NestedRows {
+    scratch: ReadScratch,
+    rows: ResultRows,
+    /// Whether they were read in this run.
+    are_there: bool,
+}
+
+/// The rows of one table that a run comes upon and gives.
+struct Captured<'r> {
+    /// Which of the lookups.
+    lookup: usize,
+    /// The row that its loop is at.
+    key: Vec<u8>,
+    row: Vec<u8>,
+    /// Those that were given.
+    keys: &'r mut ByteRows,
+    rows: &'r mut ByteRows,
 }
 
 /// What is the same for all loops of a run.
@@ -58,42 +108,100 @@ struct Run<'r> {
     reader: &'r Reader<'r>,
     parameters: &'r [ValueRef<'r>],
     sink: Sink<'r>,
-    /// Where keys go of rows that are given.
-    keys: Option<&'r mut ByteRows>,
-    /// Rows of the first table that are wanted, as far as is known.
+    captured: Option<Captured<'r>>,
+    lookups: usize,
+    /// Rows of the first lookup that are wanted, as far as is known.
     first: usize,
+    /// Rows that it may still come upon.
+    rows_left: u64,
+    cancel: &'r Cancel,
     pace: Pace<'r>,
 }
 
 impl Read {
     pub(crate) fn new(read: &program::Read, catalog: &Catalog, parameters: &[SqlType]) -> Result<Read> {
-        if read.for_update && !read.joins.is_empty() {
-            return Err(unsupported("FOR UPDATE of joined tables"));
+        let whole = read.for_update.then_some(0);
+        if read.for_update
+            && !matches!(&read.lookups[..], [program::NestedLookup { source: LookupSource::Table(_), .. }])
+        {
+            return Err(unsupported("FOR UPDATE of anything but one table"));
         }
-        let accesses = || std::iter::once(&read.access).chain(read.joins.iter().map(|join| &join.access));
-        let kinds = accesses().map(|access| column_kinds(catalog, access.table)).collect::<Result<Vec<_>>>()?;
-        let mut layout = Layout::new(kinds);
-        let of_accesses = accesses().flat_map(|access| {
-            let bounds = access.from.iter().chain(&access.to).map(|bound| &bound.value);
-            access.equal.iter().chain(bounds)
-        });
-        let conditions = read.joins.iter().filter_map(|join| join.condition.as_ref()).chain(&read.filter);
-        for scalar in of_accesses.chain(conditions).chain(Output::scalars(&read.output)) {
-            layout.want(scalar)?;
+        Read::within(read, catalog, parameters, &Layout::default(), whole)
+    }
+
+    /// Of a read whose lookup `whole` gives whole rows, to be [gathered](Self::gather).
+    pub(crate) fn of_target(
+        read: &program::Read,
+        catalog: &Catalog,
+        parameters: &[SqlType],
+        whole: usize,
+    ) -> Result<Read> {
+        match read.lookups.get(whole) {
+            Some(program::NestedLookup { kind: LookupKind::Inner, source: LookupSource::Table(_), .. }) => {
+                Read::within(read, catalog, parameters, &Layout::default(), Some(whole))
+            }
+            _ => Err(Error::internal("a program that changes rows of something that is no table")),
         }
-        let no_condition = None;
-        let joins = read.joins.iter().map(|join| (join.kind, &join.access, &join.condition));
-        let tables = std::iter::once((LookupKind::Inner, &read.access, &no_condition)).chain(joins);
-        let tables = tables.enumerate().map(|(row, (kind, access, condition))| {
-            let access = Access::new(access, catalog, parameters, &layout, row, read.for_update)?;
+    }
+
+    /// Of a read within others, whose rows are `outer`.
+    fn within(
+        read: &program::Read,
+        catalog: &Catalog,
+        parameters: &[SqlType],
+        outer: &Layout,
+        whole: Option<usize>,
+    ) -> Result<Read> {
+        let layout = layout(read, catalog, outer)?;
+        let mut lookups = Vec::with_capacity(read.lookups.len());
+        for (at, lookup) in read.lookups.iter().enumerate() {
+            let row = outer.len() + at;
+            let of_source = source_columns(lookup, catalog)?;
+            let wanted = layout.wanted(row);
+            let columns = wanted.iter().take_while(|column| **column < of_source).count();
+            let has_mark = columns < wanted.len();
+            let wanted = &wanted[..columns];
+            let source = match &lookup.source {
+                LookupSource::Table(access) => {
+                    let whole = whole == Some(at);
+                    Source::Table(Access::new(access, catalog, parameters, &layout, row, wanted, whole)?)
+                }
+                LookupSource::Read(nested) => {
+                    let before = layout.first_rows(row);
+                    Source::Read(Box::new(NestedRead {
+                        read: Read::within(nested, catalog, parameters, &before, None)?,
+                        wanted: wanted.into(),
+                        is_correlated: names_rows_before(nested, row),
+                    }))
+                }
+            };
             let mut compiler = Compiler::new(parameters, &layout, row + 1);
-            let condition = condition.as_ref().map(|condition| compiler.condition(condition)).transpose()?;
-            Ok(Table { kind, access, condition, texts: compiler.texts() })
-        });
-        let tables: Box<[Table]> = tables.collect::<Result<_>>()?;
-        let compiler = Compiler::new(parameters, &layout, tables.len());
+            let mut condition = |scalar: &Option<Scalar>| {
+                let scalar = scalar.as_ref();
+                scalar.map(|condition| compiler.condition(condition)).transpose()
+            };
+            let (condition, compared) = (condition(&lookup.condition)?, condition(&lookup.compared)?);
+            let texts = compiler.texts();
+            lookups.push(Lookup { kind: lookup.kind, source, condition, compared, texts, columns, has_mark });
+        }
+        let compiler = Compiler::new(parameters, &layout, layout.len());
         let output = Output::new(&read.output, &read.filter, compiler)?;
-        Ok(Read { tables, output, for_update: read.for_update })
+        let rows_max = read.rows_max.unwrap_or(u64::MAX);
+        let kinds = read.output().into();
+        Ok(Read { lookups: lookups.into(), output, kinds, for_update: read.for_update, rows_max })
+    }
+
+    /// The types of the values that it gives.
+    pub(crate) fn kinds(&self) -> &Arc<[SqlType]> {
+        &self.kinds
+    }
+
+    /// What makes and reads the rows of the table that a lookup reads.
+    pub(crate) fn codec(&self, lookup: usize) -> Option<&Arc<TableCodec>> {
+        match &self.lookups.get(lookup)?.source {
+            Source::Table(access) => Some(access.codec()),
+            Source::Read(_) => None,
+        }
     }
 
     /// Fills `out`, which was started.
@@ -105,72 +213,299 @@ impl Read {
         cancel: &Cancel,
         out: &mut ResultRows,
     ) -> Result<()> {
-        let ReadScratch { levels, output, keys } = scratch;
-        if levels.len() < self.tables.len() {
-            levels.resize_with(self.tables.len(), Level::default);
-        }
+        let ReadScratch { levels, output, keys, rows } = scratch;
         keys.clear();
+        let captured = self.for_update.then(|| Captured::new(0, keys, rows));
+        self.run_over(&[], captured, reader, parameters, (levels, output), cancel, out)
+    }
+
+    /// Fills `out`, which was started, and puts the rows of the table that lookup `of` reads into `keys` and `rows`: one for
+    /// each row that is given.
+    #[expect(clippy::too_many_arguments, reason = "what a run takes, and where its rows go")]
+    pub(crate) fn gather(
+        &self,
+        of: usize,
+        [keys, rows]: [&mut ByteRows; 2],
+        reader: &Reader<'_>,
+        parameters: &[ValueRef<'_>],
+        scratch: &mut ReadScratch,
+        cancel: &Cancel,
+        out: &mut ResultRows,
+    ) -> Result<()> {
+        let captured = Captured::new(of, keys, rows);
+        self.run_over(&[], Some(captured), reader, parameters, (&mut scratch.levels, &mut scratch.output), cancel, out)
+    }
+
+    /// Runs within the loops of others, which are at the row `outer`.
+    #[expect(clippy::too_many_arguments, reason = "what a run takes, and where its rows go")]
+    fn run_over<'r>(
+        &'r self,
+        outer: &[ValueRef<'_>],
+        captured: Option<Captured<'r>>,
+        reader: &'r Reader<'r>,
+        parameters: &'r [ValueRef<'r>],
+        (levels, output): (&mut Vec<Level>, &'r mut OutputScratch),
+        cancel: &'r Cancel,
+        out: &'r mut ResultRows,
+    ) -> Result<()> {
+        if levels.len() < self.lookups.len() {
+            levels.resize_with(self.lookups.len(), Level::default);
+        }
+        for nested in levels.iter_mut().filter_map(|level| level.nested.as_mut()) {
+            nested.are_there = false;
+        }
         let sink = Sink::new(&self.output, parameters, output, out)?;
-        let first = if self.tables.len() == 1 { sink.rows_wanted() } else { usize::MAX };
-        let keys = self.for_update.then_some(keys);
-        let mut run = Run { reader, parameters, sink, keys, first, pace: Pace::new(cancel) };
+        let (lookups, rows_left, first) = (self.lookups.len(), self.rows_max, sink.rows_wanted());
+        let pace = Pace::new(cancel);
+        let mut run = Run { reader, parameters, sink, captured, lookups, first, rows_left, cancel, pace };
         if run.sink.wants_rows() {
-            run.loop_over(&self.tables, levels, &[])?;
+            run.loop_over(&self.lookups, levels, outer)?;
         }
         run.sink.finish(parameters)
     }
 }
 
+impl<'r> Captured<'r> {
+    fn new(lookup: usize, keys: &'r mut ByteRows, rows: &'r mut ByteRows) -> Captured<'r> {
+        keys.clear();
+        rows.clear();
+        Captured { lookup, key: Vec::new(), row: Vec::new(), keys, rows }
+    }
+}
+
+/// A row of a lookup: where that is a table with its key, and if asked for whole.
+struct Match<'m> {
+    values: &'m [ValueRef<'m>],
+    key: &'m [u8],
+    row: &'m [u8],
+}
+
 impl Run<'_> {
     /// Whether more rows are wanted after all that match the row of `outer`.
-    fn loop_over(&mut self, tables: &[Table], levels: &mut [Level], outer: &[ValueRef<'_>]) -> Result<bool> {
-        let ([table, tables @ ..], [level, levels @ ..]) = (tables, levels) else {
-            unreachable!("there is a level for each table, and one at least");
-        };
-        let Level { access: scratch, columns, texts } = level;
-        let env = Env { columns: outer, parameters: self.parameters, texts: &Texts::default() };
-        let (reader, first) = (self.reader, if outer.is_empty() { self.first } else { usize::MAX });
-        let mut has_match = false;
-        let goes_on = table.access.run(env, reader, scratch, first, |found| {
-            self.pace.step()?;
-            let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
-            values.extend_from_slice(outer);
-            found.columns.read(&mut values)?;
-            let is_match = table.matches(&values, self.parameters, texts)?;
-            has_match |= is_match;
-            let goes_on = !is_match || self.pass_on(tables, levels, &values, found.key)?;
-            *columns = recycled(values);
-            Ok(goes_on)
-        })?;
-        if !goes_on || has_match || table.kind == LookupKind::Inner {
-            return Ok(goes_on);
+    fn loop_over(&mut self, lookups: &[Lookup], levels: &mut [Level], outer: &[ValueRef<'_>]) -> Result<bool> {
+        let Some((lookup, lookups)) = lookups.split_first() else { return self.give(outer) };
+        let (level, levels) = levels.split_first_mut().expect("there is a level for each lookup");
+        match lookup.kind {
+            LookupKind::Inner | LookupKind::Left | LookupKind::Single => {
+                let number = self.lookups - lookups.len() - 1;
+                let mut matches = 0;
+                let goes_on = self.each_match(lookup, level, outer, |run, found| {
+                    matches += 1;
+                    if matches > 1 && lookup.kind == LookupKind::Single {
+                        return Err(more_than_one_row());
+                    }
+                    if let Some(captured) = run.captured.as_mut().filter(|captured| captured.lookup == number) {
+                        captured.key.clear();
+                        captured.key.extend_from_slice(found.key);
+                        captured.row.clear();
+                        captured.row.extend_from_slice(found.row);
+                    }
+                    run.loop_over(lookups, levels, found.values)
+                })?;
+                match matches == 0 && lookup.kind != LookupKind::Inner {
+                    true => {
+                        self.without_values(lookup, level, outer, None, |run, row| run.loop_over(lookups, levels, row))
+                    }
+                    false => Ok(goes_on),
+                }
+            }
+            LookupKind::Semi | LookupKind::Anti | LookupKind::Mark => {
+                let is_match = self.probe(lookup, level, outer)?;
+                let passes = match lookup.kind {
+                    LookupKind::Semi => is_match == Some(true),
+                    LookupKind::Anti => is_match == Some(false),
+                    _ => true,
+                };
+                if !passes {
+                    return Ok(true);
+                }
+                let mark = lookup.has_mark.then(|| is_match.map_or(ValueRef::Null, ValueRef::Bool));
+                self.without_values(lookup, level, outer, mark, |run, row| run.loop_over(lookups, levels, row))
+            }
         }
-        let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
+    }
+
+    /// Whether a row matches; `None` if one may.
+    fn probe(&mut self, lookup: &Lookup, level: &mut Level, outer: &[ValueRef<'_>]) -> Result<Option<bool>> {
+        let mut is_match = Some(false);
+        let parameters = self.parameters;
+        let mut texts = std::mem::take(&mut level.compared_texts);
+        self.each_match(lookup, level, outer, |_, found| {
+            let compared = match &lookup.compared {
+                None => ValueRef::Bool(true),
+                Some(compared) => {
+                    texts.clear(lookup.texts);
+                    compared.value(Env { columns: found.values, parameters, texts: &texts })?
+                }
+            };
+            match compared {
+                ValueRef::Bool(true) => is_match = Some(true),
+                ValueRef::Null => is_match = None,
+                _ => {}
+            }
+            Ok(is_match != Some(true))
+        })?;
+        level.compared_texts = texts;
+        Ok(is_match)
+    }
+
+    /// Goes on with NULL in all columns of a lookup, and the mark.
+    fn without_values(
+        &mut self,
+        lookup: &Lookup,
+        level: &mut Level,
+        outer: &[ValueRef<'_>],
+        mark: Option<ValueRef<'static>>,
+        go_on: impl FnOnce(&mut Self, &[ValueRef<'_>]) -> Result<bool>,
+    ) -> Result<bool> {
+        let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(&mut level.columns));
         values.extend_from_slice(outer);
-        values.resize(outer.len() + table.access.columns(), ValueRef::Null);
-        let goes_on = self.pass_on(tables, levels, &values, &[])?;
-        *columns = recycled(values);
+        values.resize(outer.len() + lookup.columns, ValueRef::Null);
+        values.extend(mark);
+        let goes_on = go_on(self, &values)?;
+        level.columns = recycled(values);
         Ok(goes_on)
     }
 
-    fn pass_on(&mut self, tables: &[Table], levels: &mut [Level], row: &[ValueRef<'_>], key: &[u8]) -> Result<bool> {
-        if !tables.is_empty() {
-            return self.loop_over(tables, levels, row);
+    /// Calls `each` with all matches until it says `false`; whether it never did.
+    fn each_match(
+        &mut self,
+        lookup: &Lookup,
+        level: &mut Level,
+        outer: &[ValueRef<'_>],
+        mut each: impl FnMut(&mut Self, Match<'_>) -> Result<bool>,
+    ) -> Result<bool> {
+        let Level { access: scratch, columns, texts, nested, .. } = level;
+        let (reader, parameters) = (self.reader, self.parameters);
+        match &lookup.source {
+            Source::Table(access) => {
+                let first = match lookup.kind {
+                    LookupKind::Semi | LookupKind::Anti | LookupKind::Mark if lookup.condition.is_none() => 1,
+                    LookupKind::Single => 2,
+                    _ => std::mem::replace(&mut self.first, usize::MAX),
+                };
+                let env = Env { columns: outer, parameters, texts: &Texts::default() };
+                access.run(env, reader, scratch, first, |found| {
+                    self.come_upon_row()?;
+                    let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
+                    values.extend_from_slice(outer);
+                    found.columns.read(&mut values)?;
+                    let goes_on = !lookup.matches(&values, parameters, texts)?
+                        || each(self, Match { values: &values, key: found.key, row: found.row })?;
+                    *columns = recycled(values);
+                    Ok(goes_on)
+                })
+            }
+            Source::Read(read) => {
+                let nested = nested.get_or_insert_default();
+                let NestedRows { scratch, rows, are_there } = &mut **nested;
+                if !std::mem::replace(are_there, true) || read.is_correlated {
+                    rows.start(read.read.kinds());
+                    let scratch = (&mut scratch.levels, &mut scratch.output);
+                    read.read.run_over(outer, None, reader, parameters, scratch, self.cancel, rows)?;
+                }
+                for row in 0..rows.len() {
+                    self.come_upon_row()?;
+                    let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
+                    values.extend_from_slice(outer);
+                    values.extend(read.wanted.iter().map(|column| rows.get(row, *column)));
+                    let goes_on = !lookup.matches(&values, parameters, texts)?
+                        || each(self, Match { values: &values, key: &[], row: &[] })?;
+                    *columns = recycled(values);
+                    if !goes_on {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
         }
+    }
+
+    fn come_upon_row(&mut self) -> Result<()> {
+        match self.rows_left.checked_sub(1) {
+            Some(left) => self.rows_left = left,
+            None => return Err(unsupported("a statement that reads a table that has grown")),
+        }
+        self.pace.step()
+    }
+
+    /// Gives a row of all lookups if it passes; whether more are wanted.
+    fn give(&mut self, row: &[ValueRef<'_>]) -> Result<bool> {
         if !self.sink.passes(row, self.parameters)? {
             return Ok(true);
         }
-        if let Some(keys) = &mut self.keys {
+        if let Some(Captured { key, row, keys, rows, .. }) = &mut self.captured {
             keys.push(key);
+            rows.push(row);
+            bounded(keys.total_bytes() + rows.total_bytes())?;
         }
         self.sink.take(row, self.parameters)
     }
 }
 
-impl Table {
+impl Lookup {
     fn matches(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut Texts) -> Result<bool> {
         let Some(condition) = &self.condition else { return Ok(true) };
         texts.clear(self.texts);
         condition.is_true(Env { columns: row, parameters, texts })
     }
+}
+
+#[cold]
+fn more_than_one_row() -> Error {
+    let message = "a subquery that stands for a value returned more than one row";
+    Error::new(ErrorKind::CardinalityViolation, message)
+        .hint("make it one row with an aggregate, a narrower condition, or ORDER BY ... LIMIT 1")
+}
+
+/// The rows of a read and of those around it, with the columns that are asked for.
+fn layout(read: &program::Read, catalog: &Catalog, outer: &Layout) -> Result<Layout> {
+    let mut layout = outer.clone();
+    for lookup in &read.lookups {
+        let mut kinds = match &lookup.source {
+            LookupSource::Table(access) => column_kinds(catalog, access.table)?,
+            LookupSource::Read(read) => read.output(),
+        };
+        if lookup.kind == LookupKind::Mark {
+            kinds.push(SqlType::Boolean);
+        }
+        layout.add_row(kinds);
+    }
+    let rows = layout.len();
+    each_scalar(read, outer.len(), &mut |scalar, at| layout.want_within(scalar, at.min(rows)))?;
+    Ok(layout)
+}
+
+/// How many columns the source of a lookup has.
+fn source_columns(lookup: &program::NestedLookup, catalog: &Catalog) -> Result<usize> {
+    Ok(match &lookup.source {
+        LookupSource::Table(access) => column_kinds(catalog, access.table)?.len(),
+        LookupSource::Read(read) => read.output().len(),
+    })
+}
+
+/// Calls `each` with every scalar of a read, whose lookups are numbered from `first`, and of the reads within it; and with
+/// how many rows are known beside that scalar that are not those of a read within.
+fn each_scalar(read: &program::Read, first: usize, each: &mut dyn FnMut(&Scalar, usize) -> Result<()>) -> Result<()> {
+    for (at, lookup) in read.lookups.iter().enumerate() {
+        match &lookup.source {
+            LookupSource::Table(access) => access.scalars().try_for_each(|scalar| each(scalar, usize::MAX))?,
+            LookupSource::Read(nested) => {
+                let row = first + at;
+                each_scalar(nested, row, &mut |scalar, known| each(scalar, known.min(row)))?;
+            }
+        }
+        lookup.condition.iter().chain(&lookup.compared).try_for_each(|scalar| each(scalar, usize::MAX))?;
+    }
+    read.filter.iter().chain(Output::scalars(&read.output)).try_for_each(|scalar| each(scalar, usize::MAX))
+}
+
+/// Whether a read whose lookups are numbered from `first` names columns of those before.
+fn names_rows_before(read: &program::Read, first: usize) -> bool {
+    let mut names = false;
+    let each = &mut |scalar: &Scalar, _| {
+        scalar.each_column(&mut |column| names |= column.row < first);
+        Ok(())
+    };
+    each_scalar(read, first, each).is_ok() && names
 }

@@ -148,6 +148,17 @@ impl ResultRows {
         self.cells.push(cell);
     }
 
+    /// Forgets the values of a row that is not ended.
+    pub(crate) fn drop_row(&mut self) {
+        for cell in self.cells.drain(self.rows * self.kinds.len()..).rev() {
+            match cell {
+                Cell::Text(start, _) => self.texts.truncate(start),
+                Cell::Bytes(start, _) => self.bytes.truncate(start),
+                _ => {}
+            }
+        }
+    }
+
     /// Ends a row, of which all values were added.
     #[inline]
     pub(crate) fn end_row(&mut self) {

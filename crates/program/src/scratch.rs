@@ -6,6 +6,7 @@ use rowmill_storage::keyed::{ByteRows, ValueRef};
 use crate::access::AccessScratch;
 use crate::insert::TakenScratch;
 use crate::read::ReadScratch;
+use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 
 /// What running a program takes. Any program runs with any scratch; a connection has one.
@@ -27,6 +28,10 @@ impl Scratch {
 #[derive(Debug, Default)]
 pub(crate) struct WriteScratch {
     pub(crate) access: AccessScratch,
+    /// Of rows that several lookups find.
+    pub(crate) read: ReadScratch,
+    /// Values that are assigned to those.
+    pub(crate) assigned: ResultRows,
     /// Rows that are to be changed.
     pub(crate) keys: ByteRows,
     pub(crate) rows: ByteRows,

@@ -1,9 +1,9 @@
-//! Texts that expressions make, each kept until the row that it was made of is done with.
+//! Texts and bytes that expressions make, each kept until the row that it was made of is done with.
 
 use std::cell::{OnceCell, RefCell};
 
-/// A place for each text that an expression can make, by its number. They hold one text each, which may be read while others
-/// are made.
+/// A place for each text or bytes that an expression can make, by its number. They hold one each, which may be read while
+/// others are made.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     places: Vec<Place>,
@@ -12,6 +12,7 @@ pub(crate) struct Texts {
 #[derive(Debug, Default)]
 struct Place {
     text: OnceCell<String>,
+    bytes: OnceCell<Vec<u8>>,
     /// What the text before was kept in.
     spare: RefCell<String>,
 }
@@ -26,6 +27,7 @@ impl Texts {
             if let Some(text) = place.text.take() {
                 place.spare.replace(text);
             }
+            place.bytes.take();
         }
     }
 
@@ -37,5 +39,12 @@ impl Texts {
         write(&mut text);
         place.text.set(text).expect("an expression is computed once for a row");
         place.text.get().expect("it was set")
+    }
+
+    /// These bytes, in an empty place.
+    pub(crate) fn keep(&self, place: usize, bytes: &[u8]) -> &[u8] {
+        let place = &self.places[place];
+        place.bytes.set(bytes.to_vec()).expect("an expression is computed once for a row");
+        place.bytes.get().expect("they were set")
     }
 }

@@ -14,6 +14,7 @@ pub mod lower;
 pub mod memory_rows;
 pub mod optimizer;
 mod parameters;
+pub mod program;
 mod reuse;
 
 pub use lower::{PhysicalQuery, lower};

@@ -24,7 +24,7 @@ mod column_set;
 mod common;
 mod context;
 mod domain;
-mod facts;
+pub(crate) mod facts;
 mod key_joins;
 mod nulls;
 mod order;

@@ -5,10 +5,15 @@ use rowmill_expr::fold::fold;
 use rowmill_expr::typing;
 use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
-use crate::binder::BoundQuery;
 use crate::binder::walk::rewrite_plan;
+use crate::binder::{BoundExprs, BoundQuery};
 
 impl BoundQuery {
+    /// Puts NULL into the place of the parameters of which `is_null` is true.
+    pub fn set_null_parameters(&mut self, is_null: &dyn Fn(usize) -> bool) {
+        rewrite_plan(&mut self.query.root, &mut |expr| set_null(expr, is_null));
+    }
+
     /// Puts `values` into the place of the parameters. A value is cast to the type that its parameter was bound with.
     pub fn set_parameters(&mut self, values: &[Constant]) -> Result<()> {
         if values.is_empty() && self.parameters.is_empty() {
@@ -34,6 +39,21 @@ impl BoundQuery {
             }
         });
         failed.map_or(Ok(()), Err)
+    }
+}
+
+impl BoundExprs {
+    /// Puts NULL into the place of the parameters of which `is_null` is true.
+    pub fn set_null_parameters(&mut self, is_null: &dyn Fn(usize) -> bool) {
+        self.exprs.iter_mut().for_each(|expr| expr.rewrite(&mut |part| set_null(part, is_null)));
+    }
+}
+
+fn set_null(expr: &mut ScalarExpr, is_null: &dyn Fn(usize) -> bool) {
+    if let ExprOp::Parameter(number) = expr.op
+        && is_null(number)
+    {
+        *expr = ScalarExpr::null(expr.kind.clone());
     }
 }
 

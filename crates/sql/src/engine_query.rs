@@ -48,6 +48,11 @@ impl PlannedQuery {
         Ok(PlannedQuery(bound))
     }
 
+    /// The plan.
+    pub(crate) fn into_bound(self) -> BoundQuery {
+        self.0
+    }
+
     /// Whether the plan holds for every snapshot with the same catalog.
     pub(crate) fn is_reusable(&self) -> bool {
         self.0.is_reusable()

@@ -1,10 +1,8 @@
 //! Statements on keyed tables as programs, which run without a planner.
 //!
 //! ```text
-//! syntax tree -> bound, as every statement is, with parameters of the types of the values given
-//!             -> analysed under our rules, so that each operator has its types
-//!             -> tables, conditions and expressions over their columns
-//!             -> which key is read by (access.rs), what is computed (scalar.rs): rowmill_plan::program
+//! syntax tree -> bound and optimized, as every statement is, with parameters of the types of the values given
+//!             -> lowered by rowmill_query::program: rowmill_plan::program
 //! ```
 //!
 //! A parameter has the type of the value that it is given, as a literal in its place has, so that a program answers as the same
@@ -12,14 +10,22 @@
 //!
 //! What a program cannot do is not an error: there is none, and the statement runs as every other one.
 
+mod change;
+
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Result, SqlType, TimeUnit};
-use rowmill_plan::program::Program;
+use rowmill_plan::ColumnId;
+use rowmill_plan::program::{Body, Program};
+use rowmill_query::binder::BoundQuery;
+use rowmill_query::program;
 use rowmill_txn::Snapshot;
-use sqlparser::ast;
+use sqlparser::ast::{self, Statement as Sql};
 
+use crate::catalog::StatementContext;
+use crate::engine_query::PlannedQuery;
+use crate::parse::Body as Parsed;
 use crate::session::Work;
 
 /// What a parameter is given, as far as a program depends on it.
@@ -74,19 +80,84 @@ impl Work<'_> {
     /// The statement as a program for the definitions of `snapshot`, if it is one.
     pub(crate) fn program(
         &self,
-        _snapshot: &Arc<Snapshot>,
-        _parameters: &[ParameterKind],
+        snapshot: &Arc<Snapshot>,
+        parameters: &[ParameterKind],
     ) -> Result<Option<StatementProgram>> {
-        Ok(None)
+        let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
+        let parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
+        let compiler = Compiler { work: self, snapshot, parameters: &parameters };
+        self.with_planning_room(|| match &**sql {
+            Sql::Query(query) => compiler.query(query),
+            Sql::Insert(insert) => compiler.insert(insert),
+            Sql::Update(update) => compiler.update(update),
+            Sql::Delete(delete) => compiler.delete(delete),
+            _ => Ok(None),
+        })
     }
 
     /// An `INSERT` that this statement makes for itself as a program, with parameters of these types.
     pub(crate) fn insert_program(
         &self,
-        _snapshot: &Arc<Snapshot>,
-        _insert: &ast::Insert,
-        _parameters: &[Option<SqlType>],
+        snapshot: &Arc<Snapshot>,
+        insert: &ast::Insert,
+        parameters: &[Option<SqlType>],
     ) -> Result<Option<StatementProgram>> {
-        Ok(None)
+        let compiler = Compiler { work: self, snapshot, parameters };
+        self.with_planning_room(|| compiler.insert(insert))
     }
+}
+
+/// Makes the program of one statement.
+struct Compiler<'a> {
+    work: &'a Work<'a>,
+    snapshot: &'a Arc<Snapshot>,
+    /// The types of the parameters; none of one that is NULL.
+    parameters: &'a [Option<SqlType>],
+}
+
+impl Compiler<'_> {
+    fn program(&self, body: Body) -> Program {
+        // A NULL is a literal, so that its type is of no interest.
+        let kind = |kind: &Option<SqlType>| kind.clone().unwrap_or(SqlType::TEXT);
+        Program { parameters: self.parameters.iter().map(kind).collect(), body }
+    }
+
+    fn context(&self) -> Arc<StatementContext> {
+        self.work.context(Arc::clone(self.snapshot))
+    }
+
+    /// The types of the parameters, NULL where one is NULL.
+    fn kinds(&self) -> Vec<DataType> {
+        let kind = |kind: &Option<SqlType>| kind.as_ref().map_or(DataType::Null, SqlType::arrow);
+        self.parameters.iter().map(kind).collect()
+    }
+
+    fn is_null(&self, parameter: usize) -> bool {
+        self.parameters.get(parameter).is_some_and(Option::is_none)
+    }
+
+    /// Binds and optimizes a query of this statement.
+    fn planned(&self, query: &ast::Query) -> Result<BoundQuery> {
+        let (context, kinds) = (self.context(), self.kinds());
+        let planned = PlannedQuery::new(&context, query, self.work.statement.spellings(), &kinds)?;
+        let mut bound = planned.into_bound();
+        bound.set_null_parameters(&|parameter| self.is_null(parameter));
+        Ok(bound)
+    }
+
+    /// The program of a query, if it is one.
+    fn query(&self, query: &ast::Query) -> Result<Option<StatementProgram>> {
+        let bound = self.planned(query)?;
+        let Some(mut read) = program::read(&bound) else { return Ok(None) };
+        read.for_update = self.work.statement.locks_rows();
+        let schema = Some(schema_of(&bound));
+        Ok(Some(StatementProgram { program: self.program(Body::Read(read)), schema, tag: "SELECT" }))
+    }
+}
+
+/// The columns of a result, named as spelled.
+fn schema_of(bound: &BoundQuery) -> SchemaRef {
+    let query = &bound.query;
+    let field = |(id, name): &(ColumnId, String)| Field::new(name, query.columns.get(*id).kind.clone(), true);
+    Arc::new(Schema::new(query.output.iter().map(field).collect::<Vec<_>>()))
 }

@@ -86,6 +86,15 @@ fn tokens(pattern: &str, escape: Option<char>) -> impl Iterator<Item = Token> {
     })
 }
 
+/// The text that every match of `pattern` begins with: all of it up to the first wildcard.
+pub fn literal_prefix(pattern: &str, escape: Option<char>) -> String {
+    let characters = tokens(pattern, escape).map_while(|token| match token {
+        Token::Character(character) => Some(character),
+        _ => None,
+    });
+    characters.collect()
+}
+
 impl LikeRange {
     /// The range that `pattern` is, if it is one.
     pub fn of(pattern: &str, escape: Option<char>) -> Option<LikeRange> {

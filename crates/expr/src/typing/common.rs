@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
-use rowmill_plan::{Constant, ScalarExpr};
+use rowmill_plan::{Constant, ExprOp, ScalarExpr};
 
 use crate::kinds::{
     DIGITS_MAX, digits_and_scale, digits_of_integer, exact_value, integer_bounds, is_float, is_number, power_of_ten,
@@ -18,11 +18,22 @@ pub fn common_kind<'a>(kinds: impl IntoIterator<Item = &'a DataType>) -> Option<
     kinds.try_fold(first, |common, kind| common_pair(&common, kind))
 }
 
+/// Whether an operand is a text that is read as what stands beside it: a literal, or a parameter, in whose place a literal
+/// could stand.
+pub(super) fn is_open_text(operand: &ScalarExpr) -> bool {
+    operand.kind == DataType::Utf8View
+        && match &operand.op {
+            ExprOp::Literal(value) => !value.is_null(),
+            op => matches!(op, ExprOp::Parameter(_)),
+        }
+}
+
 /// The type in which `operands` are compared. As [`common_kind`], but that literals adapt: a text is read as the type
-/// beside it, and a number that the type beside it holds does not widen that type.
+/// beside it, and a number that the type beside it holds does not widen that type. So does the text of a parameter.
 pub fn comparison_kind(operands: &[&ScalarExpr]) -> Option<DataType> {
-    let (literals, others): (Vec<&ScalarExpr>, Vec<&ScalarExpr>) =
-        operands.iter().copied().partition(|operand| operand.as_constant().is_some_and(|value| !value.is_null()));
+    let adapts_itself =
+        |operand: &&ScalarExpr| is_open_text(operand) || operand.as_constant().is_some_and(|value| !value.is_null());
+    let (literals, others): (Vec<&ScalarExpr>, Vec<&ScalarExpr>) = operands.iter().copied().partition(adapts_itself);
     let mut common = common_kind(others.iter().map(|operand| &operand.kind)).unwrap_or(DataType::Null);
     for literal in &literals {
         let Some(value) = literal.as_constant() else { continue };

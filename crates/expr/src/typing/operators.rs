@@ -7,7 +7,7 @@ use rowmill_plan::program::ArithmeticOp;
 use rowmill_plan::{CompareOp, Constant, ExprOp, FunctionSpec, ScalarExpr};
 
 use super::casts::{cast, coerce};
-use super::common::{common_kind, comparison_kind};
+use super::common::{common_kind, comparison_kind, is_open_text};
 use super::decimal_digits::decimal_result;
 use crate::functions;
 use crate::kinds::{digits_and_scale, digits_of, exact_value, is_decimal, is_number, type_name};
@@ -27,9 +27,7 @@ pub fn arithmetic(op: ArithmeticOp, left: ScalarExpr, right: ScalarExpr) -> Resu
 
 /// Gives a type to literal texts and NULLs.
 fn adapt_literals(op: ArithmeticOp, left: ScalarExpr, right: ScalarExpr) -> Result<(ScalarExpr, ScalarExpr)> {
-    let is_open = |expr: &ScalarExpr| {
-        expr.kind == DataType::Null || expr.as_constant().is_some_and(|value| value.as_text().is_some())
-    };
+    let is_open = |expr: &ScalarExpr| expr.kind == DataType::Null || is_open_text(expr);
     Ok(match (is_open(&left), is_open(&right)) {
         (true, true) if left.kind == DataType::Null && right.kind == DataType::Null => {
             (ScalarExpr::null(DataType::Int64), ScalarExpr::null(DataType::Int64))

@@ -2,11 +2,12 @@
 //! is computed.
 
 use std::fmt;
+use std::sync::Arc;
 
 use arrow::datatypes::IntervalMonthDayNano;
 use rowmill_base::SqlType;
 
-use crate::CompareOp;
+use crate::{CompareOp, ScalarExpr};
 
 /// A value and its type.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,20 @@ pub enum ScalarOp {
     Coalesce(Vec<Scalar>),
     /// A function of texts.
     Text(TextFunction, Vec<Scalar>),
+    /// `value [NOT] LIKE pattern`, of texts.
+    Like {
+        /// The text and the pattern.
+        operands: Box<[Scalar; 2]>,
+        /// The character that makes the next one stand for itself.
+        escape: Option<char>,
+        /// `NOT LIKE`
+        negated: bool,
+        /// `ILIKE`
+        ignore_case: bool,
+    },
+    /// Any other expression. It is evaluated as batches are, for one row: column `n` of it is the `n`th operand, which has
+    /// the type that the expression says. It has no parameters and no subqueries.
+    Evaluate(Arc<ScalarExpr>, Vec<Scalar>),
 }
 
 /// A column of a row.
@@ -160,6 +175,14 @@ impl Scalar {
         Scalar::new(kind, ScalarOp::Arithmetic(op, Box::new([left, right])))
     }
 
+    /// All of `conditions`; none of none.
+    pub fn all_of(mut conditions: Vec<Scalar>) -> Option<Scalar> {
+        match conditions.len() {
+            0 | 1 => conditions.pop(),
+            _ => Some(Scalar::new(SqlType::Boolean, ScalarOp::And(conditions))),
+        }
+    }
+
     /// `CAST(self AS kind)`
     pub fn cast(self, kind: SqlType) -> Self {
         Scalar::new(kind, ScalarOp::Cast(Box::new(self)))
@@ -172,9 +195,9 @@ impl Scalar {
             ScalarOp::Arithmetic(_, pair) | ScalarOp::Compare(_, pair) => pair.iter().collect(),
             ScalarOp::Negate(of) | ScalarOp::Not(of) | ScalarOp::Cast(of) => vec![of],
             ScalarOp::IsNull { value, .. } => vec![value],
-            ScalarOp::And(all) | ScalarOp::Or(all) | ScalarOp::Coalesce(all) | ScalarOp::Text(_, all) => {
-                all.iter().collect()
-            }
+            ScalarOp::And(all) | ScalarOp::Or(all) | ScalarOp::Coalesce(all) => all.iter().collect(),
+            ScalarOp::Text(_, all) | ScalarOp::Evaluate(_, all) => all.iter().collect(),
+            ScalarOp::Like { operands, .. } => operands.iter().collect(),
             ScalarOp::Case { whens, otherwise } => {
                 let whens = whens.iter().flat_map(|(when, then)| [when, then]);
                 whens.chain(otherwise.as_deref()).collect()

@@ -9,7 +9,7 @@ use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
 use super::{Env, Expr};
 use crate::arrays::array_of;
-use crate::number::{Integer, Number, Purpose, Said, canonical, float, out_of_range};
+use crate::number::{Integer, Number, Said, canonical, float, out_of_range};
 
 /// Characters of a value that an error shows.
 const CHARS_SHOWN: usize = 100;
@@ -71,16 +71,20 @@ impl Cast {
         Some(Expr::Cast(Box::new(Cast { operand, how, from: from.clone(), to: to.clone(), column })))
     }
 
+    /// Whether a value is assigned in one step; others are read or shown as all texts are.
+    pub(super) fn is_assigned(from: &SqlType, to: &SqlType) -> bool {
+        let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
+        let are_numbers = Number::of(from).is_some() && Number::of(to).is_some();
+        from == to || are_numbers || is_text(from) && is_text(to) || per_day(from).is_some() && per_day(to).is_some()
+    }
+
     pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
         let value = self.operand.value(env)?;
         if value.is_null() {
             return Ok(value);
         }
         match self.how {
-            How::Number(from, to) => {
-                let purpose = if self.column.is_some() { Purpose::Assignment } else { Purpose::Cast };
-                from.convert(value, to, purpose).ok_or_else(|| self.misfit(value, from.scale()))
-            }
+            How::Number(from, to) => from.convert(value, to).ok_or_else(|| self.misfit(value, from.scale())),
             How::Moment(from, to) => {
                 let moment = match value {
                     ValueRef::Int(value) if to >= from => value.checked_mul(to / from),

@@ -1,10 +1,12 @@
 //! Makes expressions of scalars: finds places for columns and texts, and checks what the types promise.
 
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_expr::typing;
+use rowmill_plan::ScalarExpr;
 use rowmill_plan::program::{Column, Scalar, ScalarOp};
 
 use super::compare::are_alike;
-use super::{Case, Cast, Comparison, Expr, Step, TextCall};
+use super::{Case, Cast, Comparison, Evaluated, Expr, LikeTest, Step, TextCall};
 use crate::number::Number;
 
 /// Operands within operands: an expression is computed on the stack of whoever runs it.
@@ -42,8 +44,14 @@ impl Layout {
 
     /// Adds all columns of `scalar`. To be called for all scalars before the first is compiled.
     pub(crate) fn want(&mut self, scalar: &Scalar) -> Result<()> {
+        self.want_within(scalar, usize::MAX)
+    }
+
+    /// Adds the columns of `scalar` that are columns of the first `rows` rows.
+    pub(crate) fn want_within(&mut self, scalar: &Scalar, rows: usize) -> Result<()> {
         let mut unknown = false;
         scalar.each_column(&mut |Column { row, column }| match self.rows.get_mut(row) {
+            _ if row >= rows => {}
             Some(row) if column < row.kinds.len() => {
                 if let Err(at) = row.wanted.binary_search(&column) {
                     row.wanted.insert(at, column);
@@ -52,6 +60,21 @@ impl Layout {
             _ => unknown = true,
         });
         if unknown { Err(Error::internal("a program with a column that its rows do not have")) } else { Ok(()) }
+    }
+
+    /// Adds a row, with columns of these types.
+    pub(crate) fn add_row(&mut self, kinds: Vec<SqlType>) {
+        self.rows.push(RowLayout { kinds, wanted: Vec::new() });
+    }
+
+    /// The first rows, with the columns of them that are asked for.
+    pub(crate) fn first_rows(&self, rows: usize) -> Layout {
+        Layout { rows: self.rows[..rows].to_vec() }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
     }
 
     /// The columns of a row that are asked for, in the order of their places.
@@ -118,9 +141,21 @@ impl<'a> Compiler<'a> {
         if is_null(&expr) {
             return Ok(expr);
         }
-        let place = || next(&mut self.texts);
-        Cast::of(expr, &scalar.kind, kind, place, Some(column))
-            .ok_or_else(|| unsupported(format_args!("assigning {} to {kind}", scalar.kind)))
+        let is_in_steps = Cast::is_assigned(&scalar.kind, kind);
+        let place = next(&mut self.texts);
+        if is_in_steps {
+            return Cast::of(expr, &scalar.kind, kind, || place, Some(column))
+                .ok_or_else(|| unsupported(format_args!("assigning {} to {kind}", scalar.kind)));
+        }
+        if !is_read_or_shown(&scalar.kind, kind) {
+            return Err(unsupported(format_args!("assigning {} to {kind}", scalar.kind)));
+        }
+        let value = ScalarExpr::column(0, scalar.kind.arrow());
+        let target = if matches!(kind, SqlType::Text { .. }) { &SqlType::TEXT } else { kind };
+        let cast = typing::cast(value, &target.arrow(), false)
+            .map_err(|_| unsupported(format_args!("assigning {} to {kind}", scalar.kind)))?;
+        let operands = Box::new([(expr, scalar.kind.clone())]);
+        Ok(Expr::Evaluated(Box::new(Evaluated::assigned(&cast, operands, target, place, column)?)))
     }
 
     /// `scalar` cast to another type.
@@ -203,6 +238,19 @@ impl<'a> Compiler<'a> {
                 let call = TextCall::new(*function, &kinds, kind, exprs, next(&mut self.texts));
                 Expr::Text(Box::new(call.ok_or_else(|| unsupported(format_args!("{function:?} of {kinds:?}")))?))
             }
+            ScalarOp::Like { operands, escape, negated, ignore_case } => {
+                let is_text = |operand: &Scalar| matches!(operand.kind, SqlType::Text { .. });
+                if !operands.iter().all(is_text) || *kind != SqlType::Boolean {
+                    return Err(Error::internal("a program with LIKE of anything but texts"));
+                }
+                let operands = [of(self, &operands[0])?, of(self, &operands[1])?];
+                Expr::Like(Box::new(LikeTest::new(operands, *escape, *ignore_case, *negated)))
+            }
+            ScalarOp::Evaluate(expr, operands) => {
+                let operands = operands.iter().map(|operand| Ok((of(self, operand)?, operand.kind.clone())));
+                let operands = operands.collect::<Result<_>>()?;
+                Expr::Evaluated(Box::new(Evaluated::new(expr, operands, kind, next(&mut self.texts))?))
+            }
         })
     }
 
@@ -248,6 +296,13 @@ impl<'a> Compiler<'a> {
 fn next(count: &mut usize) -> usize {
     *count += 1;
     *count - 1
+}
+
+/// Whether an assignment makes a value of a text, or a text of a value, as a cast does.
+fn is_read_or_shown(from: &SqlType, to: &SqlType) -> bool {
+    let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
+    let is_flat = |kind: &SqlType| !matches!(kind, SqlType::List(_) | SqlType::Struct(_));
+    is_text(from) && is_flat(to) || is_text(to) && is_flat(from)
 }
 
 /// Whether values of both types are the same values.

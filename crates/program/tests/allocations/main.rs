@@ -8,7 +8,8 @@ use std::sync::Arc;
 use rowmill_allocator::{CountingAllocator, allocations};
 use rowmill_base::{ColumnId, Settings, SqlType, TableId};
 use rowmill_plan::program::{
-    Access, ArithmeticOp, Body, Insert, Output, Program, Read, Rows, Scalar, ScalarOp, TextFunction, Update, Value,
+    Access, ArithmeticOp, Body, ChangeTarget, Insert, Output, Program, Read, Rows, Scalar, ScalarOp, TextFunction,
+    Update, Value,
 };
 use rowmill_program::{Compiled, ResultRows, Scratch};
 use rowmill_storage::keyed::ValueRef;
@@ -61,13 +62,13 @@ impl World {
 
     fn by(&self, parameters: usize) -> Access {
         let equal = (0..parameters).map(|number| Scalar::parameter(BIG, number)).collect();
-        Access { table: self.table, index: None, equal, from: None, to: None, backward: false }
+        Access { equal, ..Access::all(self.table) }
     }
 
     fn read(&self, access: Access) -> Body {
         let upper = Scalar::new(SqlType::TEXT, ScalarOp::Text(TextFunction::Upper, vec![column(2)]));
-        let rows = Rows { columns: vec![column(3), column(2), upper], order: vec![], skip: None, limit: None };
-        Body::Read(Read { access, joins: vec![], filter: None, output: Output::Rows(rows), for_update: false })
+        let rows = Rows::all(vec![column(3), column(2), upper]);
+        Body::Read(Read::of_table(access, None, Output::Rows(rows)))
     }
 
     /// Allocations of a read, in the mean.
@@ -118,8 +119,7 @@ fn statements_hardly_allocate_once_they_have_run() {
     let cent = Scalar::literal(SqlType::Decimal { precision: 2, scale: 2 }, Value::Decimal(1));
     let more = Scalar::arithmetic(SqlType::Decimal { precision: 13, scale: 2 }, column(3), ArithmeticOp::Plus, cent);
     let update = Update {
-        access: world.by(2),
-        filter: None,
+        target: ChangeTarget::new(world.by(2), None),
         assignments: vec![(3, more)],
         checks: vec![],
         returning: vec![column(3)],

@@ -90,8 +90,7 @@ fn compare_all(column: &SqlType, values: &[Value]) -> (usize, usize) {
     let (mut scratch, mut out) = (Scratch::default(), ResultRows::default());
     let mut run = |access: Access, filter: Option<Scalar>, kind: &SqlType, value: &Value| {
         let columns = vec![Scalar::column(column.clone(), 0, 0)];
-        let rows = Rows { columns, order: vec![], skip: None, limit: None };
-        let read = Read { access, joins: vec![], filter, output: Output::Rows(rows), for_update: false };
+        let read = Read::of_table(access, filter, Output::Rows(Rows::all(columns)));
         let program = Program { parameters: vec![kind.clone()], body: Body::Read(read) };
         let compiled = Compiled::new(&program, transaction.catalog())?;
         compiled.run_read(&reader, &[borrowed(value)], &mut scratch, &mut out)?;
@@ -101,9 +100,9 @@ fn compare_all(column: &SqlType, values: &[Value]) -> (usize, usize) {
     for (kind, others) in types() {
         for other in &others {
             let value = || Scalar::parameter(kind.clone(), 0);
-            let bound = |inclusive| Some(Bound { value: value(), inclusive });
+            let bound = |inclusive| Some(Bound::new(value(), inclusive));
             for index in [None, Some(down)] {
-                let all = Access { table, index, equal: vec![], from: None, to: None, backward: false };
+                let all = Access { index, ..Access::all(table) };
                 let accesses = [
                     (CompareOp::Equal, Access { equal: vec![value()], ..all.clone() }),
                     (CompareOp::Less, Access { to: bound(false), ..all.clone() }),

@@ -7,8 +7,8 @@ use arrow::datatypes::{Field, Int32Type, Schema};
 use rowmill_base::{Cancel, ErrorKind, SqlType};
 use rowmill_plan::CompareOp;
 use rowmill_plan::program::{
-    Access, Aggregates, Body, LookupKind, NestedLookup, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar,
-    ScalarOp, TextFunction, Value,
+    Access, ArithmeticOp, Body, Groups, LookupKind, LookupSource, NestedLookup, Order, Output, Read, RowAggregate,
+    RowFunction, Rows, Scalar, ScalarOp, TextFunction, Value,
 };
 use rowmill_program::{ResultRows, Scratch};
 use rowmill_storage::keyed::ValueRef;
@@ -163,32 +163,23 @@ fn joins_look_rows_up_by_columns_of_those_before() {
     let world = World::new();
     let lookup = |kind, condition| NestedLookup {
         kind,
-        access: Access { index: Some(world.by_name), ..world.by(vec![of_row(0, NAMED)]) },
+        source: LookupSource::Table(Access { index: Some(world.by_name), ..world.by(vec![of_row(0, NAMED)]) }),
         condition,
+        compared: None,
     };
     let pairs = |kind| {
         let other = compare(of_row(1, GROUP), CompareOp::NotEqual, of_row(0, GROUP));
         let mut read = rows(world.by(vec![int(1)]), vec![of_row(0, NUMBER), of_row(1, GROUP), of_row(1, NOTE)]);
-        read.joins = vec![lookup(kind, Some(other))];
+        read.lookups.push(lookup(kind, Some(other)));
         read
     };
     assert_eq!(world.read(pairs(LookupKind::Inner)), ["1 2 four", "2 3 six"]);
     assert_eq!(world.read(pairs(LookupKind::Left)), ["1 2 four", "2 3 six", "3 NULL NULL"]);
     let mut three = pairs(LookupKind::Inner);
     let up = of_row(1, NUMBER);
-    three.joins.push(NestedLookup {
-        kind: LookupKind::Left,
-        access: world.by(vec![
-            of_row(1, GROUP),
-            Scalar::arithmetic(
-                SqlType::Int16,
-                up,
-                rowmill_plan::program::ArithmeticOp::Plus,
-                Scalar::literal(SqlType::Int16, Value::Int(1)),
-            ),
-        ]),
-        condition: None,
-    });
+    let next = Scalar::arithmetic(SqlType::Int16, up, ArithmeticOp::Plus, small(1));
+    let next = world.by(vec![of_row(1, GROUP), next]);
+    three.lookups.push(NestedLookup { kind: LookupKind::Left, ..NestedLookup::inner(next, None) });
     three.filter = Some(compare(of_row(0, NUMBER), CompareOp::Equal, int(1)));
     let Output::Rows(output) = &mut three.output else { panic!("rows") };
     output.columns = vec![of_row(1, NAMED), of_row(2, NAMED), of_row(2, PRICE)];
@@ -196,7 +187,15 @@ fn joins_look_rows_up_by_columns_of_those_before() {
 }
 
 fn aggregate(function: RowFunction, argument: Scalar) -> RowAggregate {
-    RowAggregate { function, argument }
+    RowAggregate::new(function, argument)
+}
+
+fn groups(keys: Vec<Scalar>, aggregates: Vec<RowAggregate>, columns: Vec<Scalar>) -> Groups {
+    Groups { keys, aggregates, ends_at_value: false, filter: None, rows: Rows::all(columns) }
+}
+
+fn small(value: i64) -> Scalar {
+    Scalar::literal(SqlType::Int16, Value::Int(value))
 }
 
 fn aggregated(access: Access, aggregates: Vec<RowAggregate>) -> Read {
@@ -205,7 +204,7 @@ fn aggregated(access: Access, aggregates: Vec<RowAggregate>) -> Read {
         .enumerate()
         .map(|(at, aggregate)| Scalar::column(aggregate.kind().expect("it takes that"), 0, at));
     let columns = columns.collect();
-    Read { output: Output::Aggregates(Aggregates { aggregates, columns }), ..all_of(access, vec![]) }
+    Read { output: Output::Groups(groups(vec![], aggregates, columns)), ..all_of(access, vec![]) }
 }
 
 #[test]
@@ -231,21 +230,17 @@ fn aggregates_are_one_row() {
         ["6 5 3 3 1300 10 13 2.1666666666666665 1.6666666666666667 ant 650"]
     );
     assert_eq!(world.read(aggregated(world.by(vec![int(9)]), all())), ["0 0 0 0 NULL NULL NULL NULL NULL NULL NULL"]);
-    let huge = RowAggregate {
-        function: RowFunction::Sum,
-        argument: Scalar::literal(SqlType::Decimal { precision: 38, scale: 0 }, Value::Decimal(10_i128.pow(38) - 1)),
-    };
+    let whole = SqlType::Decimal { precision: 38, scale: 0 };
+    let huge = aggregate(RowFunction::Sum, Scalar::literal(whole, Value::Decimal(10_i128.pow(38) - 1)));
     let error = world.read_with(aggregated(world.access(), vec![huge]), &[], &[]).expect_err("too much");
     assert_eq!(error.kind(), ErrorKind::NumericOutOfRange);
     // What is given may be computed of them.
     let mut more = aggregated(world.access(), vec![aggregate(RowFunction::Max, column(NUMBER))]);
-    let Output::Aggregates(output) = &mut more.output else { panic!("aggregates") };
-    output.columns = vec![Scalar::new(
-        SqlType::Int16,
-        ScalarOp::Coalesce(vec![output.columns[0].clone(), Scalar::literal(SqlType::Int16, Value::Int(0))]),
-    )];
+    let Output::Groups(output) = &mut more.output else { panic!("groups") };
+    let greatest = output.rows.columns[0].clone();
+    output.rows.columns = vec![Scalar::new(SqlType::Int16, ScalarOp::Coalesce(vec![greatest, small(0)]))];
     assert_eq!(world.read(more.clone()), ["3"]);
-    more.access = world.by(vec![int(9)]);
+    more.lookups = aggregated(world.by(vec![int(9)]), vec![]).lookups;
     assert_eq!(world.read(more), ["0"]);
 }
 

@@ -144,7 +144,7 @@ impl World {
 
     /// The whole table.
     pub(crate) fn access(&self) -> Access {
-        Access { table: self.items, index: None, equal: vec![], from: None, to: None, backward: false }
+        Access::all(self.items)
     }
 
     pub(crate) fn by(&self, equal: Vec<Scalar>) -> Access {
@@ -157,8 +157,7 @@ pub(crate) fn all_of(access: Access, columns: Vec<usize>) -> Read {
 }
 
 pub(crate) fn rows(access: Access, columns: Vec<Scalar>) -> Read {
-    let rows = Rows { columns, order: vec![], skip: None, limit: None };
-    Read { access, joins: vec![], filter: None, output: Output::Rows(rows), for_update: false }
+    Read::of_table(access, None, Output::Rows(Rows::all(columns)))
 }
 
 pub(crate) fn column(column: usize) -> Scalar {
@@ -194,7 +193,7 @@ pub(crate) fn compare(left: Scalar, op: CompareOp, right: Scalar) -> Scalar {
 }
 
 pub(crate) fn bound(value: Scalar, inclusive: bool) -> Option<Bound> {
-    Some(Bound { value, inclusive })
+    Some(Bound::new(value, inclusive))
 }
 
 pub(crate) fn shown(rows: &ResultRows) -> Vec<String> {

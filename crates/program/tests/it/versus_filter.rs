@@ -32,7 +32,7 @@ fn name_scalar() -> impl Strategy<Value = Scalar> {
 }
 
 fn end(value: impl Strategy<Value = Scalar>) -> impl Strategy<Value = Option<Bound>> {
-    prop::option::of((value, any::<bool>()).prop_map(|(value, inclusive)| Bound { value, inclusive }))
+    prop::option::of((value, any::<bool>()).prop_map(|(value, inclusive)| Bound::new(value, inclusive)))
 }
 
 /// What a range says, as a condition.
@@ -41,9 +41,7 @@ fn conditions(columns: &[usize], access: &Access) -> Vec<Scalar> {
     let mut all: Vec<_> = access.equal.iter().enumerate().map(|(at, value)| of(at, CompareOp::Equal, value)).collect();
     let next = access.equal.len();
     let mut bound = |bound: &Option<Bound>, open, closed| {
-        all.extend(
-            bound.iter().map(|Bound { value, inclusive }| of(next, if *inclusive { closed } else { open }, value)),
-        );
+        all.extend(bound.iter().map(|bound| of(next, if bound.inclusive { closed } else { open }, &bound.values[0])));
     };
     bound(&access.from, CompareOp::Greater, CompareOp::GreaterOrEqual);
     bound(&access.to, CompareOp::Less, CompareOp::LessOrEqual);

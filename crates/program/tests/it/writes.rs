@@ -3,8 +3,8 @@
 use rowmill_base::{ErrorKind, SqlType};
 use rowmill_plan::CompareOp;
 use rowmill_plan::program::{
-    Access, ArithmeticOp, Body, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Read, Scalar,
-    ScalarOp, TextFunction, Update, Value,
+    Access, ArithmeticOp, Body, ChangeTarget, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Read,
+    Scalar, ScalarOp, TextFunction, Update, Value,
 };
 use rowmill_program::{ResultRows, Scratch};
 use rowmill_txn::TableSource;
@@ -23,8 +23,12 @@ fn item(group: i64, number: i64, name: Scalar, price: i128, note: Scalar) -> [Sc
     [big(group), big(number), name, money(price), note]
 }
 
+fn delete(access: Access, returning: Vec<Scalar>) -> Delete {
+    Delete { target: ChangeTarget::new(access, None), returning }
+}
+
 fn update(access: Access, assignments: Vec<(usize, Scalar)>) -> Update {
-    Update { access, filter: None, assignments, checks: vec![], returning: vec![] }
+    Update { target: ChangeTarget::new(access, None), assignments, checks: vec![], returning: vec![] }
 }
 
 fn small(value: i64) -> Scalar {
@@ -186,13 +190,13 @@ fn an_update_that_fails_in_the_middle_changes_nothing() {
 #[test]
 fn rows_are_deleted_with_their_index_entries() {
     let world = World::new();
-    let mut gone = Delete { access: world.by(vec![int(1)]), filter: None, returning: vec![column(NAMED)] };
-    gone.filter = Some(compare(column(NUMBER), CompareOp::LessOrEqual, int(2)));
+    let mut gone = delete(world.by(vec![int(1)]), vec![column(NAMED)]);
+    gone.target.filter = Some(compare(column(NUMBER), CompareOp::LessOrEqual, int(2)));
     let (changed, given) = world.write(Body::Delete(gone)).expect("deleted");
     assert_eq!((changed, given), (2, vec!["ant".to_owned(), "bee".to_owned()]));
     let ants = Access { index: Some(world.by_name), ..world.by(vec![words("ant")]) };
     assert_eq!(world.read(all_of(ants, vec![GROUP])), ["2"]);
-    let all = Delete { access: world.access(), filter: None, returning: vec![] };
+    let all = delete(world.access(), vec![]);
     assert_eq!(world.write(Body::Delete(all)).expect("deleted"), (4, vec![]));
     assert_eq!(world.all(), [""; 0]);
 }
@@ -204,7 +208,7 @@ fn a_transaction_sees_its_own_statements() {
     let mut run = |body| world.write_in(&mut transaction, body).expect("done");
     run(Body::Insert(insert(&world, vec![item(1, 9, words("new"), 1, null())])));
     run(Body::Update(update(world.by(vec![int(1), int(1)]), vec![(PRICE, money(7))])));
-    run(Body::Delete(Delete { access: world.by(vec![int(1), int(2)]), filter: None, returning: vec![] }));
+    run(Body::Delete(delete(world.by(vec![int(1), int(2)]), vec![])));
     let read = || all_of(world.by(vec![int(1)]), vec![NUMBER, PRICE]);
     assert_eq!(run(Body::Read(read())), (3, ["1 7", "3 350", "9 1"].map(str::to_owned).to_vec()));
     assert_eq!(world.read(read()), ["1 150", "2 250", "3 350"]);
@@ -318,7 +322,7 @@ fn long_texts_are_read_by_their_index_in_order_and_are_taken_once() {
     let moved = update(by_note(vec![long("d")]), vec![(NOTE, long("0"))]);
     assert_eq!(world.write(Body::Update(moved)).expect("updated").0, 1);
     assert_eq!(numbers(by_note(vec![])), ["3", "2", "2", "4", "1", "5", "6"]);
-    let gone = Delete { access: range(long(""), long("b")), filter: None, returning: vec![] };
+    let gone = delete(range(long(""), long("b")), vec![]);
     assert_eq!(world.write(Body::Delete(gone)).expect("deleted").0, 2);
     assert_eq!(numbers(by_note(vec![])), ["3", "4", "1", "5", "6"]);
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod agreement;
 mod backup;
 mod damage;
 mod differential;

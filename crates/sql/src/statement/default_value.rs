@@ -109,6 +109,12 @@ pub(super) fn literal_default(work: &Work<'_>, column: &ColumnDef) -> Result<Opt
     literal(&expr, &column.kind, &column.name)
 }
 
+/// The default of a column that is no literal.
+pub(super) fn computed_default(work: &Work<'_>, column: &ColumnDef) -> Result<Expr> {
+    let text = column.default.as_deref().unwrap_or("NULL");
+    with_room(work.statement.room_bytes(), || sql_text::expr(text, work.settings()))
+}
+
 /// The value of an expression that is a literal.
 fn literal(expr: &Expr, kind: &SqlType, column: &str) -> Result<Option<ArrayRef>> {
     match Cell::of(expr, kind) {

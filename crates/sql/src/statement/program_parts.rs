@@ -6,9 +6,9 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use rowmill_base::{Error, ErrorKind, Result, TableId};
 use rowmill_plan::program::ConflictTarget;
-use rowmill_storage::{CheckDef, KeyColumn, TableDef};
+use rowmill_storage::{KeyColumn, TableDef};
 use rowmill_txn::Snapshot;
-use sqlparser::ast::{self, Delete, Expr, Insert, Query, SelectItem, SetExpr, Update};
+use sqlparser::ast::{self, Delete, Expr, Insert, Query, Update};
 
 use super::cell::Cell;
 use super::clause::unsupported;
@@ -16,7 +16,7 @@ use super::default_value;
 use super::insert::{self, Source};
 use super::relation;
 use super::row_sink::{self, ColumnSource};
-use super::sql_text::{self, quoted};
+use super::sql_text;
 use super::update::NewRow;
 use super::{delete as deleting, update as updating};
 use crate::names::{identifiers, lower};
@@ -28,8 +28,8 @@ pub(crate) enum InsertedValue {
     Known(ArrayRef),
     /// A parameter, by number from 0.
     Parameter(usize),
-    /// The one column of this query without tables.
-    Computed(Box<Query>),
+    /// An expression without columns.
+    Computed(Box<Expr>),
     /// The next value of a sequence.
     Sequence(TableId),
 }
@@ -119,54 +119,19 @@ fn inserted_row(
                 Err(_) => return Ok(None),
             },
             Cell::Parameter(number) => InsertedValue::Parameter(number),
-            Cell::Computed(expr) => InsertedValue::Computed(Box::new(select(work, [expr.clone()])?)),
+            Cell::Computed(expr) => InsertedValue::Computed(Box::new(expr.clone())),
             Cell::Default => match default_value::literal_default(work, column)? {
                 Some(value) => InsertedValue::Known(value),
-                None => return Ok(None),
+                None => InsertedValue::Computed(Box::new(default_value::computed_default(work, column)?)),
             },
         });
     }
     Ok(Some(values))
 }
 
-/// `SELECT items`
-fn select(work: &Work<'_>, items: impl IntoIterator<Item = Expr>) -> Result<Query> {
-    let mut query = sql_text::query("SELECT 1", work.settings())?;
-    let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
-    select.projection = items.into_iter().map(SelectItem::UnnamedExpr).collect();
-    Ok(query)
-}
-
-/// The conditions of a table as the columns of a query of its rows.
-pub(crate) fn checks(
-    work: &Work<'_>,
-    snapshot: &Arc<Snapshot>,
-    table: &TableDef,
-    checks: &[CheckDef],
-) -> Result<Query> {
-    let conditions = checks.iter().enumerate().map(|(number, check)| format!("({}) AS c{number}", check.sql));
-    let conditions: Vec<String> = conditions.collect();
-    let name = qualified_text(snapshot, table);
-    sql_text::query(&format!("SELECT {} FROM {name}", conditions.join(", ")), work.settings())
-}
-
-/// `SELECT items FROM table`
-pub(crate) fn of_rows(
-    work: &Work<'_>,
-    snapshot: &Arc<Snapshot>,
-    table: &TableDef,
-    items: Vec<SelectItem>,
-) -> Result<Query> {
-    let name = qualified_text(snapshot, table);
-    let mut query = sql_text::query(&format!("SELECT 1 FROM {name}"), work.settings())?;
-    let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
-    select.projection = items;
-    Ok(query)
-}
-
-fn qualified_text(snapshot: &Arc<Snapshot>, table: &TableDef) -> String {
-    let schema = snapshot.catalog().schema_by_id(table.schema).expect("a table lives in a schema");
-    format!("{}.{}", quoted(&lower(&schema.name)), quoted(&lower(&table.name)))
+/// The condition of a table whose text is `sql`.
+pub(crate) fn check(work: &Work<'_>, sql: &str) -> Result<Expr> {
+    sql_text::expr(sql, work.settings())
 }
 
 /// The key that `ON CONFLICT` looks at.
@@ -212,16 +177,13 @@ pub(crate) fn conflict_target(
     }
 }
 
-/// The columns that `DO UPDATE SET` assigns, and the query of their values, and behind them of the condition: over the row that
-/// has the key, under the table's name, and the one that was to be inserted, `excluded`.
-pub(crate) fn conflict_update(
+/// The columns that `DO UPDATE SET` assigns, and their values.
+pub(crate) fn conflict_update<'u>(
     work: &Work<'_>,
-    snapshot: &Arc<Snapshot>,
     table: &TableDef,
-    update: &ast::DoUpdate,
-) -> Result<(Vec<usize>, Query)> {
-    let mut columns = Vec::with_capacity(update.assignments.len());
-    let mut items = Vec::with_capacity(update.assignments.len() + 1);
+    update: &'u ast::DoUpdate,
+) -> Result<Vec<(usize, &'u Expr)>> {
+    let mut assignments = Vec::with_capacity(update.assignments.len());
     for ast::Assignment { target, value } in &update.assignments {
         let ast::AssignmentTarget::ColumnName(name) = target else {
             return Err(unsupported("ON CONFLICT", "SET of several columns at once"));
@@ -229,18 +191,7 @@ pub(crate) fn conflict_update(
         let [name] = identifiers(name)?[..] else {
             return Err(unsupported("ON CONFLICT", "SET of a qualified column"));
         };
-        columns.push(relation::column(table, work.statement.spell(name))?);
-        items.push(value.clone());
+        assignments.push((relation::column(table, work.statement.spell(name))?, value));
     }
-    items.extend(update.selection.clone());
-    let name = qualified_text(snapshot, table);
-    let sql = format!("SELECT 1 FROM {name} AS {} CROSS JOIN {name} AS excluded", quoted(&lower(&table.name)));
-    let mut query = sql_text::query(&sql, work.settings())?;
-    let SetExpr::Select(select) = &mut *query.body else { return Err(Error::internal("a SELECT is a SELECT")) };
-    let item = |(place, expr): (usize, Expr)| SelectItem::ExprWithAlias {
-        expr,
-        alias: ast::Ident::with_quote('"', format!("\u{1}value{place}")),
-    };
-    select.projection = items.into_iter().enumerate().map(item).collect();
-    Ok((columns, query))
+    Ok(assignments)
 }

@@ -1,0 +1,99 @@
+//! Expressions that are evaluated as those of batches are, for a batch of one row.
+
+use parking_lot::Mutex;
+use rowmill_base::{Error, Result, SqlType};
+use rowmill_expr::evaluator::Evaluator;
+use rowmill_plan::{ScalarExpr, Volatility};
+use rowmill_storage::keyed::{ColumnValues, ValueRef};
+
+use super::{Env, Expr};
+use crate::arrays::array_of;
+
+/// An expression, and the values of its columns.
+#[derive(Debug)]
+pub(crate) struct Evaluated {
+    evaluator: Evaluator,
+    operands: Box<[(Expr, SqlType)]>,
+    kind: SqlType,
+    /// Where a text or bytes go that it makes.
+    place: usize,
+    /// The column that the value is assigned to.
+    column: Option<String>,
+    /// Of what a parameter alone makes: its last text, and the value. A text that stands for a point in time is read once
+    /// for a statement and not for each row.
+    last: Option<Mutex<(String, ValueRef<'static>)>>,
+}
+
+impl Evaluated {
+    /// `expr` over operands of these types, as a value of type `kind`.
+    pub(super) fn new(
+        expr: &ScalarExpr,
+        operands: Box<[(Expr, SqlType)]>,
+        kind: &SqlType,
+        place: usize,
+    ) -> Result<Evaluated> {
+        let evaluator = Evaluator::new(expr)?;
+        if *evaluator.kind() != kind.arrow() || evaluator.columns().iter().any(|column| *column >= operands.len()) {
+            return Err(Error::internal(format!("a program with an expression that is no {kind} of its operands")));
+        }
+        let is_repeated = matches!(&operands[..], [(Expr::Parameter(_), SqlType::Text { .. })])
+            && expr.volatility() != Volatility::Volatile;
+        let last = is_repeated.then(|| Mutex::new((String::new(), ValueRef::Null)));
+        Ok(Evaluated { evaluator, operands, kind: kind.clone(), place, column: None, last })
+    }
+
+    /// The same, as a value of a column.
+    pub(super) fn assigned(
+        expr: &ScalarExpr,
+        operands: Box<[(Expr, SqlType)]>,
+        kind: &SqlType,
+        place: usize,
+        column: &str,
+    ) -> Result<Evaluated> {
+        Ok(Evaluated { column: Some(column.to_owned()), ..Evaluated::new(expr, operands, kind, place)? })
+    }
+
+    pub(super) fn value<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
+        let (Some(last), [(operand, _)]) = (&self.last, &self.operands[..]) else { return self.evaluated(env) };
+        let ValueRef::Text(text) = operand.value(env)? else { return self.evaluated(env) };
+        let mut last = last.lock();
+        let (known, value) = &*last;
+        if !value.is_null() && known == text {
+            return Ok(*value);
+        }
+        let value = self.evaluated(env)?;
+        if let Some(owned) = without_memory(value) {
+            *last = (text.to_owned(), owned);
+        }
+        Ok(value)
+    }
+
+    fn evaluated<'a>(&'a self, env: Env<'a>) -> Result<ValueRef<'a>> {
+        let columns = self.operands.iter().map(|(operand, kind)| array_of(kind, std::iter::once(operand.value(env)?)));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let array = self.evaluator.evaluate(&columns, 1).map_err(|error| match &self.column {
+            Some(column) => error.context(format!("column \"{column}\"")),
+            None => error,
+        })?;
+        let values = ColumnValues::new(&array, &self.kind)?;
+        Ok(match values.get(0) {
+            ValueRef::Text(text) => ValueRef::Text(env.texts.make(self.place, |made| made.push_str(text))),
+            ValueRef::Bytes(bytes) => ValueRef::Bytes(env.texts.keep(self.place, bytes)),
+            value => without_memory(value).unwrap_or(ValueRef::Null),
+        })
+    }
+}
+
+/// A value that lies in itself; `None` of a text and of bytes.
+fn without_memory(value: ValueRef<'_>) -> Option<ValueRef<'static>> {
+    Some(match value {
+        ValueRef::Null => ValueRef::Null,
+        ValueRef::Bool(value) => ValueRef::Bool(value),
+        ValueRef::Int(value) => ValueRef::Int(value),
+        ValueRef::UInt(value) => ValueRef::UInt(value),
+        ValueRef::Float(value) => ValueRef::Float(value),
+        ValueRef::Decimal(value) => ValueRef::Decimal(value),
+        ValueRef::Interval(value) => ValueRef::Interval(value),
+        ValueRef::Text(_) | ValueRef::Bytes(_) => return None,
+    })
+}

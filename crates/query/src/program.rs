@@ -1,0 +1,94 @@
+//! Programs: statements on keyed tables that run without a planner, lowered from optimized plans.
+//!
+//! ```text
+//! logical plan -> stages: a relation, its groups, an order, a limit (stage.rs, relation.rs)
+//!              -> lookups within lookups (lookups.rs), each by a key of its table (access.rs)
+//!              -> what is computed of their rows (output.rs, scalar.rs): rowmill_plan::program
+//! ```
+//!
+//! A program is for few rows. What it would read without a key, or cannot do, is no error: there is no program then, and the
+//! statement runs as every other one. Parameters stay in it with the types that they were bound with.
+
+mod access;
+mod change;
+mod definitions;
+mod key_condition;
+mod lookups;
+mod names;
+mod output;
+mod relation;
+mod scalar;
+mod spread;
+mod stage;
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use rowmill_plan::program::Read;
+use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr, Volatility};
+use rowmill_storage::TableSource;
+
+use crate::binder::BoundQuery;
+use crate::optimizer::walk::{exprs, inputs};
+use definitions::Definitions;
+use scalar::Scope;
+use stage::Stage;
+
+pub use change::{ChangedRows, changed_rows, computed_values, row_values};
+pub use names::DefinitionNames;
+pub use scalar::literal as constant;
+
+/// The program of a query that is bound and optimized, with its parameters left in it; `None` if it has none.
+pub fn read(bound: &BoundQuery) -> Option<Read> {
+    if bound.reads_clock || !bound.sources.is_empty() || is_unrepeatable(bound) {
+        return None;
+    }
+    let builder = ProgramBuilder::new(bound);
+    let stage = Stage::of(&bound.query.root, &builder.definitions)?;
+    let ids: Vec<ColumnId> = bound.query.output.iter().map(|(id, _)| *id).collect();
+    let read = builder.read(&stage, &Scope::default(), 0, &ids)?.read;
+    let kinds = bound.query.output.iter().map(|(id, _)| &bound.query.columns.get(*id).kind);
+    read.output().iter().zip(kinds).all(|(kind, wanted)| kind.arrow() == *wanted).then_some(read)
+}
+
+/// Reads that are tried for a statement, those within others among them. A statement with more ways has no program.
+const READS_MAX: usize = 200;
+
+/// Makes the program of one statement.
+struct ProgramBuilder<'p> {
+    tables: &'p [Arc<dyn TableSource>],
+    definitions: Definitions,
+    /// How many reads were tried.
+    reads: Cell<usize>,
+}
+
+impl<'p> ProgramBuilder<'p> {
+    fn new(bound: &'p BoundQuery) -> ProgramBuilder<'p> {
+        ProgramBuilder {
+            tables: &bound.tables,
+            definitions: Definitions::new(&bound.query.columns),
+            reads: Cell::new(0),
+        }
+    }
+}
+
+/// Whether a plan computes something that differs from call to call, other than as a result: a program may compute the
+/// expressions of a plan in other places, and more than once.
+fn is_unrepeatable(bound: &BoundQuery) -> bool {
+    let (made, input): (&[(ColumnId, ScalarExpr)], &Logical) = match &bound.query.root {
+        Logical::Map { input, exprs } => (exprs, input),
+        root => (&[], root),
+    };
+    let is_volatile = |expr: &ScalarExpr| expr.volatility() == Volatility::Volatile;
+    let is_named_once = |id: &ColumnId| {
+        let within = |expr: &ScalarExpr| expr.any(&|part| matches!(part.op, ExprOp::Column(own) if own == id.0));
+        bound.query.output.iter().filter(|(own, _)| own == id).count() == 1
+            && !made.iter().any(|(_, expr)| within(expr))
+    };
+    any_expr(input, &is_volatile) || made.iter().any(|(id, expr)| is_volatile(expr) && !is_named_once(id))
+}
+
+/// Whether `test` is true of an expression of a plan.
+fn any_expr(plan: &Logical, test: &dyn Fn(&ScalarExpr) -> bool) -> bool {
+    exprs(plan).into_iter().any(test) || inputs(plan).into_iter().any(|input| any_expr(input, test))
+}

@@ -1,0 +1,249 @@
+//! Which key of a table the rows are read by that conditions leave.
+//!
+//! Points, which are at most one row each, are better than all else. Otherwise the key is taken that leaves the fewest rows,
+//! as far as that is known without the values; of keys that serve alike the primary key, which has the rows. Conditions that
+//! the key answers are not asked again.
+
+use std::cmp::Reverse;
+
+use rowmill_base::IndexId;
+use rowmill_plan::program::{Access, Bound, Scalar, TextPrefix};
+use rowmill_plan::{CompareOp, ScalarExpr};
+use rowmill_storage::{KeyColumn, LOOKED_UP_ROWS, TableDef};
+
+use super::key_condition::{ALTERNATIVES_MAX, KeyCondition, OwnColumns};
+use super::spread::Spread;
+
+/// The shares of rows that we assume in a range with one end, and with two.
+const OPEN_RANGE_SHARE: f64 = 0.1;
+const RANGE_SHARE: f64 = 0.02;
+/// The cost of going to a key, in rows that are read in order.
+const SEEK_ROWS: f64 = 4.0;
+
+/// A way to read a table.
+#[derive(Clone, Debug)]
+pub(super) struct KeyChoice {
+    pub(super) access: Access,
+    /// The conditions that it answers.
+    pub(super) answered: Vec<usize>,
+    /// The columns after those with one value, and whether greater values come first.
+    pub(super) ordered: Vec<(usize, bool)>,
+    /// The columns that have one value in all rows.
+    pub(super) fixed: Vec<usize>,
+    /// At most one row, or one for each alternative.
+    pub(super) is_point: bool,
+    is_range: bool,
+    /// How many rows it gives, about.
+    pub(super) rows: f64,
+    /// The cost of reading them.
+    pub(super) cost: f64,
+}
+
+impl KeyChoice {
+    /// Whether it reads less than the whole table.
+    pub(super) fn narrows(&self) -> bool {
+        self.is_range || !self.access.equal.is_empty() || !self.access.alternatives.is_empty()
+    }
+
+    /// How many columns have given values.
+    pub(super) fn given(&self) -> usize {
+        self.access.equal.len() + self.access.alternatives.first().map_or(0, Vec::len)
+    }
+
+    fn rank(&self) -> (bool, Reverse<u64>, usize, bool, bool) {
+        let is_primary = self.access.index.is_none();
+        (self.is_point, Reverse(self.cost as u64), self.given(), self.is_range, is_primary)
+    }
+}
+
+/// All ways to read a table, the best first.
+pub(super) fn choices(own: &OwnColumns<'_>, conditions: &[&ScalarExpr], spread: &Spread) -> Vec<KeyChoice> {
+    let Some(keyed) = &own.def.keyed else { return Vec::new() };
+    let facts: Vec<(usize, KeyCondition)> = conditions
+        .iter()
+        .enumerate()
+        .filter_map(|(at, condition)| own.fact(condition).map(|fact| (at, fact)))
+        .collect();
+    let indexes = keyed.indexes.iter().map(|index| (Some(index.id), &index.parts[..], index.unique));
+    let mut choices: Vec<KeyChoice> = std::iter::once((None, &keyed.key[..], true))
+        .chain(indexes)
+        .map(|(index, parts, unique)| {
+            let key = Key { def: own.def, index, parts, more: if index.is_some() { &keyed.key } else { &[] }, unique };
+            key.choice(&facts, spread)
+        })
+        .collect();
+    choices.sort_by_key(|choice| Reverse(choice.rank()));
+    choices
+}
+
+/// A key of a table.
+struct Key<'t> {
+    def: &'t TableDef,
+    index: Option<IndexId>,
+    parts: &'t [KeyColumn],
+    /// The columns of the primary key, which follow those of an index.
+    more: &'t [KeyColumn],
+    unique: bool,
+}
+
+/// A column of a key.
+#[derive(Clone, Copy)]
+struct KeyPlace {
+    column: usize,
+    descending: bool,
+}
+
+impl Key<'_> {
+    fn places(&self) -> Vec<KeyPlace> {
+        let place = |part: &KeyColumn| {
+            Some(KeyPlace { column: self.def.column_by_id(part.column)?, descending: part.descending })
+        };
+        self.parts.iter().chain(self.more).map_while(place).collect()
+    }
+
+    fn choice(&self, facts: &[(usize, KeyCondition)], spread: &Spread) -> KeyChoice {
+        let places = self.places();
+        let mut choice = KeyChoice {
+            access: Access { index: self.index, ..Access::all(self.def.id) },
+            answered: Vec::new(),
+            ordered: Vec::new(),
+            fixed: Vec::new(),
+            is_point: false,
+            is_range: false,
+            rows: spread.rows,
+            cost: 0.0,
+        };
+        let mut next = 0;
+        while let Some(place) = places.get(next) {
+            let Some((condition, value)) = equal(facts, place.column) else { break };
+            choice.access.equal.push(value.clone());
+            choice.answered.push(condition);
+            choice.fixed.push(place.column);
+            choice.rows *= spread.of_value(place.column);
+            next += 1;
+        }
+        choice.ordered = places[next..].iter().map(|place| (place.column, place.descending)).collect();
+        next = self.add_alternatives(&mut choice, facts, &places, next, spread);
+        let unique_parts = self.unique.then_some(self.parts.len());
+        let lists = choice.access.alternatives.len().max(1) as f64;
+        choice.is_point = unique_parts.is_some_and(|parts| next >= parts);
+        if choice.is_point {
+            choice.rows = lists;
+        } else {
+            self.add_range(&mut choice, facts, &places[next..]);
+        }
+        choice.rows = choice.rows.max(1.0);
+        let of_row = if self.index.is_some() { LOOKED_UP_ROWS } else { 1.0 };
+        choice.cost = lists * SEEK_ROWS + choice.rows * of_row;
+        choice
+    }
+
+    /// Adds lists of values of the columns from `next` on; where they end.
+    fn add_alternatives(
+        &self,
+        choice: &mut KeyChoice,
+        facts: &[(usize, KeyCondition)],
+        places: &[KeyPlace],
+        mut next: usize,
+        spread: &Spread,
+    ) -> usize {
+        let mut lists: Vec<Vec<Scalar>> = vec![Vec::new()];
+        while next < places.len() {
+            if !lists[0].is_empty()
+                && let Some((condition, value)) = equal(facts, places[next].column)
+            {
+                lists.iter_mut().for_each(|list| list.push(value.clone()));
+                choice.answered.push(condition);
+                choice.rows *= spread.of_value(places[next].column);
+                next += 1;
+                continue;
+            }
+            let Some((condition, columns, more)) = among(facts, &places[next..]) else { break };
+            if lists.len() * more.len() > ALTERNATIVES_MAX {
+                break;
+            }
+            let product = lists
+                .iter()
+                .flat_map(|list| more.iter().map(|values| list.iter().chain(values).cloned().collect::<Vec<Scalar>>()));
+            lists = product.collect();
+            choice.answered.push(condition);
+            let share: f64 = places[next..next + columns].iter().map(|place| spread.of_value(place.column)).product();
+            choice.rows *= (share * more.len() as f64).min(1.0);
+            next += columns;
+        }
+        if !lists[0].is_empty() {
+            choice.access.alternatives = lists;
+        }
+        next
+    }
+
+    /// Adds what is said of the columns after those with given values.
+    fn add_range(&self, choice: &mut KeyChoice, facts: &[(usize, KeyCondition)], places: &[KeyPlace]) {
+        let Some(place) = places.first() else { return };
+        let (mut from, mut to) = (None, None);
+        for (condition, fact) in facts {
+            let KeyCondition::Range { columns, op, values } = fact else { continue };
+            let is_lower = matches!(op, CompareOp::Greater | CompareOp::GreaterOrEqual);
+            let end = if is_lower { &mut from } else { &mut to };
+            let fits = |at: &usize| {
+                let place = places.get(*at);
+                place.is_some_and(|known| known.column == columns[*at] && known.descending == places[0].descending)
+            };
+            let count = (0..columns.len()).take_while(fits).count();
+            if count == 0 || end.is_some() {
+                continue;
+            }
+            let is_whole = count == columns.len();
+            let inclusive = !is_whole || matches!(op, CompareOp::GreaterOrEqual | CompareOp::LessOrEqual);
+            let may_have_null = columns[1..count].iter().any(|column| self.def.columns[*column].nullable);
+            if is_whole && !may_have_null {
+                choice.answered.push(*condition);
+            }
+            *end = Some(Bound { values: values[..count].to_vec(), inclusive });
+        }
+        choice.is_range = from.is_some() || to.is_some();
+        if choice.is_range {
+            choice.rows *= if from.is_some() && to.is_some() { RANGE_SHARE } else { OPEN_RANGE_SHARE };
+            (choice.access.from, choice.access.to) = (from, to);
+            return;
+        }
+        for (condition, fact) in facts {
+            match fact {
+                KeyCondition::Prefix { column, pattern, escape } if *column == place.column => {
+                    choice.access.prefix = Some(TextPrefix { pattern: pattern.clone(), escape: *escape });
+                    choice.is_range = true;
+                    choice.rows *= RANGE_SHARE;
+                    return;
+                }
+                KeyCondition::NotNull { column } if *column == place.column => {
+                    choice.access.not_null = true;
+                    choice.answered.push(*condition);
+                    return;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The value that a column is equal to, and the condition that says so.
+fn equal(facts: &[(usize, KeyCondition)], column: usize) -> Option<(usize, &Scalar)> {
+    facts.iter().find_map(|(condition, fact)| match fact {
+        KeyCondition::Among { columns, lists } if columns[..] == [column] && lists.len() == 1 => {
+            Some((*condition, &lists[0][0]))
+        }
+        _ => None,
+    })
+}
+
+/// Lists of values of the first columns, in the order of these; the condition, and how many columns there are.
+fn among(facts: &[(usize, KeyCondition)], places: &[KeyPlace]) -> Option<(usize, usize, Vec<Vec<Scalar>>)> {
+    facts.iter().find_map(|(condition, fact)| {
+        let KeyCondition::Among { columns, lists } = fact else { return None };
+        let first = places.get(..columns.len())?;
+        let order = first.iter().map(|place| columns.iter().position(|column| *column == place.column));
+        let order: Vec<usize> = order.collect::<Option<_>>()?;
+        let lists = lists.iter().map(|list| order.iter().map(|at| list[*at].clone()).collect());
+        Some((*condition, columns.len(), lists.collect()))
+    })
+}

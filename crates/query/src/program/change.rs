@@ -1,0 +1,101 @@
+//! The parts of statements that change rows: which rows, and values that are computed of them.
+
+use rowmill_base::SqlType;
+use rowmill_plan::program::{ChangeTarget, Scalar};
+use rowmill_plan::{ColumnId, Logical, ScalarExpr};
+use rowmill_storage::TableDef;
+
+use super::lookups::Wanted;
+use super::scalar::Scope;
+use super::stage::Stage;
+use super::{ProgramBuilder, is_unrepeatable};
+use crate::binder::BoundQuery;
+
+/// The rows that a statement changes, and the values that it computes of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedRows {
+    /// The rows.
+    pub target: ChangeTarget,
+    /// The values of the result after the number of the row, over the columns of the lookups.
+    pub values: Vec<Scalar>,
+    /// Whether it is at most one row.
+    pub is_point: bool,
+}
+
+/// The rows of a query that is bound and optimized, and whose first column is the number or the key of a row of a stored
+/// table; `None` if no program finds them. With `any_row` a program is made also if no key finds them.
+pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
+    if bound.reads_clock || !bound.sources.is_empty() || is_unrepeatable(bound) {
+        return None;
+    }
+    let builder = ProgramBuilder::new(bound);
+    let stage = Stage::of(&bound.query.root, &builder.definitions)?;
+    if stage.grouping.is_some() || stage.limit.is_some() || stage.skip.is_some() {
+        return None;
+    }
+    let add_column = |of: &ScalarExpr| builder.definitions.add_column(of);
+    let of = |stage: &Stage<'_>| {
+        let relation = &stage.relation;
+        let wanted = Wanted { reads_all: any_row, ..Wanted::default() };
+        // Another table beside the target could give a row of it twice.
+        let is_unique = relation.sources.iter().filter(|source| !source.is_of_keys()).count() == 1;
+        is_unique.then(|| builder.lookups(relation, &Scope::default(), 0, wanted))?
+    };
+    let turned = stage.with_semi_joins_as_sources(&add_column);
+    let (plain, turned) = (of(&stage), turned.as_ref().and_then(of));
+    let (lookups, filter) = match (plain, turned) {
+        (Some(plain), Some(turned)) => {
+            if turned.0.cost < plain.0.cost {
+                turned
+            } else {
+                plain
+            }
+        }
+        (plain, turned) => plain.or(turned)?,
+    };
+    let row = lookups.target?;
+    let values = bound.query.output.get(1..)?;
+    let values = values.iter().map(|(id, _)| {
+        let expr = builder.definitions.column(*id);
+        let scope = &lookups.scope;
+        scope.scalar(&builder.definitions.resolve(&expr, &|id| scope.has(id)))
+    });
+    let values = values.collect::<Option<_>>()?;
+    let is_point = lookups.lookups.len() == 1 && lookups.is_point;
+    Some(ChangedRows { target: ChangeTarget { lookups: lookups.lookups, row, filter }, values, is_point })
+}
+
+/// Expressions over the columns of rows, which are numbered through: those of the first table, then those of the second. So
+/// are bound the values of INSERT over no table, conditions of CHECK over one, and what ON CONFLICT assigns over the row that
+/// is there and `excluded`.
+pub fn row_values<'e>(exprs: impl IntoIterator<Item = &'e ScalarExpr>, rows: &[&TableDef]) -> Option<Vec<Scalar>> {
+    scope_of(rows).scalars(exprs)
+}
+
+/// The values of [`bind_items`](crate::binder::bind_items) over the columns of a table, as RETURNING gives them.
+pub fn computed_values(bound: &BoundQuery, table: &TableDef) -> Option<Vec<Scalar>> {
+    if bound.reads_clock || is_unrepeatable(bound) {
+        return None;
+    }
+    let Logical::Map { input, exprs } = &bound.query.root else { return None };
+    if !matches!(**input, Logical::Values { .. }) {
+        return None;
+    }
+    let scope = scope_of(&[table]);
+    let value = |id: &ColumnId| match exprs.iter().find(|(own, _)| own == id) {
+        Some((_, expr)) => scope.scalar(expr),
+        None => scope.scalar(&bound.query.columns.expr(*id)),
+    };
+    bound.query.output.iter().map(|(id, _)| value(id)).collect()
+}
+
+fn scope_of(rows: &[&TableDef]) -> Scope {
+    let mut scope = Scope::default();
+    let columns = rows
+        .iter()
+        .enumerate()
+        .flat_map(|(row, def)| def.columns.iter().enumerate().map(move |(at, column)| (row, at, column.kind.clone())));
+    let mut add = |(id, (row, at, kind)): (usize, (usize, usize, SqlType))| scope.add(id, kind, row, at);
+    columns.enumerate().for_each(&mut add);
+    scope
+}

@@ -1,0 +1,61 @@
+//! The columns of a statement that are expressions over others.
+//!
+//! Every column has an id of its own, so that one list has them all; an expression is put in the place of its column where a
+//! program computes it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use arrow::datatypes::DataType;
+use rowmill_plan::{ColumnId, Columns, ExprOp, ScalarExpr};
+
+/// The columns of a statement, and the expressions of those that are made.
+#[derive(Debug)]
+pub(super) struct Definitions {
+    exprs: RefCell<HashMap<usize, ScalarExpr>>,
+    kinds: RefCell<Columns>,
+}
+
+impl Definitions {
+    pub(super) fn new(columns: &Columns) -> Definitions {
+        Definitions { exprs: RefCell::default(), kinds: RefCell::new(columns.clone()) }
+    }
+
+    /// Notes what columns are made of.
+    pub(super) fn add(&self, exprs: &[(ColumnId, ScalarExpr)]) {
+        self.exprs.borrow_mut().extend(exprs.iter().map(|(id, expr)| (id.0, expr.clone())));
+    }
+
+    /// A new column.
+    pub(super) fn add_column(&self, of: &ScalarExpr) -> ColumnId {
+        self.kinds.borrow_mut().add("key", of.kind.clone())
+    }
+
+    /// The type of a column.
+    pub(super) fn kind(&self, id: ColumnId) -> DataType {
+        self.kinds.borrow().get(id).kind.clone()
+    }
+
+    /// A column as an expression.
+    pub(super) fn column(&self, id: ColumnId) -> ScalarExpr {
+        ScalarExpr::id(id, self.kind(id))
+    }
+
+    /// `expr` over columns that no operator computes. Those of which `is_known` is true stay as they are.
+    pub(super) fn resolve(&self, expr: &ScalarExpr, is_known: &dyn Fn(usize) -> bool) -> ScalarExpr {
+        let mut resolved = expr.clone();
+        self.replace(&mut resolved, is_known, &self.exprs.borrow());
+        resolved
+    }
+
+    fn replace(&self, expr: &mut ScalarExpr, is_known: &dyn Fn(usize) -> bool, exprs: &HashMap<usize, ScalarExpr>) {
+        if let ExprOp::Column(id) = expr.op {
+            if let Some(of) = exprs.get(&id).filter(|_| !is_known(id)) {
+                *expr = of.clone();
+                self.replace(expr, is_known, exprs);
+            }
+            return;
+        }
+        expr.operands_mut().into_iter().for_each(|operand| self.replace(operand, is_known, exprs));
+    }
+}

@@ -1,0 +1,194 @@
+//! What a condition says about columns of a table, where a key can answer it.
+
+use arrow::datatypes::DataType;
+use rowmill_base::SqlType;
+use rowmill_plan::program::Scalar;
+use rowmill_plan::{CompareOp, ExprOp, ScalarExpr};
+use rowmill_storage::TableDef;
+
+use super::scalar::{Scope, sql_type};
+
+/// Lists of values that rows are looked for by.
+pub(super) const ALTERNATIVES_MAX: usize = 1024;
+
+/// A table whose rows are to be found, and the columns that are known when that happens.
+pub(super) struct OwnColumns<'t> {
+    pub(super) def: &'t TableDef,
+    /// The columns of the plan, with their positions in the table.
+    pub(super) columns: &'t [(rowmill_plan::ColumnId, usize)],
+    pub(super) known: &'t Scope,
+}
+
+/// A fact about columns, by their positions.
+#[derive(Debug)]
+pub(super) enum KeyCondition {
+    /// The columns have the values of one of the lists.
+    Among { columns: Vec<usize>, lists: Vec<Vec<Scalar>> },
+    /// The columns, compared as a row: one of the operators `<`, `<=`, `>`, `>=`.
+    Range { columns: Vec<usize>, op: CompareOp, values: Vec<Scalar> },
+    /// A text begins as all matches of a pattern do. The condition says more than that.
+    Prefix { column: usize, pattern: Scalar, escape: Option<char> },
+    /// The column is not NULL.
+    NotNull { column: usize },
+}
+
+impl OwnColumns<'_> {
+    /// The fact that `condition` is, if it is one.
+    pub(super) fn fact(&self, condition: &ScalarExpr) -> Option<KeyCondition> {
+        match &condition.op {
+            ExprOp::Compare(op, pair) => {
+                let [left, right] = &**pair;
+                self.comparison(left, *op, right).or_else(|| self.comparison(right, op.flipped(), left))
+            }
+            ExprOp::CompareRows(op, left, right) => {
+                self.row_comparison(left, *op, right).or_else(|| self.row_comparison(right, op.flipped(), left))
+            }
+            ExprOp::InList { value, list, negated: false } if list.len() <= ALTERNATIVES_MAX => {
+                let column = self.column(value)?;
+                let lists = list.iter().map(|item| Some(vec![self.value(item, column)?])).collect::<Option<_>>()?;
+                Some(KeyCondition::Among { columns: vec![column], lists })
+            }
+            ExprOp::Or(parts) if parts.len() <= ALTERNATIVES_MAX => self.alternatives(parts),
+            ExprOp::Like { value, pattern, escape, negated: false, ignore_case: false } => {
+                let column = self.column(value)?;
+                let pattern = self.value(pattern, column)?;
+                let is_text = matches!(self.def.columns[column].kind, SqlType::Text { .. });
+                is_text.then_some(KeyCondition::Prefix { column, pattern, escape: *escape })
+            }
+            ExprOp::IsNull { value, negated: true } => Some(KeyCondition::NotNull { column: self.column(value)? }),
+            ExprOp::Column(_) if condition.kind == DataType::Boolean => self.truth(condition, true),
+            ExprOp::Not(value) if value.as_column().is_some() => self.truth(value, false),
+            _ => None,
+        }
+    }
+
+    fn truth(&self, column: &ScalarExpr, value: bool) -> Option<KeyCondition> {
+        let column = self.column(column)?;
+        let value = self.known.scalar(&ScalarExpr::literal(value))?;
+        Some(KeyCondition::Among { columns: vec![column], lists: vec![vec![value]] })
+    }
+
+    fn comparison(&self, side: &ScalarExpr, op: CompareOp, other: &ScalarExpr) -> Option<KeyCondition> {
+        let column = self.column(side)?;
+        let value = self.value(other, column)?;
+        match op {
+            CompareOp::Equal => Some(KeyCondition::Among { columns: vec![column], lists: vec![vec![value]] }),
+            CompareOp::NotEqual => None,
+            op => Some(KeyCondition::Range { columns: vec![column], op, values: vec![value] }),
+        }
+    }
+
+    fn row_comparison(&self, side: &[ScalarExpr], op: CompareOp, other: &[ScalarExpr]) -> Option<KeyCondition> {
+        let columns = side.iter().map(|value| self.column(value)).collect::<Option<Vec<_>>>()?;
+        let values = other.iter().zip(&columns).map(|(value, column)| self.value(value, *column));
+        let values = values.collect::<Option<Vec<_>>>()?;
+        match op {
+            CompareOp::Equal => Some(KeyCondition::Among { columns, lists: vec![values] }),
+            CompareOp::NotEqual => None,
+            op => Some(KeyCondition::Range { columns, op, values }),
+        }
+    }
+
+    /// `(a = 1 AND b = 2) OR (a = 3 AND b = 4)`: each part gives values to the same columns.
+    fn alternatives(&self, parts: &[ScalarExpr]) -> Option<KeyCondition> {
+        let mut known: Option<Vec<usize>> = None;
+        let mut lists = Vec::with_capacity(parts.len());
+        for part in parts {
+            let conditions = match &part.op {
+                ExprOp::And(all) => all.as_slice(),
+                _ => std::slice::from_ref(part),
+            };
+            let mut given: Vec<(usize, Scalar)> = Vec::new();
+            for condition in conditions {
+                match self.fact(condition)? {
+                    KeyCondition::Among { columns, mut lists } if lists.len() == 1 => {
+                        given.extend(columns.into_iter().zip(lists.remove(0)));
+                    }
+                    _ => return None,
+                }
+            }
+            given.sort_by_key(|(column, _)| *column);
+            let (columns, values): (Vec<usize>, Vec<Scalar>) = given.into_iter().unzip();
+            let is_repeated = columns.windows(2).any(|pair| pair[0] == pair[1]);
+            if is_repeated || known.as_ref().is_some_and(|known| *known != columns) {
+                return None;
+            }
+            known = Some(columns);
+            lists.push(values);
+        }
+        Some(KeyCondition::Among { columns: known?, lists })
+    }
+
+    /// The column that an expression is, or that it casts without changing how values compare.
+    fn column(&self, expr: &ScalarExpr) -> Option<usize> {
+        let id = without_widening(expr).as_column()?;
+        let (_, column) = self.columns.iter().find(|(own, _)| own.0 == id)?;
+        self.def.columns[*column].kind.is_ordered().then_some(*column)
+    }
+
+    /// A value that is known, and that a key compares with the values of a column.
+    fn value(&self, expr: &ScalarExpr, column: usize) -> Option<Scalar> {
+        let value = self.known.scalar(expr)?;
+        is_compared(&value.kind, &self.def.columns[column].kind).then_some(value)
+    }
+}
+
+/// Whether values of a type are looked for in a key whose column has another one.
+fn is_compared(value: &SqlType, column: &SqlType) -> bool {
+    use SqlType::{Int64, UInt64};
+    let is_text = |kind: &SqlType| matches!(kind, SqlType::Text { .. });
+    let is_float = |kind: &SqlType| matches!(kind, SqlType::Float32 | SqlType::Float64);
+    let is_number = |kind: &SqlType| kind.arrow().is_numeric();
+    if value == column || is_text(value) && is_text(column) {
+        return true;
+    }
+    if !is_number(value) || !is_number(column) {
+        return false;
+    }
+    match (is_float(value), is_float(column)) {
+        (false, false) => true,
+        (_, true) => *column == SqlType::Float64,
+        (true, false) => *value == SqlType::Float64 && column.arrow().is_integer() && !matches!(column, Int64 | UInt64),
+    }
+}
+
+/// `expr` without casts that lose nothing and do not change how values compare.
+fn without_widening(expr: &ScalarExpr) -> &ScalarExpr {
+    let ExprOp::Cast { value, or_null: false } = &expr.op else { return expr };
+    match sql_type(&value.kind).zip(sql_type(&expr.kind)).is_some_and(|(from, to)| is_widening(&from, &to)) {
+        true => without_widening(value),
+        false => expr,
+    }
+}
+
+/// Whether every value of `from` is one of `to` that compares alike.
+fn is_widening(from: &SqlType, to: &SqlType) -> bool {
+    let digits = |kind: &SqlType| {
+        Some(match kind {
+            SqlType::Int8 | SqlType::UInt8 => (3, 0),
+            SqlType::Int16 | SqlType::UInt16 => (5, 0),
+            SqlType::Int32 | SqlType::UInt32 => (10, 0),
+            SqlType::Int64 => (19, 0),
+            SqlType::UInt64 => (20, 0),
+            SqlType::Decimal { precision, scale } => (precision - scale, *scale),
+            _ => return None,
+        })
+    };
+    let is_signed =
+        |kind: &SqlType| !matches!(kind, SqlType::UInt8 | SqlType::UInt16 | SqlType::UInt32 | SqlType::UInt64);
+    match (from, to) {
+        (SqlType::Text { .. }, SqlType::Text { .. }) => true,
+        (SqlType::Float32, SqlType::Float64) => true,
+        // A double has all integers of 32 bits.
+        (SqlType::Int64 | SqlType::UInt64 | SqlType::Decimal { .. }, SqlType::Float64) => false,
+        (from, SqlType::Float64) => digits(from).is_some(),
+        (from, SqlType::Decimal { .. }) => {
+            digits(from).zip(digits(to)).is_some_and(|(from, to)| from.0 <= to.0 && from.1 <= to.1)
+        }
+        (SqlType::Decimal { .. }, _) => false,
+        (from, to) => digits(from).zip(digits(to)).is_some_and(|(narrow, wide)| {
+            let fits = if is_signed(from) == is_signed(to) { narrow <= wide } else { narrow < wide };
+            fits && (is_signed(to) || !is_signed(from))
+        }),
+    }
+}

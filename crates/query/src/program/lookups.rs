@@ -1,0 +1,454 @@
+//! The sources of a relation as lookups within lookups: in the order that costs least, each by its best key.
+
+use rowmill_base::SqlType;
+use rowmill_plan::logical::{LogicalScan, LogicalSortKey};
+use rowmill_plan::program::{Access, LookupKind, LookupSource, NestedLookup, Scalar};
+use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
+
+use super::ProgramBuilder;
+use super::access::{KeyChoice, choices};
+use super::key_condition::OwnColumns;
+use super::relation::{Relation, RelationSource, RelationStep};
+use super::scalar::Scope;
+use super::spread::Spread;
+use super::stage::Stage;
+use crate::optimizer::facts::is_movable;
+
+/// Up to how many sources all orders are tried. Of more the next is always the one that costs least.
+const ORDERED_MAX: usize = 5;
+
+/// The share of rows that we assume a condition leaves that no key answers.
+const OTHER_SHARE: f64 = 0.3;
+
+/// A table of at most so many rows is read without a key, and given up if it has become several times as large.
+const SMALL_ROWS: u64 = 1_000;
+const GROWTH: u64 = 4;
+
+/// How many rows are come upon in search of a few that meet conditions, before a way is taken that reads them faster.
+const SEARCHED_ROWS: u64 = 50_000;
+
+/// What a stage asks of the first lookup.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted<'a> {
+    /// The order of the rows, over the columns of the sources.
+    pub(super) order: &'a [LogicalSortKey],
+    /// Whether not all rows are read.
+    pub(super) is_cut: bool,
+    /// Whether all rows are read, but nothing of them.
+    pub(super) is_count: bool,
+    /// Whether there is no other way to read all rows.
+    pub(super) reads_all: bool,
+    /// Whether the lookup is the first, so that it reads its table only once.
+    pub(super) may_read_all: bool,
+}
+
+/// Lookups, as far as they are known.
+#[derive(Clone, Debug)]
+pub(super) struct Lookups {
+    pub(super) lookups: Vec<NestedLookup>,
+    /// The columns that are there.
+    pub(super) scope: Scope,
+    pending: Vec<Option<PendingCondition>>,
+    /// How many rows there are, about.
+    pub(super) rows: f64,
+    pub(super) cost: f64,
+    /// Whether the rows come in the order that is wanted.
+    pub(super) is_ordered: bool,
+    /// Whether each lookup gives at most one row.
+    pub(super) is_point: bool,
+    pub(super) rows_max: Option<u64>,
+    /// The lookup that gives the rows of the table that the statement changes.
+    pub(super) target: Option<usize>,
+}
+
+/// A condition that no lookup asks yet.
+#[derive(Clone, Debug)]
+struct PendingCondition {
+    expr: ScalarExpr,
+    /// The source whose condition it is; none if it must be asked of rows of all sources, unless it cannot fail.
+    source: Option<usize>,
+}
+
+impl<'p> ProgramBuilder<'p> {
+    /// The lookups of a relation, and what is asked of their rows in the end. They are numbered from `first_row`, and see the
+    /// columns of `outer`.
+    pub(super) fn lookups(
+        &self,
+        relation: &Relation<'p>,
+        outer: &Scope,
+        first_row: usize,
+        wanted: Wanted<'_>,
+    ) -> Option<(Lookups, Option<Scalar>)> {
+        let made: Vec<ColumnId> = relation.sources.iter().flat_map(RelationSource::columns).collect();
+        let of_steps: Vec<ColumnId> = relation.steps.iter().flat_map(|step| step.columns()).collect();
+        let is_known = |id: usize| made.contains(&ColumnId(id)) || of_steps.contains(&ColumnId(id)) || outer.has(id);
+        let resolved = |expr: &ScalarExpr| self.definitions.resolve(expr, &is_known);
+        let of_relation =
+            relation.conditions.iter().map(|expr| PendingCondition { expr: resolved(expr), source: None });
+        let of_scans = relation.sources.iter().enumerate().flat_map(|(at, source)| {
+            let conditions = match source {
+                RelationSource::Scan(scan) => scan.conditions.as_slice(),
+                _ => &[],
+            };
+            conditions.iter().map(move |expr| (at, expr))
+        });
+        let of_scans = of_scans.map(|(at, expr)| PendingCondition { expr: resolved(expr), source: Some(at) });
+        let start = Lookups {
+            lookups: Vec::new(),
+            scope: outer.clone(),
+            pending: of_scans.chain(of_relation).map(Some).collect(),
+            rows: 1.0,
+            cost: 0.0,
+            is_ordered: true,
+            is_point: true,
+            rows_max: None,
+            target: None,
+        };
+        let left: Vec<usize> = (0..relation.sources.len()).collect();
+        let mut best = None;
+        self.order(relation, start, &left, first_row, wanted, &mut best);
+        let mut lookups = best?;
+        for step in &relation.steps {
+            lookups = self.with_step(lookups, step, first_row, &resolved)?;
+        }
+        let filter: Vec<Scalar> = lookups
+            .pending
+            .iter()
+            .flatten()
+            .map(|condition| lookups.scope.scalar(&condition.expr))
+            .collect::<Option<_>>()?;
+        Some((lookups, Scalar::all_of(filter)))
+    }
+
+    /// Adds the sources in `left`, in the order that costs least.
+    fn order(
+        &self,
+        relation: &Relation<'p>,
+        before: Lookups,
+        left: &[usize],
+        first_row: usize,
+        wanted: Wanted<'_>,
+        best: &mut Option<Lookups>,
+    ) {
+        if left.is_empty() {
+            *best = Some(before);
+            return;
+        }
+        let more = left.iter().filter_map(|at| {
+            let lookups = self.with_source(before.clone(), relation, *at, first_row, wanted)?;
+            Some((*at, lookups))
+        });
+        let mut more: Vec<(usize, Lookups)> = more.collect();
+        more.sort_by(|(_, left), (_, right)| left.cost.total_cmp(&right.cost));
+        if relation.sources.len() > ORDERED_MAX {
+            more.truncate(1);
+        }
+        for (at, lookups) in more {
+            if best.as_ref().is_none_or(|best| lookups.cost < best.cost) {
+                let left: Vec<usize> = left.iter().copied().filter(|other| *other != at).collect();
+                self.order(relation, lookups, &left, first_row, wanted, best);
+            }
+        }
+    }
+
+    /// Adds one source; `None` if it cannot be read here.
+    fn with_source(
+        &self,
+        mut lookups: Lookups,
+        relation: &Relation<'p>,
+        at: usize,
+        first_row: usize,
+        wanted: Wanted<'_>,
+    ) -> Option<Lookups> {
+        let source = &relation.sources[at];
+        let row = first_row + lookups.lookups.len();
+        let columns = source.columns();
+        let is_usable = |scope: &Scope, expr: &ScalarExpr| {
+            !expr.any(&|part| part.as_column().is_some_and(|id| !scope.has(id) && !columns.contains(&ColumnId(id))))
+        };
+        let is_last = lookups.lookups.len() + 1 == relation.sources.len();
+        let places: Vec<usize> = (0..lookups.pending.len())
+            .filter(|place| {
+                let condition = lookups.pending[*place].as_ref();
+                condition.is_some_and(|condition| {
+                    let is_due = condition.source == Some(at) || is_last || is_movable(&condition.expr);
+                    is_due && is_usable(&lookups.scope, &condition.expr)
+                })
+            })
+            .collect();
+        let usable: Vec<ScalarExpr> =
+            places.iter().flat_map(|place| &lookups.pending[*place]).map(|condition| condition.expr.clone()).collect();
+        let answered: Vec<usize>;
+        let found: LookupSource;
+        let (rows, cost);
+        match source {
+            RelationSource::Scan(scan) => {
+                // After lookups of one row each, this one still decides about the order.
+                let is_first = lookups.is_point;
+                let wanted = Wanted { may_read_all: lookups.lookups.is_empty(), ..wanted };
+                let choice = self.choice(scan, &usable, &lookups.scope, is_first.then_some(wanted))?;
+                if is_first {
+                    lookups.is_ordered = choice.is_ordered;
+                    lookups.is_point = choice.key.is_point && choice.key.access.alternatives.len() <= 1;
+                    let has_others = choice.key.answered.len() < usable.len() || relation.sources.len() > 1;
+                    lookups.rows_max = choice.rows_max.filter(|_| has_others || choice.is_small);
+                }
+                if scan.row_number.is_some() {
+                    lookups.target = Some(row - first_row);
+                }
+                self.add_columns(scan, row, &mut lookups.scope);
+                (rows, cost) = (choice.key.rows, choice.key.cost);
+                answered = choice.key.answered;
+                found = LookupSource::Table(choice.key.access);
+            }
+            RelationSource::Plan(plan) => {
+                let nested = self.nested(plan, &lookups.scope, row, &usable)?;
+                let add = |(at, (id, kind)): (usize, &(ColumnId, SqlType))| {
+                    lookups.scope.add(id.0, kind.clone(), row, at);
+                };
+                nested.columns.iter().enumerate().for_each(add);
+                (rows, cost, answered, found) = (nested.rows, nested.cost, nested.answered, nested.source);
+                lookups.is_ordered &= wanted.order.is_empty();
+                lookups.is_point = false;
+            }
+            RelationSource::Keys(plan, keys) => {
+                let stage = Stage::of_keys(plan, keys.clone(), &self.definitions)?;
+                let ids: Vec<ColumnId> = keys.iter().map(|(id, _)| *id).collect();
+                // The values are read once, so that they name no column of the rows before.
+                let read = self.read(&stage, &Scope::default(), row, &ids)?;
+                for (at, (id, key)) in keys.iter().enumerate() {
+                    lookups.scope.add(id.0, super::scalar::sql_type(&key.kind)?, row, at);
+                }
+                (rows, cost, answered) = (read.rows, read.cost, Vec::new());
+                found = LookupSource::Read(Box::new(read.read));
+                lookups.is_ordered &= wanted.order.is_empty();
+                lookups.is_point = false;
+            }
+        }
+        let mut conditions = Vec::new();
+        for (at, place) in places.into_iter().enumerate() {
+            lookups.pending[place] = None;
+            if !answered.contains(&at) {
+                conditions.push(lookups.scope.scalar(&usable[at])?);
+            }
+        }
+        lookups.cost += lookups.rows * cost;
+        lookups.rows = (lookups.rows * rows * OTHER_SHARE.powi(conditions.len().min(3) as i32)).max(1.0);
+        let condition = Scalar::all_of(conditions);
+        lookups.lookups.push(NestedLookup { kind: LookupKind::Inner, source: found, condition, compared: None });
+        Some(lookups)
+    }
+
+    /// Adds a step, which is done for each row of all sources.
+    fn with_step(
+        &self,
+        mut lookups: Lookups,
+        step: &RelationStep<'p>,
+        first_row: usize,
+        resolved: &dyn Fn(&ScalarExpr) -> ScalarExpr,
+    ) -> Option<Lookups> {
+        let row = first_row + lookups.lookups.len();
+        let mut scope = lookups.scope.clone();
+        let mut conditions: Vec<ScalarExpr> = step.conditions.iter().map(resolved).collect();
+        let answered: Vec<usize>;
+        let source: LookupSource;
+        let cost;
+        let width;
+        match &step.source {
+            RelationSource::Scan(scan) => {
+                conditions.extend(scan.conditions.iter().map(resolved));
+                let asks_for_any = conditions.is_empty() && step.kind != LookupKind::Left;
+                let key = match asks_for_any {
+                    true => self.whole(scan),
+                    false => self.choice(scan, &conditions, &scope, None)?.key,
+                };
+                self.add_columns(scan, row, &mut scope);
+                width = self.tables[scan.table].table().columns.len();
+                cost = key.cost;
+                answered = key.answered;
+                source = LookupSource::Table(key.access);
+            }
+            RelationSource::Plan(plan) => {
+                let nested = self.nested(plan, &scope, row, &conditions)?;
+                let columns = nested.columns.iter().enumerate();
+                columns.for_each(|(at, (id, kind))| scope.add(id.0, kind.clone(), row, at));
+                width = nested.columns.len();
+                (cost, answered, source) = (nested.cost, nested.answered, nested.source);
+            }
+            RelationSource::Keys(..) => return None,
+        }
+        let others = conditions.iter().enumerate().filter(|(at, _)| !answered.contains(at)).map(|(_, expr)| expr);
+        let condition = Scalar::all_of(scope.scalars(others)?);
+        let compared: Vec<ScalarExpr> = step.compared.iter().map(resolved).collect();
+        let compared = Scalar::all_of(scope.scalars(&compared)?);
+        lookups.lookups.push(NestedLookup { kind: step.kind, source, condition, compared });
+        lookups.cost += lookups.rows * cost;
+        if matches!(step.kind, LookupKind::Left | LookupKind::Single) {
+            lookups.scope = scope;
+        }
+        if let Some(mark) = step.mark {
+            lookups.scope.add(mark.0, SqlType::Boolean, row, width);
+        }
+        Some(lookups)
+    }
+
+    fn add_columns(&self, scan: &LogicalScan, row: usize, scope: &mut Scope) {
+        let def = self.tables[scan.table].table();
+        for (id, column) in &scan.columns {
+            scope.add(id.0, def.columns[*column].kind.clone(), row, *column);
+        }
+    }
+
+    /// All rows of a table.
+    fn whole(&self, scan: &LogicalScan) -> KeyChoice {
+        let source = &*self.tables[scan.table];
+        let own = OwnColumns { def: source.table(), columns: &scan.columns, known: &Scope::default() };
+        let spread = Spread::of(source);
+        choices(&own, &[], &spread).pop().expect("a keyed table has a key")
+    }
+
+    /// How a table is read by what is known of its rows. `wanted` is what is asked of the first lookup.
+    fn choice(
+        &self,
+        scan: &LogicalScan,
+        conditions: &[ScalarExpr],
+        known: &Scope,
+        wanted: Option<Wanted<'_>>,
+    ) -> Option<TableChoice> {
+        let source = &*self.tables[scan.table];
+        let own = OwnColumns { def: source.table(), columns: &scan.columns, known };
+        let conditions: Vec<&ScalarExpr> = conditions.iter().collect();
+        let choices = choices(&own, &conditions, &Spread::of(source));
+        let best = choices.first()?;
+        let Some(wanted) = wanted else { return best.narrows().then(|| TableChoice::new(best.clone())) };
+        let may_read_all = wanted.may_read_all;
+        let backward = |choice: &KeyChoice| choice.gives(wanted.order, &own);
+        // An order that the key gives saves reading what is behind the limit.
+        let is_alike = |choice: &&KeyChoice| choice.given() == best.given() && (choice.narrows() || !best.narrows());
+        let in_order = choices.iter().filter(is_alike).find(|choice| backward(choice).is_some());
+        let mut chosen = if best.is_point { best } else { in_order.unwrap_or(best) };
+        let mut is_searched = false;
+        let mut is_small = false;
+        if !chosen.narrows() {
+            if !may_read_all {
+                return None;
+            } else if wanted.is_cut {
+                chosen = choices.iter().find(|choice| backward(choice).is_some())?;
+                is_searched = true;
+            } else if wanted.is_count && conditions.is_empty() {
+                chosen = choices.iter().find(|choice| choice.access.index.is_some()).unwrap_or(chosen);
+            } else if wanted.reads_all {
+                is_small = false;
+            } else if source.row_count() <= SMALL_ROWS {
+                is_small = true;
+            } else {
+                return None;
+            }
+        }
+        let backward = backward(chosen);
+        let mut choice = TableChoice::new(chosen.clone());
+        choice.key.access.backward = backward.unwrap_or(false);
+        choice.is_ordered = backward.is_some();
+        choice.is_small = is_small;
+        choice.rows_max = match (is_small, is_searched) {
+            (true, _) => Some(SMALL_ROWS * GROWTH),
+            (_, true) => Some(SEARCHED_ROWS),
+            _ => None,
+        };
+        Some(choice)
+    }
+
+    /// The rows of a plan that is read for itself, for each row before where conditions compare its columns with those.
+    fn nested(&self, plan: &'p Logical, known: &Scope, row: usize, conditions: &[ScalarExpr]) -> Option<NestedPlan> {
+        let mut stage = Stage::of(plan, &self.definitions)?;
+        let mut answered = Vec::new();
+        for (at, condition) in conditions.iter().enumerate() {
+            if stage.push(condition, &|id| known.has(id), &self.definitions) {
+                answered.push(at);
+            }
+        }
+        let mut ids = RelationSource::Plan(plan).columns();
+        if let Logical::Filter { input, .. } = plan
+            && let Logical::Window(window) = &**input
+        {
+            // The number of a row is for the filter alone.
+            ids.retain(|id| window.calls.iter().all(|(call, _)| call != id));
+        }
+        let columns: Vec<(ColumnId, SqlType)> = ids
+            .iter()
+            .map(|id| Some((*id, super::scalar::sql_type(&self.definitions.kind(*id))?)))
+            .collect::<Option<_>>()?;
+        let read = self.read(&stage, known, row, &ids)?;
+        let (rows, cost) = (read.rows, read.cost);
+        Some(NestedPlan { source: LookupSource::Read(Box::new(read.read)), columns, answered, rows, cost })
+    }
+}
+
+/// How a table is read.
+struct TableChoice {
+    key: KeyChoice,
+    is_ordered: bool,
+    is_small: bool,
+    rows_max: Option<u64>,
+}
+
+/// How a plan is read.
+struct NestedPlan {
+    source: LookupSource,
+    columns: Vec<(ColumnId, SqlType)>,
+    answered: Vec<usize>,
+    rows: f64,
+    cost: f64,
+}
+
+impl TableChoice {
+    fn new(key: KeyChoice) -> TableChoice {
+        TableChoice { key, is_ordered: false, is_small: false, rows_max: None }
+    }
+}
+
+impl RelationStep<'_> {
+    /// The columns that it makes.
+    fn columns(&self) -> Vec<ColumnId> {
+        self.source.columns().into_iter().chain(self.mark).collect()
+    }
+}
+
+impl KeyChoice {
+    /// Whether its rows are in an order, and if so, whether read backward.
+    fn gives(&self, order: &[LogicalSortKey], own: &OwnColumns<'_>) -> Option<bool> {
+        if order.is_empty() {
+            return Some(false);
+        }
+        let mut backward = None;
+        let mut next = self.ordered.iter().enumerate();
+        let has_lists = !self.access.alternatives.is_empty();
+        for key in order {
+            let ExprOp::Column(id) = key.expr.op else { return None };
+            if own.known.has(id) {
+                // All rows that are read together have one value.
+                continue;
+            }
+            let (_, position) = own.columns.iter().find(|(own, _)| own.0 == id)?;
+            let is_one_row = self.is_point && !has_lists;
+            if is_one_row || self.fixed.contains(position) {
+                continue;
+            }
+            let (at, (column, descending)) = next.next()?;
+            let is_backward = *descending != key.descending;
+            // A key has NULL behind all values, and before them where it is descending.
+            let is_limited = at == 0 && self.leaves_out_nulls();
+            let nulls_fit = !own.def.columns[*position].nullable || is_limited || key.nulls_first == key.descending;
+            if *column != *position || *backward.get_or_insert(is_backward) != is_backward || !nulls_fit {
+                return None;
+            }
+        }
+        Some(backward.unwrap_or(false))
+    }
+
+    /// Whether the first of the ordered columns is not NULL in any row.
+    fn leaves_out_nulls(&self) -> bool {
+        let Access { alternatives, from, to, prefix, not_null, .. } = &self.access;
+        !alternatives.is_empty() || from.is_some() || to.is_some() || prefix.is_some() || *not_null
+    }
+}

@@ -1,0 +1,235 @@
+//! A stage as one read: lookups, and what is made of their rows.
+
+use rowmill_base::SqlType;
+use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
+use rowmill_plan::program::{Groups, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar, ScalarOp, Value};
+use rowmill_plan::{AggregateFunction, ColumnId, ExprOp, ScalarExpr};
+
+use super::lookups::{Lookups, Wanted};
+use super::relation::{Relation, RelationSource};
+use super::scalar::Scope;
+use super::stage::{Grouping, Stage};
+use super::{ProgramBuilder, READS_MAX};
+
+/// The share of groups that we assume among rows.
+const GROUP_SHARE: f64 = 0.1;
+
+/// A read, and what it costs.
+pub(super) struct StageRead {
+    pub(super) read: Read,
+    pub(super) rows: f64,
+    pub(super) cost: f64,
+}
+
+impl<'p> ProgramBuilder<'p> {
+    /// The read of a stage that gives the columns `ids`. Its lookups are numbered from `first_row` and see the columns of
+    /// `outer`.
+    pub(super) fn read(
+        &self,
+        stage: &Stage<'p>,
+        outer: &Scope,
+        first_row: usize,
+        ids: &[ColumnId],
+    ) -> Option<StageRead> {
+        self.reads.set(self.reads.get() + 1);
+        if stage.is_partitioned() || self.reads.get() > READS_MAX {
+            return None;
+        }
+        let plain = self.read_in_order(stage, outer, first_row, ids);
+        let add_column = |of: &ScalarExpr| self.definitions.add_column(of);
+        let turned = stage
+            .with_semi_joins_as_sources(&add_column)
+            .and_then(|stage| self.read_in_order(&stage, outer, first_row, ids));
+        match (plain, turned) {
+            (Some(plain), Some(turned)) => Some(if turned.cost < plain.cost { turned } else { plain }),
+            (plain, turned) => plain.or(turned),
+        }
+    }
+
+    fn read_in_order(&self, stage: &Stage<'p>, outer: &Scope, first_row: usize, ids: &[ColumnId]) -> Option<StageRead> {
+        let Some(grouping) = &stage.grouping else { return self.read_rows(stage, outer, first_row, ids) };
+        let mut relation = stage.relation.clone();
+        let known = relation.known(outer);
+        let extreme = extreme_order(grouping).filter(|_| !relation.sources.is_empty());
+        let order: Vec<LogicalSortKey> = extreme.into_iter().map(|key| self.resolved_key(&key, &known)).collect();
+        if let [key] = &order[..] {
+            // NULL is no minimum and no maximum.
+            let of = Box::new(key.expr.clone());
+            relation.conditions.push(ScalarExpr::new(
+                arrow::datatypes::DataType::Boolean,
+                ExprOp::IsNull { value: of, negated: true },
+            ));
+        }
+        let is_count = grouping.counts_rows() && relation.sources.len() == 1 && relation.steps.is_empty();
+        let extreme = Wanted { order: &order, is_cut: !order.is_empty(), is_count, ..Wanted::default() };
+        let (lookups, filter) = match self.lookups(&relation, outer, first_row, extreme) {
+            Some((lookups, filter)) if order.is_empty() || lookups.is_ordered => (lookups, filter),
+            _ => {
+                let relation = if order.is_empty() { &relation } else { &stage.relation };
+                let mut found = self.lookups(relation, outer, first_row, Wanted { is_count, ..Wanted::default() })?;
+                found.0.is_ordered = false;
+                found
+            }
+        };
+        let ends_at_value = !order.is_empty() && lookups.is_ordered;
+        let scope = &lookups.scope;
+        let resolved = |expr: &ScalarExpr| self.definitions.resolve(expr, &|id| scope.has(id));
+        let keys: Vec<Scalar> =
+            grouping.keys.iter().map(|(_, key)| scope.scalar(&resolved(key))).collect::<Option<_>>()?;
+        if keys.iter().any(|key| !key.kind.is_ordered()) {
+            return None;
+        }
+        let aggregates = grouping.aggregates.iter().map(|(_, call)| row_aggregate(call, scope, &resolved));
+        let aggregates: Vec<RowAggregate> = aggregates.collect::<Option<_>>()?;
+        let mut of_groups = Scope::default();
+        for (at, ((id, _), key)) in grouping.keys.iter().zip(&keys).enumerate() {
+            of_groups.add(id.0, key.kind.clone(), 0, at);
+        }
+        for (at, ((id, _), aggregate)) in grouping.aggregates.iter().zip(&aggregates).enumerate() {
+            of_groups.add(id.0, aggregate.kind()?, 0, keys.len() + at);
+        }
+        let having: Vec<Scalar> =
+            stage.having.iter().map(|condition| self.scalar(condition, &of_groups)).collect::<Option<_>>()?;
+        let (rows, _) = self.rows(stage, &of_groups, ids, false)?;
+        let groups = Groups { keys, aggregates, ends_at_value, filter: Scalar::all_of(having), rows };
+        let rows = if groups.keys.is_empty() { 1.0 } else { (lookups.rows * GROUP_SHARE).max(1.0) };
+        let cost = if ends_at_value { lookups.cost.min(SOUGHT_COST) } else { lookups.cost };
+        let rows_max = lookups.rows_max;
+        let read =
+            Read { lookups: lookups.lookups, filter, output: Output::Groups(groups), for_update: false, rows_max };
+        Some(StageRead { read, rows, cost })
+    }
+
+    fn read_rows(&self, stage: &Stage<'p>, outer: &Scope, first_row: usize, ids: &[ColumnId]) -> Option<StageRead> {
+        let known = stage.relation.known(outer);
+        let order: Vec<LogicalSortKey> = stage.order.iter().map(|key| self.resolved_key(key, &known)).collect();
+        let wanted = Wanted { order: &order, is_cut: stage.limit.is_some(), ..Wanted::default() };
+        let (lookups, filter) = self.lookups(&stage.relation, outer, first_row, wanted)?;
+        let Lookups { lookups, scope, rows, cost, is_ordered, rows_max, .. } = lookups;
+        let (output, limit) = self.rows(stage, &scope, ids, is_ordered)?;
+        let rows = limit.map_or(rows, |limit| rows.min(limit));
+        let cost = if is_ordered { limit.map_or(cost, |limit| cost.min(limit * SOUGHT_COST)) } else { cost };
+        let output = Output::Rows(output);
+        Some(StageRead { read: Read { lookups, filter, output, for_update: false, rows_max }, rows, cost })
+    }
+
+    /// What a stage gives of rows whose columns are those of `scope`; and its limit, if it is known.
+    fn rows(
+        &self,
+        stage: &Stage<'p>,
+        scope: &Scope,
+        ids: &[ColumnId],
+        is_ordered: bool,
+    ) -> Option<(Rows, Option<f64>)> {
+        let columns = ids.iter().map(|id| self.scalar(&self.definitions.column(*id), scope)).collect::<Option<_>>()?;
+        let order = stage.order.iter().filter(|_| !is_ordered).map(|key| {
+            let value = self.scalar(&key.expr, scope)?;
+            let (descending, nulls_first) = (key.descending, key.nulls_first);
+            value.kind.is_ordered().then_some(Order { value, descending, nulls_first })
+        });
+        let order = order.collect::<Option<_>>()?;
+        let number = |expr: &Option<ScalarExpr>| match expr {
+            None => Some(None),
+            Some(expr) => row_number(expr).map(Some),
+        };
+        let (skip, limit) = (number(&stage.skip)?, number(&stage.limit)?);
+        let known = limit.as_ref().map(|limit| match limit.op {
+            ScalarOp::Literal(Value::Int(rows)) => rows as f64,
+            _ => ROWS_OF_A_PAGE,
+        });
+        Some((Rows { columns, order, skip, limit }, known))
+    }
+
+    fn scalar(&self, expr: &ScalarExpr, scope: &Scope) -> Option<Scalar> {
+        scope.scalar(&self.definitions.resolve(expr, &|id| scope.has(id)))
+    }
+
+    fn resolved_key(&self, key: &LogicalSortKey, is_known: &dyn Fn(usize) -> bool) -> LogicalSortKey {
+        LogicalSortKey { expr: self.definitions.resolve(&key.expr, is_known), ..key.clone() }
+    }
+}
+
+/// The rows of a page whose size is a parameter.
+const ROWS_OF_A_PAGE: f64 = 100.0;
+
+/// The cost of finding the next row that is given, where the rows come in order.
+const SOUGHT_COST: f64 = 10.0;
+
+impl Relation<'_> {
+    /// Tells the columns that its sources and steps make, and those of `outer`.
+    fn known(&self, outer: &Scope) -> impl Fn(usize) -> bool + use<> {
+        let of_steps = self.steps.iter().flat_map(|step| step.source.columns().into_iter().chain(step.mark));
+        let made: Vec<ColumnId> = self.sources.iter().flat_map(RelationSource::columns).chain(of_steps).collect();
+        let outer = outer.clone();
+        move |id| made.contains(&ColumnId(id)) || outer.has(id)
+    }
+}
+
+impl Grouping<'_> {
+    /// Whether it gives the number of all rows and nothing else.
+    fn counts_rows(&self) -> bool {
+        let is_count = |call: &AggregateCall| call.filter.is_none() && counts_rows(call);
+        self.keys.is_empty() && self.aggregates.iter().all(|(_, call)| is_count(call))
+    }
+}
+
+/// Whether an aggregate is `count(*)`, or the count of a constant.
+fn counts_rows(call: &AggregateCall) -> bool {
+    let is_value = |argument: &ScalarExpr| argument.as_constant().is_some_and(|value| !value.is_null());
+    call.function == AggregateFunction::Count && !call.distinct && call.arguments.iter().all(is_value)
+}
+
+/// The order in which the first value is the result, of the one minimum or maximum over all rows.
+fn extreme_order(grouping: &Grouping<'_>) -> Option<LogicalSortKey> {
+    let (true, [(_, call)]) = (grouping.keys.is_empty(), grouping.aggregates) else { return None };
+    let descending = match call.function {
+        AggregateFunction::Min => false,
+        AggregateFunction::Max => true,
+        _ => return None,
+    };
+    let [argument] = &call.arguments[..] else { return None };
+    let is_plain = call.filter.is_none() && call.order.is_empty();
+    is_plain.then(|| LogicalSortKey { expr: argument.clone(), descending, nulls_first: descending })
+}
+
+/// An aggregate of a plan as one of a program; `None` if programs do not have it.
+fn row_aggregate(
+    call: &AggregateCall,
+    scope: &Scope,
+    resolved: &dyn Fn(&ScalarExpr) -> ScalarExpr,
+) -> Option<RowAggregate> {
+    if !call.order.is_empty() || call.parameter.is_some() || call.skips_nulls {
+        return None;
+    }
+    let filter = match &call.filter {
+        Some(filter) => Some(scope.scalar(&resolved(filter))?),
+        None => None,
+    };
+    let function = match (call.function, call.distinct) {
+        (AggregateFunction::Count, false) if counts_rows(call) => {
+            let argument = Scalar::literal(SqlType::Int64, Value::Int(0));
+            return Some(RowAggregate { function: RowFunction::CountRows, argument, filter });
+        }
+        (AggregateFunction::Count, false) => RowFunction::Count,
+        (AggregateFunction::Count, true) => RowFunction::CountDistinct,
+        (AggregateFunction::Sum, false) => RowFunction::Sum,
+        (AggregateFunction::Average, false) => RowFunction::Average,
+        (AggregateFunction::Min, _) => RowFunction::Min,
+        (AggregateFunction::Max, _) => RowFunction::Max,
+        _ => return None,
+    };
+    let [argument] = &call.arguments[..] else { return None };
+    let argument = scope.scalar(&resolved(argument))?;
+    let aggregate = RowAggregate { function, argument, filter };
+    (aggregate.kind()?.arrow() == call.kind).then_some(aggregate)
+}
+
+/// A number of rows: a literal or a parameter.
+fn row_number(expr: &ScalarExpr) -> Option<Scalar> {
+    let number = Scope::default().scalar(expr)?;
+    match &number.op {
+        ScalarOp::Literal(Value::Int(rows)) if *rows < 0 => None,
+        _ if number.kind == SqlType::Int64 => Some(number),
+        _ => None,
+    }
+}

@@ -1,0 +1,156 @@
+//! What the operators below a grouping and a limit read: sources that are joined in any order, conditions, and what is looked
+//! up for each of their rows.
+
+use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind, LogicalScan};
+use rowmill_plan::program::LookupKind;
+use rowmill_plan::{ColumnId, Logical, ScalarExpr};
+
+use super::Definitions;
+use crate::optimizer::facts::split_and;
+use crate::optimizer::walk::output;
+
+/// Rows of sources, joined.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Relation<'p> {
+    /// Every combination of their rows that meets the conditions.
+    pub(super) sources: Vec<RelationSource<'p>>,
+    pub(super) conditions: Vec<ScalarExpr>,
+    /// What is done for each of these, in order.
+    pub(super) steps: Vec<RelationStep<'p>>,
+}
+
+/// Where rows come from.
+#[derive(Clone, Debug)]
+pub(super) enum RelationSource<'p> {
+    /// A table.
+    Scan(&'p LogicalScan),
+    /// A plan that is read for itself.
+    Plan(&'p Logical),
+    /// The distinct values of expressions over the rows of a plan, in new columns.
+    Keys(&'p Logical, Vec<(ColumnId, ScalarExpr)>),
+}
+
+/// A lookup for each row of the sources.
+#[derive(Clone, Debug)]
+pub(super) struct RelationStep<'p> {
+    pub(super) kind: LookupKind,
+    /// The right side of the join, and what that says of pairs.
+    pub(super) right: &'p Logical,
+    pub(super) on: Vec<ScalarExpr>,
+    /// The same with the conditions on the right side alone among those on pairs.
+    pub(super) source: RelationSource<'p>,
+    pub(super) conditions: Vec<ScalarExpr>,
+    pub(super) compared: Vec<ScalarExpr>,
+    /// The column of [`LookupKind::Mark`].
+    pub(super) mark: Option<ColumnId>,
+}
+
+impl<'p> Relation<'p> {
+    /// The rows of a plan; `None` of one that programs do not read.
+    pub(super) fn of(plan: &'p Logical, definitions: &Definitions) -> Option<Relation<'p>> {
+        match plan {
+            Logical::Values { columns, rows } if columns.is_empty() && rows.len() == 1 => Some(Relation::default()),
+            Logical::Filter { input, conditions } => {
+                let mut relation = Relation::of(input, definitions)?;
+                relation.conditions.extend(split_and(conditions.clone()));
+                Some(relation)
+            }
+            Logical::Map { input, exprs } => {
+                definitions.add(exprs);
+                Relation::of(input, definitions)
+            }
+            Logical::Join(join) => Relation::of_join(join, definitions),
+            Logical::Scan(scan) => Some(Relation::of_source(RelationSource::Scan(scan))),
+            // What a stage of its own does.
+            Logical::Group(group) if group.sets.is_none() => Some(Relation::of_source(RelationSource::Plan(plan))),
+            Logical::Distinct { on: false, .. } | Logical::Limit { .. } | Logical::Sort { .. } => {
+                Some(Relation::of_source(RelationSource::Plan(plan)))
+            }
+            _ => None,
+        }
+    }
+
+    /// All rows of one source.
+    pub(super) fn of_source(source: RelationSource<'p>) -> Relation<'p> {
+        Relation { sources: vec![source], ..Relation::default() }
+    }
+
+    fn of_join(join: &'p LogicalJoin, definitions: &Definitions) -> Option<Relation<'p>> {
+        let mut relation = Relation::of(&join.left, definitions)?;
+        let (kind, mark) = match join.kind {
+            LogicalJoinKind::Inner => {
+                let right = Relation::of(&join.right, definitions)?;
+                relation.sources.extend(right.sources);
+                relation.conditions.extend(right.conditions);
+                relation.conditions.extend(split_and(join.conditions.clone()));
+                relation.steps.extend(right.steps);
+                return Some(relation);
+            }
+            LogicalJoinKind::Left => (LookupKind::Left, None),
+            LogicalJoinKind::Single => (LookupKind::Single, None),
+            LogicalJoinKind::Semi => (LookupKind::Semi, None),
+            LogicalJoinKind::Anti => (LookupKind::Anti, None),
+            LogicalJoinKind::Mark(mark) => (LookupKind::Mark, Some(mark)),
+            LogicalJoinKind::Full => return None,
+        };
+        let (mut kind, mut right) = (kind, &*join.right);
+        if let (LookupKind::Left, Logical::SingleRow { input, by }) = (kind, right)
+            && by.is_empty()
+            && join.conditions.is_empty()
+        {
+            (kind, right) = (LookupKind::Single, input);
+        }
+        let hides = matches!(kind, LookupKind::Semi | LookupKind::Anti | LookupKind::Mark);
+        let on = split_and(join.conditions.clone());
+        let mut conditions = on.clone();
+        let source = step_source(right, hides, definitions, &mut conditions);
+        let compared = join.compared.clone();
+        relation.steps.push(RelationStep { kind, right, on, source, conditions, compared, mark });
+        Some(relation)
+    }
+}
+
+/// The right side of a join: a table, whose conditions are added to `conditions`, or a plan. With `hides` no column of it is
+/// seen above the join.
+fn step_source<'p>(
+    right: &'p Logical,
+    hides: bool,
+    definitions: &Definitions,
+    conditions: &mut Vec<ScalarExpr>,
+) -> RelationSource<'p> {
+    let mut own = Vec::new();
+    let mut plan = right;
+    loop {
+        match plan {
+            Logical::Scan(scan) => {
+                conditions.extend(own);
+                return RelationSource::Scan(scan);
+            }
+            Logical::Filter { input, conditions } => {
+                own.extend(split_and(conditions.clone()));
+                plan = input;
+            }
+            Logical::Map { input, exprs } if hides => {
+                definitions.add(exprs);
+                plan = input;
+            }
+            _ => return RelationSource::Plan(right),
+        }
+    }
+}
+
+impl RelationSource<'_> {
+    /// Whether no two of its rows are equal to one row of another source in what they are joined by.
+    pub(super) fn is_of_keys(&self) -> bool {
+        matches!(self, RelationSource::Keys(..))
+    }
+
+    /// The columns that it makes.
+    pub(super) fn columns(&self) -> Vec<ColumnId> {
+        match self {
+            RelationSource::Scan(scan) => scan.columns.iter().map(|(id, _)| *id).collect(),
+            RelationSource::Plan(plan) => output(plan).iter().collect(),
+            RelationSource::Keys(_, keys) => keys.iter().map(|(id, _)| *id).collect(),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Expressions of a plan as scalars of a program.
+//!
+//! What programs compute by themselves, value by value, becomes steps of a scalar. Every other expression is kept as it is
+//! and evaluated for one row ([`ScalarOp::Evaluate`]), over operands that are computed in steps as far as that is possible.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use rowmill_base::SqlType;
+use rowmill_plan::program::{ArithmeticOp, Scalar, ScalarOp, TextFunction, Value};
+use rowmill_plan::{CompareOp, Constant, ExprOp, ScalarExpr};
+use rowmill_storage::keyed::{ColumnValues, ValueRef};
+
+/// Values of a list that are compared one by one.
+const LIST_MAX: usize = 64;
+
+/// Where a program finds the columns of a plan.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Scope {
+    places: HashMap<usize, Scalar>,
+}
+
+impl Scope {
+    /// Adds a column, by its id in the plan.
+    pub(super) fn add(&mut self, id: usize, kind: SqlType, row: usize, column: usize) {
+        self.places.insert(id, Scalar::column(kind, row, column));
+    }
+
+    /// Whether a column is there.
+    pub(super) fn has(&self, id: usize) -> bool {
+        self.places.contains_key(&id)
+    }
+
+    /// `expr` as a scalar; `None` if a column is not there, or a program does not have such values.
+    pub(super) fn scalar(&self, expr: &ScalarExpr) -> Option<Scalar> {
+        // What cannot be computed is found here: further in both ways would be tried at every level.
+        let is_missing = |part: &ScalarExpr| match &part.op {
+            ExprOp::Column(id) => !self.has(*id),
+            ExprOp::Parameter(_) => sql_type(&part.kind).is_none(),
+            ExprOp::Dynamic(..) | ExprOp::Subquery(_) => true,
+            _ => false,
+        };
+        match expr.any(&is_missing) {
+            true => None,
+            false => self.lowered(expr),
+        }
+    }
+
+    fn lowered(&self, expr: &ScalarExpr) -> Option<Scalar> {
+        if let Some(scalar) = self.steps(expr) {
+            return Some(scalar);
+        }
+        let mut operands = Vec::new();
+        let kept = self.kept(expr, false, &mut operands)?;
+        Some(Scalar::new(sql_type(&expr.kind)?, ScalarOp::Evaluate(Arc::new(kept), operands)))
+    }
+
+    /// The scalars of several expressions.
+    pub(super) fn scalars<'e>(&self, exprs: impl IntoIterator<Item = &'e ScalarExpr>) -> Option<Vec<Scalar>> {
+        exprs.into_iter().map(|expr| self.scalar(expr)).collect()
+    }
+
+    /// `expr` as one of the steps that programs have.
+    fn steps(&self, expr: &ScalarExpr) -> Option<Scalar> {
+        let of = |expr: &ScalarExpr| self.lowered(expr);
+        let boxed = |expr: &ScalarExpr| self.lowered(expr).map(Box::new);
+        let all = |exprs: &[ScalarExpr]| exprs.iter().map(|expr| self.lowered(expr)).collect::<Option<Vec<_>>>();
+        if let ExprOp::Column(id) = expr.op {
+            return self.places.get(&id).cloned();
+        }
+        let kind = sql_type(&expr.kind)?;
+        let op = match &expr.op {
+            ExprOp::Parameter(number) => ScalarOp::Parameter(*number),
+            ExprOp::Literal(value) => return literal(value),
+            ExprOp::Arithmetic(op, pair) if is_stepwise(*op, [&pair[0].kind, &pair[1].kind], &expr.kind) => {
+                ScalarOp::Arithmetic(*op, Box::new([of(&pair[0])?, of(&pair[1])?]))
+            }
+            ExprOp::Negate(value) if value.kind == expr.kind && is_number(&kind) => ScalarOp::Negate(boxed(value)?),
+            ExprOp::Compare(op, pair) if is_ordered(&pair[0].kind) => {
+                ScalarOp::Compare(*op, Box::new([of(&pair[0])?, of(&pair[1])?]))
+            }
+            ExprOp::CompareRows(op, left, right) if left.iter().all(|value| is_ordered(&value.kind)) => {
+                return of(&compared_rows(*op, left, right));
+            }
+            ExprOp::And(parts) => ScalarOp::And(all(parts)?),
+            ExprOp::Or(parts) => ScalarOp::Or(all(parts)?),
+            ExprOp::Not(value) => ScalarOp::Not(boxed(value)?),
+            ExprOp::IsNull { value, negated } => ScalarOp::IsNull { value: boxed(value)?, negated: *negated },
+            ExprOp::Case { whens, otherwise } => {
+                let whens = whens.iter().map(|(when, then)| Some((of(when)?, of(then)?))).collect::<Option<_>>()?;
+                let otherwise = match otherwise {
+                    Some(otherwise) => Some(boxed(otherwise)?),
+                    None => None,
+                };
+                ScalarOp::Case { whens, otherwise }
+            }
+            ExprOp::Cast { value, or_null: false } if is_cast_in_steps(&sql_type(&value.kind)?, &kind) => {
+                ScalarOp::Cast(boxed(value)?)
+            }
+            ExprOp::InList { value, list, negated } if list.len() <= LIST_MAX && is_ordered(&value.kind) => {
+                return of(&compared_one_by_one(value, list, *negated));
+            }
+            ExprOp::Like { value, pattern, escape, negated, ignore_case } => ScalarOp::Like {
+                operands: Box::new([of(value)?, of(pattern)?]),
+                escape: *escape,
+                negated: *negated,
+                ignore_case: *ignore_case,
+            },
+            ExprOp::Coalesce(parts) => ScalarOp::Coalesce(all(parts)?),
+            ExprOp::Call(function, arguments) => ScalarOp::Text(text_function(function.name)?, all(arguments)?),
+            _ => return None,
+        };
+        Some(Scalar::new(kind, op))
+    }
+
+    /// `expr` over operands. An operand of what SQL evaluates only for some rows is a column or a parameter and nothing else,
+    /// so that nothing fails that is not asked for.
+    fn kept(&self, expr: &ScalarExpr, is_lazy: bool, operands: &mut Vec<Scalar>) -> Option<ScalarExpr> {
+        let as_operand = match &expr.op {
+            ExprOp::Literal(_) => return Some(expr.clone()),
+            ExprOp::Column(_) | ExprOp::Parameter(_) => Some(self.steps(expr)?),
+            ExprOp::Dynamic(..) | ExprOp::Subquery(_) => return None,
+            _ if is_lazy => None,
+            _ => self.steps(expr),
+        };
+        if let Some(operand) = as_operand {
+            let position = operands.iter().position(|known| *known == operand).unwrap_or_else(|| {
+                operands.push(operand);
+                operands.len() - 1
+            });
+            // A column of a table may be a VARCHAR where the expression says TEXT.
+            return (operands[position].kind.arrow() == expr.kind)
+                .then(|| ScalarExpr::column(position, expr.kind.clone()));
+        }
+        let is_lazy =
+            is_lazy || matches!(expr.op, ExprOp::And(_) | ExprOp::Or(_) | ExprOp::Case { .. } | ExprOp::Coalesce(_));
+        let mut kept = expr.clone();
+        for operand in kept.operands_mut() {
+            *operand = self.kept(operand, is_lazy, operands)?;
+        }
+        Some(kept)
+    }
+}
+
+/// The type of SQL that has the values of an Arrow type, if it has these alone.
+pub(super) fn sql_type(kind: &DataType) -> Option<SqlType> {
+    SqlType::from_arrow(kind).filter(|sql| sql.arrow() == *kind)
+}
+
+/// A literal with its type; `None` of a type that SQL does not have.
+pub fn literal(value: &Constant) -> Option<Scalar> {
+    let kind = sql_type(value.kind())?;
+    if value.is_null() {
+        return Some(Scalar::literal(kind, Value::Null));
+    }
+    let values = ColumnValues::new(value.array(), &kind).ok()?;
+    let value = match values.get(0) {
+        ValueRef::Null => Value::Null,
+        ValueRef::Bool(value) => Value::Bool(value),
+        ValueRef::Int(value) => Value::Int(value),
+        ValueRef::UInt(value) => Value::UInt(value),
+        ValueRef::Float(value) => Value::Float(value),
+        ValueRef::Decimal(value) => Value::Decimal(value),
+        ValueRef::Interval(value) => Value::Interval(value),
+        ValueRef::Text(value) => Value::Text(value.to_owned()),
+        ValueRef::Bytes(value) => Value::Bytes(value.to_owned()),
+    };
+    Some(Scalar::literal(kind, value))
+}
+
+fn is_ordered(kind: &DataType) -> bool {
+    sql_type(kind).is_some_and(|kind| kind.is_ordered())
+}
+
+fn is_integer(kind: &DataType) -> bool {
+    kind.is_integer()
+}
+
+fn is_number(kind: &SqlType) -> bool {
+    kind.arrow().is_numeric()
+}
+
+fn is_exact(kind: &DataType) -> bool {
+    kind.is_integer() || matches!(kind, DataType::Decimal128(..))
+}
+
+/// Whether programs have an operator on numbers of these types.
+fn is_stepwise(op: ArithmeticOp, kinds: [&DataType; 2], kind: &DataType) -> bool {
+    let scale = |kind: &DataType| match kind {
+        DataType::Decimal128(_, scale) => i16::from(*scale),
+        _ => 0,
+    };
+    let scales = kinds.map(scale);
+    match kind {
+        DataType::Float32 | DataType::Float64 if kinds == [kind, kind] => true,
+        kind if is_integer(kind) => kinds == [kind, kind],
+        DataType::Decimal128(..) if kinds.iter().all(|kind| is_exact(kind)) => {
+            let made = if op == ArithmeticOp::Times { scales[0] + scales[1] } else { scales[0].max(scales[1]) };
+            op != ArithmeticOp::Divide && made == scale(kind)
+        }
+        _ => false,
+    }
+}
+
+/// Whether programs cast these types value by value.
+fn is_cast_in_steps(from: &SqlType, to: &SqlType) -> bool {
+    let is_of_time = |kind: &SqlType| matches!(kind, SqlType::Date | SqlType::Timestamp { zoned: false, .. });
+    let are_numbers = is_number(from) && is_number(to);
+    are_numbers
+        || is_of_time(from) && is_of_time(to)
+        || matches!((from, to), (SqlType::Text { .. }, SqlType::Text { .. }))
+}
+
+/// The function of texts that programs have under the name of the registry.
+fn text_function(name: &str) -> Option<TextFunction> {
+    Some(match name {
+        "text_concat" => TextFunction::Concat,
+        "lower" => TextFunction::Lower,
+        "upper" => TextFunction::Upper,
+        _ => return None,
+    })
+}
+
+/// `value IN (list)` as comparisons.
+fn compared_one_by_one(value: &ScalarExpr, list: &[ScalarExpr], negated: bool) -> ScalarExpr {
+    let equal = |item: &ScalarExpr| ScalarExpr::compare(value.clone(), CompareOp::Equal, item.clone());
+    let any = ScalarExpr::or(list.iter().map(equal).collect());
+    if negated { any.negated() } else { any }
+}
+
+/// A comparison of rows by those of their parts: `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`.
+pub(super) fn compared_rows(op: CompareOp, left: &[ScalarExpr], right: &[ScalarExpr]) -> ScalarExpr {
+    let part = |at: usize, op| ScalarExpr::compare(left[at].clone(), op, right[at].clone());
+    let strict = match op {
+        CompareOp::Equal => return ScalarExpr::and((0..left.len()).map(|at| part(at, op)).collect()),
+        CompareOp::NotEqual => return ScalarExpr::or((0..left.len()).map(|at| part(at, op)).collect()),
+        CompareOp::Less | CompareOp::LessOrEqual => CompareOp::Less,
+        CompareOp::Greater | CompareOp::GreaterOrEqual => CompareOp::Greater,
+    };
+    let decided_at = |at: usize| {
+        let mut all: Vec<ScalarExpr> = (0..at).map(|before| part(before, CompareOp::Equal)).collect();
+        all.push(part(at, if at + 1 == left.len() { op } else { strict }));
+        ScalarExpr::and(all)
+    };
+    ScalarExpr::or((0..left.len()).map(decided_at).collect())
+}

@@ -1,0 +1,233 @@
+//! A plan from its relation up to its limit.
+
+use rowmill_plan::logical::{AggregateCall, LogicalSortKey, LogicalWindow, LogicalWindowFunction, RankFunction};
+use rowmill_plan::program::LookupKind;
+use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
+
+use super::Definitions;
+use super::relation::{Relation, RelationSource};
+use crate::optimizer::facts::{equality, is_movable, split_and};
+use crate::optimizer::walk::output;
+
+/// Operators that one read of a program does.
+#[derive(Clone, Debug)]
+pub(super) struct Stage<'p> {
+    pub(super) relation: Relation<'p>,
+    pub(super) grouping: Option<Grouping<'p>>,
+    /// Conditions on groups.
+    pub(super) having: Vec<ScalarExpr>,
+    pub(super) order: Vec<LogicalSortKey>,
+    pub(super) skip: Option<ScalarExpr>,
+    pub(super) limit: Option<ScalarExpr>,
+    /// The columns that order and limit are meant for the rows of one value of. Conditions must say which.
+    partition: Vec<usize>,
+}
+
+/// Groups of a relation.
+#[derive(Clone, Debug)]
+pub(super) struct Grouping<'p> {
+    pub(super) keys: Vec<(ColumnId, ScalarExpr)>,
+    pub(super) aggregates: &'p [(ColumnId, AggregateCall)],
+}
+
+impl<'p> Stage<'p> {
+    /// The stage that `plan` is; `None` of one that programs do not do.
+    pub(super) fn of(plan: &'p Logical, definitions: &Definitions) -> Option<Stage<'p>> {
+        match plan {
+            Logical::Limit { input, skip, rows } => {
+                let stage = Stage::of(input, definitions)?;
+                let stage = if stage.is_cut() { Stage::over(input) } else { stage };
+                Some(Stage { skip: skip.clone(), limit: rows.clone(), ..stage })
+            }
+            Logical::Sort { input, keys } => {
+                let stage = Stage::of(input, definitions)?;
+                let stage = if stage.is_cut() { Stage::over(input) } else { stage };
+                Some(Stage { order: keys.clone(), ..stage })
+            }
+            Logical::Map { input, exprs } => {
+                definitions.add(exprs);
+                Stage::of(input, definitions)
+            }
+            Logical::Filter { input, conditions } => {
+                if let Logical::Window(window) = &**input
+                    && let [condition] = &conditions[..]
+                {
+                    return Stage::of_first_rows(window, condition, definitions);
+                }
+                let stage = Stage::of(input, definitions)?;
+                let mut stage = if stage.is_cut() { Stage::over(input) } else { stage };
+                let conditions = split_and(conditions.clone());
+                match stage.grouping {
+                    Some(_) => stage.having.extend(conditions),
+                    None => stage.relation.conditions.extend(conditions),
+                }
+                Some(stage)
+            }
+            Logical::Group(group) if group.sets.is_none() => {
+                let stage = Stage::of(&group.input, definitions)?;
+                let stage = if stage.is_final() { Stage::over(&group.input) } else { stage };
+                let grouping = Grouping { keys: group.keys.clone(), aggregates: &group.aggregates };
+                Some(Stage { grouping: Some(grouping), order: Vec::new(), ..stage })
+            }
+            Logical::Distinct { input, columns, on: false } => {
+                let stage = Stage::of(input, definitions)?;
+                let stage = if stage.is_final() { Stage::over(input) } else { stage };
+                let keys = columns.iter().map(|id| (*id, definitions.column(*id))).collect();
+                let grouping = Grouping { keys, aggregates: &[] };
+                Some(Stage { grouping: Some(grouping), order: Vec::new(), ..stage })
+            }
+            plan => Some(Stage::on(Relation::of(plan, definitions)?)),
+        }
+    }
+
+    fn on(relation: Relation<'p>) -> Stage<'p> {
+        Stage {
+            relation,
+            grouping: None,
+            having: Vec::new(),
+            order: Vec::new(),
+            skip: None,
+            limit: None,
+            partition: Vec::new(),
+        }
+    }
+
+    /// The rows of a plan that is read for itself.
+    fn over(plan: &'p Logical) -> Stage<'p> {
+        Stage::on(Relation::of_source(RelationSource::Plan(plan)))
+    }
+
+    /// Groups of a plan by expressions over its rows, as new columns.
+    pub(super) fn of_keys(
+        plan: &'p Logical,
+        keys: Vec<(ColumnId, ScalarExpr)>,
+        definitions: &Definitions,
+    ) -> Option<Stage<'p>> {
+        let stage = Stage::of(plan, definitions)?;
+        let stage = if stage.is_final() { Stage::over(plan) } else { stage };
+        Some(Stage { grouping: Some(Grouping { keys, aggregates: &[] }), order: Vec::new(), ..stage })
+    }
+
+    /// The first rows of each partition of a window, which numbers them.
+    fn of_first_rows(
+        window: &'p LogicalWindow,
+        condition: &ScalarExpr,
+        definitions: &Definitions,
+    ) -> Option<Stage<'p>> {
+        let [(number, call)] = &window.calls[..] else { return None };
+        let ExprOp::Compare(CompareOp::LessOrEqual, pair) = &condition.op else { return None };
+        let LogicalWindowFunction::Rank(RankFunction::RowNumber) = call.function else { return None };
+        if pair[0].as_column() != Some(number.0) || pair[1].as_constant().is_none() || window.partition.is_empty() {
+            return None;
+        }
+        let stage = Stage::of(&window.input, definitions)?;
+        let stage = if stage.is_final() { Stage::over(&window.input) } else { stage };
+        let partition = window.partition.iter().map(ScalarExpr::as_column).collect::<Option<_>>()?;
+        Some(Stage { order: window.order.clone(), limit: Some(pair[1].clone()), partition, ..stage })
+    }
+
+    /// Whether it gives only some rows.
+    fn is_cut(&self) -> bool {
+        self.skip.is_some() || self.limit.is_some()
+    }
+
+    /// Whether it is no relation, so that nothing but an order and a limit can be added.
+    fn is_final(&self) -> bool {
+        self.is_cut() || self.grouping.is_some()
+    }
+
+    /// Whether order and limit are meant for a part of the rows that no condition gives.
+    pub(super) fn is_partitioned(&self) -> bool {
+        !self.partition.is_empty()
+    }
+
+    /// Adds a condition on the columns of the stage and others, if it can be asked of single rows of the relation; whether
+    /// it can. `is_known` tells the other columns.
+    pub(super) fn push(
+        &mut self,
+        condition: &ScalarExpr,
+        is_known: &dyn Fn(usize) -> bool,
+        definitions: &Definitions,
+    ) -> bool {
+        if !is_movable(condition) {
+            return false;
+        }
+        if self.is_partitioned() {
+            return self.push_partition(condition, is_known);
+        }
+        if self.is_cut() {
+            return false;
+        }
+        let Some(grouping) = &self.grouping else {
+            self.relation.conditions.push(definitions.resolve(condition, is_known));
+            return true;
+        };
+        let mut condition = condition.clone();
+        let mut fits = true;
+        condition.rewrite(&mut |part| {
+            let Some(id) = part.as_column().filter(|id| !is_known(*id)) else { return };
+            match grouping.keys.iter().find(|(key, _)| key.0 == id) {
+                Some((_, key)) => *part = key.clone(),
+                None => fits = false,
+            }
+        });
+        if fits {
+            self.relation.conditions.push(condition);
+        }
+        fits
+    }
+
+    /// A condition that one column of the partition equals a known value.
+    fn push_partition(&mut self, condition: &ScalarExpr, is_known: &dyn Fn(usize) -> bool) -> bool {
+        let Some((left, right, false)) = equality(condition) else { return false };
+        let knows = |expr: &ScalarExpr| !expr.any(&|part| part.as_column().is_some_and(|id| !is_known(id)));
+        for (own, other) in [(left, right), (right, left)] {
+            if let Some(id) = own.as_column()
+                && let Some(at) = self.partition.iter().position(|column| *column == id)
+                && knows(other)
+            {
+                self.partition.remove(at);
+                self.relation.conditions.push(condition.clone());
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The stages in which semi joins are joined with the distinct values of their right sides, so that those may be read
+    /// first. `add_column` makes new columns.
+    pub(super) fn with_semi_joins_as_sources(&self, add_column: &dyn Fn(&ScalarExpr) -> ColumnId) -> Option<Stage<'p>> {
+        let mut stage = self.clone();
+        let mut is_changed = false;
+        for step in std::mem::take(&mut stage.relation.steps) {
+            let own = output(step.right);
+            let is_own = |id: usize| own.contains(ColumnId(id));
+            let mut pairs = Vec::new();
+            for condition in &step.on {
+                let of_plan = |expr: &ScalarExpr| !expr.any(&|part| part.as_column().is_some_and(|id| !is_own(id)));
+                let of_others = |expr: &ScalarExpr| !expr.any(&|part| part.as_column().is_some_and(is_own));
+                let Some((left, right, false)) = equality(condition) else { break };
+                match (of_others(left) && of_plan(right), of_others(right) && of_plan(left)) {
+                    (true, _) => pairs.push((left, right)),
+                    (_, true) => pairs.push((right, left)),
+                    _ => break,
+                }
+            }
+            if step.kind != LookupKind::Semi || pairs.is_empty() || pairs.len() < step.on.len() {
+                stage.relation.steps.push(step);
+                continue;
+            }
+            let mut keys = Vec::with_capacity(pairs.len());
+            let plan = step.right;
+            for (other, key) in pairs {
+                let id = add_column(key);
+                keys.push((id, key.clone()));
+                let made = ScalarExpr::id(id, key.kind.clone());
+                stage.relation.conditions.push(ScalarExpr::compare(other.clone(), CompareOp::Equal, made));
+            }
+            stage.relation.sources.push(RelationSource::Keys(plan, keys));
+            is_changed = true;
+        }
+        is_changed.then_some(stage)
+    }
+}

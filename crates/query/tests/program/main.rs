@@ -1,0 +1,171 @@
+//! Programs: from SQL to what a statement on keyed tables does.
+#![allow(clippy::unwrap_used)]
+
+mod catalog;
+
+use arrow::datatypes::{DataType, TimeUnit};
+use rowmill_plan::program::{Body, Update};
+use rowmill_query::binder::target::{TargetJoin, TargetNames, TargetRows, TargetValue, bind_target};
+use rowmill_query::binder::{BoundQuery, bind};
+use rowmill_query::optimizer::optimize;
+use rowmill_query::program::{DefinitionNames, changed_rows, read};
+use sqlparser::ast;
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::Parser;
+
+/// A query whose parameters `$i1`, `$t2`, `$T3` say their types: BIGINT, TEXT, TIMESTAMP, and `$d4` DECIMAL(38,2), `$f5`
+/// DOUBLE.
+fn bound(sql: &str) -> BoundQuery {
+    let mut parameters = Vec::new();
+    let mut text = String::new();
+    let mut rest = sql;
+    while let Some((before, after)) = rest.split_once('$') {
+        let kind = match &after[..1] {
+            "i" => DataType::Int64,
+            "t" => DataType::Utf8View,
+            "T" => DataType::Timestamp(TimeUnit::Microsecond, None),
+            "d" => DataType::Decimal128(38, 2),
+            "f" => DataType::Float64,
+            other => panic!("{other} is no type"),
+        };
+        let digits = after[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len() - 1);
+        let number: usize = after[1..=digits].parse().unwrap();
+        if parameters.len() < number {
+            parameters.resize(number, DataType::Null);
+        }
+        parameters[number - 1] = kind;
+        text += &format!("{before}${number}");
+        rest = &after[1 + digits..];
+    }
+    text += rest;
+    let mut statements =
+        Parser::parse_sql(&PostgreSqlDialect {}, &text).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let ast::Statement::Query(query) = statements.remove(0) else { panic!("{sql} is no query") };
+    let catalog = catalog::ShopCatalog;
+    bind(&query, &catalog, &|ident| ident.value.clone(), &parameters).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+/// The program of a query as text.
+fn program(sql: &str) -> Option<String> {
+    let mut bound = bound(sql);
+    optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let read = read(&bound)?;
+    Some(Body::Read(read).text(&DefinitionNames(&catalog::tables())))
+}
+
+/// The statements of `programs.txt`, each after `--- `, with their programs.
+const PROGRAMS: &str = include_str!("programs.txt");
+
+#[test]
+fn statements_become_programs_by_keys() {
+    let mut failed = String::new();
+    for entry in PROGRAMS.split("--- ").skip(1) {
+        let (sql, expected) = entry.split_once('\n').unwrap();
+        let found = program(sql).unwrap_or_else(|| "NONE\n".into());
+        if found.trim_end() != expected.trim_end() {
+            failed += &format!("--- {sql}\n{found}\nexpected\n{expected}\n");
+        }
+    }
+    assert!(failed.is_empty(), "{failed}");
+}
+
+/// A statement whose ways are too many to be tried ends without a program, and soon.
+#[test]
+fn many_reads_within_each_other_are_left_to_the_engine() {
+    let mut sql = "SELECT id FROM users WHERE id = 1".to_owned();
+    for _ in 0..9 {
+        sql = format!("SELECT id FROM users WHERE id IN (SELECT max(id) FROM ({sql}) AS q GROUP BY id)");
+    }
+    program(&sql);
+}
+
+#[test]
+fn a_result_may_differ_from_call_to_call_but_nothing_else() {
+    assert_eq!(program("SELECT random() FROM users WHERE id = 1").unwrap().lines().last(), Some("Give random()"));
+    assert_eq!(program("SELECT id FROM users WHERE id < 9 AND random() > 0.5"), None);
+    assert_eq!(program("SELECT id FROM users WHERE id < 9 ORDER BY random()"), None);
+    assert_eq!(program("SELECT id FROM users WHERE id = 1 AND created > now()"), None);
+}
+
+/// The definitions of `users` and `orders`, and the rows that a change of one of them finds, as text.
+fn changed(sql: &str) -> Option<String> {
+    let mut bound = bound_change(sql);
+    optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let changed = changed_rows(&bound, false)?;
+    let assignments = changed.values.into_iter().enumerate().collect();
+    let update = Update { target: changed.target, assignments, checks: vec![], returning: vec![] };
+    Some(Body::Update(update).text(&DefinitionNames(&catalog::tables())))
+}
+
+/// `SELECT values FROM table WHERE condition`, as what a change of the rows of the table asks.
+fn bound_change(sql: &str) -> BoundQuery {
+    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
+    let ast::Statement::Query(query) = statements.remove(0) else { panic!("{sql} is no query") };
+    let ast::SetExpr::Select(select) = &*query.body else { panic!("{sql} is no SELECT") };
+    let exprs: Vec<&ast::Expr> = select
+        .projection
+        .iter()
+        .map(|item| match item {
+            ast::SelectItem::UnnamedExpr(expr) => expr,
+            other => panic!("{other}"),
+        })
+        .collect();
+    let values: Vec<TargetValue<'_>> =
+        exprs.iter().map(|expr| TargetValue { expr, kind: None, sees: TargetNames::All }).collect();
+    let rows = TargetRows {
+        with: None,
+        target: &select.from[0].relation,
+        row_number: true,
+        others: &[],
+        join: TargetJoin::Pairs,
+        condition: select.selection.as_ref(),
+        values: &values,
+    };
+    let mut bound = bind_target(&rows, "UPDATE", &catalog::ShopCatalog, &|ident| ident.value.clone(), &[]).unwrap();
+    // The number of the row, and the values without the columns of the table.
+    let count = bound.query.output.len() - values.len();
+    bound.query.output.drain(1..count);
+    bound
+}
+
+#[test]
+fn rows_that_change_are_found_by_keys() {
+    let check = |sql: &str, expected: Option<&str>| assert_eq!(changed(sql).as_deref(), expected, "{sql}");
+    check(
+        "SELECT age + 1 FROM users WHERE id IN (5, 3) AND age > 9",
+        Some(
+            "Update rows of lookup 0\nRead users by primary key: id in [5, 3]\n  if 0.age > 9\n\
+             Set id = CAST(0.age AS BIGINT) + 1\n",
+        ),
+    );
+    check(
+        "SELECT 'gone' FROM orders WHERE user_id IN (SELECT id FROM users WHERE name = 'Ada')",
+        Some(
+            "Update rows of lookup 1\nRead rows of\n  Read users by index by_name: name = 'Ada'\n  Group by 0.id\n  \
+             Give 0.0\nRead orders by index by_user_id,created: user_id = 0.0\nSet id = 'gone'\n",
+        ),
+    );
+    check("SELECT 1 FROM users WHERE city = 'Rome'", None);
+}
+
+/// Shows the programs of statements, one a line, as `programs.txt` has them.
+#[test]
+#[ignore]
+fn shows_the_programs() {
+    let Ok(sql) = std::env::var("SQL") else { return };
+    for sql in sql.lines().filter(|line| !line.trim().is_empty()) {
+        println!("--- {sql}\n{}", program(sql).unwrap_or_else(|| "NONE\n".into()));
+    }
+}
+
+/// Shows the optimized plans of statements, one a line: `SQL='SELECT 1' cargo test shows_the_plans -- --ignored --nocapture`
+#[test]
+#[ignore]
+fn shows_the_plans() {
+    let Ok(sql) = std::env::var("SQL") else { return };
+    for sql in sql.lines().filter(|line| !line.trim().is_empty()) {
+        let mut bound = bound(sql);
+        optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        println!("--- {sql}\n{}", bound.query.text());
+    }
+}

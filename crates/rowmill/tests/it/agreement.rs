@@ -1,0 +1,357 @@
+//! Prepared statements, which run as programs where they can, answer as the batch engine does.
+
+use rowmill::{Connection, Database, Row, Value};
+
+const TABLES: &str = "
+    CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT NOT NULL, email TEXT, age INTEGER, city VARCHAR(20),
+        balance DECIMAL(10, 2) NOT NULL, score DOUBLE, created TIMESTAMP NOT NULL, active BOOLEAN NOT NULL);
+    CREATE UNIQUE INDEX by_email ON users (email);
+    CREATE INDEX by_name ON users (name);
+    CREATE INDEX by_age ON users (age);
+    CREATE INDEX by_created ON users (created, id);
+    CREATE INDEX by_score ON users (score DESC);
+    CREATE TABLE orders (id BIGINT PRIMARY KEY, user_id INTEGER, status TEXT NOT NULL, total DECIMAL(10, 2),
+        created TIMESTAMP NOT NULL, note TEXT);
+    CREATE INDEX by_user ON orders (user_id, created);
+    CREATE INDEX by_status ON orders (status);
+    CREATE TABLE lines (order_id BIGINT, line INTEGER, product_id INTEGER NOT NULL, quantity SMALLINT NOT NULL,
+        price DECIMAL(8, 2) NOT NULL, PRIMARY KEY (order_id, line));
+    CREATE INDEX by_product ON lines (product_id);
+    CREATE TABLE products (id INTEGER PRIMARY KEY, name TEXT NOT NULL, weight REAL);
+    CREATE TABLE posts (forum INTEGER, created TIMESTAMP, id INTEGER, body TEXT, PRIMARY KEY (forum, created DESC, id DESC));
+    INSERT INTO users SELECT n, CASE WHEN n % 5 = 0 THEN 'Ada' ELSE 'name' || (n % 40) END,
+            CASE WHEN n % 7 <> 0 THEN 'u' || n || '@x.org' END, CASE WHEN n % 11 <> 0 THEN n % 60 END,
+            CASE WHEN n % 3 <> 0 THEN 'city' || (n % 4) END, n * 1.25 - 100, CASE WHEN n % 13 <> 0 THEN n / 8.0 - 3 END,
+            TIMESTAMP '2024-01-01 00:00:00' + (n % 50) * INTERVAL '1 hour', n % 2 = 0
+        FROM generate_series(1, 300) AS s(n);
+    INSERT INTO orders SELECT n, CASE WHEN n % 17 <> 0 THEN n * 7 % 320 END,
+            CASE n % 3 WHEN 0 THEN 'paid' WHEN 1 THEN 'open' ELSE 'sent' END, CASE WHEN n % 9 <> 0 THEN n * 0.75 END,
+            TIMESTAMP '2024-02-01 00:00:00' + (n % 90) * INTERVAL '1 minute', CASE WHEN n % 4 = 0 THEN 'n_' || n || '%' END
+        FROM generate_series(1, 1200) AS s(n);
+    INSERT INTO lines SELECT n, l, (n * 3 + l) % 25, (n + l) % 9, n * 0.1 + l
+        FROM generate_series(1, 400) AS s(n), generate_series(1, 3) AS t(l);
+    INSERT INTO products SELECT n, 'product ' || n, n * 0.5 FROM generate_series(0, 24) AS s(n);
+    INSERT INTO posts SELECT n % 5, TIMESTAMP '2024-03-01 00:00:00' + (n % 20) * INTERVAL '1 day', n, 'post ' || n
+        FROM generate_series(1, 200) AS s(n);
+";
+
+fn filled() -> Database {
+    let database = Database::memory().unwrap();
+    database.connect().unwrap().execute(TABLES).unwrap();
+    database
+}
+
+fn shown(row: &Row) -> String {
+    (0..row.len()).map(|at| format!("{:?}", row.get::<Option<String>>(at))).collect::<Vec<_>>().join(" ")
+}
+
+/// The rows as they are shown, in an order of their own unless the statement has one; or the error.
+fn answer(connection: &mut Connection, sql: &str, params: &[Value], prepared: bool) -> Vec<String> {
+    let rows = match prepared {
+        true => connection.prepare(sql).and_then(|statement| statement.query(connection, params)),
+        false => connection.query_with(sql, params),
+    };
+    match rows.and_then(|rows| rows.rows()) {
+        Err(error) => vec![format!("{} {error}", error.sqlstate())],
+        Ok(rows) => {
+            let mut rows: Vec<String> = rows.iter().map(shown).collect();
+            if !sql.contains("ORDER BY") {
+                rows.sort();
+            }
+            rows
+        }
+    }
+}
+
+/// Values of parameters: `i5` BIGINT, `t...` TEXT, `f1.5` DOUBLE, `n` NULL.
+fn values(text: &str) -> Vec<Value> {
+    let value = |text: &str| match text.split_at(1) {
+        ("i", digits) => Value::Integer(digits.parse().unwrap()),
+        ("t", text) => Value::Text(text.to_owned()),
+        ("f", digits) => Value::Double(digits.parse().unwrap()),
+        _ => Value::Null,
+    };
+    text.split_whitespace().map(value).collect()
+}
+
+/// Statements, each with values of its parameters.
+const QUERIES: &[(&str, &[&str])] = &[
+    ("SELECT 1, $1 + 1, upper($2)", &["i4 tab", "i-9223372036854775808 tß"]),
+    ("SELECT * FROM users WHERE id = $1", &["i5", "i0", "f5", "f5.5", "n", "i3000000000", "t5.0"]),
+    (
+        "SELECT abs(age), round(balance, 1), length(name), substr(name, 2, 2), city || '!' FROM users WHERE id = $1",
+        &["i5", "i11", "i12"],
+    ),
+    ("SELECT name FROM users WHERE id IN ($1, $2, $3, 3)", &["i9 i5 i9", "i1 n i400", "i-1 i0 i500"]),
+    ("SELECT name FROM users WHERE id = $1 OR id = $2 ORDER BY id DESC", &["i5 i9", "i9 i5", "i7 i7"]),
+    ("SELECT id FROM users WHERE id = $1 OR email = $2", &["i5 tu9@x.org", "i400 tu400@x.org"]),
+    (
+        "SELECT id FROM users WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT 5 OFFSET $3",
+        &["i5 i50 i0", "i5 i50 i3", "f4.5 f9.5 i1", "i9 i1 i0"],
+    ),
+    ("SELECT max(id), min(id) FROM users", &[""]),
+    ("SELECT max(age) FROM users", &[""]),
+    ("SELECT min(age) FROM users WHERE age > $1", &["i10", "i100"]),
+    ("SELECT max(score), min(score), count(*) FROM users", &[""]),
+    ("SELECT max(email) FROM users WHERE name = $1", &["tAda", "tnobody"]),
+    ("SELECT max(created) FROM orders WHERE user_id = $1", &["i7", "i9999", "n"]),
+    ("SELECT max(total) FROM orders WHERE user_id = $1 AND status = $2", &["i7 tpaid", "i7 topen"]),
+    ("SELECT count(*) FROM users", &[""]),
+    ("SELECT count(*), count(age), count(DISTINCT city) FROM users WHERE age > $1", &["i10", "i58", "f30.5"]),
+    ("SELECT count(*) FROM users WHERE name LIKE $1", &["tname1%", "tAd_", "t%a", "t", "tname_%", "n", "tn\\a%"]),
+    ("SELECT id FROM users WHERE name LIKE 'name1%' ORDER BY name, id", &[""]),
+    ("SELECT id FROM users WHERE name NOT LIKE $1 AND id < 20", &["tname1%"]),
+    ("SELECT id FROM users WHERE name ILIKE $1 AND id < 50", &["taDA", "tNAME1%"]),
+    (
+        "SELECT id, created FROM users WHERE (created, id) < ($1, $2) ORDER BY created DESC, id DESC LIMIT 20",
+        &[
+            "t2024-01-01T03:33:20 i200",
+            "t2024-01-01T03:00:00 i150",
+            "t1970-01-01T00:00:00 i1",
+            "t2024-01-01T03:00:00 n",
+        ],
+    ),
+    (
+        "SELECT id, created FROM users WHERE (created, id) >= ($1, $2) ORDER BY created, id LIMIT 20",
+        &["t2024-01-01T03:00:00 i150", "t2024-01-01T03:00:00 f150.5", "t2024-01-01T03:00:00 i9000000000"],
+    ),
+    (
+        "SELECT created, id FROM posts WHERE forum = $1 AND (created, id) < ($2, $3) ORDER BY created DESC, id DESC LIMIT 7",
+        &["i1 t2024-03-09T16:00:00 i100", "i2 t2024-03-09T16:00:00 i9999"],
+    ),
+    (
+        "SELECT created, id FROM posts WHERE forum = $1 AND (created, id) > ($2, $3) ORDER BY created, id LIMIT 7",
+        &["i1 t2024-03-08T00:00:00 i100", "i2 t2024-03-08T00:00:00 i1"],
+    ),
+    ("SELECT created, id FROM posts WHERE forum = $1 ORDER BY created DESC, id DESC LIMIT 5", &["i1", "i77"]),
+    (
+        "SELECT id FROM orders WHERE status = $1 AND id > $2 ORDER BY id LIMIT 10",
+        &["tpaid i100", "topen i1199", "tgone i1"],
+    ),
+    (
+        "SELECT id FROM orders WHERE user_id IN ($1, $2) AND created > $3 ORDER BY id",
+        &["i7 i14 t2024-02-01T00:00:00", "i7 i7 t1970-01-01T00:00:00"],
+    ),
+    ("SELECT price FROM lines WHERE (order_id, line) IN ((1, 2), (3, 1), (1, 2), (9999, 1))", &[""]),
+    ("SELECT price FROM lines WHERE (order_id = $1 AND line = 1) OR (order_id = $2 AND line = 3)", &["i5 i6", "i5 i5"]),
+    (
+        "SELECT quantity FROM lines WHERE order_id IN ($1, $2) AND line IN (1, 3) ORDER BY order_id, line",
+        &["i7 i3", "i3 i3"],
+    ),
+    ("SELECT u.name, o.total FROM users u JOIN orders o ON o.user_id = u.id WHERE o.id = $1", &["i10", "i17", "i9999"]),
+    (
+        "SELECT u.name, o.id FROM orders o JOIN users u ON o.user_id = u.id WHERE u.id = $1 ORDER BY o.created DESC, o.id LIMIT 3",
+        &["i7", "i14"],
+    ),
+    (
+        "SELECT u.id, o.id FROM users u LEFT JOIN orders o ON o.user_id = u.id AND o.status = 'paid' WHERE u.id BETWEEN $1 AND $2",
+        &["i1 i9", "i290 i310"],
+    ),
+    (
+        "SELECT u.id, o.id FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE u.id < $1 AND o.id IS NULL",
+        &["i30", "i2"],
+    ),
+    (
+        "SELECT p.name, l.quantity * l.price FROM lines l JOIN products p ON p.id = l.product_id JOIN orders o ON o.id = l.order_id WHERE o.user_id = $1 ORDER BY 1, 2",
+        &["i7", "i21"],
+    ),
+    (
+        "SELECT u.name, (SELECT count(*) FROM orders o WHERE o.user_id = u.id) FROM users u WHERE u.id < $1",
+        &["i12", "i1"],
+    ),
+    (
+        "SELECT u.id, (SELECT sum(total) FROM orders o WHERE o.user_id = u.id) AS s FROM users u WHERE u.id < $1 ORDER BY s DESC, 1",
+        &["i12"],
+    ),
+    (
+        "SELECT u.id, (SELECT max(o.created) FROM orders o WHERE o.user_id = u.id AND o.status = 'paid') FROM users u WHERE u.id < $1",
+        &["i12"],
+    ),
+    (
+        "SELECT u.id, (SELECT o.id FROM orders o WHERE o.user_id = u.id ORDER BY o.created DESC, o.id LIMIT 1) FROM users u WHERE u.id < $1 ORDER BY 1",
+        &["i12"],
+    ),
+    ("SELECT o.id, (SELECT name FROM users u WHERE u.id = o.user_id) FROM orders o WHERE o.id < $1", &["i20"]),
+    ("SELECT o.id, (SELECT name FROM users u WHERE u.age = o.user_id) FROM orders o WHERE o.id = $1", &["i5", "i60"]),
+    (
+        "SELECT id FROM users u WHERE u.id < $1 AND EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total > 400)",
+        &["i100"],
+    ),
+    (
+        "SELECT id FROM users u WHERE u.id < $1 AND NOT EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id)",
+        &["i100"],
+    ),
+    (
+        "SELECT id, EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id AND o.total > 400) FROM users u WHERE u.id < $1",
+        &["i20"],
+    ),
+    ("SELECT name FROM users WHERE id IN (SELECT user_id FROM orders WHERE id < $1)", &["i20", "i1"]),
+    ("SELECT id FROM users WHERE id NOT IN (SELECT user_id FROM orders WHERE id < $1) AND id < 10", &["i5", "i20"]),
+    ("SELECT id, id IN (SELECT user_id FROM orders WHERE id < $1) FROM users WHERE id < 10", &["i5", "i20"]),
+    ("SELECT name FROM users WHERE id = (SELECT max(user_id) FROM orders WHERE status = $1)", &["tpaid", "tgone"]),
+    ("SELECT id FROM users WHERE age IN (SELECT max(age) FROM users WHERE id < $1)", &["i5", "i0"]),
+    (
+        "SELECT status, count(*), sum(total), avg(total), min(note), max(created) FROM orders WHERE user_id = $1 GROUP BY status",
+        &["i7", "i14", "i9999"],
+    ),
+    (
+        "SELECT status, count(*) AS n FROM orders WHERE user_id < $1 GROUP BY status HAVING count(*) > 2 ORDER BY n DESC, status LIMIT 2 OFFSET 1",
+        &["i40", "i2"],
+    ),
+    (
+        "SELECT city, active, count(*) FROM users WHERE id < $1 GROUP BY city, active ORDER BY city NULLS FIRST, active",
+        &["i50"],
+    ),
+    ("SELECT DISTINCT city FROM users WHERE id < $1 ORDER BY city DESC", &["i50"]),
+    (
+        "SELECT count(*) FILTER (WHERE status = 'paid'), sum(total) FILTER (WHERE total > 100) FROM orders WHERE user_id = $1",
+        &["i7", "i9999"],
+    ),
+    (
+        "SELECT u.city, count(*), sum(o.total) FROM users u JOIN orders o ON o.user_id = u.id WHERE u.id BETWEEN $1 AND $2 GROUP BY u.city",
+        &["i1 i30"],
+    ),
+    (
+        "SELECT u.id, u.name, count(o.id) FROM users u LEFT JOIN orders o ON o.user_id = u.id WHERE u.id BETWEEN $1 AND $2 GROUP BY u.id, u.name ORDER BY u.id",
+        &["i1 i30"],
+    ),
+    (
+        "SELECT s.status, s.n FROM (SELECT status, count(*) AS n FROM orders WHERE user_id = $1 GROUP BY status) s WHERE s.n > 1",
+        &["i7"],
+    ),
+    ("SELECT avg(balance), sum(balance) / count(*), sum(score), avg(score) FROM users WHERE id < $1", &["i9", "i0"]),
+    ("SELECT EXISTS (SELECT 1 FROM users WHERE email = $1)", &["tu1@x.org", "tnone"]),
+    ("SELECT (SELECT count(*) FROM users WHERE id < $1), (SELECT max(id) FROM orders)", &["i9"]),
+    ("SELECT id FROM users WHERE id < $1 AND (SELECT count(*) FROM orders o WHERE o.user_id = users.id) > 3", &["i50"]),
+    (
+        "SELECT id, created FROM users WHERE created >= $1 AND created < $2 ORDER BY created, id",
+        &["t2024-01-01T03:00:00 t2024-01-01T06:00:00"],
+    ),
+    ("SELECT id, score FROM users WHERE score > $1 ORDER BY score DESC LIMIT 4", &["f1.5", "i30", "fNaN", "f-inf"]),
+    ("SELECT id, score FROM users WHERE score = $1", &["f1.5", "i2", "t1.5"]),
+    ("SELECT * FROM users ORDER BY id DESC LIMIT 3", &[""]),
+    ("SELECT id FROM users WHERE city = $1 ORDER BY id LIMIT 3", &["tcity1", "tnone"]),
+    (
+        "SELECT id, coalesce(email, 'none'), nullif(age, 5), greatest(age, 18), CASE WHEN age > 18 THEN 'adult' WHEN age IS NULL THEN '?' ELSE 'minor' END FROM users WHERE id < $1",
+        &["i15"],
+    ),
+    (
+        "SELECT extract(year FROM created), date_trunc('month', created), to_char(created, '%Y'), created + INTERVAL '1 day' FROM users WHERE id = $1",
+        &["i5"],
+    ),
+    (
+        "SELECT CAST(score AS INTEGER), CAST(balance AS DOUBLE), CAST(score AS DECIMAL(9, 1)), CAST(id AS TEXT), CAST(created AS DATE) FROM users WHERE id < $1",
+        &["i30"],
+    ),
+    ("SELECT id FROM users WHERE 10 / (age - 5) > 1 AND id = $1", &["i6", "i5"]),
+    ("SELECT id FROM users WHERE age IS NOT DISTINCT FROM $1 AND id < 100", &["i5", "n"]),
+    ("SELECT id FROM users WHERE active AND id < $1", &["i9"]),
+    (
+        "SELECT name, regexp_replace(name, 'a', 'b'), md5(name), age * 2 + $2 FROM users WHERE id = $1",
+        &["i5 i1", "i5 f1.5", "i5 t1.5"],
+    ),
+    (
+        "SELECT o.id FROM orders o, lines l WHERE o.id = l.order_id AND l.product_id = $1 AND o.status = 'paid' ORDER BY o.id LIMIT 5",
+        &["i5"],
+    ),
+    ("SELECT a.id, b.id FROM users a JOIN users b ON a.age = b.age AND a.id <> b.id WHERE a.id = $1", &["i5", "i11"]),
+    ("WITH o AS (SELECT * FROM orders WHERE user_id = $1) SELECT count(*), sum(total) FROM o", &["i7"]),
+    ("SELECT id FROM orders WHERE user_id = $1 UNION ALL SELECT id FROM users WHERE id = $1", &["i7"]),
+    ("SELECT id, row_number() OVER (ORDER BY created, id) FROM orders WHERE user_id = $1 ORDER BY 2", &["i7"]),
+    ("SELECT id FROM users WHERE name = $1 AND age > $2 LIMIT $3", &["tAda i10 i0", "tAda i70 i5"]),
+];
+
+#[test]
+fn prepared_queries_answer_as_the_batch_engine_does() {
+    let database = filled();
+    let mut failed = Vec::new();
+    for (sql, parameters) in QUERIES {
+        for parameters in *parameters {
+            let params = values(parameters);
+            // A connection that has not run the statement runs it without a program.
+            let wanted = answer(&mut database.connect().unwrap(), sql, &params, false);
+            let mut connection = database.connect().unwrap();
+            for turn in 0..2 {
+                let found = answer(&mut connection, sql, &params, true);
+                if found != wanted {
+                    failed.push(format!("{sql}\nwith {params:?}, in turn {turn}: {found:?}\n  not {wanted:?}"));
+                }
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Shows how a statement without parameters is answered: `SQL='SELECT 1' cargo test shows_the_answers -- --ignored --nocapture`
+#[test]
+#[ignore]
+fn shows_the_answers() {
+    let Ok(sql) = std::env::var("SQL") else { return };
+    let database = filled();
+    for sql in sql.lines().filter(|line| !line.is_empty()) {
+        for prepared in [false, true] {
+            println!("{prepared} {sql}\n  {:?}", answer(&mut database.connect().unwrap(), sql, &[], prepared));
+        }
+    }
+}
+
+/// Statements that change rows, each with values of its parameters.
+const CHANGES: &[(&str, &[&str])] = &[
+    ("UPDATE users SET age = age + 1 WHERE id IN ($1, $2, $3)", &["i5 i9 i5", "i1 n i400"]),
+    ("UPDATE users SET balance = balance * 1.1, name = upper(name) WHERE id = $1 OR id = $2", &["i5 i9"]),
+    ("UPDATE users SET created = $1 WHERE id = $2", &["t2024-05-06 i5", "t2024-01-01T03:00:00 i5", "tnothing i5"]),
+    ("UPDATE users SET balance = $1 WHERE id = $2", &["f0.1 i5", "t12.345 i5", "i7 i5", "f1e20 i5"]),
+    ("UPDATE users SET city = $1 WHERE name LIKE 'name1%'", &["tx", "i5", "n", "tmuch longer than twenty characters"]),
+    ("UPDATE users SET age = (SELECT count(*) FROM orders o WHERE o.user_id = users.id) WHERE id < $1", &["i9"]),
+    ("UPDATE users SET active = false WHERE id IN (SELECT user_id FROM orders WHERE id < $1)", &["i9"]),
+    (
+        "UPDATE orders SET status = 'gone' WHERE user_id = $1 AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.order_id = orders.id)",
+        &["i7"],
+    ),
+    ("UPDATE lines SET quantity = quantity + 1 WHERE order_id = $1 AND line IN (1, 3)", &["i7"]),
+    ("DELETE FROM users WHERE id IN ($1, $2)", &["i5 i9"]),
+    ("DELETE FROM orders WHERE user_id IN (SELECT id FROM users WHERE name = $1)", &["tAda", "tnobody"]),
+    ("DELETE FROM orders WHERE id BETWEEN $1 AND $2 AND total IS NULL", &["i1 i90"]),
+    ("DELETE FROM users u WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.user_id = u.id) AND u.id < $1", &["i99"]),
+    ("INSERT INTO products VALUES ($1, $2, $3)", &["i100 tx f1.5", "i5 tx i1", "t101 i5 t2.5", "f102 tx n"]),
+    ("INSERT INTO products (name, id) VALUES (lower($1), $2 + 1), ('y', 500)", &["tABC i200"]),
+    ("INSERT INTO posts VALUES ($1, $2, 1, NULL)", &["i1 t2024-01-02T03:04:05", "i1 tnothing"]),
+    (
+        "INSERT INTO products VALUES ($1, 'new', 1) ON CONFLICT (id) DO UPDATE SET name = products.name || excluded.name, weight = products.weight + $2",
+        &["i5 i1", "i600 f0.5"],
+    ),
+    ("INSERT INTO products VALUES ($1, 'new', 1) ON CONFLICT DO NOTHING", &["i5", "i601"]),
+];
+
+#[test]
+fn prepared_changes_do_what_the_batch_engine_does() {
+    let state = |connection: &mut Connection| -> Vec<Vec<String>> {
+        ["users", "orders", "lines", "products", "posts"]
+            .map(|table| answer(connection, &format!("SELECT * FROM {table}"), &[], false))
+            .to_vec()
+    };
+    let database = filled();
+    let mut failed = Vec::new();
+    for (sql, parameters) in CHANGES {
+        for parameters in *parameters {
+            let params = values(parameters);
+            let run = |prepared: bool| {
+                let mut connection = database.connect().unwrap();
+                connection.begin(false).unwrap();
+                let done = match prepared {
+                    true => connection.prepare(sql).and_then(|statement| statement.execute(&mut connection, &params)),
+                    false => connection.query_with(sql, &params).and_then(|rows| rows.batches()).map(|_| 0),
+                };
+                let done = done.map_err(|error| error.sqlstate().to_owned());
+                let after = state(&mut connection);
+                connection.rollback().unwrap();
+                (done, after)
+            };
+            let ((done, after), (wanted, wanted_after)) = (run(true), run(false));
+            if done.as_ref().err() != wanted.as_ref().err() || after != wanted_after {
+                failed.push(format!("{sql}\nwith {params:?}: {done:?} and not {wanted:?}"));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}

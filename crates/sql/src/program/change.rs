@@ -1,0 +1,218 @@
+//! `INSERT`, `UPDATE` and `DELETE` as programs.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, SchemaRef};
+use rowmill_base::{Result, SqlType};
+use rowmill_plan::Constant;
+use rowmill_plan::program::{
+    Body, Check, Column, ConflictAction, Delete, Insert, OnConflict, Scalar, ScalarOp, Update, Value,
+};
+use rowmill_query::binder::{self, BoundExprs, ExprColumn};
+use rowmill_query::program::{changed_rows, computed_values, constant, row_values};
+use rowmill_storage::TableDef;
+use sqlparser::ast;
+
+use super::{Compiler, StatementProgram, schema_of};
+use crate::names::lower;
+use crate::query_catalog::ContextCatalog;
+use crate::statement::program_parts::{self, InsertedRows, InsertedValue};
+
+/// What `RETURNING` gives.
+#[derive(Default)]
+struct Returning {
+    columns: Vec<Scalar>,
+    schema: Option<SchemaRef>,
+}
+
+impl Compiler<'_> {
+    fn changed(&self, body: Body, tag: &'static str, schema: Option<SchemaRef>) -> Option<StatementProgram> {
+        Some(StatementProgram { program: self.program(body), schema, tag })
+    }
+
+    pub(super) fn delete(&self, delete: &ast::Delete) -> Result<Option<StatementProgram>> {
+        let mut plain = delete.clone();
+        let returning = plain.returning.take();
+        let Some((table, query)) = program_parts::delete(self.work, self.snapshot, &plain)? else { return Ok(None) };
+        let found = changed_rows(&self.planned(&query)?, self.work.statement.is_for_program());
+        let Some(found) = found else { return Ok(None) };
+        let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
+        let delete = Delete { target: found.target, returning: returning.columns };
+        Ok(self.changed(Body::Delete(delete), "DELETE", returning.schema))
+    }
+
+    pub(super) fn update(&self, update: &ast::Update) -> Result<Option<StatementProgram>> {
+        let mut plain = update.clone();
+        let returning = plain.returning.take();
+        let Some((table, query)) = program_parts::update(self.work, self.snapshot, &plain)? else { return Ok(None) };
+        let found = changed_rows(&self.planned(&query)?, self.work.statement.is_for_program());
+        let Some(found) = found else { return Ok(None) };
+        let mut assignments = Vec::new();
+        for (column, value) in found.values.into_iter().enumerate() {
+            let itself = ScalarOp::Column(Column { row: found.target.row, column });
+            if value.op != itself {
+                assignments.push((column, value));
+            }
+        }
+        // A program changes one row after the other, and keys have to be unique when all are changed.
+        if !found.is_point && assignments.iter().any(|(column, _)| is_unique(&table, *column)) {
+            return Ok(None);
+        }
+        let Some(checks) = self.checks(&table)? else { return Ok(None) };
+        let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
+        let update = Update { target: found.target, assignments, checks, returning: returning.columns };
+        Ok(self.changed(Body::Update(update), "UPDATE", returning.schema))
+    }
+
+    pub(super) fn insert(&self, insert: &ast::Insert) -> Result<Option<StatementProgram>> {
+        let mut plain = insert.clone();
+        let (on, returning) = (plain.on.take(), plain.returning.take());
+        let Some(InsertedRows { table, rows }) = program_parts::insert(self.work, self.snapshot, &plain)? else {
+            return Ok(None);
+        };
+        let mut scalars = Vec::with_capacity(rows.len());
+        let mut sequences = Vec::new();
+        for (number, row) in rows.into_iter().enumerate() {
+            let counted = row.iter().enumerate().filter_map(|(column, value)| match value {
+                InsertedValue::Sequence(sequence) => Some((number, column, *sequence)),
+                _ => None,
+            });
+            sequences.extend(counted);
+            let Some(row) = self.inserted_row(&table, row)? else { return Ok(None) };
+            scalars.push(row);
+        }
+        let Some(checks) = self.checks(&table)? else { return Ok(None) };
+        let Some(returning) = self.returning(&table, returning)? else { return Ok(None) };
+        let on_conflict = match on {
+            None => None,
+            Some(on) => match self.on_conflict(&table, &on)? {
+                None => return Ok(None),
+                on_conflict => on_conflict,
+            },
+        };
+        let insert =
+            Insert { table: table.id, rows: scalars, sequences, on_conflict, checks, returning: returning.columns };
+        Ok(self.changed(Body::Insert(insert), "INSERT", returning.schema))
+    }
+
+    /// Binds expressions over the columns of rows, which are called by these names.
+    fn bound(
+        &self,
+        exprs: &[(&ast::Expr, Option<&DataType>)],
+        rows: &[(&str, &TableDef)],
+        clause: &'static str,
+    ) -> Result<BoundExprs> {
+        let scope: Vec<ExprColumn> = rows.iter().flat_map(|(name, table)| columns(name, table)).collect();
+        let catalog = ContextCatalog::new(self.context());
+        let spelling = |ident: &ast::Ident| self.work.statement.spellings().of(ident).to_owned();
+        let mut bound = binder::bind_exprs(exprs, &scope, clause, &catalog, &spelling, &self.kinds())?;
+        bound.set_null_parameters(&|parameter| self.is_null(parameter));
+        Ok(bound)
+    }
+
+    /// `RETURNING items`, over rows of the table.
+    fn returning(&self, table: &TableDef, items: Option<Vec<ast::SelectItem>>) -> Result<Option<Returning>> {
+        let Some(items) = items else { return Ok(Some(Returning::default())) };
+        if table.keyed.is_none() {
+            return Ok(None);
+        }
+        let catalog = ContextCatalog::new(self.context());
+        let spelling = |ident: &ast::Ident| self.work.statement.spellings().of(ident).to_owned();
+        let scope: Vec<ExprColumn> = columns(&lower(&table.name), table).collect();
+        let mut bound = binder::bind_items(&items, &scope, "RETURNING", &catalog, &spelling, &self.kinds())?;
+        bound.set_null_parameters(&|parameter| self.is_null(parameter));
+        let schema = schema_of(&bound);
+        Ok(computed_values(&bound, table).map(|columns| Returning { columns, schema: Some(schema) }))
+    }
+
+    fn on_conflict(&self, table: &TableDef, on: &ast::OnInsert) -> Result<Option<OnConflict>> {
+        let ast::OnInsert::OnConflict(ast::OnConflict { conflict_target, action }) = on else { return Ok(None) };
+        let target = program_parts::conflict_target(self.work, table, conflict_target.as_ref())?;
+        let action = match action {
+            ast::OnConflictAction::DoNothing => ConflictAction::Nothing,
+            ast::OnConflictAction::DoUpdate(update) => {
+                let assigned = program_parts::conflict_update(self.work, table, update)?;
+                let mut exprs: Vec<(&ast::Expr, Option<&DataType>)> =
+                    assigned.iter().map(|(_, expr)| (*expr, None)).collect();
+                exprs.extend(update.selection.iter().map(|condition| (condition, Some(&DataType::Boolean))));
+                let rows = [(&*lower(&table.name), table), ("excluded", table)];
+                let bound = self.bound(&exprs, &rows, "ON CONFLICT")?;
+                let Some(mut values) = values_of(&bound, &[table, table]) else { return Ok(None) };
+                let conditions = values.split_off(assigned.len());
+                let assignments = assigned.into_iter().zip(values);
+                let assignments = assignments.map(|((column, _), value)| (column, value)).collect();
+                ConflictAction::Update { assignments, filter: Scalar::all_of(conditions) }
+            }
+        };
+        Ok(Some(OnConflict { target, action }))
+    }
+
+    /// The values of one row of a `VALUES` list.
+    fn inserted_row(&self, table: &TableDef, row: Vec<InsertedValue>) -> Result<Option<Vec<Scalar>>> {
+        let mut scalars = Vec::with_capacity(row.len());
+        for (column, value) in row.into_iter().enumerate() {
+            let kind = &table.columns[column].kind;
+            let scalar = match value {
+                InsertedValue::Known(value) => known(value),
+                InsertedValue::Parameter(number) => self.parameter(number, kind),
+                InsertedValue::Sequence(_) => Some(Scalar::literal(kind.clone(), Value::Null)),
+                InsertedValue::Computed(expr) => {
+                    let bound = self.bound(&[(&*expr, None)], &[], "VALUES")?;
+                    values_of(&bound, &[]).and_then(|mut values| values.pop())
+                }
+            };
+            let Some(scalar) = scalar else { return Ok(None) };
+            scalars.push(scalar);
+        }
+        Ok(Some(scalars))
+    }
+
+    fn parameter(&self, number: usize, kind: &SqlType) -> Option<Scalar> {
+        match self.parameters.get(number)? {
+            Some(given) => Some(Scalar::parameter(given.clone(), number)),
+            None => Some(Scalar::literal(kind.clone(), Value::Null)),
+        }
+    }
+
+    /// The conditions of a table, over the columns of its rows.
+    fn checks(&self, table: &Arc<TableDef>) -> Result<Option<Vec<Check>>> {
+        let Some(keyed) = table.keyed.as_ref().filter(|keyed| !keyed.checks.is_empty()) else {
+            return Ok(Some(Vec::new()));
+        };
+        let exprs = keyed.checks.iter().map(|check| program_parts::check(self.work, &check.sql));
+        let exprs: Vec<ast::Expr> = exprs.collect::<Result<_>>()?;
+        let wanted: Vec<_> = exprs.iter().map(|expr| (expr, Some(&DataType::Boolean))).collect();
+        let bound = self.bound(&wanted, &[(&lower(&table.name), table)], "CHECK")?;
+        let Some(conditions) = values_of(&bound, &[table]) else { return Ok(None) };
+        let checks = keyed.checks.iter().zip(conditions);
+        Ok(Some(checks.map(|(check, condition)| Check { name: check.name.clone(), condition }).collect()))
+    }
+}
+
+/// The columns of a table, called by a name.
+fn columns<'t>(name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColumn> + use<'t> {
+    let name = name.to_owned();
+    table.columns.iter().map(move |column| ExprColumn {
+        table: Some(name.clone()),
+        name: column.name.clone(),
+        kind: column.kind.arrow(),
+    })
+}
+
+/// Expressions that hold in every transaction.
+fn values_of(bound: &BoundExprs, rows: &[&TableDef]) -> Option<Vec<Scalar>> {
+    if bound.reads_clock { None } else { row_values(&bound.exprs, rows) }
+}
+
+/// The one value of an array.
+fn known(value: ArrayRef) -> Option<Scalar> {
+    constant(&Constant::new(value))
+}
+
+/// Whether a column is in a key that no two rows have.
+fn is_unique(table: &TableDef, column: usize) -> bool {
+    let Some(keyed) = &table.keyed else { return false };
+    let unique = keyed.indexes.iter().filter(|index| index.unique).flat_map(|index| &index.parts);
+    keyed.key.iter().chain(unique).any(|part| part.column == table.columns[column].id)
+}

@@ -373,3 +373,25 @@ fn several_correlated_subqueries() {
         (&format!("SELECT x.id, {count}, {most} FROM {X} WHERE {least} ORDER BY x.id"), "4|0|3, 5|0|NULL"),
     ]);
 }
+
+#[test]
+fn ties_of_the_last_row_are_given_too() {
+    let rows = "FROM (VALUES (1, 'a'), (2, 'b'), (2, 'c'), (3, 'd'), (3, 'e'), (4, 'f')) v(n, t)";
+    let text = |clause: &str| format!("SELECT t {rows} ORDER BY n {clause}");
+    let cases = [
+        ("FETCH FIRST 2 ROWS WITH TIES", 3),
+        ("FETCH FIRST 1 ROW WITH TIES", 1),
+        ("FETCH FIRST 3 ROWS ONLY", 3),
+        ("OFFSET 1 FETCH FIRST 3 ROWS WITH TIES", 4),
+        ("OFFSET 2 FETCH NEXT 1 ROW WITH TIES", 1),
+        ("FETCH FIRST 0 ROWS WITH TIES", 0),
+        ("FETCH FIRST 100 ROWS WITH TIES", 6),
+    ];
+    for (clause, expected) in cases {
+        assert_eq!(run(&text(clause), 1, 1024).expect("rows").len(), expected, "{clause}");
+    }
+    let sorted = format!("SELECT n AS m {rows} ORDER BY n DESC FETCH FIRST 2 ROWS WITH TIES");
+    assert_eq!(run(&sorted, 1, 1024).expect("rows"), ["4", "3", "3"]);
+    let error = run(&format!("SELECT n {rows} FETCH FIRST 1 ROW WITH TIES"), 1, 1024).expect_err("no order");
+    assert!(error.to_string().contains("WITH TIES needs an ORDER BY"), "{error}");
+}

@@ -172,6 +172,11 @@ impl JoinTree {
     }
 }
 
+/// What the joins of a tree cost, in rows that are looked up in a hash table.
+pub fn tree_cost(graph: &JoinGraph, tree: &JoinTree) -> f64 {
+    cost::cost_of_tree(&Cardinality::new(graph), tree).1
+}
+
 /// The best order for `graph`, or a good one if it has many relations. `None` if it has no relations, or more than
 /// [`JOINED_RELATIONS_MAX`].
 ///

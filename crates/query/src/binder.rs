@@ -33,6 +33,7 @@ mod select;
 mod subquery;
 mod table_function;
 pub mod target;
+mod ties;
 pub mod type_name;
 pub(crate) mod walk;
 mod window;

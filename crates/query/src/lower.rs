@@ -3,6 +3,7 @@
 //! The plan is lowered from its leaves up. Each operator is told which of its columns are needed above, and gives no
 //! others. Expressions become functions of the engine where an operator reads them (`relation.rs`).
 
+mod eager_group;
 mod expression;
 mod group;
 mod grouping_sets;

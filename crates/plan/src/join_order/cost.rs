@@ -3,6 +3,7 @@
 //! The unit is a probe row. A build row costs twice that, since it is copied before it is looked up, and a row of the
 //! result once. A relation of which a few keys are read is not read whole: then each key costs a lookup.
 
+use super::JoinTree;
 use super::cardinality::{Cardinality, Connection};
 use super::relation_set::RelationSet;
 
@@ -14,6 +15,22 @@ const LOOKUP_COST: f64 = 10.0;
 
 /// Keys up to which an index is read by key rather than whole. The engine looks ahead at no more.
 const KEYS_MAX: f64 = 1_000.0;
+
+/// The relations of a tree, and what its joins cost.
+pub(super) fn cost_of_tree(cardinality: &Cardinality<'_>, tree: &JoinTree) -> (RelationSet, f64) {
+    let (one, other, connection) = match tree {
+        JoinTree::Relation { relation, .. } => return (RelationSet::of(*relation), 0.0),
+        JoinTree::Join(join) => (&join.build, &join.probe, Connection::Inner),
+        JoinTree::Operator(join) => {
+            (&join.left, &join.right, Connection::Operator { number: join.operator, flipped: false })
+        }
+    };
+    let ((one_set, one_cost), (other_set, other_cost)) =
+        (cost_of_tree(cardinality, one), cost_of_tree(cardinality, other));
+    let sides = [(one_set, one.rows()), (other_set, other.rows())];
+    let cost = one_cost + other_cost + cost_of_join(cardinality, sides, connection, tree.rows());
+    (one_set.with(other_set), cost)
+}
 
 /// What a join of two sides, each with its rows, costs besides those sides.
 pub(super) fn cost_of_join(

@@ -8,7 +8,7 @@ use super::relation_set::RelationSet;
 use super::{Join, JoinTree, OperatorJoin, hypergraph};
 
 /// Relations up to which a greedy tree is improved. The time grows with the third power.
-const IMPROVED_RELATIONS_MAX: usize = 48;
+const IMPROVED_RELATIONS_MAX: usize = 32;
 
 /// Relations that are joined already.
 #[derive(Clone)]
@@ -52,18 +52,35 @@ pub(super) fn join_all(cardinality: &Cardinality<'_>) -> JoinTree {
     greedy(components.collect(), cardinality).tree
 }
 
-/// Joins always the two whose join has the fewest rows.
+/// Joins always the two whose join has the fewest rows. Products come when no condition links any two.
 fn greedy(joined: Vec<Joined>, cardinality: &Cardinality<'_>) -> Joined {
     let mut joined: Vec<Option<Joined>> = joined.into_iter().map(Some).collect();
+    let linked = |one: &Joined, other: &Joined| cardinality.connection(one.set, other.set);
+    let product = |one: &Joined, other: &Joined| {
+        let may_multiply = cardinality.may_multiply(one.set) && cardinality.may_multiply(other.set);
+        may_multiply.then_some(Connection::Inner)
+    };
     let mut pairs: Vec<Pair> = Vec::new();
     for number in 0..joined.len() {
-        add_pairs(&joined[..=number], &mut pairs, cardinality);
+        add_pairs(&joined[..=number], &mut pairs, &linked, cardinality);
     }
-    while let Some(pair) = pairs.iter().min_by(|left, right| left.compare(right)).copied() {
+    loop {
+        let is_linked = !pairs.is_empty();
+        if !is_linked {
+            for number in 0..joined.len() {
+                add_pairs(&joined[..=number], &mut pairs, &product, cardinality);
+            }
+        }
+        let Some(pair) = pairs.iter().min_by(|left, right| left.compare(right)).copied() else { break };
         let [one, other] = pair.sides.map(|side| joined[side].take().expect("sides of pairs are there"));
-        pairs.retain(|left| !left.sides.iter().any(|side| pair.sides.contains(side)));
+        if is_linked {
+            pairs.retain(|left| !left.sides.iter().any(|side| pair.sides.contains(side)));
+        } else {
+            // What the product links comes before other products.
+            pairs.clear();
+        }
         joined.push(Some(Joined::join(one, other, pair.connection, pair.rows)));
-        add_pairs(&joined, &mut pairs, cardinality);
+        add_pairs(&joined, &mut pairs, &linked, cardinality);
     }
     joined.into_iter().flatten().next().expect("one relation is left")
 }
@@ -73,7 +90,6 @@ fn greedy(joined: Vec<Joined>, cardinality: &Cardinality<'_>) -> Joined {
 struct Pair {
     sides: [usize; 2],
     connection: Connection,
-    is_linked: bool,
     rows: f64,
     cost: f64,
 }
@@ -81,25 +97,26 @@ struct Pair {
 impl Pair {
     /// Which of two pairs is better.
     fn compare(&self, other: &Pair) -> Ordering {
-        let by_rows = self.rows.total_cmp(&other.rows).then(self.cost.total_cmp(&other.cost));
-        other.is_linked.cmp(&self.is_linked).then(by_rows)
+        self.rows.total_cmp(&other.rows).then(self.cost.total_cmp(&other.cost))
     }
 }
 
-/// Adds the pairs of the last tree with those before it.
-fn add_pairs(joined: &[Option<Joined>], pairs: &mut Vec<Pair>, cardinality: &Cardinality<'_>) {
+/// Adds the pairs of the last tree with those before it that can be joined.
+fn add_pairs(
+    joined: &[Option<Joined>],
+    pairs: &mut Vec<Pair>,
+    connection: &dyn Fn(&Joined, &Joined) -> Option<Connection>,
+    cardinality: &Cardinality<'_>,
+) {
     let Some((Some(last), before)) = joined.split_last() else { return };
     for (side, other) in before.iter().enumerate() {
         let Some(other) = other else { continue };
-        let link = cardinality.connection(other.set, last.set);
-        let is_product = || cardinality.may_multiply(other.set) && cardinality.may_multiply(last.set);
-        let Some(connection) = link.or_else(|| is_product().then_some(Connection::Inner)) else { continue };
+        let Some(connection) = connection(other, last) else { continue };
         let rows = cardinality.rows(last.set.with(other.set));
         let sides = [(other.set, other.tree.rows()), (last.set, last.tree.rows())];
         pairs.push(Pair {
             sides: [side, before.len()],
             connection,
-            is_linked: link.is_some(),
             rows,
             cost: cost_of_join(cardinality, sides, connection, rows),
         });

@@ -12,14 +12,14 @@ use super::cost::cost_of_join;
 use super::enumeration::Joined;
 use super::relation_set::RelationSet;
 
-/// Pairs up to which every tree is compared: a clique of ten relations, a star of twelve, a chain of fifty.
-pub(super) const PAIRS_MAX: usize = 30_000;
+/// Pairs up to which every tree is compared: a clique of nine relations, a star of ten, a chain of forty.
+pub(super) const PAIRS_MAX: usize = 12_000;
 
 /// Sets that are looked up at most. A star has many that are not connected for each one that is.
-const LOOKUPS_MAX: usize = 4 * PAIRS_MAX;
+const LOOKUPS_MAX: usize = 3 * PAIRS_MAX;
 
 /// Relations up to which there are never more pairs.
-const FEW_RELATIONS: usize = 10;
+const FEW_RELATIONS: usize = 9;
 
 /// The search has met more than [`PAIRS_MAX`] pairs.
 struct TooManyPairs;

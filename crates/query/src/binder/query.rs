@@ -53,6 +53,10 @@ impl Binder<'_> {
 
     fn limit_rows(&mut self, mut rows: BoundRows, query: &Query) -> Result<BoundRows> {
         let (rows_max, skip) = self.limits(query)?;
+        if let (Some(most), true) = (&rows_max, query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties)) {
+            rows.plan = self.with_ties(rows.plan, most.clone(), skip)?;
+            return Ok(rows);
+        }
         if rows_max.is_some() || skip.is_some() {
             rows.plan = Logical::Limit { input: Box::new(rows.plan), skip, rows: rows_max };
         }
@@ -412,7 +416,7 @@ fn refuse_clauses(query: &Query) -> Result<()> {
         (query.format_clause.is_some(), "FORMAT"),
         (!query.pipe_operators.is_empty(), "a pipe operator (|>)"),
         (is_by, "LIMIT ... BY"),
-        (query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties || fetch.percent), "FETCH WITH TIES or PERCENT"),
+        (query.fetch.as_ref().is_some_and(|fetch| fetch.percent), "FETCH ... PERCENT"),
         (order.is_some_and(|order| order.interpolate.is_some()), "INTERPOLATE"),
         (fills, "WITH FILL or INTERPOLATE behind ORDER BY"),
     ];

@@ -16,7 +16,7 @@ use rowmill_plan::{self as plan, AggregateFunction, ColumnId, ExprOp, Node, Scal
 use super::Lowerer;
 use super::grouping_sets::total_kind;
 use super::join::JoinSpec;
-use super::relation::{Relation, RelationSource};
+use super::relation::Relation;
 use crate::column_set::ColumnSet;
 
 /// Aggregates that one grouping gives, by their positions among those of the query.
@@ -33,7 +33,13 @@ impl Lowerer<'_> {
         let mut read = ColumnSet::default();
         group.keys.iter().for_each(|(_, key)| read.insert_all(key));
         group.aggregates.iter().flat_map(|(_, call)| call_exprs(call)).for_each(|expr| read.insert_all(expr));
-        let input = self.lower(&group.input, &read)?;
+        let mut input = self.lower(&group.input, &read)?;
+        if group.sets.is_none() {
+            input = match self.eager_group(&group, input)? {
+                Ok(grouped) => return Ok(grouped),
+                Err(input) => input,
+            };
+        }
         let input = self.settled(input, &read)?;
         if let Some(sets) = &group.sets {
             return self.grouping_sets(&group, sets, input);
@@ -83,11 +89,7 @@ impl Lowerer<'_> {
         let mut grouped = self.group_node(of_node, aggregates, Vec::new(), ids, &input);
         let resolved: Vec<ScalarExpr> = keys.iter().map(|(_, key)| input.resolve(&as_column(key))).collect();
         let groups = self.estimator.group_count(input.node(), &resolved, &|id| input.position(ColumnId(id)));
-        if let RelationSource::Operator(node) = &mut grouped.source
-            && let Node::Group { rows, .. } = Arc::make_mut(node)
-        {
-            *rows = Some(groups);
-        }
+        grouped.set_groups(groups);
         Ok(grouped)
     }
 

@@ -130,13 +130,13 @@ impl Lowerer<'_> {
 }
 
 /// Whether an aggregate of a group can be put together from those of its parts.
-fn is_of_parts(call: &AggregateCall) -> bool {
+pub(super) fn is_of_parts(call: &AggregateCall) -> bool {
     use AggregateFunction::{Average, BitAnd, BitOr, BitXor, Count, Max, Min, Sum};
     !call.distinct && matches!(call.function, Count | Sum | Average | Min | Max | BitAnd | BitOr | BitXor)
 }
 
 /// The aggregate that combines the results of `parts` over parts of the rows. They are the columns after `keys` keys.
-fn of_parts(whole: plan::Aggregate, keys: usize, parts: &mut Vec<plan::Aggregate>) -> plan::Aggregate {
+pub(super) fn of_parts(whole: plan::Aggregate, keys: usize, parts: &mut Vec<plan::Aggregate>) -> plan::Aggregate {
     use AggregateFunction::{Average, Count, Sum};
     let mut add = |part: plan::Aggregate| {
         parts.push(part);

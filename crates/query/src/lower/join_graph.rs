@@ -129,8 +129,29 @@ impl JoinGraph {
         (0..self.relations.len()).filter(is_given).collect()
     }
 
+    /// The relations.
+    pub(super) fn relations(&self) -> &[Relation] {
+        &self.relations
+    }
+
+    /// The relations that no operator has on its right.
+    pub(super) fn inner_relations(&self) -> impl Iterator<Item = usize> {
+        (0..self.relations.len()).filter(|place| !self.is_operators(*place))
+    }
+
+    /// Puts other rows in the place of a relation. They have the columns that joins and conditions read.
+    pub(super) fn replace(&mut self, place: usize, relation: Relation) {
+        self.relations[place] = relation;
+    }
+
+    /// The columns that joins and conditions read.
+    pub(super) fn read(&self) -> ColumnSet {
+        let of_operators = self.operators.iter().flat_map(|operator| &operator.spec.conditions);
+        columns_of(self.classes.iter().flatten().chain(&self.conditions).chain(&self.late).chain(of_operators))
+    }
+
     /// The columns of the result.
-    fn ids(&self) -> Vec<ColumnId> {
+    pub(super) fn ids(&self) -> Vec<ColumnId> {
         let own = self.visible().into_iter().flat_map(|place| self.relations[place].ids.iter().copied());
         let marks = self.operators.iter().filter_map(|operator| match operator.spec.kind {
             LogicalJoinKind::Mark(mark) => Some(mark),
@@ -247,7 +268,7 @@ impl Lowerer<'_> {
     }
 
     /// Has every relation meet the conditions that are on it alone.
-    fn apply_single(&mut self, graph: &mut JoinGraph) -> Result<()> {
+    pub(super) fn apply_single(&mut self, graph: &mut JoinGraph) -> Result<()> {
         let (mut between, mut single) = (Vec::new(), Vec::new());
         for condition in std::mem::take(&mut graph.conditions) {
             match graph.relations_of(&condition)[..] {
@@ -269,7 +290,7 @@ impl Lowerer<'_> {
     }
 
     /// The facts that decide the order of joins. The column of an expression is its number among all of the classes.
-    fn shape_of(&self, graph: &JoinGraph) -> join_order::JoinGraph {
+    pub(super) fn shape_of(&self, graph: &JoinGraph) -> join_order::JoinGraph {
         let mut relations: Vec<JoinRelation> = graph.relations.iter().map(|rows| self.join_relation(rows)).collect();
         let mut edges = Vec::new();
         // By relation, the number of each column of its source.

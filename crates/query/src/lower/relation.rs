@@ -50,6 +50,15 @@ impl Relation {
         }
     }
 
+    /// Says how many groups a grouping has, about.
+    pub(super) fn set_groups(&mut self, groups: f64) {
+        if let RelationSource::Operator(node) = &mut self.source
+            && let Node::Group { rows, .. } = Arc::make_mut(node)
+        {
+            *rows = Some(groups);
+        }
+    }
+
     /// The same columns from another operator.
     #[must_use]
     pub(super) fn over(self, node: Node) -> Relation {

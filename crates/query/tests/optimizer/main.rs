@@ -5,6 +5,7 @@ mod catalog;
 mod common;
 mod estimates;
 mod key_joins;
+mod physical;
 mod rules;
 mod subqueries;
 

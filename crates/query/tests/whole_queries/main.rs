@@ -1,5 +1,6 @@
 //! Queries over rows that they contain, from their text to their result: parser, binder, optimizer, lowering, engine.
 
+mod eager_groups;
 mod join_orders;
 
 use std::collections::BTreeMap;
@@ -299,7 +300,7 @@ fn nested_values_in_every_operator() {
             &format!("SELECT l, count(*), grouping(l) FROM {v} GROUP BY ROLLUP (l)"),
             "NULL|1|0, NULL|4|1, [1]|1|0, [2, null]|2|0",
         ),
-        (&format!("SELECT n, row_number() OVER (PARTITION BY l ORDER BY n) FROM {v}"), "1|1, 2|1, 3|2, 4|1"),
+        (&format!("SELECT n, row_number() OVER (PARTITION BY l ORDER BY n) FROM {v} ORDER BY n"), "1|1, 2|1, 3|2, 4|1"),
         (&format!("SELECT n FROM {v} ORDER BY l DESC NULLS LAST, n"), "2, 3, 1, 4"),
         (&format!("SELECT n, l IN (SELECT [1]) FROM {v}"), "1|true, 2|false, 3|false, 4|NULL"),
         (&format!("SELECT array_agg(DISTINCT l ORDER BY l) FROM {v}"), "[[1], [2, null], null]"),
@@ -372,4 +373,26 @@ fn several_correlated_subqueries() {
         (&format!("SELECT x.id, {count} FROM {X} WHERE {least} ORDER BY x.id"), "4|0, 5|0"),
         (&format!("SELECT x.id, {count}, {most} FROM {X} WHERE {least} ORDER BY x.id"), "4|0|3, 5|0|NULL"),
     ]);
+}
+
+#[test]
+fn ties_of_the_last_row_are_given_too() {
+    let rows = "FROM (VALUES (1, 'a'), (2, 'b'), (2, 'c'), (3, 'd'), (3, 'e'), (4, 'f')) v(n, t)";
+    let text = |clause: &str| format!("SELECT t {rows} ORDER BY n {clause}");
+    let cases = [
+        ("FETCH FIRST 2 ROWS WITH TIES", 3),
+        ("FETCH FIRST 1 ROW WITH TIES", 1),
+        ("FETCH FIRST 3 ROWS ONLY", 3),
+        ("OFFSET 1 FETCH FIRST 3 ROWS WITH TIES", 4),
+        ("OFFSET 2 FETCH NEXT 1 ROW WITH TIES", 1),
+        ("FETCH FIRST 0 ROWS WITH TIES", 0),
+        ("FETCH FIRST 100 ROWS WITH TIES", 6),
+    ];
+    for (clause, expected) in cases {
+        assert_eq!(run(&text(clause), 1, 1024).expect("rows").len(), expected, "{clause}");
+    }
+    let sorted = format!("SELECT n AS m {rows} ORDER BY n DESC FETCH FIRST 2 ROWS WITH TIES");
+    assert_eq!(run(&sorted, 1, 1024).expect("rows"), ["4", "3", "3"]);
+    let error = run(&format!("SELECT n {rows} FETCH FIRST 1 ROW WITH TIES"), 1, 1024).expect_err("no order");
+    assert!(error.to_string().contains("WITH TIES needs an ORDER BY"), "{error}");
 }

@@ -12,7 +12,7 @@ fn clauses_that_would_not_be_executed_are_refused() {
         "SELECT a FROM t GROUP BY a WITH ROLLUP",
         "SELECT * FROM t TABLESAMPLE (10 PERCENT)",
         "SELECT * INTO u FROM t",
-        "SELECT a FROM t ORDER BY a FETCH FIRST 1 ROWS WITH TIES",
+        "SELECT a FROM t ORDER BY a FETCH FIRST 1 PERCENT ROWS ONLY",
         "SELECT * FROM generate_series(1, 2) WITH ORDINALITY",
         "SELECT quantile(0.5)(a) FROM t",
         "SELECT * FROM (SELECT a FROM t FOR SHARE) s",

@@ -1,0 +1,68 @@
+//! `FETCH FIRST n ROWS WITH TIES`: also the rows that are equal to the last one in what they are ordered by.
+//!
+//! `rank()` says how many rows come before the first row of those that are equal. So the rows up to the rank `n` are the
+//! first `n` and their ties. With an OFFSET, rows are also numbered, and the first ones are left out by number.
+
+use arrow::datatypes::DataType;
+use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_plan::logical::{
+    FrameBound, FrameExclude, FrameUnit, LogicalWindow, LogicalWindowCall, LogicalWindowFunction, RankFunction,
+    WindowFrame,
+};
+use rowmill_plan::program::ArithmeticOp;
+use rowmill_plan::{CompareOp, ExprOp, Logical, ScalarExpr};
+
+use super::Binder;
+
+impl Binder<'_> {
+    /// The rows of `plan` after the first `skip`, up to `rows` of them and their ties.
+    pub(super) fn with_ties(&mut self, plan: Logical, rows: ScalarExpr, skip: Option<ScalarExpr>) -> Result<Logical> {
+        let (input, keys) = match plan {
+            Logical::Sort { input, keys } if !keys.is_empty() => (input, keys),
+            // Columns that are computed after the order do not change it.
+            Logical::Map { input, exprs } => {
+                let input = Box::new(self.with_ties(*input, rows, skip)?);
+                return Ok(Logical::Map { input, exprs });
+            }
+            _ => {
+                return Err(Error::new(ErrorKind::InvalidDefinition, "WITH TIES needs an ORDER BY")
+                    .hint("ties are rows that are equal in what they are ordered by"));
+            }
+        };
+        let rank = self.add_column("rank", DataType::Int64);
+        let mut calls = vec![(rank, call(RankFunction::Rank))];
+        let column = |id| ScalarExpr::id(id, DataType::Int64);
+        let (mut ranked, mut conditions) = (column(rank), Vec::new());
+        if let Some(skip) = skip {
+            let number = self.add_column("row_number", DataType::Int64);
+            calls.push((number, call(RankFunction::RowNumber)));
+            let skip = ScalarExpr::new(DataType::Int64, ExprOp::Coalesce(vec![skip, ScalarExpr::literal(0i64)]));
+            conditions.push(ScalarExpr::compare(column(number), CompareOp::Greater, skip.clone()));
+            // The rank less the rows before: the other way round a sum of two large numbers would fail.
+            let rest = ExprOp::Arithmetic(ArithmeticOp::Minus, Box::new([ranked, skip]));
+            ranked = ScalarExpr::new(DataType::Int64, rest);
+        }
+        let is_unlimited = rows.as_constant().is_some_and(|rows| rows.is_null());
+        if !is_unlimited {
+            let within = ScalarExpr::compare(ranked, CompareOp::LessOrEqual, rows.clone());
+            conditions.push(match rows.as_constant() {
+                Some(_) => within,
+                // NULL is no limit.
+                None => ScalarExpr::new(DataType::Boolean, ExprOp::Coalesce(vec![within, ScalarExpr::literal(true)])),
+            });
+        }
+        let window = LogicalWindow { input, partition: Vec::new(), order: keys.clone(), calls, top: None };
+        let filtered = Logical::filter(Logical::Window(window), conditions);
+        Ok(Logical::Sort { input: Box::new(filtered), keys })
+    }
+}
+
+fn call(function: RankFunction) -> LogicalWindowCall {
+    let frame = WindowFrame {
+        unit: FrameUnit::Range,
+        start: FrameBound::Unbounded,
+        end: FrameBound::CurrentRow,
+        exclude: FrameExclude::NoOthers,
+    };
+    LogicalWindowCall { function: LogicalWindowFunction::Rank(function), frame }
+}

@@ -1,0 +1,148 @@
+//! What the planner decides by cost, over the tables of TPC-H at scale 1.
+
+use rowmill_plan::Node;
+use rowmill_query::optimizer::optimize;
+use rowmill_query::{PhysicalQuery, lower};
+
+use crate::bound_in;
+use crate::catalog::TpchCatalog;
+
+/// Joins, groups and scans of a query, indented by their depth.
+fn shape(sql: &str) -> String {
+    let mut bound = bound_in(sql, &TpchCatalog { keyed: true, sized: true });
+    optimize(&mut bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let physical = lower(&bound).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let mut text = String::new();
+    add(&physical.root, &physical, 0, &mut text);
+    text
+}
+
+fn add(node: &Node, query: &PhysicalQuery, depth: usize, text: &mut String) {
+    let line = match node {
+        Node::Scan(scan) => Some(query.tables[scan.table].table().name.clone()),
+        Node::Join(join) => Some(format!("{:?}", join.kind)),
+        Node::Group { group, .. } => Some(format!("Group by {}", group.keys.len())),
+        _ => None,
+    };
+    let below = depth + usize::from(line.is_some());
+    if let Some(line) = line {
+        text.push_str(&format!("{}{line}\n", "  ".repeat(depth)));
+    }
+    node.inputs().into_iter().for_each(|input| add(input, query, below, text));
+}
+
+/// Checks the shape of the plan of a statement.
+fn check(sql: &str, expected: &str) {
+    let found = shape(sql);
+    assert!(found == expected, "{sql}\nPLAN<<<\n{found}>>>PLAN\nexpected\n{expected}");
+}
+
+#[test]
+fn rows_are_grouped_below_a_join_that_leaves_many() {
+    check(
+        "select n_name, sum(l_quantity) from lineitem, supplier, nation where l_suppkey = s_suppkey \
+         and s_nationkey = n_nationkey group by n_name",
+        "Group by 1
+  Inner
+    nation
+    Inner
+      Group by 1
+        lineitem
+      supplier
+",
+    );
+}
+
+#[test]
+fn rows_are_grouped_above_a_join_that_leaves_few() {
+    check(
+        "select c_name, sum(l_quantity) from lineitem, orders, customer where l_orderkey = o_orderkey \
+         and o_custkey = c_custkey and o_orderkey in (1, 2, 3) group by c_name",
+        "Group by 1
+  Inner
+    Inner
+      orders
+      customer
+    lineitem
+",
+    );
+}
+
+#[test]
+fn a_semi_join_that_leaves_few_rows_comes_before_other_joins() {
+    check(
+        "select o_orderkey from orders, lineitem where o_orderkey = l_orderkey \
+         and o_custkey in (select c_custkey from customer where c_name = 'a')",
+        "Inner
+  ProbeSemi
+    customer
+    orders
+  lineitem
+",
+    );
+}
+
+#[test]
+fn an_outer_join_that_only_adds_columns_comes_after_a_join_that_leaves_few_rows() {
+    check(
+        "select c_name, o_clerk from customer left join orders on o_custkey = c_custkey \
+         join nation on n_nationkey = c_nationkey where n_name = 'FRANCE'",
+        "BuildOuter
+  Inner
+    nation
+    customer
+  orders
+",
+    );
+}
+
+/// How long joins of many tables are planned: `cargo test --release shows_planning_times -- --ignored --nocapture`
+#[test]
+#[ignore]
+fn shows_planning_times() {
+    let aliases = |count: usize, table: &str| (0..count).map(|at| format!("{table} t{at}")).collect::<Vec<_>>();
+    let query = |shape: &str, count: usize| match shape {
+        "chain" => {
+            let on: Vec<_> = (1..count).map(|at| format!("t{}.o_custkey = t{at}.o_orderkey", at - 1)).collect();
+            format!("select t0.o_clerk from {} where {}", aliases(count, "orders").join(", "), on.join(" and "))
+        }
+        "star" => {
+            let on: Vec<_> = (1..count).map(|at| format!("l.l_suppkey = t{at}.s_suppkey")).collect();
+            let tables = aliases(count, "supplier");
+            format!("select l.l_tax from lineitem l, {} where {}", tables[1..].join(", "), on.join(" and "))
+        }
+        "left" => {
+            let on: Vec<_> = (1..count)
+                .map(|at| format!("left join orders t{at} on t{at}.o_orderkey = t0.o_custkey + {at}"))
+                .collect();
+            format!("select t0.o_clerk, t1.o_clerk from orders t0 {}", on.join(" "))
+        }
+        _ => {
+            let names: Vec<_> = (1..count).map(|at| format!("t{at}.n_name")).collect();
+            let on: Vec<_> = (1..count).map(|at| format!("t{}.n_nationkey = c{at}.c_nationkey", at)).collect();
+            let keys: Vec<_> = (1..count).map(|at| format!("c{at}.c_custkey = t.o_custkey")).collect();
+            let tables: Vec<_> = (1..count).map(|at| format!("customer c{at}, nation t{at}")).collect();
+            let conditions = on.iter().chain(&keys).cloned().collect::<Vec<_>>().join(" and ");
+            format!("select {} from orders t, {} where {conditions}", names.join(", "), tables.join(", "))
+        }
+    };
+    for shape in ["chain", "star", "left", "snowflake"] {
+        for count in [3, 5, 8, 10, 12, 15, 20] {
+            let sql = query(shape, count);
+            let catalog = TpchCatalog { keyed: true, sized: true };
+            let times: Vec<_> = (0..5)
+                .map(|_| {
+                    let start = std::time::Instant::now();
+                    let mut bound = bound_in(&sql, &catalog);
+                    let bind = start.elapsed();
+                    optimize(&mut bound).unwrap();
+                    let optimized = start.elapsed();
+                    lower(&bound).unwrap();
+                    (start.elapsed(), bind, optimized - bind)
+                })
+                .collect();
+            let (all, bind, optimized) = times.into_iter().min().unwrap();
+            println!("{shape} {count}: {all:?}, bound in {bind:?}, optimized in {optimized:?}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Groupings that begin below joins give the same groups as those above them.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::run;
+
+/// A table of `rows` rows with columns `a`, `b` and `c`, the first two with few values.
+fn table(rows: usize, random: &mut StdRng) -> String {
+    let rows: Vec<String> = (0..rows)
+        .map(|_| {
+            let mut value = |most: i64| match random.random_range(0..8) {
+                0 => "NULL".to_owned(),
+                _ => random.random_range(0..most).to_string(),
+            };
+            format!("({}, {}, {})", value(4), value(3), value(100))
+        })
+        .collect();
+    let columns = "CAST(x AS BIGINT) AS a, CAST(y AS BIGINT) AS b, CAST(z AS BIGINT) AS c";
+    format!("(SELECT {columns} FROM (VALUES {}) v(x, y, z))", rows.join(", "))
+}
+
+#[test]
+fn groups_of_joined_rows_are_the_same_in_any_order() {
+    let mut random = StdRng::seed_from_u64(5);
+    for round in 0..80 {
+        let (large, small) = (table(60, &mut random), table(random.random_range(1..8), &mut random));
+        let other = table(random.random_range(1..6), &mut random);
+        let rows = match round % 4 {
+            0 => format!("{large} t JOIN {small} s ON t.a = s.a"),
+            1 => format!("{large} t JOIN {small} s ON t.a = s.a JOIN {other} o ON o.b = s.b AND o.a <= t.a"),
+            2 => format!("{large} t JOIN {small} s ON t.a = s.a LEFT JOIN {other} o ON o.b = t.b"),
+            _ => format!("{large} t JOIN {small} s ON t.a = s.a AND s.c > 200"),
+        };
+        let rows = match round % 3 {
+            0 => format!("{rows} WHERE EXISTS (SELECT 1 FROM {other} e WHERE e.a = t.a)"),
+            _ => rows,
+        };
+        let calls = "count(*), count(t.c), sum(t.c), min(t.c), max(t.c), avg(t.c), sum(t.c) FILTER (WHERE t.b > 0)";
+        for keys in ["s.b", "t.b", "coalesce(s.b, t.b)", ""] {
+            let (group, keys) = match keys {
+                "" => (String::new(), String::new()),
+                keys => (format!(" GROUP BY {keys}"), format!("{keys}, ")),
+            };
+            let eager = format!("SELECT {keys}{calls} FROM {rows}{group}");
+            // A LIMIT keeps the joins below the grouping.
+            let renamed = |text: &str| text.replace("s.b", "q.sb").replace("t.b", "q.tb").replace("t.c", "q.tc");
+            let below = format!("(SELECT s.b AS sb, t.b AS tb, t.c AS tc FROM {rows} LIMIT 100000) q");
+            let late = format!("SELECT {}{} FROM {below}{}", renamed(&keys), renamed(calls), renamed(&group));
+            let sorted = |sql: &str| {
+                let mut rows = run(sql, 1, 1024).unwrap_or_else(|error| panic!("{sql}: {error}"));
+                rows.sort();
+                rows
+            };
+            assert_eq!(sorted(&eager), sorted(&late), "{eager}");
+        }
+    }
+}

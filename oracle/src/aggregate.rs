@@ -12,12 +12,16 @@ impl Generator<'_> {
             true => format!(" FILTER (WHERE {})", self.flat_condition(scope)),
             false => String::new(),
         };
-        if filter.is_empty() || call.ends_with(']') {
+        if call.ends_with(']') {
             return call.strip_prefix("round ").map_or(call.clone(), |call| format!("round({call}, 6)"));
         }
         // The rounding stands around the filter.
         match call.strip_prefix("round ") {
             Some(call) => format!("round({call}{filter}, 6)"),
+            // A union of DECIMAL(38, 1) and DECIMAL(3, 2) loses digits in DuckDB.
+            None if kind == Kind::Decimal && call.starts_with("sum") => {
+                format!("CAST({call}{filter} AS DECIMAL(18, 4))")
+            }
             None => format!("{call}{filter}"),
         }
     }

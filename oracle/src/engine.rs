@@ -19,6 +19,11 @@ pub trait Oracle {
     /// Runs one statement.
     fn run(&mut self, sql: &str) -> Answer;
 
+    /// Runs one query in another way, where the engine has one: to tell whether it agrees with itself.
+    fn run_plainly(&mut self, _sql: &str) -> Option<Answer> {
+        None
+    }
+
     /// Whether the engine takes statements that change rows.
     fn changes_rows(&self) -> bool;
 

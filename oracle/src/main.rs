@@ -34,6 +34,7 @@ use crate::run::{Request, run};
 const USAGE: &str =
     "usage: oracle run [--queries N] [--seed N] [--findings N] [--oracle duckdb|datafusion] [--python PATH]
        oracle ask [--python PATH] < STATEMENTS
+       oracle tables [--seed N]
        oracle suite [--folder PATH]";
 
 fn main() -> ExitCode {
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
 fn command() -> Result<usize, String> {
     let mut arguments = std::env::args().skip(1);
     let command = arguments.next().unwrap_or_default();
-    if !["run", "ask", "suite"].contains(&command.as_str()) {
+    if !["run", "ask", "tables", "suite"].contains(&command.as_str()) {
         return Err(USAGE.to_owned());
     }
     let mut folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/slt").to_owned();
@@ -78,6 +79,10 @@ fn command() -> Result<usize, String> {
     std::panic::set_hook(Box::new(|_| {}));
     if command == "suite" {
         return suite(&folder);
+    }
+    if command == "tables" {
+        world::World::new(request.seed).print();
+        return Ok(0);
     }
     if command == "ask" {
         return ask(&mut Duck::start(&python)?);

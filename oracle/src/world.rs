@@ -74,6 +74,20 @@ impl World {
     }
 }
 
+impl World {
+    /// Prints the statements that make the tables in Rowmill.
+    pub fn print(&self) {
+        let statements = self.tables.iter().flat_map(|table| &table.statements);
+        let statements = statements.filter_map(|setup| match setup {
+            Setup::Both(sql) | Setup::Rowmill(sql) => Some(sql),
+            Setup::Oracle(_) => None,
+        });
+        for sql in self.settings.iter().chain(statements) {
+            println!("{sql};");
+        }
+    }
+}
+
 /// A table without any key, in which whole rows may be there twice.
 fn bag(random: &mut Random) -> Table {
     let count = 2 + random.below(3);

@@ -1,6 +1,7 @@
 //! The lines that EXPLAIN shows of a native plan.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use arrow::datatypes::SchemaRef;
 
@@ -29,6 +30,24 @@ pub trait Names {
     fn function(&self, function: usize) -> &str;
 }
 
+/// The columns of an operator's input, named at the first use. Names are made of names: found anew for every expression, they
+/// would be found many times more at each level of a plan.
+struct InputNames<'a> {
+    input: &'a Node,
+    names: &'a dyn Names,
+    columns: OnceCell<Vec<Cow<'a, str>>>,
+}
+
+impl<'a> InputNames<'a> {
+    fn new(input: &'a Node, names: &'a dyn Names) -> InputNames<'a> {
+        InputNames { input, names, columns: OnceCell::new() }
+    }
+
+    fn column(&self, column: usize) -> &str {
+        &self.columns.get_or_init(|| self.input.column_names(self.names))[column]
+    }
+}
+
 /// Columns that are listed before they are only counted.
 const COLUMNS_SHOWN_MAX: usize = 12;
 
@@ -37,17 +56,22 @@ impl Node {
     pub fn line(&self, names: &dyn Names) -> String {
         match self {
             Node::Scan(scan) => scan_line(scan, names),
-            Node::Filter { input, condition, .. } => format!("Filter: {}", shown(*condition, input, names)),
+            Node::Filter { input, condition, .. } => {
+                format!("Filter: {}", shown(*condition, &InputNames::new(input, names)))
+            }
             Node::Project { input, exprs, .. } => match exprs.len() {
-                few if few <= COLUMNS_SHOWN_MAX => format!("Project: [{}]", list(exprs.iter().copied(), input, names)),
+                few if few <= COLUMNS_SHOWN_MAX => {
+                    format!("Project: [{}]", list(exprs.iter().copied(), &InputNames::new(input, names)))
+                }
                 many => format!("Project: {many} columns"),
             },
-            Node::Group { input, group, .. } => group_line(group, input, names),
+            Node::Group { input, group, .. } => group_line(group, &InputNames::new(input, names)),
             Node::Expand(expand) => expand_line(expand, names),
             Node::Join(join) => join_line(join, names),
             Node::Window(window) => window_line(window, names),
             Node::Sort { input, keys, skip, rows } => {
-                let order: Vec<String> = keys.iter().map(|key| key_text(key, input, names)).collect();
+                let of_input = InputNames::new(input, names);
+                let order: Vec<String> = keys.iter().map(|key| key_text(key, &of_input)).collect();
                 let verb = if rows.is_some() { "Top rows" } else { "Sort" };
                 let mut line = format!("{verb}: by [{}]{}", order.join(", "), bounds(*skip, *rows));
                 if let (Node::Scan(scan), Some(rows)) = (&**input, rows)
@@ -84,11 +108,13 @@ impl Node {
                 columns.chain(scan.row_number.then_some(Cow::Borrowed("row number"))).collect()
             }
             Node::Project { input, exprs, .. } => {
-                exprs.iter().map(|expr| Cow::Owned(shown(*expr, input, names))).collect()
+                let of_input = InputNames::new(input, names);
+                exprs.iter().map(|expr| Cow::Owned(shown(*expr, &of_input))).collect()
             }
             Node::Group { input, group, .. } => {
-                let keys = group.keys.iter().map(|key| shown(key.expr, input, names));
-                keys.chain(aggregate_texts(group, input, names)).map(Cow::Owned).collect()
+                let of_input = InputNames::new(input, names);
+                let keys = group.keys.iter().map(|key| shown(key.expr, &of_input));
+                keys.chain(aggregate_texts(group, &of_input)).map(Cow::Owned).collect()
             }
             Node::Expand(expand) => {
                 let mut columns = expand.input.column_names(names);
@@ -101,7 +127,8 @@ impl Node {
             }
             Node::Window(window) => {
                 let mut columns = window.input.column_names(names);
-                columns.extend(window_texts(window, names).into_iter().map(Cow::Owned));
+                let calls = window_texts(window, &|column| columns[column].to_string());
+                columns.extend(calls.into_iter().map(Cow::Owned));
                 columns
             }
             Node::Foreign(foreign) => field_names(&foreign.schema).collect(),
@@ -132,22 +159,24 @@ fn field_names(schema: &SchemaRef) -> impl Iterator<Item = Cow<'_, str>> {
     schema.fields().iter().map(|field| Cow::Borrowed(field.name().as_str()))
 }
 
-fn columns(columns: &[usize], input: &Node, names: &dyn Names) -> String {
-    list(columns.iter().map(|column| Expr::Column(*column)), input, names)
+fn columns(columns: &[usize], input: &InputNames<'_>) -> String {
+    list(columns.iter().map(|column| Expr::Column(*column)), input)
 }
 
 fn per(by: &[usize], input: &Node, names: &dyn Names) -> String {
-    if by.is_empty() { String::new() } else { format!(": per [{}]", columns(by, input, names)) }
+    let input = &InputNames::new(input, names);
+    if by.is_empty() { String::new() } else { format!(": per [{}]", columns(by, input)) }
 }
 
 fn unnest_line(unnest: &Unnest, names: &dyn Names) -> String {
     let ordinality = if unnest.ordinality { ", with ordinality" } else { "" };
     let outer = if unnest.outer { ", outer" } else { "" };
-    format!("Unnest: [{}]{ordinality}{outer}", columns(&unnest.lists, &unnest.input, names))
+    format!("Unnest: [{}]{ordinality}{outer}", columns(&unnest.lists, &InputNames::new(&unnest.input, names)))
 }
 
 fn series_line(series: &Series, names: &dyn Names) -> String {
-    let name = |column: usize| shown(Expr::Column(column), &series.input, names);
+    let input = InputNames::new(&series.input, names);
+    let name = |column: usize| input.column(column).to_owned();
     let step = series.step.map(|step| format!(" by {}", name(step))).unwrap_or_default();
     let bound = if series.inclusive { "to" } else { "below" };
     format!("Series: {} {bound} {}{step}", name(series.start), name(series.stop))
@@ -177,12 +206,12 @@ pub fn where_clause(predicates: &[Predicate], name: &dyn Fn(usize) -> String) ->
     if shown.is_empty() { String::new() } else { format!(", where {}", shown.join(" AND ")) }
 }
 
-fn group_line(group: &Group, input: &Node, names: &dyn Names) -> String {
+fn group_line(group: &Group, input: &InputNames<'_>) -> String {
     let mut parts = Vec::new();
     if !group.keys.is_empty() {
-        parts.push(format!("by [{}]", list(group.keys.iter().map(|key| key.expr), input, names)));
+        parts.push(format!("by [{}]", list(group.keys.iter().map(|key| key.expr), input)));
     }
-    parts.extend(aggregate_texts(group, input, names));
+    parts.extend(aggregate_texts(group, input));
     format!("Group: {}", parts.join(", "))
 }
 
@@ -199,17 +228,17 @@ fn expand_line(expand: &Expand, names: &dyn Names) -> String {
     format!("Expand: sets {sets}")
 }
 
-fn aggregate_texts<'a>(group: &'a Group, input: &'a Node, names: &'a dyn Names) -> impl Iterator<Item = String> + 'a {
+fn aggregate_texts(group: &Group, input: &InputNames<'_>) -> impl Iterator<Item = String> {
     group.aggregates.iter().map(|aggregate| {
         let argument = match &aggregate.argument {
             Some((expr, _)) => {
                 let more = aggregate.more.iter().map(|(expr, _)| *expr);
-                list(std::iter::once(*expr).chain(more), input, names)
+                list(std::iter::once(*expr).chain(more), input)
             }
             None => "*".to_owned(),
         };
         if let Some(count) = aggregate.of_parts {
-            let count = shown(count, input, names);
+            let count = shown(count, input);
             return match aggregate.function {
                 AggregateFunction::Count => format!("sum({count})"),
                 function => format!("{}({argument} / {count})", function.name()),
@@ -217,16 +246,16 @@ fn aggregate_texts<'a>(group: &'a Group, input: &'a Node, names: &'a dyn Names) 
         }
         let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
         let nulls = if aggregate.skips_nulls { " IGNORE NULLS" } else { "" };
-        let filter = aggregate.filter.map(|filter| format!(" FILTER (WHERE {})", shown(filter, input, names)));
-        let order = aggregate_order(aggregate, input, names);
+        let filter = aggregate.filter.map(|filter| format!(" FILTER (WHERE {})", shown(filter, input)));
+        let order = aggregate_order(aggregate, input);
         format!("{}({distinct}{argument}{order}){nulls}{}", aggregate.function.name(), filter.unwrap_or_default())
     })
 }
 
 /// The order of an aggregate's values, as it stands behind its argument.
-fn aggregate_order(aggregate: &Aggregate, input: &Node, names: &dyn Names) -> String {
+fn aggregate_order(aggregate: &Aggregate, input: &InputNames<'_>) -> String {
     let key = |order: &AggregateOrder| {
-        let text = shown(order.expr, input, names);
+        let text = shown(order.expr, input);
         text + order_text(order.descending, order.nulls_first)
     };
     let keys: Vec<String> = aggregate.order.iter().map(key).collect();
@@ -270,19 +299,19 @@ fn join_line(join: &Join, names: &dyn Names) -> String {
     line
 }
 
-fn window_texts(window: &Window, names: &dyn Names) -> Vec<String> {
-    let columns = window.input.column_names(names);
-    window.calls.iter().map(|call| call.text(&|column| columns[column].clone().into_owned())).collect()
+fn window_texts(window: &Window, name: &dyn Fn(usize) -> String) -> Vec<String> {
+    window.calls.iter().map(|call| call.text(name)).collect()
 }
 
 fn window_line(window: &Window, names: &dyn Names) -> String {
-    let mut line = format!("Window: {}", window_texts(window, names).join(", "));
+    let input = &InputNames::new(&window.input, names);
+    let mut line = format!("Window: {}", window_texts(window, &|column| input.column(column).to_owned()).join(", "));
     if !window.partition.is_empty() {
         let partition = window.partition.iter().map(|column| Expr::Column(*column));
-        line += &format!(", by [{}]", list(partition, &window.input, names));
+        line += &format!(", by [{}]", list(partition, input));
     }
     if !window.order.is_empty() {
-        let order: Vec<String> = window.order.iter().map(|key| key_text(key, &window.input, names)).collect();
+        let order: Vec<String> = window.order.iter().map(|key| key_text(key, input)).collect();
         line += &format!(", ordered by [{}]", order.join(", "));
     }
     if let Some(limit) = window.limit {
@@ -291,8 +320,8 @@ fn window_line(window: &Window, names: &dyn Names) -> String {
     line
 }
 
-fn key_text(key: &SortKey, input: &Node, names: &dyn Names) -> String {
-    shown(Expr::Column(key.column), input, names) + order_text(key.descending, key.nulls_first)
+fn key_text(key: &SortKey, input: &InputNames<'_>) -> String {
+    input.column(key.column).to_owned() + order_text(key.descending, key.nulls_first)
 }
 
 /// What stands behind what is ordered by. Of NULLs it says what differs from the default: they are the greatest values.
@@ -316,14 +345,14 @@ fn bounds(skip: usize, rows: Option<usize>) -> String {
     text
 }
 
-fn list(exprs: impl Iterator<Item = Expr>, input: &Node, names: &dyn Names) -> String {
-    exprs.map(|expr| shown(expr, input, names)).collect::<Vec<_>>().join(", ")
+fn list(exprs: impl Iterator<Item = Expr>, input: &InputNames<'_>) -> String {
+    exprs.map(|expr| shown(expr, input)).collect::<Vec<_>>().join(", ")
 }
 
 /// An expression over the columns of `input`.
-fn shown(expr: Expr, input: &Node, names: &dyn Names) -> String {
+fn shown(expr: Expr, input: &InputNames<'_>) -> String {
     match expr {
-        Expr::Column(column) => input.column_names(names)[column].clone().into_owned(),
-        Expr::Function(function) => names.function(function).to_owned(),
+        Expr::Column(column) => input.column(column).to_owned(),
+        Expr::Function(function) => input.names.function(function).to_owned(),
     }
 }

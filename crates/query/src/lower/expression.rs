@@ -11,6 +11,9 @@ use rowmill_storage::TableSource;
 use super::Lowerer;
 use super::relation::Relation;
 
+/// Characters of an expression that EXPLAIN shows.
+const TEXT_CHARS_MAX: usize = 1_000;
+
 impl Lowerer<'_> {
     /// `expr` over the columns of `relation`.
     pub(super) fn expr(&mut self, expr: &ScalarExpr, relation: &Relation) -> Result<plan::Expr> {
@@ -60,9 +63,15 @@ impl Lowerer<'_> {
             .iter()
             .flat_map(|relation| relation.node().column_names(self).into_iter().map(|name| name.into_owned()))
             .collect();
-        rowmill_expr::display::sql_text(expr, &|column| {
+        let mut text = rowmill_expr::display::sql_text(expr, &|column| {
             names.get(column).cloned().unwrap_or_else(|| format!("#{column}"))
-        })
+        });
+        // An expression that names a column twice has its text twice, and so on above it.
+        if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS_MAX) {
+            text.truncate(end);
+            text.push('…');
+        }
+        text
     }
 
     /// Whether a column of `relation` can be NULL, as far as the plan tells.

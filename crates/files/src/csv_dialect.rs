@@ -287,7 +287,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a.csv");
         std::fs::write(&path, text).expect("written");
-        let file = Arc::new(SourceFile::new(path, Compression::None)?);
+        let file = Arc::new(SourceFile::new(path, Compression::None, &rowmill_base::Cancel::new())?);
         CsvShape::learn(&file, options, SampleSize::of_each(options, 1))
     }
 

@@ -64,7 +64,7 @@ impl FileSet {
         let mut format = None;
         for path in expand(pattern)? {
             let (named, compression) = FileFormat::of_path(&path);
-            let file = SourceFile::new(path, options.compression.unwrap_or(compression))?;
+            let file = SourceFile::new(path, options.compression.unwrap_or(compression), &options.cancel)?;
             let found = options.format.or(named).map_or_else(|| format_of_content(&file), Ok)?;
             if format.is_some_and(|format| format != found) {
                 return Err(mixed_formats(&files, &file));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rowmill_base::{Error, ErrorKind, Result, nearest};
+use rowmill_base::{Cancel, Error, ErrorKind, Result, nearest};
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +124,8 @@ pub struct ReadOptions {
     pub all_text: bool,
     /// Columns of the file that the table does not have are left out instead of refused.
     pub ignore_unknown: bool,
+    /// Ends the reading of a pipe or device, which may have no end.
+    pub cancel: Cancel,
 }
 
 impl Default for ReadOptions {
@@ -140,6 +142,7 @@ impl Default for ReadOptions {
             sample_rows: None,
             all_text: false,
             ignore_unknown: false,
+            cancel: Cancel::new(),
         }
     }
 }

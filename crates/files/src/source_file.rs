@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rowmill_base::{Error, Result};
+use rowmill_base::{Cancel, Error, Result};
 
 use crate::guard::damaged;
 use crate::jobs::Progress;
@@ -27,9 +27,12 @@ pub(crate) struct SourceFile {
     spooled: Option<Arc<File>>,
 }
 
+/// Bytes of a pipe or device that are read between two looks at the cancel flag.
+const SPOOLED_AT_ONCE_BYTES: u64 = 1 << 20;
+
 impl SourceFile {
     /// Looks at the file. What is no ordinary file is read to its end into a temporary one first.
-    pub(crate) fn new(path: PathBuf, compression: Compression) -> Result<SourceFile> {
+    pub(crate) fn new(path: PathBuf, compression: Compression, cancel: &Cancel) -> Result<SourceFile> {
         let name = path.display().to_string();
         let found = std::fs::metadata(&path).map_err(|error| unreadable(&name, &error))?;
         if found.is_file() {
@@ -37,7 +40,16 @@ impl SourceFile {
         }
         let mut stream = File::open(&path).map_err(|error| unreadable(&name, &error))?;
         let mut spool = unnamed_file()?;
-        let bytes = io::copy(&mut stream, &mut spool).map_err(|error| unreadable(&name, &error))?;
+        let mut bytes = 0;
+        loop {
+            // A pipe or a device may have no end.
+            cancel.check()?;
+            let mut piece = stream.by_ref().take(SPOOLED_AT_ONCE_BYTES);
+            match io::copy(&mut piece, &mut spool).map_err(|error| unreadable(&name, &error))? {
+                0 => break,
+                read => bytes += read,
+            }
+        }
         Ok(SourceFile { path, name, compression, bytes, spooled: Some(Arc::new(spool)) })
     }
 
@@ -125,7 +137,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a");
         std::fs::write(&path, "0123456789").expect("written");
-        let file = SourceFile::new(path, Compression::None).expect("there").open().expect("opened");
+        let file = SourceFile::new(path, Compression::None, &Cancel::new()).expect("there").open().expect("opened");
         let mut first = FileReader::new(Arc::clone(&file), 0);
         let mut second = FileReader::new(file, 5);
         let mut bytes = [0; 3];
@@ -141,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_can_be_read_only_once_is_kept() {
-        let file = SourceFile::new("/dev/null".into(), Compression::None).expect("there");
+        let file = SourceFile::new("/dev/null".into(), Compression::None, &Cancel::new()).expect("there");
         assert!(file.spooled.is_some());
         assert_eq!(file.bytes, 0);
         let mut text = String::new();

@@ -389,7 +389,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a.json");
         std::fs::write(&path, "[{\"a\": 1}, {\"a\": 2}").expect("written");
-        let file = Arc::new(SourceFile::new(path, Compression::None).expect("there"));
+        let file = Arc::new(SourceFile::new(path, Compression::None, &rowmill_base::Cancel::new()).expect("there"));
         let mut source = TextSource::open(&file, Boundary::Value, &Progress::default()).expect("opened");
         assert!(source.next_chunk().expect("items").is_some());
         assert_eq!(source.next_chunk().unwrap_err().kind(), ErrorKind::BadFileFormat);
@@ -399,7 +399,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a.csv");
         std::fs::write(&path, text).expect("written");
-        let file = Arc::new(SourceFile::new(path, Compression::None).expect("there"));
+        let file = Arc::new(SourceFile::new(path, Compression::None, &rowmill_base::Cancel::new()).expect("there"));
         let mut source = TextSource::open(&file, boundary, &Progress::default()).expect("opened");
         std::iter::from_fn(|| source.next_chunk().expect("read")).collect()
     }
@@ -447,7 +447,7 @@ mod tests {
         let read = |bytes: &[u8], compression| {
             let path = folder.path().join("a.csv.gz");
             std::fs::write(&path, bytes).expect("written");
-            let file = Arc::new(SourceFile::new(path, compression)?);
+            let file = Arc::new(SourceFile::new(path, compression, &rowmill_base::Cancel::new())?);
             let mut source = TextSource::open(&file, CSV, &Progress::default())?;
             Ok::<_, Error>(source.next_chunk()?.expect("records").bytes)
         };

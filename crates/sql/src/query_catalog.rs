@@ -32,7 +32,8 @@ impl ContextCatalog {
         if !name.contains(['.', '/', '*', '?', '[']) {
             return Ok(None);
         }
-        let files = FileSet::open(name, &ReadOptions::default())?;
+        let options = ReadOptions { cancel: self.context.cancel.clone(), ..ReadOptions::default() };
+        let files = FileSet::open(name, &options)?;
         self.context.notices.lock().extend(files.notices().iter().cloned());
         Ok(Some(CatalogRelation::Source(FileRows::new(files)?)))
     }

@@ -171,8 +171,10 @@ impl KeyAccess {
         };
         let of_key = |key: &KeyPlans| {
             let mut ranges = Vec::new();
+            let known = keys_of(keyed).find(|known| known.index == key.index);
+            let parts = known.map_or(&[][..], |known| known.parts);
             for plan in &key.plans {
-                plan.add_ranges(key.index, source, &mut ranges)?;
+                plan.add_ranges((key.index, parts), source, &mut ranges)?;
             }
             let are_points =
                 key.index.is_none() && key.plans.iter().all(|plan| plan.is_whole && plan.sets.len() == keyed.key.len());
@@ -316,14 +318,19 @@ impl KeyPlan {
     }
 
     /// Adds a range for each combination of the values.
-    fn add_ranges(&self, index: Option<IndexId>, source: &dyn KeyedSource, ranges: &mut Vec<KeyRange>) -> Result<()> {
+    fn add_ranges(
+        &self,
+        key: (Option<IndexId>, &[KeyColumn]),
+        source: &dyn KeyedSource,
+        ranges: &mut Vec<KeyRange>,
+    ) -> Result<()> {
         if self.sets.iter().any(|set| set.len() == 0) {
             return Ok(());
         }
         let mut places = vec![0; self.sets.len()];
         loop {
             let equal: Vec<ValueRef<'_>> = self.sets.iter().zip(&places).map(|(set, place)| set.get(*place)).collect();
-            ranges.push(self.range_behind(index, equal, source)?);
+            ranges.push(self.range_after(key, equal, source)?);
             // The next combination; the last place turns the fastest.
             let Some(turned) = (0..places.len()).rev().find(|part| places[*part] + 1 < self.sets[*part].len()) else {
                 return Ok(());
@@ -334,9 +341,9 @@ impl KeyPlan {
     }
 
     /// The range of keys whose first parts are `equal`.
-    fn range_behind(
+    fn range_after(
         &self,
-        index: Option<IndexId>,
+        (index, parts): (Option<IndexId>, &[KeyColumn]),
         equal: Vec<ValueRef<'_>>,
         source: &dyn KeyedSource,
     ) -> Result<KeyRange> {
@@ -346,11 +353,12 @@ impl KeyPlan {
             (bounds.lower, bounds.upper) = (limit.lower(), limit.upper());
             return source.range_of(&bounds);
         }
-        // All but NULLs, which lie at one end.
+        // All but NULLs, which come after all values, and before them where the part is descending.
+        let is_descending = parts.get(bounds.equal.len()).is_some_and(|part| part.descending);
         let mut all = source.range_of(&bounds)?;
         bounds.equal.push(ValueRef::Null);
         let nulls = source.range_of(&bounds)?;
-        if nulls.start == all.start {
+        if is_descending {
             all.start = nulls.end;
         } else {
             all.end = nulls.start;

@@ -28,7 +28,8 @@ pub(super) fn run(work: &mut Work<'_>, source: &CopySource, path: &str, options:
     let CopySource::Table { name, columns } = source else {
         return Err(Error::internal("the parser reads a query only in front of TO"));
     };
-    let options = Options::read(options)?;
+    let mut options = Options::read(options)?;
+    options.read.cancel = work.cancel.clone();
     let name = qualified(name, work.statement.spellings())?;
     work.write(|work, transaction| {
         let view = transaction.view()?;

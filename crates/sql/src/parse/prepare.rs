@@ -113,8 +113,12 @@ fn number(digits: &str) -> Result<Option<Expr>> {
 /// `FETCH FIRST n ROWS ONLY` is `LIMIT n`.
 fn limit_by_fetch(query: &mut Query) -> Result<()> {
     let Some(fetch) = &query.fetch else { return Ok(()) };
-    if fetch.with_ties || fetch.percent {
-        return Err(unsupported("FETCH WITH TIES or PERCENT"));
+    if fetch.percent {
+        return Err(unsupported("FETCH PERCENT"));
+    }
+    if fetch.with_ties {
+        // No limit says that; the binder reads it.
+        return Ok(());
     }
     let rows = fetch.quantity.clone().unwrap_or_else(|| Expr::value(Value::Number("1".into(), false)));
     match &mut query.limit_clause {
@@ -226,7 +230,7 @@ mod tests {
             "SELECT * FROM t TABLESAMPLE (10)",
             "SELECT * INTO u FROM t",
             "SELECT * FROM (SELECT 1 FROM t FOR SHARE) s",
-            "SELECT * FROM t FETCH FIRST 3 ROWS WITH TIES",
+            "SELECT * FROM t FETCH FIRST 3 PERCENT ROWS ONLY",
             "SELECT * FROM generate_series(1, 3) WITH ORDINALITY",
             "SELECT 1 FROM t PREWHERE a = 1",
         ] {

@@ -14,7 +14,7 @@ use rowmill_plan::{Constant, DynamicFunction, item_function};
 use rowmill_query::binder::bind_items;
 use rowmill_query::catalog::{CatalogRelation, QueryCatalog, RelationName, RowSource};
 use sqlparser::ast::{SetExpr, Statement};
-use sqlparser::dialect::GenericDialect;
+use sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect};
 use sqlparser::parser::Parser;
 
 /// A database without anything in it.
@@ -48,7 +48,9 @@ impl QueryCatalog for NoTables {
 
 /// The values of `SELECT` without `FROM`, as text; `None` if `sql` is something else.
 fn answer(sql: &str) -> Option<Result<Vec<String>>> {
-    let Ok(mut statements) = Parser::parse_sql(&GenericDialect {}, sql) else { return None };
+    // The generic dialect has no functions of items.
+    let dialect: &dyn Dialect = if sql.contains("->") { &DuckDbDialect {} } else { &GenericDialect {} };
+    let Ok(mut statements) = Parser::parse_sql(dialect, sql) else { return None };
     let Some(Statement::Query(query)) = statements.pop() else { return None };
     let is_plain = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
     let SetExpr::Select(select) = *query.body else { return None };

@@ -12,7 +12,7 @@ pub(super) const RUNS_PER_TRANSACTION: usize = 16;
 
 /// What a statement gave.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// The rows as texts, NULL as `None`.
     pub rows: Vec<Vec<Option<String>>>,
     /// How many rows it changed, where the engine tells.

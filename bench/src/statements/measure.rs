@@ -18,7 +18,7 @@ const FIRST_RUNS: usize = 3;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Effort {
+pub(super) struct Effort {
     /// Runs of a turn at most.
     pub runs_max: usize,
     /// What all turns of both engines may take together.

@@ -1,5 +1,6 @@
 //! Plans that other runs of a statement use again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rowmill_base::TableId;
@@ -13,7 +14,7 @@ impl BoundQuery {
     /// Whether the plan holds for every snapshot with the same definitions of its tables: nothing in it belongs to the
     /// statement that it was planned for.
     pub fn is_reusable(&self) -> bool {
-        !self.reads_clock && self.sources.is_empty() && !has_dynamic(&self.query.root)
+        !self.reads_clock && self.sources.is_empty() && !has_dynamic(&self.query.root, &mut HashSet::new())
     }
 
     /// The same plan over other snapshots of its tables, which `table` finds by id; `None` if one of them is gone.
@@ -24,13 +25,16 @@ impl BoundQuery {
     }
 }
 
-/// Whether a function of the plan belongs to the statement that it was bound for.
-fn has_dynamic(plan: &Logical) -> bool {
+/// Whether a function of the plan belongs to the statement that it was bound for. A shared plan is walked once, however
+/// many readers it has: `walked` has the numbers of those that were.
+fn has_dynamic(plan: &Logical, walked: &mut HashSet<usize>) -> bool {
     let mut found = false;
     each_operator(plan, &mut |plan| {
         found |= exprs(plan).into_iter().any(|expr| expr.any(&|part| matches!(part.op, ExprOp::Dynamic(..))));
-        if let Logical::Shared { input, .. } = plan {
-            found |= has_dynamic(input);
+        if let Logical::Shared { number, input, .. } = plan
+            && walked.insert(*number)
+        {
+            found |= has_dynamic(input, walked);
         }
     });
     found

@@ -18,14 +18,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use rowmill_base::{Error, ErrorKind, Result, Settings};
-use sqlparser::ast::{self, VisitMut};
+use sqlparser::ast::{self, Visit, VisitMut};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
 
 use crate::deep::{room_bytes, walk_bytes, with_room};
 use crate::dialect::RowmillDialect;
-use crate::guards::{StatementLimits, catch_panics, check_statement, flatten_chains};
+use crate::guards::{StatementLimits, catch_panics, check_expansion, check_statement, flatten_chains};
 use crate::names::{Spellings, lower};
 use crate::statement::insert;
 pub(crate) use copy::{CopyOption, CopySource, CopyStatement, CopyValue};
@@ -250,10 +250,10 @@ impl<'t> Section<'t> {
         })?;
         let locks_rows = take_lock(&mut body);
         match &mut body {
-            Body::Sql(statement) => settle(&mut **statement)?,
+            Body::Sql(statement) => settle(&mut **statement, settings)?,
             Body::Copy(copy) => {
                 if let CopySource::Query(query) = &mut copy.source {
-                    settle(&mut **query)?;
+                    settle(&mut **query, settings)?;
                 }
             }
             Body::Checkpoint | Body::CheckDatabase | Body::Backup { .. } | Body::Restore { .. } => {}
@@ -300,10 +300,10 @@ fn hash_of(text: &str) -> u64 {
 }
 
 /// What is done to every statement and query before anything else reads it.
-fn settle(tree: &mut impl VisitMut) -> Result<()> {
+fn settle(tree: &mut (impl Visit + VisitMut), settings: &Settings) -> Result<()> {
     prepare(tree)?;
     flatten_chains(tree);
-    Ok(())
+    check_expansion(tree, &StatementLimits::from(settings))
 }
 
 fn parse_body(parser: &mut Parser<'_>) -> Result<Body, ParserError> {

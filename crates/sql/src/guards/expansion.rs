@@ -1,0 +1,131 @@
+//! Queries of WITH that multiply where they are used.
+//!
+//! A name of a WITH clause stands for its query, and the planner puts a copy of it wherever the name is used. Forty
+//! names that each use the one before twice are a short and shallow text and a plan of a trillion nodes, so what a
+//! statement grows to is computed before it is planned.
+
+use std::ops::ControlFlow;
+
+use rowmill_base::{Error, ErrorKind, Result};
+use sqlparser::ast::{Expr, Ident, ObjectName, Query, Visit, Visitor};
+
+use super::statement::StatementLimits;
+use crate::walk::walk;
+
+/// A node of a plan costs as much as so many terms of an expression.
+const TERMS_PER_TABLE: u64 = 100;
+
+/// Refuses a statement or query that has more terms than the limit once each name of a WITH clause is its query.
+///
+/// Names are compared as they stand: whoever calls has brought them into one case.
+pub fn check_expansion(tree: &impl Visit, limits: &StatementLimits) -> Result<()> {
+    let mut counter = Counter { levels: vec![Level::default()] };
+    let _ = walk(tree, &mut counter);
+    let terms = counter.levels[0].terms;
+    if terms <= limits.terms {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::StatementTooComplex,
+        format!(
+            "the statement grows to {terms} terms when the queries of its WITH clauses take the place of their names, \
+             the limit is {} (expression_terms_max)",
+            limits.terms
+        ),
+    )
+    .hint("keep an intermediate result with CREATE TABLE name AS SELECT ..."))
+}
+
+/// A query that is being read.
+#[derive(Default)]
+struct Level {
+    terms: u64,
+    /// The names of its WITH clause that are complete, with the terms of their queries.
+    known: Vec<(String, u64)>,
+    /// The names whose queries are still to come, last one first.
+    coming: Vec<String>,
+}
+
+struct Counter {
+    levels: Vec<Level>,
+}
+
+impl Counter {
+    fn level(&mut self) -> &mut Level {
+        self.levels.last_mut().expect("the statement itself is the outermost level")
+    }
+
+    fn terms_of(&self, name: &ObjectName) -> u64 {
+        let [part] = name.0.as_slice() else { return TERMS_PER_TABLE };
+        let Some(Ident { value, .. }) = part.as_ident() else { return TERMS_PER_TABLE };
+        let known = self.levels.iter().rev().flat_map(|level| level.known.iter().rev());
+        known.filter(|(known, _)| known == value).map(|(_, terms)| *terms).next().unwrap_or(TERMS_PER_TABLE)
+    }
+}
+
+impl Visitor for Counter {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let names = query.with.iter().flat_map(|with| &with.cte_tables).map(|table| table.alias.name.value.clone());
+        let mut coming: Vec<String> = names.collect();
+        coming.reverse();
+        self.levels.push(Level { coming, ..Level::default() });
+        ControlFlow::Continue(())
+    }
+
+    /// The queries of a WITH clause are visited first and in order, so each that ends is the next name's.
+    fn post_visit_query(&mut self, _query: &Query) -> ControlFlow<()> {
+        let ended = self.levels.pop().expect("pushed before");
+        let terms = ended.terms.saturating_add(1);
+        let level = self.level();
+        match level.coming.pop() {
+            Some(name) => level.known.push((name, terms)),
+            None => level.terms = level.terms.saturating_add(terms),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
+        let terms = self.terms_of(name);
+        let level = self.level();
+        level.terms = level.terms.saturating_add(terms);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, _expr: &Expr) -> ControlFlow<()> {
+        let level = self.level();
+        level.terms = level.terms.saturating_add(1);
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use sqlparser::dialect::PostgreSqlDialect;
+    use sqlparser::parser::Parser;
+
+    use super::*;
+
+    fn terms(sql: &str) -> u64 {
+        let statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
+        let mut counter = Counter { levels: vec![Level::default()] };
+        let _ = walk(&statements[0], &mut counter);
+        counter.levels[0].terms
+    }
+
+    #[test]
+    fn names_count_as_their_queries() {
+        assert_eq!(terms("SELECT 1"), 2);
+        assert_eq!(terms("SELECT 1 FROM t"), 102);
+        assert_eq!(terms("WITH a AS (SELECT 1) SELECT 1 FROM a, a b"), 2 + 2 * 2);
+        assert_eq!(terms("WITH a AS (SELECT 1), b AS (SELECT 2 FROM a, a c) SELECT 1 FROM b, b d"), 2 + 2 * 6);
+        // A subquery in between is not the next name's query, and an inner name hides an outer one.
+        assert_eq!(terms("WITH a AS (SELECT (SELECT 1)) SELECT 1 FROM a"), 2 + 4);
+        assert_eq!(terms("WITH a AS (SELECT 1 FROM t) SELECT 1 FROM (WITH a AS (SELECT 1) SELECT 1 FROM a) s"), 2 + 4);
+        let doubling: Vec<String> = (0..64).map(|i| format!("c{} AS (SELECT 1 FROM c{i}, c{i} b)", i + 1)).collect();
+        assert_eq!(terms(&format!("WITH c0 AS (SELECT 1), {} SELECT 1 FROM c64", doubling.join(","))), u64::MAX);
+    }
+}

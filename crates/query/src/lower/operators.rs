@@ -17,6 +17,16 @@ use crate::column_set::ColumnSet;
 /// The rows of a source that does not know how many it has.
 const ROWS_OF_A_SOURCE: u64 = 100_000;
 
+/// Terms of an expression that waits for its readers, at most.
+const WAITING_TERMS_MAX: usize = 2_000;
+
+/// Operators and operands of an expression.
+fn term_count(expr: &ScalarExpr) -> usize {
+    let mut count = 0;
+    expr.each(&mut |_| count += 1);
+    count
+}
+
 impl Lowerer<'_> {
     pub(super) fn scan(&mut self, scan: &LogicalScan, needed: &ColumnSet) -> Result<Relation> {
         let table = Arc::clone(&self.tables[scan.table]);
@@ -147,21 +157,22 @@ impl Lowerer<'_> {
         let mut read = needed.clone();
         used.iter().for_each(|(_, expr)| read.insert_all(expr));
         let mut relation = self.lower(input, &read)?;
-        let mut volatile = Vec::new();
+        let mut made_here = Vec::new();
         for (id, expr) in used {
             let resolved = relation.resolve(expr);
-            if resolved.volatility() == Volatility::Volatile {
-                volatile.push(ScalarExpr::id(*id, resolved.kind.clone()));
+            if resolved.volatility() == Volatility::Volatile || term_count(&resolved) > WAITING_TERMS_MAX {
+                made_here.push(ScalarExpr::id(*id, resolved.kind.clone()));
             }
             relation.derived.push((*id, resolved));
         }
-        if volatile.is_empty() {
+        if made_here.is_empty() {
             return Ok(relation);
         }
-        // A volatile value is made once per row, here: readers above must all see the same one.
+        // A volatile value is made once per row, here: readers above must all see the same one. A large expression is
+        // made here too, because each reader would have a copy of it: `x + x` over `x + x` doubles with every level.
         let all: ColumnSet = relation.all_ids().collect();
         let relation = self.settled(relation, &all)?;
-        Ok(self.with_columns(relation, &volatile)?.0)
+        Ok(self.with_columns(relation, &made_here)?.0)
     }
 
     pub(super) fn sort(

@@ -137,6 +137,9 @@ fn flatten(all: &mut Vec<ScalarExpr>, inner: fn(ExprOp) -> Result<Vec<ScalarExpr
     *all = flat;
 }
 
+/// Values of a list up to which repeated ones are found by comparing each with all.
+const COMPARED_VALUES_MAX: usize = 64;
+
 /// `x = 1 OR x = 2` becomes `x IN (1, 2)`.
 fn lists_of_equalities(all: &mut Vec<ScalarExpr>) {
     let mut at = 0;
@@ -153,12 +156,12 @@ fn lists_of_equalities(all: &mut Vec<ScalarExpr>) {
                 && *other == value
             {
                 parts += 1;
-                more.iter()
-                    .filter(|item| !values.contains(item))
-                    .cloned()
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .for_each(|item| values.push(item));
+                for item in more {
+                    // Of a long list, repeated values are left to its evaluation, which hashes them.
+                    if values.len() > COMPARED_VALUES_MAX || !values.contains(item) {
+                        values.push(item.clone());
+                    }
+                }
             }
         }
         if parts > 1 {

@@ -69,7 +69,7 @@ fn texts() -> Vec<Hostile> {
         hostile("900 parentheses", Answer, format!("SELECT {}", nested(900, "(", "1", ")"))),
         hostile("100,000 parentheses", TOO_COMPLEX, format!("SELECT {}", nested(100_000, "(", "1", ")"))),
         hostile("a million open parentheses", TOO_COMPLEX, format!("SELECT {}", "(".repeat(1_000_000))),
-        hostile("900 NOT", Answer, format!("SELECT {} true", "NOT ".repeat(900))),
+        hostile("900 NOT", End, format!("SELECT {} true", "NOT ".repeat(900))),
         hostile("100,000 NOT", TOO_COMPLEX, format!("SELECT {} true", "NOT ".repeat(100_000))),
         hostile("200 signs", Answer, format!("SELECT {} 1", "- ".repeat(200))),
         hostile(

@@ -18,16 +18,19 @@ mod change;
 mod read;
 mod scalar;
 mod text;
+mod window;
 
 use rowmill_base::SqlType;
 
 pub use access::{Access, Bound, TextPrefix};
 pub use change::{ChangeTarget, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Update};
 pub use read::{
-    Groups, LookupKind, LookupSource, NestedLookup, Order, Output, Read, RowAggregate, RowFunction, Rows, sum_kind,
+    Groups, LookupKind, LookupSource, NestedLookup, Order, Output, Read, Recursion, RowAggregate, RowFunction, Rows,
+    sum_kind,
 };
 pub use scalar::{ArithmeticOp, Column, Scalar, ScalarOp, TextFunction, Value};
 pub use text::ProgramNames;
+pub use window::{ColumnOrder, FrameEnd, RowFrame, WindowRows, WindowValue};
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +56,21 @@ pub enum Body {
 }
 
 impl Body {
+    /// Whether a part of it is a recursion.
+    pub fn is_recursive(&self) -> bool {
+        let of_target = |target: &ChangeTarget| {
+            let sources = target.lookups.iter().flat_map(|lookup| lookup.source.reads());
+            let is_recursion = |lookup: &NestedLookup| matches!(lookup.source, LookupSource::Recursion(_));
+            target.lookups.iter().any(is_recursion) || sources.into_iter().any(Read::is_recursive)
+        };
+        match self {
+            Body::Read(read) => read.is_recursive(),
+            Body::Insert(insert) => insert.source.as_ref().is_some_and(Read::is_recursive),
+            Body::Update(update) => of_target(&update.target),
+            Body::Delete(delete) => of_target(&delete.target),
+        }
+    }
+
     /// The types of the values that it gives.
     pub fn output(&self) -> Vec<SqlType> {
         let scalars = match self {

@@ -172,6 +172,7 @@ fn benches(criterion: &mut Criterion) {
     let insert = Insert {
         table,
         rows: vec![row.chain(rest).collect()],
+        source: None,
         sequences: vec![],
         on_conflict: None,
         checks: vec![],

@@ -12,7 +12,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use rowmill_base::{ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
+use rowmill_base::{Cancel, ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
 use rowmill_expr::kernels::like::literal_prefix;
 use rowmill_plan::program::{self, Scalar};
 use rowmill_storage::TableDef;
@@ -85,6 +85,16 @@ pub(crate) struct AccessScratch {
     values: Vec<Vec<u8>>,
     texts: Texts,
 }
+
+/// Rows at the beginning that are passed over: all that is asked of them is that they are there.
+pub(crate) struct Unread<'c> {
+    /// How many are left.
+    pub(crate) rows: usize,
+    cancel: &'c Cancel,
+}
+
+/// Rows that are passed over between two looks at the flag and the clock.
+const ROWS_PASSED_AT_ONCE: usize = 4096;
 
 /// What a statement can come upon.
 pub(crate) struct Found<'a> {
@@ -174,19 +184,20 @@ impl Access {
         }
     }
 
-    /// Calls `each` with all rows, in order, until it says `false`; whether it never did. `env` has the columns of the rows
-    /// before, and `first` is how many rows are wanted, as far as is known.
+    /// Calls `each` with all rows after those that are `unread`, in order, until it says `false`; whether it never did. `env`
+    /// has the columns of the rows before, and `first` is how many rows are wanted, as far as is known.
     pub(crate) fn run(
         &self,
         env: Env<'_>,
         reader: &Reader<'_>,
         scratch: &mut AccessScratch,
         first: usize,
+        unread: &mut Unread<'_>,
         mut each: impl FnMut(Found<'_>) -> Result<bool>,
     ) -> Result<bool> {
         if self.alternatives.is_empty() {
             return match self.find(env, scratch)? {
-                true => self.run_range(reader, scratch, first, &mut each),
+                true => self.run_range(reader, scratch, first, unread, &mut each),
                 false => Ok(true),
             };
         }
@@ -198,7 +209,7 @@ impl Access {
             if self.is_point {
                 std::mem::swap(key, &mut range.start);
             }
-            if !self.run_range(reader, scratch, first, &mut each)? {
+            if !self.run_range(reader, scratch, first, unread, &mut each)? {
                 return Ok(false);
             }
         }
@@ -211,11 +222,16 @@ impl Access {
         reader: &Reader<'_>,
         scratch: &mut AccessScratch,
         first: usize,
+        unread: &mut Unread<'_>,
         each: &mut impl FnMut(Found<'_>) -> Result<bool>,
     ) -> Result<bool> {
         let AccessScratch { key, row, range, scan, index_scan, values, .. } = scratch;
         if self.is_point {
             return match reader.get(key, row)? {
+                true if unread.rows > 0 => {
+                    unread.rows -= 1;
+                    Ok(true)
+                }
                 true => each(self.found(key, Some(row), values)),
                 false => Ok(true),
             };
@@ -223,6 +239,7 @@ impl Access {
         let first = if self.is_single { 1 } else { first };
         let Some(index) = self.index else {
             scan.start(&range.start, &range.end, self.backward, first);
+            unread.pass(|rows| scan.pass(reader, rows))?;
             while let Some((key, row)) = scan.next(reader)? {
                 if !each(self.found(key, Some(row), values))? {
                     return Ok(false);
@@ -231,6 +248,7 @@ impl Access {
             return Ok(true);
         };
         index_scan.start(&self.codec, index, range, self.backward, first, IndexOrder::FewAlike)?;
+        unread.pass(|rows| index_scan.pass(&self.codec, reader, rows))?;
         while let Some(entry) = index_scan.next(&self.codec, reader)? {
             let goes_on = match (entry, &self.columns) {
                 (IndexEntry::Row(key, row), _) => each(self.found(key, Some(row), values))?,
@@ -361,6 +379,26 @@ impl Access {
     fn without_row(&self) -> Error {
         let (table, index) = (&self.codec.def().name, self.index);
         Error::corrupt(format!("table {table}: an entry of its index {index:?} names a row that is not there"))
+    }
+}
+
+impl<'c> Unread<'c> {
+    /// The first so many rows.
+    pub(crate) fn new(rows: usize, cancel: &'c Cancel) -> Unread<'c> {
+        Unread { rows, cancel }
+    }
+
+    /// Passes over rows of a scan by `pass`, which takes how many to pass at most and says how many it has passed.
+    fn pass(&mut self, mut pass: impl FnMut(usize) -> Result<usize>) -> Result<()> {
+        while self.rows > 0 {
+            let passed = pass(self.rows.min(ROWS_PASSED_AT_ONCE))?;
+            if passed == 0 {
+                break;
+            }
+            self.rows -= passed;
+            self.cancel.check()?;
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! `UPDATE` and `DELETE`: rows are found, all of them, and then changed one by one, so that none is found again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::util::display::array_value_to_string;
@@ -10,7 +11,7 @@ use rowmill_storage::keyed::ValueRef;
 use rowmill_txn::keyed::{Reader, TableCodec};
 use rowmill_txn::{Catalog, Transaction};
 
-use crate::access::Access;
+use crate::access::{Access, Unread};
 use crate::arrays::array_of;
 use crate::compiled::column_kinds;
 use crate::expr::{Compiler, Env, Expr, Layout};
@@ -30,6 +31,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 struct Target {
     codec: Arc<TableCodec>,
     rows: TargetRows,
+    may_repeat: bool,
 }
 
 /// How rows are found.
@@ -82,7 +84,7 @@ impl Target {
         catalog: &Catalog,
         parameters: &[SqlType],
     ) -> Result<Target> {
-        let program::ChangeTarget { lookups, row, filter } = target;
+        let program::ChangeTarget { lookups, row, filter, may_repeat } = target;
         let rows = match &lookups[..] {
             [
                 NestedLookup {
@@ -108,7 +110,7 @@ impl Target {
             TargetRows::Lookups { read, lookup } => read.codec(*lookup),
         };
         let codec = Arc::clone(codec.ok_or_else(|| Error::internal("a program that changes rows of no table"))?);
-        Ok(Target { codec, rows })
+        Ok(Target { codec, rows, may_repeat: *may_repeat })
     }
 
     /// Puts all rows into `keys` and `rows`, and values that are assigned into `assigned`.
@@ -131,7 +133,7 @@ impl Target {
         keys.clear();
         rows.clear();
         let env = Env { columns: &[], parameters, texts: &Texts::default() };
-        access.run(env, reader, scratch, usize::MAX, |found| {
+        access.run(env, reader, scratch, usize::MAX, &mut Unread::new(0, cancel), |found| {
             pace.step()?;
             let (key, row) = (found.key, found.row);
             let passes = match filter {
@@ -209,6 +211,9 @@ impl Update {
         self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
         let codec = &self.target.codec;
         let WriteScratch { keys, rows, before, after, values, texts, after_texts, assigned, .. } = scratch;
+        if self.target.may_repeat && !keys.iter().all(first_of_each()) {
+            return Err(meets_several(codec.def()));
+        }
         all_or_none(transaction, |transaction| {
             for (number, (key, row)) in keys.iter().zip(rows.iter()).enumerate() {
                 let mut old: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
@@ -255,8 +260,14 @@ impl Delete {
         self.target.gather(&transaction.reader(), parameters, scratch, cancel)?;
         let codec = &self.target.codec;
         let WriteScratch { keys, rows, before, values, after_texts, .. } = scratch;
+        let mut is_first = first_of_each();
         all_or_none(transaction, |transaction| {
+            let mut removed = 0;
             for (key, row) in keys.iter().zip(rows.iter()) {
+                if self.target.may_repeat && !is_first(key) {
+                    continue;
+                }
+                removed += 1;
                 if self.returning.gives_rows() {
                     let mut old: Vec<ValueRef<'_>> = recycled(std::mem::take(before));
                     read_all(codec, key, row, values, &mut old)?;
@@ -265,9 +276,24 @@ impl Delete {
                 }
                 transaction.delete_values(codec, key, row)?;
             }
-            Ok(keys.len() as u64)
+            Ok(removed)
         })
     }
+}
+
+/// Tells whether a key is met for the first time.
+fn first_of_each() -> impl FnMut(&[u8]) -> bool {
+    let mut met: HashSet<Box<[u8]>> = HashSet::new();
+    move |key| met.insert(key.into())
+}
+
+/// The error of a row that is to be changed in several ways.
+pub fn meets_several(table: &TableDef) -> Error {
+    Error::new(
+        ErrorKind::CardinalityViolation,
+        format!("a row of table \"{}\" meets several rows of the FROM clause", table.name),
+    )
+    .hint("narrow WHERE down, or aggregate in a subquery, so that each row meets one")
 }
 
 impl Assignments {

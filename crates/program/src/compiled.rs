@@ -56,6 +56,7 @@ impl Compiled {
             }
             program::Body::Insert(insert) => {
                 table(insert.table)?;
+                insert.source.iter().flat_map(program::Read::tables).try_for_each(&mut table)?;
                 Body::Insert(Insert::new(insert, catalog, parameters)?)
             }
             program::Body::Update(update) => {

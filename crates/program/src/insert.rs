@@ -15,7 +15,9 @@ use rowmill_txn::{Catalog, Transaction};
 use crate::arrays::array_of;
 use crate::change::{AfterChange, Assignments, all_or_none, read_all};
 use crate::compiled::gone;
-use crate::expr::{Compiler, Env, Expr, Layout};
+use crate::expr::{Compiler, Env, Expr, Layout, unsupported};
+use crate::pace::Pace;
+use crate::read::Read;
 use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::scratch::{Scratch, WriteScratch};
@@ -25,6 +27,8 @@ use crate::texts::Texts;
 #[derive(Debug)]
 pub(crate) struct Insert {
     rows: Box<[Box<[Expr]>]>,
+    /// What gives rows, from each of which the one of `rows` is made.
+    source: Option<Box<Read>>,
     /// Values that are those of a sequence: of which row, which column, and the sequence.
     sequences: Box<[(usize, usize, TableId)]>,
     texts: usize,
@@ -63,8 +67,15 @@ struct ConflictUpdate {
 impl Insert {
     pub(crate) fn new(insert: &program::Insert, catalog: &Catalog, parameters: &[SqlType]) -> Result<Insert> {
         let def = catalog.table_by_id(insert.table).ok_or_else(gone)?;
-        let none = Layout::default();
-        let mut compiler = Compiler::new(parameters, &none, 0);
+        let source = insert.source.as_ref().map(|read| Read::new(read, catalog, parameters)).transpose()?;
+        if source.is_some() && (insert.rows.len() != 1 || def.keyed.is_none()) {
+            return Err(unsupported("inserting the rows of a query into a table without keys"));
+        }
+        let of_source = match &source {
+            Some(source) => Layout::of_all([source.kinds().to_vec()]),
+            None => Layout::default(),
+        };
+        let mut compiler = Compiler::new(parameters, &of_source, usize::from(source.is_some()));
         let rows = insert.rows.iter().map(|row| row_of(row, def, &mut compiler)).collect::<Result<_>>()?;
         let kinds: Vec<SqlType> = def.columns.iter().map(|column| column.kind.clone()).collect();
         let layout = Layout::of_all([kinds.clone(), kinds.clone()]);
@@ -81,7 +92,7 @@ impl Insert {
             }
         };
         let sequences = insert.sequences.as_slice().into();
-        Ok(Insert { rows, sequences, texts: compiler.texts(), into, after })
+        Ok(Insert { rows, source: source.map(Box::new), sequences, texts: compiler.texts(), into, after })
     }
 
     pub(crate) fn run(
@@ -91,18 +102,34 @@ impl Insert {
         scratch: &mut Scratch,
         out: &mut ResultRows,
     ) -> Result<u64> {
-        let scratch = &mut scratch.write;
+        let Scratch { write: scratch, cancel, .. } = scratch;
         match &self.into {
             Into::Keyed { codec, on_conflict } => {
                 scratch.taken.changed.clear();
-                all_or_none(transaction, |transaction| {
-                    let mut put = Put { insert: self, codec, transaction, parameters, out };
-                    let mut changed = 0;
-                    for row in 0..self.rows.len() {
-                        changed += put.row(row, on_conflict.as_ref(), scratch)?;
+                let mut given = std::mem::take(&mut scratch.assigned);
+                let changed = all_or_none(transaction, |transaction| {
+                    let on_conflict = on_conflict.as_ref();
+                    let Some(source) = &self.source else {
+                        let count = self.rows.len();
+                        let mut put = Put { insert: self, codec, transaction, parameters, out, count };
+                        return (0..count).try_fold(0, |sum, row| Ok(sum + put.row(row, &[], on_conflict, scratch)?));
+                    };
+                    given.start(source.kinds());
+                    source.run(&transaction.reader(), parameters, &mut scratch.read, cancel, &mut given)?;
+                    let count = given.len();
+                    let mut put = Put { insert: self, codec, transaction, parameters, out, count };
+                    let mut columns = Vec::with_capacity(source.kinds().len());
+                    let (mut changed, mut pace) = (0, Pace::new(cancel));
+                    for row in 0..count {
+                        pace.step()?;
+                        columns.clear();
+                        columns.extend((0..source.kinds().len()).map(|column| given.get(row, column)));
+                        changed += put.row(0, &columns, on_conflict, scratch)?;
                     }
                     Ok(changed)
-                })
+                });
+                scratch.assigned = given;
+                changed
             }
             Into::Columnar { table, kinds, schema } => {
                 let batch = self.batch(kinds, schema, parameters, scratch, out)?;
@@ -165,14 +192,22 @@ struct Put<'p> {
     transaction: &'p mut Transaction,
     parameters: &'p [ValueRef<'p>],
     out: &'p mut ResultRows,
+    /// How many rows the statement puts.
+    count: usize,
 }
 
 impl Put<'_> {
-    /// How many rows that has changed.
-    fn row(&mut self, number: usize, on_conflict: Option<&OnConflict>, scratch: &mut WriteScratch) -> Result<u64> {
+    /// Puts the row `number` of the statement, made of a row of its source. How many rows that has changed.
+    fn row(
+        &mut self,
+        number: usize,
+        source: &[ValueRef<'_>],
+        on_conflict: Option<&OnConflict>,
+        scratch: &mut WriteScratch,
+    ) -> Result<u64> {
         let WriteScratch { after, texts, after_texts, taken, .. } = scratch;
         texts.clear(self.insert.texts);
-        let env = Env { columns: &[], parameters: self.parameters, texts };
+        let env = Env { columns: source, parameters: self.parameters, texts };
         let mut new: Vec<ValueRef<'_>> = recycled(std::mem::take(after));
         self.insert.rows[number].iter().try_for_each(|expr| expr.value(env).map(|value| new.push(value)))?;
         for (_, column, sequence) in self.insert.sequences.iter().filter(|(row, _, _)| *row == number) {
@@ -190,7 +225,7 @@ impl Put<'_> {
                 self.insert.after.give(&new, self.parameters, after_texts, self.out)?;
                 self.transaction.insert_values(self.codec, &new)?;
                 if let Some((on_conflict, _)) = on_conflict {
-                    on_conflict.note(&new, self.codec, self.insert.rows.len(), taken)?;
+                    on_conflict.note(&new, self.codec, self.count, taken)?;
                 }
                 1
             }
@@ -225,7 +260,7 @@ impl Put<'_> {
             self.insert.after.check(&made, self.parameters, after_texts)?;
             self.insert.after.give(&made, self.parameters, after_texts, self.out)?;
             self.transaction.update_values(self.codec, key, row, &made)?;
-            if self.insert.rows.len() > 1 {
+            if self.count > 1 {
                 changed.push(key);
             }
         }

@@ -20,6 +20,7 @@
 //! given up before it has changed any; both are [`Unsupported`](rowmill_base::ErrorKind), and to be run by that engine.
 
 mod access;
+mod aggregate;
 mod arrays;
 mod change;
 mod compiled;
@@ -35,7 +36,10 @@ mod recycled;
 mod result_rows;
 mod scratch;
 mod texts;
+mod windows;
 
+pub use change::meets_several;
 pub use compiled::Compiled;
+pub use read::ROUNDS_MAX;
 pub use result_rows::ResultRows;
 pub use scratch::Scratch;

@@ -48,9 +48,9 @@ pub(crate) struct Rows {
 
 /// How values are ordered.
 #[derive(Clone, Copy, Debug)]
-struct Way {
-    descending: bool,
-    nulls_first: bool,
+pub(crate) struct Way {
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
 }
 
 /// What an output takes, kept from one to the next.
@@ -168,7 +168,8 @@ impl Rows {
 }
 
 impl Way {
-    fn compare(self, left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
+    /// The order of two values of one type, NULL among them.
+    pub(crate) fn compare(self, left: ValueRef<'_>, right: ValueRef<'_>) -> Ordering {
         match (left.is_null(), right.is_null()) {
             (true, true) => Ordering::Equal,
             (true, false) if self.nulls_first => Ordering::Less,
@@ -273,6 +274,26 @@ impl<'s> Sink<'s> {
             Taker::Rows(rows) => rows.rows_wanted(),
             Taker::Groups(groups, ..) if groups.ends_at_value() => 1,
             Taker::Groups(..) => usize::MAX,
+        }
+    }
+
+    /// How many of the rows to come need not be read: all that counts is that they are there. They are to be
+    /// [passed](Self::pass).
+    pub(crate) fn unread_rows(&self) -> usize {
+        match &self.taker {
+            _ if self.output.filter.is_some() => 0,
+            Taker::Rows(rows) if rows.rows.order.is_empty() => rows.skip,
+            Taker::Rows(_) => 0,
+            Taker::Groups(groups, ..) if groups.counts_rows() => usize::MAX,
+            Taker::Groups(..) => 0,
+        }
+    }
+
+    /// Takes so many rows that need not be read.
+    pub(crate) fn pass(&mut self, rows: usize) {
+        match &mut self.taker {
+            Taker::Rows(sink) => sink.skip -= rows,
+            Taker::Groups(groups, scratch, _) => groups.count(scratch, rows),
         }
     }
 

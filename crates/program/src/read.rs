@@ -4,6 +4,7 @@
 //! row lies; the innermost loop hands it to the [`Sink`]. A lookup in another read runs that first and keeps what it gives:
 //! once, unless it names columns of the lookups before.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
@@ -12,7 +13,7 @@ use rowmill_storage::keyed::{ByteRows, ValueRef};
 use rowmill_txn::Catalog;
 use rowmill_txn::keyed::{Reader, TableCodec};
 
-use crate::access::{Access, AccessScratch};
+use crate::access::{Access, AccessScratch, Unread};
 use crate::compiled::column_kinds;
 use crate::expr::{Compiler, Env, Expr, Layout, unsupported};
 use crate::output::{Output, OutputScratch, Sink};
@@ -20,6 +21,10 @@ use crate::pace::{Pace, bounded};
 use crate::recycled::recycled;
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
+use crate::windows::{WindowScratch, Windows};
+
+/// Rounds of a recursion. One of more is run by the general engine.
+pub const ROUNDS_MAX: u64 = 1_000;
 
 /// A read that is ready to run.
 #[derive(Debug)]
@@ -49,17 +54,42 @@ struct Lookup {
 #[derive(Debug)]
 enum Source {
     Table(Access),
-    Read(Box<NestedRead>),
+    Reads(NestedReads),
 }
 
-/// A read whose rows are those of a lookup.
+/// Rows in memory that are those of a lookup.
 #[derive(Debug)]
-struct NestedRead {
-    read: Read,
+struct NestedReads {
+    of: NestedSource,
     /// The columns that are asked for.
     wanted: Box<[usize]>,
-    /// Whether it names columns of the lookups before.
-    is_correlated: bool,
+    /// Whether they name columns of the lookups before.
+    are_correlated: bool,
+}
+
+/// What the rows of a lookup in memory are made of.
+#[derive(Debug)]
+enum NestedSource {
+    Reads(Box<[Read]>),
+    Windows(Box<(Read, Windows)>),
+    Recursion(Box<Recursion>),
+    /// The rows of the last round, so many recursions out.
+    LastRound(usize),
+}
+
+/// `WITH RECURSIVE`
+#[derive(Debug)]
+struct Recursion {
+    base: Box<[Read]>,
+    step: Read,
+    distinct: bool,
+}
+
+/// The rows of the last rounds of the recursions around a read, the innermost first.
+#[derive(Clone, Copy, Debug)]
+struct LastRounds<'r> {
+    rows: &'r ResultRows,
+    outer: Option<&'r LastRounds<'r>>,
 }
 
 /// What a read takes, kept from one to the next.
@@ -82,10 +112,11 @@ struct Level {
     nested: Option<Box<NestedRows>>,
 }
 
-/// The rows of a nested read.
+/// The rows of nested reads.
 #[derive(Debug, Default)]
 struct NestedRows {
-    scratch: ReadScratch,
+    scratch: Vec<ReadScratch>,
+    windows: WindowScratch,
     rows: ResultRows,
     /// Whether they were read in this run.
     are_there: bool,
@@ -116,6 +147,7 @@ struct Run<'r> {
     rows_left: u64,
     cancel: &'r Cancel,
     pace: Pace<'r>,
+    last_rounds: Option<&'r LastRounds<'r>>,
 }
 
 impl Read {
@@ -166,13 +198,25 @@ impl Read {
                     let whole = whole == Some(at);
                     Source::Table(Access::new(access, catalog, parameters, &layout, row, wanted, whole)?)
                 }
-                LookupSource::Read(nested) => {
+                nested => {
                     let before = layout.first_rows(row);
-                    Source::Read(Box::new(NestedRead {
-                        read: Read::within(nested, catalog, parameters, &before, None)?,
-                        wanted: wanted.into(),
-                        is_correlated: names_rows_before(nested, row),
-                    }))
+                    let within = |read: &program::Read| Read::within(read, catalog, parameters, &before, None);
+                    let all = |reads: &[program::Read]| reads.iter().map(within).collect::<Result<Box<[Read]>>>();
+                    let of = match nested {
+                        LookupSource::Windows(of) => {
+                            NestedSource::Windows(Box::new((within(&of.read)?, Windows::new(of, parameters)?)))
+                        }
+                        LookupSource::Recursion(of) => NestedSource::Recursion(Box::new(Recursion {
+                            base: all(&of.base)?,
+                            step: within(&of.step)?,
+                            distinct: of.distinct,
+                        })),
+                        LookupSource::LastRound(outwards, _) => NestedSource::LastRound(*outwards),
+                        LookupSource::Reads(reads) => NestedSource::Reads(all(reads)?),
+                        LookupSource::Table(_) => unreachable!("a table is not in memory"),
+                    };
+                    let are_correlated = nested.reads().into_iter().any(|read| names_rows_before(read, row));
+                    Source::Reads(NestedReads { of, wanted: wanted.into(), are_correlated })
                 }
             };
             let mut compiler = Compiler::new(parameters, &layout, row + 1);
@@ -200,7 +244,7 @@ impl Read {
     pub(crate) fn codec(&self, lookup: usize) -> Option<&Arc<TableCodec>> {
         match &self.lookups.get(lookup)?.source {
             Source::Table(access) => Some(access.codec()),
-            Source::Read(_) => None,
+            Source::Reads(_) => None,
         }
     }
 
@@ -216,7 +260,7 @@ impl Read {
         let ReadScratch { levels, output, keys, rows } = scratch;
         keys.clear();
         let captured = self.for_update.then(|| Captured::new(0, keys, rows));
-        self.run_over(&[], captured, reader, parameters, (levels, output), cancel, out)
+        self.run_over(&[], captured, None, reader, parameters, (levels, output), cancel, out)
     }
 
     /// Fills `out`, which was started, and puts the rows of the table that lookup `of` reads into `keys` and `rows`: one for
@@ -233,7 +277,8 @@ impl Read {
         out: &mut ResultRows,
     ) -> Result<()> {
         let captured = Captured::new(of, keys, rows);
-        self.run_over(&[], Some(captured), reader, parameters, (&mut scratch.levels, &mut scratch.output), cancel, out)
+        let scratch = (&mut scratch.levels, &mut scratch.output);
+        self.run_over(&[], Some(captured), None, reader, parameters, scratch, cancel, out)
     }
 
     /// Runs within the loops of others, which are at the row `outer`.
@@ -242,6 +287,7 @@ impl Read {
         &'r self,
         outer: &[ValueRef<'_>],
         captured: Option<Captured<'r>>,
+        last_rounds: Option<&'r LastRounds<'r>>,
         reader: &'r Reader<'r>,
         parameters: &'r [ValueRef<'r>],
         (levels, output): (&mut Vec<Level>, &'r mut OutputScratch),
@@ -257,7 +303,7 @@ impl Read {
         let sink = Sink::new(&self.output, parameters, output, out)?;
         let (lookups, rows_left, first) = (self.lookups.len(), self.rows_max, sink.rows_wanted());
         let pace = Pace::new(cancel);
-        let mut run = Run { reader, parameters, sink, captured, lookups, first, rows_left, cancel, pace };
+        let mut run = Run { reader, parameters, sink, captured, lookups, first, rows_left, cancel, pace, last_rounds };
         if run.sink.wants_rows() {
             run.loop_over(&self.lookups, levels, outer)?;
         }
@@ -289,7 +335,11 @@ impl Run<'_> {
             LookupKind::Inner | LookupKind::Left | LookupKind::Single => {
                 let number = self.lookups - lookups.len() - 1;
                 let mut matches = 0;
-                let goes_on = self.each_match(lookup, level, outer, |run, found| {
+                let unread = match lookups.is_empty() && lookup.gives_every_row() && self.captured.is_none() {
+                    true => self.sink.unread_rows(),
+                    false => 0,
+                };
+                let goes_on = self.each_match(lookup, level, outer, unread, |run, found| {
                     matches += 1;
                     if matches > 1 && lookup.kind == LookupKind::Single {
                         return Err(more_than_one_row());
@@ -330,7 +380,7 @@ impl Run<'_> {
         let mut is_match = Some(false);
         let parameters = self.parameters;
         let mut texts = std::mem::take(&mut level.compared_texts);
-        self.each_match(lookup, level, outer, |_, found| {
+        self.each_match(lookup, level, outer, 0, |_, found| {
             let compared = match &lookup.compared {
                 None => ValueRef::Bool(true),
                 Some(compared) => {
@@ -367,12 +417,14 @@ impl Run<'_> {
         Ok(goes_on)
     }
 
-    /// Calls `each` with all matches until it says `false`; whether it never did.
+    /// Calls `each` with all matches until it says `false`; whether it never did. The first `unread` of a table are passed
+    /// over, and the output is told of them.
     fn each_match(
         &mut self,
         lookup: &Lookup,
         level: &mut Level,
         outer: &[ValueRef<'_>],
+        unread: usize,
         mut each: impl FnMut(&mut Self, Match<'_>) -> Result<bool>,
     ) -> Result<bool> {
         let Level { access: scratch, columns, texts, nested, .. } = level;
@@ -385,7 +437,8 @@ impl Run<'_> {
                     _ => std::mem::replace(&mut self.first, usize::MAX),
                 };
                 let env = Env { columns: outer, parameters, texts: &Texts::default() };
-                access.run(env, reader, scratch, first, |found| {
+                let mut left = Unread::new(unread, self.cancel);
+                let goes_on = access.run(env, reader, scratch, first, &mut left, |found| {
                     self.come_upon_row()?;
                     let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
                     values.extend_from_slice(outer);
@@ -394,21 +447,24 @@ impl Run<'_> {
                         || each(self, Match { values: &values, key: found.key, row: found.row })?;
                     *columns = recycled(values);
                     Ok(goes_on)
-                })
+                })?;
+                if unread > 0 {
+                    self.sink.pass(unread - left.rows);
+                }
+                Ok(goes_on)
             }
-            Source::Read(read) => {
+            Source::Reads(nested_reads) => {
                 let nested = nested.get_or_insert_default();
-                let NestedRows { scratch, rows, are_there } = &mut **nested;
-                if !std::mem::replace(are_there, true) || read.is_correlated {
-                    rows.start(read.read.kinds());
-                    let scratch = (&mut scratch.levels, &mut scratch.output);
-                    read.read.run_over(outer, None, reader, parameters, scratch, self.cancel, rows)?;
+                let NestedRows { scratch, windows, rows, are_there } = &mut **nested;
+                if !std::mem::replace(are_there, true) || nested_reads.are_correlated {
+                    let within = Within { outer, reader, parameters, cancel: self.cancel, rounds: self.last_rounds };
+                    nested_reads.run(within, (scratch, windows), rows)?;
                 }
                 for row in 0..rows.len() {
                     self.come_upon_row()?;
                     let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
                     values.extend_from_slice(outer);
-                    values.extend(read.wanted.iter().map(|column| rows.get(row, *column)));
+                    values.extend(nested_reads.wanted.iter().map(|column| rows.get(row, *column)));
                     let goes_on = !lookup.matches(&values, parameters, texts)?
                         || each(self, Match { values: &values, key: &[], row: &[] })?;
                     *columns = recycled(values);
@@ -443,7 +499,104 @@ impl Run<'_> {
     }
 }
 
+/// What reads within the loops of others are run with.
+#[derive(Clone, Copy)]
+struct Within<'r> {
+    /// The rows that the loops are at.
+    outer: &'r [ValueRef<'r>],
+    reader: &'r Reader<'r>,
+    parameters: &'r [ValueRef<'r>],
+    cancel: &'r Cancel,
+    rounds: Option<&'r LastRounds<'r>>,
+}
+
+impl Within<'_> {
+    /// Appends the rows of a read to `rows`.
+    fn add(self, read: &Read, scratch: &mut ReadScratch, rows: &mut ResultRows) -> Result<()> {
+        let Within { outer, reader, parameters, cancel, rounds } = self;
+        let scratch = (&mut scratch.levels, &mut scratch.output);
+        read.run_over(outer, None, rounds, reader, parameters, scratch, cancel, rows)
+    }
+
+    /// Appends the rows of several reads to `rows`, which are started.
+    fn add_all(self, reads: &[Read], scratch: &mut Vec<ReadScratch>, rows: &mut ResultRows) -> Result<()> {
+        scratch.resize_with(scratch.len().max(reads.len()), ReadScratch::default);
+        if let Some(first) = reads.first() {
+            rows.start(first.kinds());
+        }
+        reads.iter().zip(scratch).try_for_each(|(read, scratch)| self.add(read, scratch, rows))
+    }
+}
+
+impl NestedReads {
+    /// Has `rows` hold the rows.
+    fn run(
+        &self,
+        within: Within<'_>,
+        (scratch, windows): (&mut Vec<ReadScratch>, &mut WindowScratch),
+        rows: &mut ResultRows,
+    ) -> Result<()> {
+        match &self.of {
+            NestedSource::Reads(reads) => within.add_all(reads, scratch, rows),
+            NestedSource::Windows(of) => {
+                let (read, of) = &**of;
+                let mut read_rows = std::mem::take(&mut windows.rows);
+                let read = within.add_all(std::slice::from_ref(read), scratch, &mut read_rows);
+                windows.rows = read_rows;
+                read?;
+                rows.start(of.kinds());
+                of.run(within.parameters, windows, &mut Pace::new(within.cancel), rows)
+            }
+            NestedSource::Recursion(recursion) => recursion.run(within, scratch, rows),
+            NestedSource::LastRound(outwards) => {
+                let mut rounds = within.rounds;
+                for _ in 0..*outwards {
+                    rounds = rounds.and_then(|rounds| rounds.outer);
+                }
+                let last = rounds.ok_or_else(|| Error::internal("a program that reads the round of no recursion"))?;
+                rows.start(last.rows.kinds());
+                rows.append(last.rows);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Recursion {
+    /// Has `rows` hold the rows of all rounds.
+    fn run(&self, within: Within<'_>, scratch: &mut Vec<ReadScratch>, rows: &mut ResultRows) -> Result<()> {
+        let mut met = HashSet::new();
+        let (mut last, mut next) = (ResultRows::default(), ResultRows::default());
+        let mut step_scratch = ReadScratch::default();
+        within.add_all(&self.base, scratch, &mut next)?;
+        rows.start(next.kinds());
+        for _ in 0..ROUNDS_MAX {
+            std::mem::swap(&mut last, &mut next);
+            if self.distinct {
+                next.start(last.kinds());
+                next.append_new(&last, &mut met);
+                std::mem::swap(&mut last, &mut next);
+            }
+            if last.is_empty() {
+                return Ok(());
+            }
+            rows.append(&last);
+            bounded(rows.bytes())?;
+            within.cancel.check()?;
+            let rounds = LastRounds { rows: &last, outer: within.rounds };
+            next.start(self.step.kinds());
+            Within { rounds: Some(&rounds), ..within }.add(&self.step, &mut step_scratch, &mut next)?;
+        }
+        Err(unsupported(format_args!("a recursion of more than {ROUNDS_MAX} rounds")))
+    }
+}
+
 impl Lookup {
+    /// Whether it gives each row of a table that its access finds.
+    fn gives_every_row(&self) -> bool {
+        self.kind == LookupKind::Inner && self.condition.is_none() && matches!(self.source, Source::Table(_))
+    }
+
     fn matches(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut Texts) -> Result<bool> {
         let Some(condition) = &self.condition else { return Ok(true) };
         texts.clear(self.texts);
@@ -464,7 +617,7 @@ fn layout(read: &program::Read, catalog: &Catalog, outer: &Layout) -> Result<Lay
     for lookup in &read.lookups {
         let mut kinds = match &lookup.source {
             LookupSource::Table(access) => column_kinds(catalog, access.table)?,
-            LookupSource::Read(read) => read.output(),
+            source => columns_in_memory(source)?,
         };
         if lookup.kind == LookupKind::Mark {
             kinds.push(SqlType::Boolean);
@@ -476,11 +629,16 @@ fn layout(read: &program::Read, catalog: &Catalog, outer: &Layout) -> Result<Lay
     Ok(layout)
 }
 
+/// The types of the columns of a source that is no table.
+fn columns_in_memory(source: &LookupSource) -> Result<Vec<SqlType>> {
+    source.columns().ok_or_else(|| Error::internal("a program that puts together rows of different types"))
+}
+
 /// How many columns the source of a lookup has.
 fn source_columns(lookup: &program::NestedLookup, catalog: &Catalog) -> Result<usize> {
     Ok(match &lookup.source {
         LookupSource::Table(access) => column_kinds(catalog, access.table)?.len(),
-        LookupSource::Read(read) => read.output().len(),
+        source => columns_in_memory(source)?.len(),
     })
 }
 
@@ -490,9 +648,11 @@ fn each_scalar(read: &program::Read, first: usize, each: &mut dyn FnMut(&Scalar,
     for (at, lookup) in read.lookups.iter().enumerate() {
         match &lookup.source {
             LookupSource::Table(access) => access.scalars().try_for_each(|scalar| each(scalar, usize::MAX))?,
-            LookupSource::Read(nested) => {
+            source => {
                 let row = first + at;
-                each_scalar(nested, row, &mut |scalar, known| each(scalar, known.min(row)))?;
+                for nested in source.reads() {
+                    each_scalar(nested, row, &mut |scalar, known| each(scalar, known.min(row)))?;
+                }
             }
         }
         lookup.condition.iter().chain(&lookup.compared).try_for_each(|scalar| each(scalar, usize::MAX))?;

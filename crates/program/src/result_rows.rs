@@ -1,5 +1,6 @@
 //! Rows that a program gives: values in one list, texts and bytes one behind the other. Made to be filled again and again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -9,6 +10,7 @@ use rowmill_base::{Error, ErrorKind, Result, SqlType};
 use rowmill_storage::keyed::{ColumnValues, ValueRef};
 
 use crate::arrays::array_of;
+use crate::groups::append_key;
 
 fn kinds_of(schema: &SchemaRef) -> Result<Arc<[SqlType]>> {
     let kind = |field: &Arc<Field>| {
@@ -105,6 +107,29 @@ impl ResultRows {
             }
         }
         Ok(())
+    }
+
+    /// Adds all rows of `other`, which has columns of the same types.
+    pub(crate) fn append(&mut self, other: &ResultRows) {
+        (0..other.rows).for_each(|row| self.append_row(other, row));
+    }
+
+    /// Adds the rows of `other` whose values are not among those that were `met`, each once.
+    pub(crate) fn append_new(&mut self, other: &ResultRows, met: &mut HashSet<Box<[u8]>>) {
+        let mut key = Vec::new();
+        for row in 0..other.rows {
+            key.clear();
+            (0..other.kinds.len()).for_each(|column| append_key(other.get(row, column), &mut key));
+            if !met.contains(&key[..]) {
+                met.insert(key.as_slice().into());
+                self.append_row(other, row);
+            }
+        }
+    }
+
+    fn append_row(&mut self, other: &ResultRows, row: usize) {
+        (0..other.kinds.len()).for_each(|column| self.push(other.get(row, column)));
+        self.end_row();
     }
 
     /// Bytes of all values.

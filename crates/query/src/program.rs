@@ -16,12 +16,14 @@ mod key_condition;
 mod lookups;
 mod names;
 mod output;
+mod recursion;
 mod relation;
 mod scalar;
 mod spread;
 mod stage;
+mod windows;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use rowmill_plan::program::Read;
@@ -60,6 +62,8 @@ struct ProgramBuilder<'p> {
     definitions: Definitions,
     /// How many reads were tried.
     reads: Cell<usize>,
+    /// The recursions whose steps are made, the innermost last.
+    rounds: RefCell<Vec<usize>>,
 }
 
 impl<'p> ProgramBuilder<'p> {
@@ -68,6 +72,7 @@ impl<'p> ProgramBuilder<'p> {
             tables: &bound.tables,
             definitions: Definitions::new(&bound.query.columns),
             reads: Cell::new(0),
+            rounds: RefCell::default(),
         }
     }
 }

@@ -18,6 +18,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Result, SqlType, TimeUnit};
 use rowmill_plan::ColumnId;
 use rowmill_plan::program::{Body, Program};
+use rowmill_program::ROUNDS_MAX;
 use rowmill_query::binder::BoundQuery;
 use rowmill_query::program;
 use rowmill_txn::Snapshot;
@@ -86,13 +87,16 @@ impl Work<'_> {
         let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
         let parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
         let compiler = Compiler { work: self, snapshot, parameters: &parameters };
-        self.with_planning_room(|| match &**sql {
+        let made = self.with_planning_room(|| match &**sql {
             Sql::Query(query) => compiler.query(query),
             Sql::Insert(insert) => compiler.insert(insert),
             Sql::Update(update) => compiler.update(update),
             Sql::Delete(delete) => compiler.delete(delete),
             _ => Ok(None),
-        })
+        })?;
+        // A program has a bound of rounds of its own, after which the statement runs in another way.
+        let is_too_long = self.settings().number("recursion_max") < ROUNDS_MAX;
+        Ok(made.filter(|made| !(is_too_long && made.program.body.is_recursive())))
     }
 
     /// An `INSERT` that this statement makes for itself as a program, with parameters of these types.

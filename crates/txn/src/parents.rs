@@ -4,7 +4,7 @@ use rowmill_base::{ColumnId, Error, Result};
 use rowmill_storage::ForeignKeyDef;
 use rowmill_storage::keyed::ValueRef;
 
-use crate::keyed::{IndexOrder, Reader, TableCodec, WriteBuffers};
+use crate::keyed::{IndexEntry, IndexOrder, Reader, TableCodec, WriteBuffers};
 
 /// What there is of values that one row may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,11 +63,18 @@ pub(crate) fn find_unique<'v>(
         return Ok(if reader.get(entry, found)? { Sought::Key } else { Sought::Nothing });
     };
     index_scan.start(codec, index, range, false, 1, IndexOrder::Kept)?;
-    if index_scan.next(codec, reader)?.is_none() {
-        range.clone_from(index_scan.kept());
-        return Ok(Sought::Nothing);
+    match index_scan.next(codec, reader)? {
+        None => {
+            range.clone_from(index_scan.kept());
+            Ok(Sought::Nothing)
+        }
+        Some(IndexEntry::Whole(whole)) => {
+            entry.extend_from_slice(whole);
+            Ok(Sought::Key)
+        }
+        Some(IndexEntry::Row(..)) => {
+            entry.extend_from_slice(index_scan.short_entry());
+            Ok(Sought::ShortEntry)
+        }
     }
-    let (first, is_short) = index_scan.entry(codec)?;
-    entry.extend_from_slice(first);
-    Ok(if is_short { Sought::ShortEntry } else { Sought::Key })
 }

@@ -2,23 +2,26 @@
 
 use rowmill_base::{IndexId, TableId};
 
-use super::{Access, NestedLookup, Scalar};
+use super::{Access, NestedLookup, Read, Scalar};
 
 /// The rows of a keyed table that a statement changes: each at most once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangeTarget {
-    /// The table, and what else decides. Those other than the table must not give a row of it twice.
+    /// The table, and what else decides.
     pub lookups: Vec<NestedLookup>,
     /// Which of the lookups is the table: one of the kind [`LookupKind::Inner`](super::LookupKind::Inner).
     pub row: usize,
     /// Rows are changed for which it is true, over the columns of all lookups.
     pub filter: Option<Scalar>,
+    /// Whether the lookups may give a row of the table more than once. A DELETE removes it once; an UPDATE fails, because
+    /// no one of its new values is the right one.
+    pub may_repeat: bool,
 }
 
 impl ChangeTarget {
     /// The rows of one access.
     pub fn new(access: Access, filter: Option<Scalar>) -> ChangeTarget {
-        ChangeTarget { lookups: vec![NestedLookup::inner(access, None)], row: 0, filter }
+        ChangeTarget { lookups: vec![NestedLookup::inner(access, None)], row: 0, filter, may_repeat: false }
     }
 
     /// The tables that are read to find the rows.
@@ -34,8 +37,12 @@ impl ChangeTarget {
 pub struct Insert {
     /// The table, keyed or columnar.
     pub table: TableId,
-    /// The rows, each with a value for every column of the table, defaults included.
+    /// The rows, each with a value for every column of the table, defaults included. With a `source` there is one, over
+    /// the columns of a row of the source, which is row 0.
     pub rows: Vec<Vec<Scalar>>,
+    /// The query whose rows are inserted: `INSERT ... SELECT`. It sees nothing of what the statement inserts. Only of a
+    /// keyed table.
+    pub source: Option<Read>,
     /// Values that are those of a sequence: of which row, which column, and the sequence. NULL stands in their place.
     pub sequences: Vec<(usize, usize, TableId)>,
     /// What is done where a key is taken; without, that is an error. Only of a keyed table.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use rowmill_base::{SqlType, TableId};
 
-use super::{Access, Scalar};
+use super::{Access, Scalar, WindowRows};
 use crate::aggregate_kinds;
 
 /// `SELECT`
@@ -45,8 +45,28 @@ pub struct NestedLookup {
 pub enum LookupSource {
     /// A table.
     Table(Access),
-    /// The rows of another read, whose columns are those that it gives.
-    Read(Box<Read>),
+    /// The rows of other reads, one read after the other. They give columns of the same types, but for the
+    /// lengths of texts; these are the columns of the source.
+    Reads(Vec<Read>),
+    /// The rows of a read with values computed over other rows.
+    Windows(Box<WindowRows>),
+    /// `WITH RECURSIVE`
+    Recursion(Box<Recursion>),
+    /// The rows of the last round of the recursion around it, as many recursions out as this says, with columns of these
+    /// types.
+    LastRound(usize, Vec<SqlType>),
+}
+
+/// Rows of rounds: those of the first round, then those that each round makes of the round before, up to one that makes
+/// none.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recursion {
+    /// The rows of the first round. They and those of `step` have columns of the same types.
+    pub base: Vec<Read>,
+    /// The rows of each later round.
+    pub step: Read,
+    /// Whether a row that was given before is left out: `UNION` rather than `UNION ALL`.
+    pub distinct: bool,
 }
 
 /// Which rows a lookup gives.
@@ -154,6 +174,12 @@ impl Read {
         Read { lookups, filter, output, for_update: false, rows_max: None }
     }
 
+    /// Rows of values that no table has: `VALUES`.
+    pub fn of_values(columns: Vec<Scalar>) -> Read {
+        let output = Output::Rows(Rows::all(columns));
+        Read { lookups: Vec::new(), filter: None, output, for_update: false, rows_max: None }
+    }
+
     /// The types of the values that it gives.
     pub fn output(&self) -> Vec<SqlType> {
         let rows = match &self.output {
@@ -167,6 +193,14 @@ impl Read {
     pub fn tables(&self) -> Vec<TableId> {
         self.lookups.iter().flat_map(NestedLookup::tables).collect()
     }
+
+    /// Whether a part of it is a recursion.
+    pub fn is_recursive(&self) -> bool {
+        self.lookups.iter().any(|lookup| {
+            matches!(lookup.source, LookupSource::Recursion(_))
+                || lookup.source.reads().into_iter().any(Read::is_recursive)
+        })
+    }
 }
 
 impl NestedLookup {
@@ -179,8 +213,37 @@ impl NestedLookup {
     pub fn tables(&self) -> Vec<TableId> {
         match &self.source {
             LookupSource::Table(access) => vec![access.table],
-            LookupSource::Read(read) => read.tables(),
+            source => source.reads().into_iter().flat_map(Read::tables).collect(),
         }
+    }
+}
+
+impl LookupSource {
+    /// The reads that its rows come from.
+    pub fn reads(&self) -> Vec<&Read> {
+        match self {
+            LookupSource::Table(_) | LookupSource::LastRound(..) => Vec::new(),
+            LookupSource::Reads(reads) => reads.iter().collect(),
+            LookupSource::Windows(windows) => vec![&windows.read],
+            LookupSource::Recursion(recursion) => recursion.base.iter().chain([&recursion.step]).collect(),
+        }
+    }
+
+    /// The types of the columns of a source that is no table; `None` if its reads do not agree on them.
+    pub fn columns(&self) -> Option<Vec<SqlType>> {
+        if let LookupSource::LastRound(_, kinds) = self {
+            return Some(kinds.clone());
+        }
+        if let LookupSource::Windows(windows) = self {
+            return windows.output();
+        }
+        let reads = self.reads();
+        let columns = reads.first()?.output();
+        let is_same = |output: Vec<SqlType>| {
+            output.len() == columns.len()
+                && output.iter().zip(&columns).all(|(own, first)| own.arrow() == first.arrow())
+        };
+        reads.iter().all(|read| is_same(read.output())).then_some(columns)
     }
 }
 

@@ -8,8 +8,9 @@ use std::fmt::{self, Write};
 use rowmill_base::{IndexId, TableId};
 
 use super::{
-    Access, Body, Bound, ChangeTarget, Column, ConflictAction, Groups, LookupKind, LookupSource, NestedLookup, Output,
-    Program, Read, RowAggregate, RowFunction, Rows, Scalar, ScalarOp, TextFunction, Value,
+    Access, Body, Bound, ChangeTarget, Column, ColumnOrder, ConflictAction, Groups, LookupKind, LookupSource,
+    NestedLookup, Output, Program, Read, RowAggregate, RowFrame, RowFunction, Rows, Scalar, ScalarOp, TextFunction,
+    Value, WindowRows, WindowValue,
 };
 
 /// The names of what programs call by numbers.
@@ -76,11 +77,19 @@ impl ProgramWriter<'_> {
         match body {
             Body::Read(read) => self.read(read),
             Body::Insert(insert) => {
-                self.rows = vec![Some(insert.table), Some(insert.table)];
                 self.line(&format!("Insert into {}", self.names.table(insert.table)));
+                if let Some(source) = &insert.source {
+                    self.line("Rows of");
+                    self.depth += 1;
+                    self.rows.clear();
+                    self.read(source);
+                    self.depth -= 1;
+                    self.rows = vec![None];
+                }
                 for row in &insert.rows {
                     self.line(&format!("Row {}", self.list(row)));
                 }
+                self.rows = vec![Some(insert.table), Some(insert.table)];
                 for (row, column, sequence) in &insert.sequences {
                     let column = self.names.column(insert.table, *column);
                     self.line(&format!("Sequence {} for {column} of row {row}", sequence.0));
@@ -167,12 +176,27 @@ impl ProgramWriter<'_> {
                     self.line(&text);
                     self.rows.push(Some(access.table));
                 }
-                LookupSource::Read(read) => {
-                    self.line(&format!("{kind} rows of"));
-                    let (outer, depth) = (self.rows.clone(), self.depth);
-                    self.depth += 1;
-                    self.read(read);
-                    (self.rows, self.depth) = (outer, depth);
+                LookupSource::Reads(reads) => {
+                    for (at, read) in reads.iter().enumerate() {
+                        self.nested(&if at == 0 { format!("{kind} rows of") } else { "and of".to_owned() }, read);
+                    }
+                    self.rows.push(None);
+                }
+                LookupSource::Windows(windows) => {
+                    self.nested(&format!("{kind} rows with {} over", self.window_values(windows)), &windows.read);
+                    self.rows.push(None);
+                }
+                LookupSource::Recursion(recursion) => {
+                    for (at, read) in recursion.base.iter().enumerate() {
+                        self.nested(&if at == 0 { format!("{kind} rounds from") } else { "and from".to_owned() }, read);
+                    }
+                    let distinct = if recursion.distinct { ", new rows only" } else { "" };
+                    self.nested(&format!("then{distinct}"), &recursion.step);
+                    self.rows.push(None);
+                }
+                LookupSource::LastRound(outwards, _) => {
+                    let of = if *outwards == 0 { String::new() } else { format!(" {outwards} out") };
+                    self.line(&format!("{kind} rows of the last round{of}"));
                     self.rows.push(None);
                 }
             }
@@ -181,6 +205,35 @@ impl ProgramWriter<'_> {
             self.filter("comparing", &lookup.compared);
             self.depth -= 1;
         }
+    }
+
+    /// A read below a line.
+    fn nested(&mut self, line: &str, read: &Read) {
+        self.line(line);
+        let (outer, depth) = (self.rows.clone(), self.depth);
+        self.depth += 1;
+        self.read(read);
+        (self.rows, self.depth) = (outer, depth);
+    }
+
+    /// The values of windows, and what they are over; columns are those of the read, by number.
+    fn window_values(&self, windows: &WindowRows) -> String {
+        let values = windows.values.iter().map(|value| match value {
+            WindowValue::Rank(function) => format!("{function:?}"),
+            WindowValue::Shift { value, rows, .. } => format!("{value} of {rows:+} rows"),
+            WindowValue::Aggregate(aggregate, RowFrame { start, end }) => {
+                format!("{} from {start:?} to {end:?}", aggregate.function)
+            }
+        });
+        let mut text = values.collect::<Vec<_>>().join(", ");
+        if !windows.partition.is_empty() {
+            let _ = write!(text, " by {:?}", windows.partition);
+        }
+        if !windows.order.is_empty() {
+            let down = |by: &ColumnOrder| format!("{}{}", by.column, if by.descending { " DESC" } else { "" });
+            let _ = write!(text, " ordered by {}", windows.order.iter().map(down).collect::<Vec<_>>().join(", "));
+        }
+        text
     }
 
     fn access(&self, access: &Access) -> String {

@@ -137,6 +137,7 @@ fn statements_hardly_allocate_once_they_have_run() {
         Scalar::literal(MONEY, Value::Decimal(100)),
     ];
     let insert = Insert {
+        source: None,
         table: world.table,
         rows: vec![values],
         sequences: vec![],
@@ -149,6 +150,7 @@ fn statements_hardly_allocate_once_they_have_run() {
 
     let line = vec![Scalar::parameter(BIG, 0), Scalar::literal(SqlType::TEXT, Value::Text("a line of history".into()))];
     let append = Insert {
+        source: None,
         table: world.history,
         rows: vec![line],
         sequences: vec![],

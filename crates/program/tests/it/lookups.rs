@@ -175,7 +175,7 @@ fn of_group(world: &World) -> NestedLookup {
     let groups = Groups { keys, aggregates, ends_at_value: false, filter: None, rows: Rows::all(columns) };
     let cheap = compare(of_row(1, PRICE), CompareOp::Less, of_row(0, PRICE));
     let read = Read::of_table(world.by(vec![of_row(0, GROUP)]), Some(cheap), Output::Groups(groups));
-    let source = LookupSource::Read(Box::new(read));
+    let source = LookupSource::Reads(vec![read]);
     NestedLookup { kind: LookupKind::Left, source, condition: None, compared: None }
 }
 
@@ -201,7 +201,7 @@ fn a_lookup_has_the_rows_of_another_read() {
     let names = Read::of_table(world.by(vec![int(1)]), None, Output::Groups(names));
     let first = NestedLookup {
         kind: LookupKind::Inner,
-        source: LookupSource::Read(Box::new(names)),
+        source: LookupSource::Reads(vec![names]),
         condition: None,
         compared: None,
     };
@@ -220,7 +220,12 @@ fn a_lookup_has_the_rows_of_another_read() {
         rowmill_plan::program::ArithmeticOp::Minus,
         half,
     );
-    let target = ChangeTarget { lookups, row: 1, filter: Some(compare(of_row(1, GROUP), CompareOp::Greater, int(1))) };
+    let target = ChangeTarget {
+        lookups,
+        row: 1,
+        filter: Some(compare(of_row(1, GROUP), CompareOp::Greater, int(1))),
+        may_repeat: false,
+    };
     let update = Update {
         target: target.clone(),
         assignments: vec![(PRICE, less), (NOTE, Scalar::column(SqlType::TEXT, 0, 0))],

@@ -16,7 +16,15 @@ use crate::support::{
 
 fn insert(world: &World, rows: Vec<[Scalar; 5]>) -> Insert {
     let rows = rows.into_iter().map(|row| row.to_vec()).collect();
-    Insert { table: world.items, rows, sequences: vec![], on_conflict: None, checks: vec![], returning: vec![] }
+    Insert {
+        table: world.items,
+        rows,
+        source: None,
+        sequences: vec![],
+        on_conflict: None,
+        checks: vec![],
+        returning: vec![],
+    }
 }
 
 fn item(group: i64, number: i64, name: Scalar, price: i128, note: Scalar) -> [Scalar; 5] {
@@ -264,6 +272,7 @@ fn rows_of_a_table_without_keys_are_appended() {
     let insert = |rows| Insert {
         table: world.history,
         rows,
+        source: None,
         sequences: vec![],
         on_conflict: None,
         checks: vec![Check {

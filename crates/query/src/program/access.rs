@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use rowmill_base::IndexId;
 use rowmill_plan::program::{Access, Bound, Scalar, TextPrefix};
-use rowmill_plan::{CompareOp, ScalarExpr};
+use rowmill_plan::{ColumnId, CompareOp, ScalarExpr};
 use rowmill_storage::{KeyColumn, LOOKED_UP_ROWS, TableDef};
 
 use super::key_condition::{ALTERNATIVES_MAX, KeyCondition, OwnColumns};
@@ -68,7 +68,8 @@ pub(super) fn choices(own: &OwnColumns<'_>, conditions: &[&ScalarExpr], spread: 
     let mut choices: Vec<KeyChoice> = std::iter::once((None, &keyed.key[..], true))
         .chain(indexes)
         .map(|(index, parts, unique)| {
-            let key = Key { def: own.def, index, parts, more: if index.is_some() { &keyed.key } else { &[] }, unique };
+            let more: &[KeyColumn] = if index.is_some() { &keyed.key } else { &[] };
+            let key = Key { def: own.def, index, parts, more, unique, read: own.columns };
             key.choice(&facts, spread)
         })
         .collect();
@@ -84,6 +85,8 @@ struct Key<'t> {
     /// The columns of the primary key, which follow those of an index.
     more: &'t [KeyColumn],
     unique: bool,
+    /// The columns of the plan, with their positions in the table.
+    read: &'t [(ColumnId, usize)],
 }
 
 /// A column of a key.
@@ -133,7 +136,8 @@ impl Key<'_> {
             self.add_range(&mut choice, facts, &places[next..]);
         }
         choice.rows = choice.rows.max(1.0);
-        let of_row = if self.index.is_some() { LOOKED_UP_ROWS } else { 1.0 };
+        let is_covering = self.read.iter().all(|(_, column)| places.iter().any(|place| place.column == *column));
+        let of_row = if self.index.is_some() && !is_covering { LOOKED_UP_ROWS } else { 1.0 };
         choice.cost = lists * SEEK_ROWS + choice.rows * of_row;
         choice
     }

@@ -37,13 +37,14 @@ pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
     let of = |stage: &Stage<'_>| {
         let relation = &stage.relation;
         let wanted = Wanted { reads_all: any_row, ..Wanted::default() };
+        let (lookups, filter) = builder.lookups(relation, &Scope::default(), 0, wanted)?;
         // Another table beside the target could give a row of it twice.
-        let is_unique = relation.sources.iter().filter(|source| !source.is_of_keys()).count() == 1;
-        is_unique.then(|| builder.lookups(relation, &Scope::default(), 0, wanted))?
+        let may_repeat = relation.sources.iter().filter(|source| !source.is_of_keys()).count() > 1;
+        Some((lookups, filter, may_repeat))
     };
     let turned = stage.with_semi_joins_as_sources(&add_column);
     let (plain, turned) = (of(&stage), turned.as_ref().and_then(of));
-    let (lookups, filter) = match (plain, turned) {
+    let (lookups, filter, may_repeat) = match (plain, turned) {
         (Some(plain), Some(turned)) => {
             if turned.0.cost < plain.0.cost {
                 turned
@@ -62,7 +63,7 @@ pub fn changed_rows(bound: &BoundQuery, any_row: bool) -> Option<ChangedRows> {
     });
     let values = values.collect::<Option<_>>()?;
     let is_point = lookups.lookups.len() == 1 && lookups.is_point;
-    Some(ChangedRows { target: ChangeTarget { lookups: lookups.lookups, row, filter }, values, is_point })
+    Some(ChangedRows { target: ChangeTarget { lookups: lookups.lookups, row, filter, may_repeat }, values, is_point })
 }
 
 /// Expressions over the columns of rows, which are numbered through: those of the first table, then those of the second. So

@@ -9,6 +9,8 @@ use std::collections::HashMap;
 use arrow::datatypes::DataType;
 use rowmill_plan::{ColumnId, Columns, ExprOp, ScalarExpr};
 
+use crate::optimizer::facts;
+
 /// The columns of a statement, and the expressions of those that are made.
 #[derive(Debug)]
 pub(super) struct Definitions {
@@ -39,6 +41,11 @@ impl Definitions {
     /// A column as an expression.
     pub(super) fn column(&self, id: ColumnId) -> ScalarExpr {
         ScalarExpr::id(id, self.kind(id))
+    }
+
+    /// `left IS NOT DISTINCT FROM right` of two columns.
+    pub(super) fn same(&self, left: ColumnId, right: ColumnId) -> ScalarExpr {
+        facts::same(&self.kinds.borrow(), left, right)
     }
 
     /// `expr` over columns that no operator computes. Those of which `is_known` is true stay as they are.

@@ -48,7 +48,9 @@ impl OwnColumns<'_> {
                 let lists = list.iter().map(|item| Some(vec![self.value(item, column)?])).collect::<Option<_>>()?;
                 Some(KeyCondition::Among { columns: vec![column], lists })
             }
-            ExprOp::Or(parts) if parts.len() <= ALTERNATIVES_MAX => self.alternatives(parts),
+            ExprOp::Or(parts) if parts.len() <= ALTERNATIVES_MAX => {
+                self.alternatives(parts).or_else(|| self.written_out_row(parts))
+            }
             ExprOp::Like { value, pattern, escape, negated: false, ignore_case: false } => {
                 let column = self.column(value)?;
                 let pattern = self.value(pattern, column)?;
@@ -117,6 +119,53 @@ impl OwnColumns<'_> {
             lists.push(values);
         }
         Some(KeyCondition::Among { columns: known?, lists })
+    }
+
+    /// `a < 1 OR (a = 1 AND b < 2)`: a comparison of rows by its parts.
+    fn written_out_row(&self, parts: &[ScalarExpr]) -> Option<KeyCondition> {
+        let mut parts: Vec<&[ScalarExpr]> = parts
+            .iter()
+            .map(|part| match &part.op {
+                ExprOp::And(all) => all.as_slice(),
+                _ => std::slice::from_ref(part),
+            })
+            .collect();
+        parts.sort_by_key(|part| part.len());
+        let (mut columns, mut values, mut strict) = (Vec::new(), Vec::new(), None);
+        for (at, part) in parts.iter().enumerate() {
+            let (mut equal, mut last) = (Vec::new(), None);
+            for condition in *part {
+                match self.fact(condition)? {
+                    KeyCondition::Among { columns, lists } if columns.len() == 1 && lists.len() == 1 => {
+                        equal.push((columns[0], lists.into_iter().next()?.pop()?));
+                    }
+                    KeyCondition::Range { columns, op, mut values } if columns.len() == 1 && last.is_none() => {
+                        last = Some((columns[0], op, values.pop()?));
+                    }
+                    _ => return None,
+                }
+            }
+            let (column, op, value) = last?;
+            let is_last = at + 1 == parts.len();
+            let direction = match op {
+                CompareOp::Less | CompareOp::LessOrEqual => CompareOp::Less,
+                _ => CompareOp::Greater,
+            };
+            let fits = (op == direction || is_last) && *strict.get_or_insert(direction) == direction;
+            // All columns before are equal to the values that they are compared with before.
+            let is_known = |(column, value): &(usize, Scalar)| {
+                columns.iter().zip(&values).any(|(own, known)| own == column && known == value)
+            };
+            if !fits || equal.len() != at || !equal.iter().all(is_known) || columns.contains(&column) {
+                return None;
+            }
+            columns.push(column);
+            values.push(value);
+            if is_last {
+                return (columns.len() > 1).then_some(KeyCondition::Range { columns, op, values });
+            }
+        }
+        None
     }
 
     /// The column that an expression is, or that it casts without changing how values compare.

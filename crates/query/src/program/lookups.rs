@@ -1,8 +1,8 @@
 //! The sources of a relation as lookups within lookups: in the order that costs least, each by its best key.
 
 use rowmill_base::SqlType;
-use rowmill_plan::logical::{LogicalScan, LogicalSortKey};
-use rowmill_plan::program::{Access, LookupKind, LookupSource, NestedLookup, Scalar};
+use rowmill_plan::logical::{LogicalScan, LogicalSetOperation, LogicalSortKey};
+use rowmill_plan::program::{Access, LookupKind, LookupSource, NestedLookup, Output, Read, Rows, Scalar};
 use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 
 use super::ProgramBuilder;
@@ -12,7 +12,7 @@ use super::relation::{Relation, RelationSource, RelationStep};
 use super::scalar::Scope;
 use super::spread::Spread;
 use super::stage::Stage;
-use crate::optimizer::facts::is_movable;
+use crate::optimizer::facts::{is_movable, is_true_of, split_and};
 
 /// Up to how many sources all orders are tried. Of more the next is always the one that costs least.
 const ORDERED_MAX: usize = 5;
@@ -23,6 +23,12 @@ const OTHER_SHARE: f64 = 0.3;
 /// A table of at most so many rows is read without a key, and given up if it has become several times as large.
 const SMALL_ROWS: u64 = 1_000;
 const GROWTH: u64 = 4;
+
+/// The parts of an OR that are read each by a key of its own.
+const WAYS_MAX: usize = 16;
+
+/// The cost of comparing two rows in memory, in rows that are read.
+const COMPARED_COST: f64 = 0.1;
 
 /// How many rows are come upon in search of a few that meet conditions, before a way is taken that reads them faster.
 const SEARCHED_ROWS: u64 = 50_000;
@@ -186,7 +192,21 @@ impl<'p> ProgramBuilder<'p> {
                 // After lookups of one row each, this one still decides about the order.
                 let is_first = lookups.is_point;
                 let wanted = Wanted { may_read_all: lookups.lookups.is_empty(), ..wanted };
-                let choice = self.choice(scan, &usable, &lookups.scope, is_first.then_some(wanted))?;
+                let choice = self.choice(scan, &usable, &lookups.scope, is_first.then_some(wanted));
+                let any_of = self.any_of(scan, &usable, &lookups.scope, row);
+                if let Some((listed, condition)) =
+                    any_of.filter(|(listed, _)| choice.as_ref().is_none_or(|choice| listed.cost < choice.key.cost))
+                {
+                    for (at, id) in columns.iter().enumerate() {
+                        lookups.scope.add(id.0, super::scalar::sql_type(&self.definitions.kind(*id))?, row, at);
+                    }
+                    (rows, cost, answered) = (listed.rows, listed.cost, vec![condition]);
+                    found = LookupSource::Reads(listed.reads);
+                    lookups.is_ordered &= wanted.order.is_empty();
+                    lookups.is_point = false;
+                    return self.with_found(lookups, (places, usable), (found, answered), (rows, cost));
+                }
+                let choice = choice?;
                 if is_first {
                     lookups.is_ordered = choice.is_ordered;
                     lookups.is_point = choice.key.is_point && choice.key.access.alternatives.len() <= 1;
@@ -220,11 +240,38 @@ impl<'p> ProgramBuilder<'p> {
                     lookups.scope.add(id.0, super::scalar::sql_type(&key.kind)?, row, at);
                 }
                 (rows, cost, answered) = (read.rows, read.cost, Vec::new());
-                found = LookupSource::Read(Box::new(read.read));
+                found = LookupSource::Reads(vec![read.read]);
+                lookups.is_ordered &= wanted.order.is_empty();
+                lookups.is_point = false;
+            }
+            _ => {
+                let of_rows = match source {
+                    RelationSource::Union(of) => self.union(of, &lookups.scope, row)?.into(),
+                    RelationSource::Windows(window) => self.windows(window, &lookups.scope, row)?,
+                    RelationSource::Recursion(plan, _) => self.recursion(plan, &lookups.scope, row)?,
+                    RelationSource::LastRound(number, columns) => self.last_round(*number, columns)?,
+                    _ => self.values(source, &lookups.scope)?.into(),
+                };
+                for (at, id) in columns.iter().enumerate() {
+                    lookups.scope.add(id.0, super::scalar::sql_type(&self.definitions.kind(*id))?, row, at);
+                }
+                (rows, cost, answered) = (of_rows.rows, of_rows.cost, Vec::new());
+                found = of_rows.source;
                 lookups.is_ordered &= wanted.order.is_empty();
                 lookups.is_point = false;
             }
         }
+        self.with_found(lookups, (places, usable), (found, answered), (rows, cost))
+    }
+
+    /// Adds a source that was found, with the conditions that are `usable` now, at `places` among those that are pending.
+    fn with_found(
+        &self,
+        mut lookups: Lookups,
+        (places, usable): (Vec<usize>, Vec<ScalarExpr>),
+        (found, answered): (LookupSource, Vec<usize>),
+        (rows, cost): (f64, f64),
+    ) -> Option<Lookups> {
         let mut conditions = Vec::new();
         for (at, place) in places.into_iter().enumerate() {
             lookups.pending[place] = None;
@@ -262,20 +309,37 @@ impl<'p> ProgramBuilder<'p> {
                     true => self.whole(scan),
                     false => self.choice(scan, &conditions, &scope, None)?.key,
                 };
-                self.add_columns(scan, row, &mut scope);
-                width = self.tables[scan.table].table().columns.len();
-                cost = key.cost;
-                answered = key.answered;
-                source = LookupSource::Table(key.access);
+                let once = (!lookups.is_point && !names_rows_from(&key.access, first_row))
+                    .then(|| self.read_once(scan, &conditions, &scope.before(first_row), row))
+                    .flatten();
+                if let Some(nested) = once {
+                    nested.add_columns(row, &mut scope);
+                    width = nested.columns.len();
+                    cost = nested.cost_once(lookups.rows);
+                    (answered, source) = (nested.answered, nested.source);
+                } else {
+                    self.add_columns(scan, row, &mut scope);
+                    width = self.tables[scan.table].table().columns.len();
+                    cost = key.cost;
+                    answered = key.answered;
+                    source = LookupSource::Table(key.access);
+                }
             }
             RelationSource::Plan(plan) => {
-                let nested = self.nested(plan, &scope, row, &conditions)?;
-                let columns = nested.columns.iter().enumerate();
-                columns.for_each(|(at, (id, kind))| scope.add(id.0, kind.clone(), row, at));
+                let for_each = self.nested(plan, &scope, row, &conditions);
+                let once = (!lookups.is_point).then(|| self.nested(plan, &scope.before(first_row), row, &[])).flatten();
+                let once = once.map(|nested| (nested.cost_once(lookups.rows), nested));
+                let for_each = for_each.map(|nested| (nested.cost, nested));
+                let (of_row, nested) = match (for_each, once) {
+                    (Some(for_each), Some(once)) if for_each.0 <= once.0 => for_each,
+                    (for_each, once) => once.or(for_each)?,
+                };
+                nested.add_columns(row, &mut scope);
                 width = nested.columns.len();
-                (cost, answered, source) = (nested.cost, nested.answered, nested.source);
+                (cost, answered, source) = (of_row, nested.answered, nested.source);
             }
-            RelationSource::Keys(..) => return None,
+            // The right side of a join is a table or a plan.
+            _ => return None,
         }
         let others = conditions.iter().enumerate().filter(|(at, _)| !answered.contains(at)).map(|(_, expr)| expr);
         let condition = Scalar::all_of(scope.scalars(others)?);
@@ -380,7 +444,132 @@ impl<'p> ProgramBuilder<'p> {
             .collect::<Option<_>>()?;
         let read = self.read(&stage, known, row, &ids)?;
         let (rows, cost) = (read.rows, read.cost);
-        Some(NestedPlan { source: LookupSource::Read(Box::new(read.read)), columns, answered, rows, cost })
+        Some(NestedPlan { source: LookupSource::Reads(vec![read.read]), columns, answered, rows, cost })
+    }
+
+    /// The rows of a table that conditions leave which name no other columns than its own and those of `known`.
+    fn read_once(
+        &self,
+        scan: &LogicalScan,
+        conditions: &[ScalarExpr],
+        known: &Scope,
+        row: usize,
+    ) -> Option<NestedPlan> {
+        let is_own = |id: usize| scan.columns.iter().any(|(own, _)| own.0 == id);
+        let is_known =
+            |expr: &ScalarExpr| !expr.any(&|part| part.as_column().is_some_and(|id| !is_own(id) && !known.has(id)));
+        let answered: Vec<usize> = (0..conditions.len()).filter(|at| is_known(&conditions[*at])).collect();
+        let own: Vec<ScalarExpr> = answered.iter().map(|at| conditions[*at].clone()).collect();
+        let (read, rows, cost) = self.rows_of_scan(scan, &own, known, row)?;
+        let kinds = read.output();
+        let columns = scan.columns.iter().zip(kinds).map(|((id, _), kind)| (*id, kind)).collect();
+        Some(NestedPlan { source: LookupSource::Reads(vec![read]), columns, answered, rows, cost })
+    }
+
+    /// All columns of the rows of a table that a key finds by some of `conditions` and that meet the others; how many there
+    /// are, about, and what they cost.
+    fn rows_of_scan(
+        &self,
+        scan: &LogicalScan,
+        conditions: &[ScalarExpr],
+        known: &Scope,
+        row: usize,
+    ) -> Option<(Read, f64, f64)> {
+        let key = self.choice(scan, conditions, known, None)?.key;
+        let mut scope = known.clone();
+        self.add_columns(scan, row, &mut scope);
+        let others = conditions.iter().enumerate().filter(|(at, _)| !key.answered.contains(at)).map(|(_, expr)| expr);
+        let condition = Scalar::all_of(scope.scalars(others)?);
+        let def = self.tables[scan.table].table();
+        let column = |(_, column): &(ColumnId, usize)| Scalar::column(def.columns[*column].kind.clone(), row, *column);
+        let output = Output::Rows(Rows::all(scan.columns.iter().map(column).collect()));
+        let lookups = vec![NestedLookup::inner(key.access, condition)];
+        Some((Read { lookups, filter: None, output, for_update: false, rows_max: None }, key.rows, key.cost))
+    }
+
+    /// The rows of a table that one of several conditions leaves, each by the key that finds them: `a = 1 OR b = 2`. Which
+    /// of `conditions` that answers.
+    fn any_of(
+        &self,
+        scan: &LogicalScan,
+        conditions: &[ScalarExpr],
+        known: &Scope,
+        row: usize,
+    ) -> Option<(ListedReads, usize)> {
+        if scan.row_number.is_some() {
+            return None;
+        }
+        conditions.iter().enumerate().find_map(|(at, condition)| {
+            let ExprOp::Or(parts) = &condition.op else { return None };
+            if parts.len() > WAYS_MAX || !is_movable(condition) {
+                return None;
+            }
+            let mut listed = ListedReads::default();
+            for (number, part) in parts.iter().enumerate() {
+                // A row that one part has found is not given again.
+                let before = parts[..number].iter().map(|part| is_true_of(part.clone()).negated());
+                let others = conditions.iter().enumerate().filter(|(other, _)| *other != at);
+                let own: Vec<ScalarExpr> = split_and(vec![part.clone()])
+                    .into_iter()
+                    .chain(others.map(|(_, other)| other.clone()))
+                    .chain(before)
+                    .collect();
+                let (read, rows, cost) = self.rows_of_scan(scan, &own, known, row)?;
+                listed.rows += rows;
+                listed.cost += cost;
+                listed.reads.push(read);
+            }
+            Some((listed, at))
+        })
+    }
+
+    /// The rows of all inputs of a `UNION ALL`.
+    fn union(&self, of: &'p LogicalSetOperation, known: &Scope, row: usize) -> Option<ListedReads> {
+        let mut listed = ListedReads::default();
+        for (plan, columns) in &of.inputs {
+            let read = self.read(&Stage::of(plan, &self.definitions)?, known, row, columns)?;
+            listed.rows += read.rows;
+            listed.cost += read.cost;
+            listed.reads.push(read.read);
+        }
+        let kinds = |read: &Read| read.output().iter().map(SqlType::arrow).collect::<Vec<_>>();
+        let columns: Vec<_> = of.columns.iter().map(|id| self.definitions.kind(*id)).collect();
+        listed.reads.iter().all(|read| kinds(read) == columns).then_some(listed)
+    }
+
+    /// Rows that the statement contains.
+    fn values(&self, source: &RelationSource<'p>, known: &Scope) -> Option<ListedReads> {
+        let RelationSource::Values(columns, rows) = source else { return None };
+        let kinds: Vec<_> = columns.iter().map(|id| self.definitions.kind(*id)).collect();
+        let reads = rows.iter().map(|row| {
+            let scalars = known.scalars(row)?;
+            let is_same = scalars.iter().zip(&kinds).all(|(scalar, kind)| scalar.kind.arrow() == *kind);
+            is_same.then(|| Read::of_values(scalars))
+        });
+        let reads: Vec<Read> = reads.collect::<Option<_>>()?;
+        let rows = reads.len() as f64;
+        (!reads.is_empty()).then_some(ListedReads { reads, rows, cost: rows })
+    }
+}
+
+/// Reads whose rows come one after the other.
+#[derive(Default)]
+struct ListedReads {
+    reads: Vec<Read>,
+    rows: f64,
+    cost: f64,
+}
+
+/// Rows that a lookup has from something else than a table.
+pub(super) struct RowsInMemory {
+    pub(super) source: LookupSource,
+    pub(super) rows: f64,
+    pub(super) cost: f64,
+}
+
+impl From<ListedReads> for RowsInMemory {
+    fn from(ListedReads { reads, rows, cost }: ListedReads) -> RowsInMemory {
+        RowsInMemory { source: LookupSource::Reads(reads), rows, cost }
     }
 }
 
@@ -399,6 +588,25 @@ struct NestedPlan {
     answered: Vec<usize>,
     rows: f64,
     cost: f64,
+}
+
+impl NestedPlan {
+    fn add_columns(&self, row: usize, scope: &mut Scope) {
+        let columns = self.columns.iter().enumerate();
+        columns.for_each(|(at, (id, kind))| scope.add(id.0, kind.clone(), row, at));
+    }
+
+    /// The cost for each of `rows` rows, where it is read once and compared with each of them.
+    fn cost_once(&self, rows: f64) -> f64 {
+        self.cost / rows + self.rows * COMPARED_COST
+    }
+}
+
+/// Whether an access names columns of rows from `row` on.
+fn names_rows_from(access: &Access, row: usize) -> bool {
+    let mut names = false;
+    access.scalars().for_each(|scalar| scalar.each_column(&mut |column| names |= column.row >= row));
+    names
 }
 
 impl TableChoice {

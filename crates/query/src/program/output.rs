@@ -32,8 +32,11 @@ impl<'p> ProgramBuilder<'p> {
         ids: &[ColumnId],
     ) -> Option<StageRead> {
         self.reads.set(self.reads.get() + 1);
-        if stage.is_partitioned() || self.reads.get() > READS_MAX {
+        if self.reads.get() > READS_MAX {
             return None;
+        }
+        if stage.is_partitioned() {
+            return self.read(&stage.by_number()?, outer, first_row, ids);
         }
         let plain = self.read_in_order(stage, outer, first_row, ids);
         let add_column = |of: &ScalarExpr| self.definitions.add_column(of);
@@ -193,7 +196,7 @@ fn extreme_order(grouping: &Grouping<'_>) -> Option<LogicalSortKey> {
 }
 
 /// An aggregate of a plan as one of a program; `None` if programs do not have it.
-fn row_aggregate(
+pub(super) fn row_aggregate(
     call: &AggregateCall,
     scope: &Scope,
     resolved: &dyn Fn(&ScalarExpr) -> ScalarExpr,

@@ -1,7 +1,9 @@
 //! What the operators below a grouping and a limit read: sources that are joined in any order, conditions, and what is looked
 //! up for each of their rows.
 
-use rowmill_plan::logical::{LogicalJoin, LogicalJoinKind, LogicalScan};
+use rowmill_plan::logical::{
+    LogicalJoin, LogicalJoinKind, LogicalScan, LogicalSetOperation, LogicalWindow, SetOperationKind,
+};
 use rowmill_plan::program::LookupKind;
 use rowmill_plan::{ColumnId, Logical, ScalarExpr};
 
@@ -28,6 +30,16 @@ pub(super) enum RelationSource<'p> {
     Plan(&'p Logical),
     /// The distinct values of expressions over the rows of a plan, in new columns.
     Keys(&'p Logical, Vec<(ColumnId, ScalarExpr)>),
+    /// The rows of several plans, one plan after the other.
+    Union(&'p LogicalSetOperation),
+    /// Rows that the statement contains.
+    Values(&'p [ColumnId], &'p [Vec<ScalarExpr>]),
+    /// Rows with values that others of their partition decide.
+    Windows(&'p LogicalWindow),
+    /// A `Logical::Recursive`, and the columns of its result.
+    Recursion(&'p Logical, &'p [ColumnId]),
+    /// The rows of the last round of the recursion with this number.
+    LastRound(usize, &'p [ColumnId]),
 }
 
 /// A lookup for each row of the sources.
@@ -50,6 +62,15 @@ impl<'p> Relation<'p> {
     pub(super) fn of(plan: &'p Logical, definitions: &Definitions) -> Option<Relation<'p>> {
         match plan {
             Logical::Values { columns, rows } if columns.is_empty() && rows.len() == 1 => Some(Relation::default()),
+            Logical::Values { columns, rows } => Some(Relation::of_source(RelationSource::Values(columns, rows))),
+            Logical::SetOperation(of) if of.kind == SetOperationKind::Union && of.all => {
+                Some(Relation::of_source(RelationSource::Union(of)))
+            }
+            Logical::Window(window) => Some(Relation::of_source(RelationSource::Windows(window))),
+            Logical::Recursive { columns, .. } => Some(Relation::of_source(RelationSource::Recursion(plan, columns))),
+            Logical::RecursiveRows { number, columns } => {
+                Some(Relation::of_source(RelationSource::LastRound(*number, columns)))
+            }
             Logical::Filter { input, conditions } => {
                 let mut relation = Relation::of(input, definitions)?;
                 relation.conditions.extend(split_and(conditions.clone()));
@@ -63,9 +84,10 @@ impl<'p> Relation<'p> {
             Logical::Scan(scan) => Some(Relation::of_source(RelationSource::Scan(scan))),
             // What a stage of its own does.
             Logical::Group(group) if group.sets.is_none() => Some(Relation::of_source(RelationSource::Plan(plan))),
-            Logical::Distinct { on: false, .. } | Logical::Limit { .. } | Logical::Sort { .. } => {
-                Some(Relation::of_source(RelationSource::Plan(plan)))
-            }
+            Logical::Distinct { on: false, .. }
+            | Logical::Limit { .. }
+            | Logical::Sort { .. }
+            | Logical::SetOperation(_) => Some(Relation::of_source(RelationSource::Plan(plan))),
             _ => None,
         }
     }
@@ -151,6 +173,13 @@ impl RelationSource<'_> {
             RelationSource::Scan(scan) => scan.columns.iter().map(|(id, _)| *id).collect(),
             RelationSource::Plan(plan) => output(plan).iter().collect(),
             RelationSource::Keys(_, keys) => keys.iter().map(|(id, _)| *id).collect(),
+            RelationSource::Union(of) => of.columns.clone(),
+            RelationSource::Values(columns, _)
+            | RelationSource::Recursion(_, columns)
+            | RelationSource::LastRound(_, columns) => columns.to_vec(),
+            RelationSource::Windows(window) => {
+                output(&window.input).iter().chain(window.calls.iter().map(|(id, _)| *id)).collect()
+            }
         }
     }
 }

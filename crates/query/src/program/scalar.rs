@@ -27,6 +27,13 @@ impl Scope {
         self.places.insert(id, Scalar::column(kind, row, column));
     }
 
+    /// The columns of the rows before `row`.
+    pub(super) fn before(&self, row: usize) -> Scope {
+        let is_before = |place: &Scalar| matches!(place.op, ScalarOp::Column(column) if column.row < row);
+        let places = self.places.iter().filter(|(_, place)| is_before(place));
+        Scope { places: places.map(|(id, place)| (*id, place.clone())).collect() }
+    }
+
     /// Whether a column is there.
     pub(super) fn has(&self, id: usize) -> bool {
         self.places.contains_key(&id)
@@ -86,6 +93,9 @@ impl Scope {
             ExprOp::And(parts) => ScalarOp::And(all(parts)?),
             ExprOp::Or(parts) => ScalarOp::Or(all(parts)?),
             ExprOp::Not(value) => ScalarOp::Not(boxed(value)?),
+            ExprOp::IsDistinct { operands, negated } if is_ordered(&operands[0].kind) => {
+                return of(&compared_with_null(operands, *negated));
+            }
             ExprOp::IsNull { value, negated } => ScalarOp::IsNull { value: boxed(value)?, negated: *negated },
             ExprOp::Case { whens, otherwise } => {
                 let whens = whens.iter().map(|(when, then)| Some((of(when)?, of(then)?))).collect::<Option<_>>()?;
@@ -227,6 +237,19 @@ fn compared_one_by_one(value: &ScalarExpr, list: &[ScalarExpr], negated: bool) -
     let equal = |item: &ScalarExpr| ScalarExpr::compare(value.clone(), CompareOp::Equal, item.clone());
     let any = ScalarExpr::or(list.iter().map(equal).collect());
     if negated { any.negated() } else { any }
+}
+
+/// `left IS [NOT] DISTINCT FROM right` as comparisons: NULL equals NULL and nothing else.
+fn compared_with_null(operands: &[ScalarExpr; 2], negated: bool) -> ScalarExpr {
+    let [left, right] = operands;
+    let is_null = |value: &ScalarExpr| {
+        ScalarExpr::new(DataType::Boolean, ExprOp::IsNull { value: Box::new(value.clone()), negated: false })
+    };
+    let equal = ScalarExpr::compare(left.clone(), CompareOp::Equal, right.clone());
+    let both_null = ScalarExpr::and(vec![is_null(left), is_null(right)]);
+    // A comparison is NULL where one of the two is.
+    let same = ScalarExpr::new(DataType::Boolean, ExprOp::Coalesce(vec![equal, both_null]));
+    if negated { same } else { same.negated() }
 }
 
 /// A comparison of rows by those of their parts: `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`.

@@ -1,11 +1,14 @@
 //! A plan from its relation up to its limit.
 
-use rowmill_plan::logical::{AggregateCall, LogicalSortKey, LogicalWindow, LogicalWindowFunction, RankFunction};
+use rowmill_plan::logical::{
+    AggregateCall, LogicalSetOperation, LogicalSortKey, LogicalWindow, LogicalWindowFunction, RankFunction,
+    SetOperationKind,
+};
 use rowmill_plan::program::LookupKind;
 use rowmill_plan::{ColumnId, CompareOp, ExprOp, Logical, ScalarExpr};
 
 use super::Definitions;
-use super::relation::{Relation, RelationSource};
+use super::relation::{Relation, RelationSource, RelationStep};
 use crate::optimizer::facts::{equality, is_movable, split_and};
 use crate::optimizer::walk::output;
 
@@ -21,6 +24,10 @@ pub(super) struct Stage<'p> {
     pub(super) limit: Option<ScalarExpr>,
     /// The columns that order and limit are meant for the rows of one value of. Conditions must say which.
     partition: Vec<usize>,
+    /// Where order and limit are those of partitions, the window that numbers their rows, and the condition on the number.
+    numbered: Option<(&'p LogicalWindow, ScalarExpr)>,
+    /// Conditions on the partition that were added to those of the relation.
+    of_partition: Vec<ScalarExpr>,
 }
 
 /// Groups of a relation.
@@ -51,8 +58,9 @@ impl<'p> Stage<'p> {
             Logical::Filter { input, conditions } => {
                 if let Logical::Window(window) = &**input
                     && let [condition] = &conditions[..]
+                    && let Some(stage) = Stage::of_first_rows(window, condition, definitions)
                 {
-                    return Stage::of_first_rows(window, condition, definitions);
+                    return Some(stage);
                 }
                 let stage = Stage::of(input, definitions)?;
                 let mut stage = if stage.is_cut() { Stage::over(input) } else { stage };
@@ -76,8 +84,37 @@ impl<'p> Stage<'p> {
                 let grouping = Grouping { keys, aggregates: &[] };
                 Some(Stage { grouping: Some(grouping), order: Vec::new(), ..stage })
             }
+            Logical::SetOperation(of) if !of.all => Stage::of_distinct(of, definitions),
             plan => Some(Stage::on(Relation::of(plan, definitions)?)),
         }
+    }
+
+    /// The distinct rows of a set operation: of all its inputs, or of the first with or without an equal one in the second.
+    fn of_distinct(of: &'p LogicalSetOperation, definitions: &Definitions) -> Option<Stage<'p>> {
+        let kind = match of.kind {
+            SetOperationKind::Union => {
+                let keys = of.columns.iter().map(|id| (*id, definitions.column(*id))).collect();
+                let stage = Stage::on(Relation::of_source(RelationSource::Union(of)));
+                return Some(Stage { grouping: Some(Grouping { keys, aggregates: &[] }), ..stage });
+            }
+            SetOperationKind::Intersect => LookupKind::Semi,
+            SetOperationKind::Except => LookupKind::Anti,
+        };
+        let [(left, left_columns), (right, right_columns)] = &of.inputs[..] else { return None };
+        let pairs = left_columns.iter().zip(right_columns);
+        let conditions: Vec<ScalarExpr> = pairs.map(|(left, right)| definitions.same(*left, *right)).collect();
+        let mut relation = Relation::of_source(RelationSource::Plan(left));
+        relation.steps.push(RelationStep {
+            kind,
+            right,
+            on: conditions.clone(),
+            source: RelationSource::Plan(right),
+            conditions,
+            compared: Vec::new(),
+            mark: None,
+        });
+        let keys = of.columns.iter().zip(left_columns).map(|(id, left)| (*id, definitions.column(*left))).collect();
+        Some(Stage { grouping: Some(Grouping { keys, aggregates: &[] }), ..Stage::on(relation) })
     }
 
     fn on(relation: Relation<'p>) -> Stage<'p> {
@@ -89,6 +126,8 @@ impl<'p> Stage<'p> {
             skip: None,
             limit: None,
             partition: Vec::new(),
+            numbered: None,
+            of_partition: Vec::new(),
         }
     }
 
@@ -123,7 +162,8 @@ impl<'p> Stage<'p> {
         let stage = Stage::of(&window.input, definitions)?;
         let stage = if stage.is_final() { Stage::over(&window.input) } else { stage };
         let partition = window.partition.iter().map(ScalarExpr::as_column).collect::<Option<_>>()?;
-        Some(Stage { order: window.order.clone(), limit: Some(pair[1].clone()), partition, ..stage })
+        let numbered = Some((window, condition.clone()));
+        Some(Stage { order: window.order.clone(), limit: Some(pair[1].clone()), partition, numbered, ..stage })
     }
 
     /// Whether it gives only some rows.
@@ -134,6 +174,16 @@ impl<'p> Stage<'p> {
     /// Whether it is no relation, so that nothing but an order and a limit can be added.
     fn is_final(&self) -> bool {
         self.is_cut() || self.grouping.is_some()
+    }
+
+    /// The same rows, of a stage whose order and limit are meant for a part of the rows, by the numbers that the window gives
+    /// them.
+    pub(super) fn by_number(&self) -> Option<Stage<'p>> {
+        let (window, condition) = self.numbered.clone()?;
+        let mut stage = Stage::on(Relation::of_source(RelationSource::Windows(window)));
+        stage.relation.conditions.push(condition);
+        stage.relation.conditions.extend(self.of_partition.iter().cloned());
+        Some(stage)
     }
 
     /// Whether order and limit are meant for a part of the rows that no condition gives.
@@ -188,6 +238,7 @@ impl<'p> Stage<'p> {
             {
                 self.partition.remove(at);
                 self.relation.conditions.push(condition.clone());
+                self.of_partition.push(condition.clone());
                 return true;
             }
         }

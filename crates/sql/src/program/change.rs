@@ -7,10 +7,10 @@ use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Result, SqlType};
 use rowmill_plan::Constant;
 use rowmill_plan::program::{
-    Body, Check, Column, ConflictAction, Delete, Insert, OnConflict, Scalar, ScalarOp, Update, Value,
+    Body, Check, Column, ConflictAction, Delete, Insert, OnConflict, Read, Scalar, ScalarOp, Update, Value,
 };
 use rowmill_query::binder::{self, BoundExprs, ExprColumn};
-use rowmill_query::program::{changed_rows, computed_values, constant, row_values};
+use rowmill_query::program::{self, changed_rows, computed_values, constant, row_values};
 use rowmill_storage::TableDef;
 use sqlparser::ast;
 
@@ -68,9 +68,17 @@ impl Compiler<'_> {
     pub(super) fn insert(&self, insert: &ast::Insert) -> Result<Option<StatementProgram>> {
         let mut plain = insert.clone();
         let (on, returning) = (plain.on.take(), plain.returning.take());
-        let Some(InsertedRows { table, rows }) = program_parts::insert(self.work, self.snapshot, &plain)? else {
+        let Some(InsertedRows { table, rows, query }) = program_parts::insert(self.work, self.snapshot, &plain)? else {
             return Ok(None);
         };
+        let source = match query {
+            None => None,
+            Some(query) => match program::read(&self.planned(query)?) {
+                None => return Ok(None),
+                source => source,
+            },
+        };
+        let of_source = source.as_ref().map(Read::output).unwrap_or_default();
         let mut scalars = Vec::with_capacity(rows.len());
         let mut sequences = Vec::new();
         for (number, row) in rows.into_iter().enumerate() {
@@ -79,7 +87,7 @@ impl Compiler<'_> {
                 _ => None,
             });
             sequences.extend(counted);
-            let Some(row) = self.inserted_row(&table, row)? else { return Ok(None) };
+            let Some(row) = self.inserted_row(&table, row, &of_source)? else { return Ok(None) };
             scalars.push(row);
         }
         let Some(checks) = self.checks(&table)? else { return Ok(None) };
@@ -91,8 +99,15 @@ impl Compiler<'_> {
                 on_conflict => on_conflict,
             },
         };
-        let insert =
-            Insert { table: table.id, rows: scalars, sequences, on_conflict, checks, returning: returning.columns };
+        let insert = Insert {
+            table: table.id,
+            rows: scalars,
+            source,
+            sequences,
+            on_conflict,
+            checks,
+            returning: returning.columns,
+        };
         Ok(self.changed(Body::Insert(insert), "INSERT", returning.schema))
     }
 
@@ -148,14 +163,26 @@ impl Compiler<'_> {
         Ok(Some(OnConflict { target, action }))
     }
 
-    /// The values of one row of a `VALUES` list.
-    fn inserted_row(&self, table: &TableDef, row: Vec<InsertedValue>) -> Result<Option<Vec<Scalar>>> {
+    /// The values of one row that is inserted, of a query that gives columns of the types `of_source`.
+    fn inserted_row(
+        &self,
+        table: &TableDef,
+        row: Vec<InsertedValue>,
+        of_source: &[SqlType],
+    ) -> Result<Option<Vec<Scalar>>> {
+        let columns = row.iter().filter(|value| matches!(value, InsertedValue::Column(_))).count();
+        if columns != of_source.len() {
+            return Ok(None);
+        }
         let mut scalars = Vec::with_capacity(row.len());
         for (column, value) in row.into_iter().enumerate() {
             let kind = &table.columns[column].kind;
             let scalar = match value {
                 InsertedValue::Known(value) => known(value),
                 InsertedValue::Parameter(number) => self.parameter(number, kind),
+                InsertedValue::Column(number) => {
+                    of_source.get(number).map(|kind| Scalar::column(kind.clone(), 0, number))
+                }
                 InsertedValue::Sequence(_) => Some(Scalar::literal(kind.clone(), Value::Null)),
                 InsertedValue::Computed(expr) => {
                     let bound = self.bound(&[(&*expr, None)], &[], "VALUES")?;

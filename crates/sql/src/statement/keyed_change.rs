@@ -9,11 +9,11 @@ use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
+use rowmill_program::meets_several;
 use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
 
 use super::row_sink::RowSink;
-use super::update::meets_several;
 use crate::outcome::RowStream;
 use crate::session::Work;
 

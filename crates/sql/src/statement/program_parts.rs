@@ -32,6 +32,8 @@ pub(crate) enum InsertedValue {
     Computed(Box<Expr>),
     /// The next value of a sequence.
     Sequence(TableId),
+    /// A column of the query whose rows are inserted, by number from 0.
+    Column(usize),
 }
 
 /// The table of a `DELETE` and the query of the rows that it removes.
@@ -43,10 +45,10 @@ pub(crate) fn delete(
     let Ok(definition) = deleting::definition(work, delete) else { return Ok(None) };
     let deleting::Definition { target, others, .. } = definition;
     let table = relation::table(snapshot.catalog(), &target.name)?;
-    if !others.is_empty() || table.keyed.is_none() {
+    if table.keyed.is_none() {
         return Ok(None);
     }
-    let query = target.query(work, [], &[], delete.selection.as_ref())?;
+    let query = target.query(work, [], others, delete.selection.as_ref())?;
     Ok(Some((table, query)))
 }
 
@@ -58,7 +60,7 @@ pub(crate) fn update(
 ) -> Result<Option<(Arc<TableDef>, Query)>> {
     let Ok(definition) = updating::definition(work, update) else { return Ok(None) };
     let table = relation::table(snapshot.catalog(), &definition.target.name)?;
-    if !definition.others.is_empty() || table.keyed.is_none() {
+    if table.keyed.is_none() {
         return Ok(None);
     }
     let row = NewRow::of(work, &definition.target, &definition.assignments, &table)?;
@@ -66,46 +68,85 @@ pub(crate) fn update(
     if !row.sources.iter().all(is_input) {
         return Ok(None);
     }
-    let query = definition.target.query(work, row.items, &[], definition.selection)?;
+    let query = definition.target.query(work, row.items, definition.others, definition.selection)?;
     Ok(Some((table, query)))
 }
 
-/// Rows of an `INSERT ... VALUES`, with a value for each column of the table.
-pub(crate) struct InsertedRows {
+/// Rows of an `INSERT`, with a value for each column of the table.
+pub(crate) struct InsertedRows<'i> {
     pub(crate) table: Arc<TableDef>,
     pub(crate) rows: Vec<Vec<InsertedValue>>,
+    /// The query of `INSERT ... SELECT`: there is one row then, which is made of each of the query's.
+    pub(crate) query: Option<&'i Query>,
 }
 
-/// The table of an `INSERT ... VALUES` and its rows.
-pub(crate) fn insert(work: &Work<'_>, snapshot: &Arc<Snapshot>, insert: &Insert) -> Result<Option<InsertedRows>> {
+/// The table of an `INSERT` and its rows.
+pub(crate) fn insert<'i>(
+    work: &Work<'_>,
+    snapshot: &Arc<Snapshot>,
+    insert: &'i Insert,
+) -> Result<Option<InsertedRows<'i>>> {
     let Ok(definition) = insert::definition(work, insert) else { return Ok(None) };
-    let Source::Values(values) = &definition.source else { return Ok(None) };
     let table = relation::table(snapshot.catalog(), &definition.table)?;
     let targets = match definition.columns.as_slice() {
         [] => (0..table.columns.len()).collect(),
         names => row_sink::targets(&table, names.iter().map(|name| work.statement.spell(name)))?,
+    };
+    let values = match definition.source {
+        Source::Values(values) => values,
+        Source::Query(query) if table.keyed.is_some() => {
+            let Some(row) = inserted_row(work, &table, |place| {
+                targets.iter().position(|target| *target == place).map(Given::Column)
+            })?
+            else {
+                return Ok(None);
+            };
+            return Ok(Some(InsertedRows { table, rows: vec![row], query: Some(query) }));
+        }
+        _ => return Ok(None),
     };
     let mut rows = Vec::with_capacity(values.rows.len());
     for row in &values.rows {
         if row.content.len() != targets.len() {
             return Ok(None);
         }
-        let Some(row) = inserted_row(work, &table, &targets, &row.content)? else { return Ok(None) };
+        let Some(row) = inserted_row(work, &table, |place| {
+            let given = targets.iter().position(|target| *target == place)?;
+            Some(Given::Cell(Cell::of(&row.content[given], &table.columns[place].kind)))
+        })?
+        else {
+            return Ok(None);
+        };
         rows.push(row);
     }
-    Ok(Some(InsertedRows { table, rows }))
+    Ok(Some(InsertedRows { table, rows, query: None }))
 }
 
-fn inserted_row(
+/// What a statement gives a column.
+enum Given<'e> {
+    /// What is written in a list.
+    Cell(Cell<'e>),
+    /// A column of the query.
+    Column(usize),
+}
+
+/// The values of one row, by the places of columns in the table: `given` says which the statement gives.
+fn inserted_row<'e>(
     work: &Work<'_>,
     table: &TableDef,
-    targets: &[usize],
-    row: &[Expr],
+    given: impl Fn(usize) -> Option<Given<'e>>,
 ) -> Result<Option<Vec<InsertedValue>>> {
     let mut values = Vec::with_capacity(table.columns.len());
     for (place, column) in table.columns.iter().enumerate() {
-        let given = targets.iter().position(|target| *target == place).map(|given| &row[given]);
-        let cell = given.map_or(Cell::Default, |expr| Cell::of(expr, &column.kind));
+        let cell = match given(place) {
+            None => Cell::Default,
+            Some(Given::Cell(cell)) => cell,
+            Some(Given::Column(_)) if row_sink::is_generated(table, column) => return Ok(None),
+            Some(Given::Column(number)) => {
+                values.push(InsertedValue::Column(number));
+                continue;
+            }
+        };
         let identity = table.identity(column.id);
         if identity.is_some_and(|identity| identity.always) && !matches!(cell, Cell::Default) {
             return Ok(None);

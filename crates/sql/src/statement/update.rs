@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_program::meets_several;
 use rowmill_storage::TableDef;
 use rowmill_txn::Transaction;
 use sqlparser::ast::{
@@ -164,15 +165,6 @@ impl OncePerRow {
         }
         Err(meets_several(table))
     }
-}
-
-/// The error of a row that is to be changed in several ways.
-pub(super) fn meets_several(table: &TableDef) -> Error {
-    Error::new(
-        ErrorKind::CardinalityViolation,
-        format!("a row of table \"{}\" meets several rows of the FROM clause", table.name),
-    )
-    .hint("narrow WHERE down, or aggregate in a subquery, so that each row meets one")
 }
 
 /// Takes the syntax tree apart and refuses what is not executed.

@@ -53,8 +53,8 @@ use super::lmdb_readers::ReaderTable;
 use super::lmdb_run::{RUN_KEYS_MIN, find_run, take_out};
 use super::sealed_value::{seal, unseal};
 use super::{
-    BaseChecked, BaseCopy, BaseRead, BaseSpace, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch,
-    key_bounds, prefix_range,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, KeyVisitor, Operation, OrderedBase, Reader, Visitor, WriteBatch,
+    check_batch, key_bounds, prefix_range,
 };
 
 /// The file's name in the directory of a database.
@@ -624,6 +624,24 @@ impl BaseRead for LmdbRead {
             lower = Bound::Excluded(last.to_vec());
         }
         self.visit((lower, upper), backward, visit)
+    }
+
+    fn keys(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut KeyVisitor<'_>) -> Result<()> {
+        let failed = |e| self.base.error("read", e);
+        let Some(range) = key_bounds(start, end)? else { return Ok(()) };
+        let (map, range) = (&self.base.map, slices(&range));
+        if backward {
+            let mut entries = map.rev_range(&self.transaction, &range).map_err(failed)?;
+            while let Some(entry) = entries.next()
+                && visit(entry.map_err(failed)?.0)?
+            {}
+        } else {
+            let mut entries = map.range(&self.transaction, &range).map_err(failed)?;
+            while let Some(entry) = entries.next()
+                && visit(entry.map_err(failed)?.0)?
+            {}
+        }
+        Ok(())
     }
 
     fn commit_id(&self) -> Result<CommitId> {

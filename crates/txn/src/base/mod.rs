@@ -190,6 +190,9 @@ pub trait BaseCopy {
 /// Takes a key and its value, and says whether to go on.
 pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool> + 'a;
 
+/// Takes a key, and says whether to go on.
+pub type KeyVisitor<'a> = dyn FnMut(&[u8]) -> Result<bool> + 'a;
+
 /// One committed state of a base.
 pub trait BaseRead: Send {
     /// The value of `key`. `Corrupt` if it is not what was written.
@@ -207,6 +210,12 @@ pub trait BaseRead: Send {
     /// Visits the keys from `start` on that are below `end` (empty: that are there), with their values, ascending or from the
     /// end, until the visitor says `false` or fails. `start` is a key that may be kept.
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()>;
+
+    /// Visits the keys of a range as [`BaseRead::range`] does, without their values, which are not looked at: damage of a
+    /// value is not noticed.
+    fn keys(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut KeyVisitor<'_>) -> Result<()> {
+        self.range(start, end, backward, &mut |key, _| visit(key))
+    }
 
     /// The id of the last write that this state has.
     fn commit_id(&self) -> Result<CommitId>;

@@ -56,6 +56,8 @@ pub struct IndexScan {
     entry: Vec<u8>,
     ahead: Vec<u8>,
     is_ahead: bool,
+    /// Whether all entries are whole, and all of the range are asked for.
+    is_plain: bool,
     found: FoundRow,
     /// Made for the first entries that begin alike.
     alike: Option<Box<Alike>>,
@@ -98,6 +100,7 @@ impl IndexScan {
         // Entries of one value are in the order of primary keys.
         self.order = if self.fit == RangeFit::OneValue { IndexOrder::Kept } else { order };
         (self.index, self.backward, self.is_ahead) = (index, backward, false);
+        self.is_plain = !of_index.def.shortens && self.fit == RangeFit::Exact;
         if let Some(alike) = &mut self.alike {
             alike.stop();
         }
@@ -107,11 +110,24 @@ impl IndexScan {
 
     /// The next entry; `None` at the end of the range. Every call of one scan gets a reader of the same snapshot. `Corrupt` if a
     /// shortened entry names no row.
+    #[inline]
     pub fn next(&mut self, codec: &TableCodec, reader: &Reader<'_>) -> Result<Option<IndexEntry<'_>>> {
+        if self.is_plain {
+            return Ok(self.scan.next(reader)?.map(|(entry, _)| IndexEntry::Whole(entry)));
+        }
         Ok(self.advance(codec, reader)?.map(|found| match found {
             Found::Whole => IndexEntry::Whole(&self.entry),
             Found::Row => IndexEntry::Row(&self.found.key, &self.found.row),
         }))
+    }
+
+    /// Passes over the next entries, `entries_max` at most, as [`RangeScan::pass`] does.
+    pub fn pass(&mut self, codec: &TableCodec, reader: &Reader<'_>, entries_max: usize) -> Result<usize> {
+        match self.is_plain {
+            true => self.scan.pass(reader, entries_max),
+            false if entries_max == 0 => Ok(0),
+            false => Ok(usize::from(self.advance(codec, reader)?.is_some())),
+        }
     }
 
     /// The key and the row that the next entry names. `Corrupt` if there is no such row.
@@ -129,9 +145,9 @@ impl IndexScan {
         &self.kept
     }
 
-    /// The last entry that was read, as it is kept, and whether it is shortened, in [`IndexOrder::Kept`].
-    pub(crate) fn entry(&self, codec: &TableCodec) -> Result<(&[u8], bool)> {
-        Ok((&self.entry, codec.index(self.index)?.is_short(&self.entry)))
+    /// The entry of the row that was given last, as it is kept, in [`IndexOrder::Kept`].
+    pub(crate) fn short_entry(&self) -> &[u8] {
+        &self.entry
     }
 
     fn advance(&mut self, codec: &TableCodec, reader: &Reader<'_>) -> Result<Option<Found>> {

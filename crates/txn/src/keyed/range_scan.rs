@@ -29,6 +29,8 @@ pub struct RangeScan {
     /// What is noted of it, where reads are.
     noted: Option<NotedRange>,
     dead: Passed,
+    /// Whether all keys that follow are the base's, and no read is noted.
+    is_of_base: bool,
 }
 
 /// Deleted keys at the beginning of a range that is read upwards.
@@ -55,6 +57,13 @@ struct Feed {
     is_given: bool,
 }
 
+impl Feed {
+    /// Whether it has no more keys, nor ever had any in the batch that is there.
+    fn is_at_end(&self) -> bool {
+        self.is_done && self.at >= self.batch.len()
+    }
+}
+
 const OWN: usize = 0;
 const VERSIONS: usize = 1;
 const BASE: usize = 2;
@@ -63,7 +72,7 @@ impl RangeScan {
     /// Goes to the first of the keys from `start` on that are below `end`, or to the last, to be read downwards; all of them are of
     /// one index. `first` is how many entries will be asked for, as far as is known; more cost another batch.
     pub fn start(&mut self, start: &[u8], end: &[u8], backward: bool, first: usize) {
-        (self.backward, self.noted) = (backward, None);
+        (self.backward, self.noted, self.is_of_base) = (backward, None, false);
         self.whole.start.clear();
         self.whole.start.extend_from_slice(start);
         self.whole.end.clear();
@@ -76,7 +85,32 @@ impl RangeScan {
     }
 
     /// The next key and its row; `None` at the end of the range. Every call of one scan gets a reader of the same snapshot.
+    #[inline]
     pub fn next(&mut self, reader: &Reader<'_>) -> Result<Option<(&[u8], &[u8])>> {
+        match self.next_of_base() {
+            true => {
+                let base = &self.feeds[BASE];
+                let (key, row) = base.batch.get(base.at);
+                Ok(row.map(|row| (key, row)))
+            }
+            false => self.next_of_all(reader),
+        }
+    }
+
+    /// Goes to the next key of the base in the batch that is there, where nothing else is left to be chosen from or noted;
+    /// whether there is one.
+    #[inline]
+    fn next_of_base(&mut self) -> bool {
+        let base = &mut self.feeds[BASE];
+        let next = base.at + usize::from(base.is_given);
+        if !self.is_of_base || next >= base.batch.len() {
+            return false;
+        }
+        (base.at, base.is_given) = (next, true);
+        true
+    }
+
+    fn next_of_all(&mut self, reader: &Reader<'_>) -> Result<Option<(&[u8], &[u8])>> {
         if !std::mem::replace(&mut self.dead.is_started, true) {
             self.pass_dead(reader);
         }
@@ -92,6 +126,8 @@ impl RangeScan {
             let feed = &self.feeds[newest];
             if feed.batch.get(feed.at).1.is_some() {
                 self.note_dead(reader, Some(newest));
+                let is_alone = newest == BASE && self.feeds[..BASE].iter().all(Feed::is_at_end);
+                self.is_of_base = is_alone && reader.reads().is_none();
                 break newest;
             }
             self.dead.keys += 1;
@@ -100,6 +136,45 @@ impl RangeScan {
         let feed = &self.feeds[newest];
         let (key, row) = feed.batch.get(feed.at);
         Ok(row.map(|row| (key, row)))
+    }
+
+    /// Passes over the next rows, `rows_max` at most, as if each had been asked for; how many there were. Fewer than
+    /// `rows_max` may be passed while more follow, none only at the end of the range.
+    pub fn pass(&mut self, reader: &Reader<'_>, rows_max: usize) -> Result<usize> {
+        if rows_max == 0 {
+            return Ok(0);
+        }
+        if !self.is_of_base {
+            return Ok(usize::from(self.next_of_all(reader)?.is_some()));
+        }
+        let Feed { batch, at, range, is_done, is_given, .. } = &mut self.feeds[BASE];
+        let next = *at + usize::from(*is_given);
+        let left = batch.len().saturating_sub(next);
+        if left > 0 {
+            let passed = left.min(rows_max);
+            (*at, *is_given) = (next + passed - 1, true);
+            return Ok(passed);
+        }
+        if *is_done {
+            return Ok(usize::from(self.next_of_all(reader)?.is_some()));
+        }
+        let (backward, mut passed, mut last) = (self.backward, 0, Vec::new());
+        reader.base().read((), |base| {
+            base.keys(&range.start, &range.end, backward, &mut |key| {
+                passed += 1;
+                if passed == rows_max {
+                    last.extend_from_slice(key);
+                }
+                Ok(passed < rows_max)
+            })
+        })?;
+        (*at, *is_given, *is_done) = (0, false, passed < rows_max);
+        batch.clear();
+        if !*is_done {
+            leave(range, &last, backward);
+            *is_done = range.is_empty();
+        }
+        Ok(passed)
     }
 
     /// Begins behind keys that are known to be deleted.
@@ -222,13 +297,18 @@ impl Feed {
             return;
         }
         let last = self.batch.get(self.batch.len() - 1).0;
-        let bound = if backward { &mut self.range.end } else { &mut self.range.start };
-        bound.clear();
-        bound.extend_from_slice(last);
-        if !backward {
-            // The least key above.
-            bound.push(0);
-        }
+        leave(&mut self.range, last, backward);
         self.is_done = self.range.is_empty();
+    }
+}
+
+/// Has `range` be what is left of it behind the key `last`, or before it.
+fn leave(range: &mut KeyRange, last: &[u8], backward: bool) {
+    let bound = if backward { &mut range.end } else { &mut range.start };
+    bound.clear();
+    bound.extend_from_slice(last);
+    if !backward {
+        // The least key above.
+        bound.push(0);
     }
 }

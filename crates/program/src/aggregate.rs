@@ -1,0 +1,184 @@
+//! Aggregates: what the values of rows come to.
+//!
+//! Totals of integers and decimals are exact, in 128 bits; a total that its type does not have is an error, never another
+//! number.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use rowmill_base::quotient::average;
+use rowmill_base::{Error, Result, SqlType};
+use rowmill_plan::program::{RowAggregate, RowFunction, sum_kind};
+use rowmill_storage::keyed::ValueRef;
+
+use crate::expr::{Compiler, Env, Expr, compare_values, unsupported};
+use crate::number::{Number, canonical, exact, out_of_range};
+use crate::pace::bounded;
+use crate::result_rows::ResultRows;
+
+/// Values that are counted as distinct before those are thrown away that are there twice.
+const DISTINCT_MIN: usize = 1024;
+
+/// An aggregate that is ready to be computed.
+#[derive(Debug)]
+pub(crate) struct Aggregate {
+    pub(crate) function: RowFunction,
+    argument: Expr,
+    pub(crate) filter: Option<Expr>,
+    /// Of the argument.
+    of: SqlType,
+    /// Of the result.
+    pub(crate) kind: Arc<[SqlType]>,
+}
+
+/// What an aggregate has come to. One has need of some of it only; it is kept for others.
+#[derive(Debug, Default)]
+pub(crate) struct Total {
+    /// Rows, or values that are not NULL.
+    pub(crate) count: u64,
+    exact: i128,
+    float: f64,
+    /// Whether the exact total has left its type.
+    is_lost: bool,
+    /// The least or the greatest value.
+    held: ResultRows,
+    /// Distinct values, some of them more than once.
+    numbers: Vec<i128>,
+    /// How many may be there before they are looked through.
+    numbers_max: usize,
+    strings: HashSet<Box<[u8]>>,
+    string_bytes: usize,
+}
+
+impl Aggregate {
+    pub(crate) fn new(aggregate: &RowAggregate, compiler: &mut Compiler<'_>) -> Result<Aggregate> {
+        let RowAggregate { function, argument, filter } = aggregate;
+        let kind = aggregate.kind().ok_or_else(|| unsupported(format_args!("{function}({})", argument.kind)))?;
+        Ok(Aggregate {
+            function: *function,
+            argument: compiler.expr(argument)?,
+            filter: filter.as_ref().map(|filter| compiler.condition(filter)).transpose()?,
+            of: argument.kind.clone(),
+            kind: [kind].into(),
+        })
+    }
+
+    /// Takes the value of a row.
+    pub(crate) fn take(&self, total: &mut Total, env: Env<'_>) -> Result<()> {
+        if let Some(filter) = &self.filter
+            && !filter.is_true(env)?
+        {
+            return Ok(());
+        }
+        let value = match self.function {
+            RowFunction::CountRows => ValueRef::Null,
+            _ => self.argument.value(env)?,
+        };
+        if value.is_null() && self.function != RowFunction::CountRows {
+            return Ok(());
+        }
+        total.count += 1;
+        match self.function {
+            RowFunction::CountRows | RowFunction::Count => {}
+            RowFunction::CountDistinct => total.note(value)?,
+            RowFunction::Sum | RowFunction::Average => total.add(value),
+            RowFunction::Min => total.hold(value, &self.kind, |held| compare_values(value, held).is_lt()),
+            RowFunction::Max => total.hold(value, &self.kind, |held| compare_values(value, held).is_gt()),
+        }
+        Ok(())
+    }
+
+    /// What the aggregate has come to.
+    pub(crate) fn value<'t>(&self, total: &'t Total) -> Result<ValueRef<'t>> {
+        Ok(match self.function {
+            RowFunction::CountRows | RowFunction::Count => ValueRef::Int(total.count as i64),
+            RowFunction::CountDistinct => ValueRef::Int((total.numbers.len() + total.strings.len()) as i64),
+            RowFunction::Min | RowFunction::Max if total.held.is_empty() => ValueRef::Null,
+            RowFunction::Min | RowFunction::Max => total.held.get(0, 0),
+            RowFunction::Sum | RowFunction::Average if total.count == 0 => ValueRef::Null,
+            RowFunction::Sum => self.total(total)?,
+            RowFunction::Average => match self.total(total)? {
+                ValueRef::Float(total_of_floats) => ValueRef::Float(canonical(total_of_floats / total.count as f64)),
+                exact_total => {
+                    let scale = Number::of(&self.of).map_or(0, Number::scale);
+                    ValueRef::Float(average(exact(exact_total), total.count, scale as i8))
+                }
+            },
+        })
+    }
+
+    /// What the values come to, in the type that `SUM` has of them.
+    fn total(&self, total: &Total) -> Result<ValueRef<'static>> {
+        let kind = sum_kind(&self.of).ok_or_else(|| Error::internal(format!("a total of {}", self.of)))?;
+        match Number::of(&kind) {
+            Some(number) if !number.is_float() => {
+                let sum = number.exact_value(total.exact).filter(|_| !total.is_lost);
+                sum.ok_or_else(|| out_of_range(format_args!("the total of {}({})", self.function, self.of), &kind))
+            }
+            _ => Ok(ValueRef::Float(canonical(total.float))),
+        }
+    }
+}
+
+impl Total {
+    /// Forgets all values.
+    pub(crate) fn start(&mut self, aggregate: &Aggregate) {
+        (self.count, self.exact, self.float, self.is_lost) = (0, 0, 0.0, false);
+        self.held.start(&aggregate.kind);
+        self.numbers.clear();
+        self.numbers_max = DISTINCT_MIN;
+        self.strings.clear();
+        self.string_bytes = 0;
+    }
+
+    fn add(&mut self, value: ValueRef<'_>) {
+        match value {
+            ValueRef::Float(value) => self.float += value,
+            value => {
+                let (total, is_lost) = self.exact.overflowing_add(exact(value));
+                self.exact = total;
+                self.is_lost |= is_lost;
+            }
+        }
+    }
+
+    /// Holds `value` if nothing is held or it is to take the place of what is.
+    fn hold(&mut self, value: ValueRef<'_>, kind: &Arc<[SqlType]>, replaces: impl FnOnce(ValueRef<'_>) -> bool) {
+        if self.held.is_empty() || replaces(self.held.get(0, 0)) {
+            self.held.start(kind);
+            self.held.push(value);
+            self.held.end_row();
+        }
+    }
+
+    /// Notes a value among the distinct ones.
+    fn note(&mut self, value: ValueRef<'_>) -> Result<()> {
+        let number = match value {
+            ValueRef::Text(text) => return self.note_string(text.as_bytes()),
+            ValueRef::Bytes(bytes) => return self.note_string(bytes),
+            ValueRef::Bool(value) => value.into(),
+            ValueRef::Float(value) => canonical(value).to_bits().into(),
+            value => exact(value),
+        };
+        self.numbers.push(number);
+        if self.numbers.len() >= self.numbers_max {
+            self.settle();
+            self.numbers_max = (2 * self.numbers.len()).max(DISTINCT_MIN);
+        }
+        bounded(size_of_val(&self.numbers[..]))
+    }
+
+    fn note_string(&mut self, string: &[u8]) -> Result<()> {
+        if !self.strings.contains(string) {
+            self.string_bytes += string.len() + size_of::<Box<[u8]>>();
+            self.strings.insert(string.into());
+        }
+        bounded(self.string_bytes)
+    }
+
+    /// Leaves each distinct value once.
+    pub(crate) fn settle(&mut self) {
+        self.numbers.sort_unstable();
+        self.numbers.dedup();
+    }
+}

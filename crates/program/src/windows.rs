@@ -1,0 +1,264 @@
+//! Rows with values that other rows of their partition decide.
+//!
+//! The rows of a read are sorted by partition and order. Each value is then computed from the first row of a partition to its
+//! last; an aggregate goes on from row to row where its frame only grows, and is computed anew for each row otherwise.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rowmill_base::{Error, Result, SqlType};
+use rowmill_plan::logical::RankFunction;
+use rowmill_plan::program::{self, FrameEnd, RowFrame, WindowValue};
+use rowmill_storage::keyed::ValueRef;
+
+use crate::aggregate::{Aggregate, Total};
+use crate::expr::{Compiler, Env, Layout, unsupported};
+use crate::output::Way;
+use crate::pace::{Pace, bounded};
+use crate::result_rows::ResultRows;
+use crate::texts::Texts;
+
+/// Rows of frames that are read anew for each row, all together. The general engine keeps what it has read.
+const FRAME_ROWS_MAX: usize = 1 << 20;
+
+/// Windows that are ready to run.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    partition: Box<[usize]>,
+    order: Box<[(usize, Way)]>,
+    values: Box<[Value]>,
+    /// How many columns of the read are given.
+    columns: usize,
+    /// Types of the columns that are given and of the values.
+    kinds: Arc<[SqlType]>,
+    texts: usize,
+}
+
+#[derive(Debug)]
+enum Value {
+    Rank(RankFunction),
+    Shift { value: usize, rows: i64, default: Option<usize> },
+    Aggregate(Box<Aggregate>, RowFrame),
+}
+
+/// What windows take, kept from one run to the next.
+#[derive(Debug, Default)]
+pub(crate) struct WindowScratch {
+    /// The rows of the read.
+    pub(crate) rows: ResultRows,
+    /// The numbers of the rows, in order.
+    places: Vec<usize>,
+    /// The values of each row, in order, by the number of the value.
+    values: Vec<ResultRows>,
+    total: Total,
+    texts: Texts,
+}
+
+impl Windows {
+    /// `windows` without its read, with parameters of these types.
+    pub(crate) fn new(windows: &program::WindowRows, parameters: &[SqlType]) -> Result<Windows> {
+        let invalid = || Error::internal("a program with a window over values that it does not have");
+        let kinds: Arc<[SqlType]> = windows.output().ok_or_else(invalid)?.into();
+        let columns = windows.read.output();
+        let layout = Layout::of_all([columns.clone()]);
+        let mut compiler = Compiler::new(parameters, &layout, 1);
+        let values = windows.values.iter().map(|value| {
+            Ok(match value {
+                WindowValue::Rank(function) => match function {
+                    RankFunction::RowNumber | RankFunction::Rank | RankFunction::DenseRank => Value::Rank(*function),
+                    other => return Err(unsupported(format_args!("{other:?} as a program"))),
+                },
+                WindowValue::Shift { value, rows, default } => {
+                    Value::Shift { value: *value, rows: *rows, default: *default }
+                }
+                WindowValue::Aggregate(of, frame) => {
+                    Value::Aggregate(Box::new(Aggregate::new(of, &mut compiler)?), *frame)
+                }
+            })
+        });
+        let values = values.collect::<Result<_>>()?;
+        let order = windows.order.iter().map(|by| {
+            let is_ordered = columns.get(by.column).is_some_and(SqlType::is_ordered);
+            is_ordered.then_some((by.column, Way { descending: by.descending, nulls_first: by.nulls_first }))
+        });
+        let order = order.collect::<Option<_>>().ok_or_else(invalid)?;
+        if windows.partition.iter().any(|column| !columns.get(*column).is_some_and(SqlType::is_ordered)) {
+            return Err(invalid());
+        }
+        let (partition, texts) = (windows.partition.as_slice().into(), compiler.texts());
+        Ok(Windows { partition, order, values, columns: windows.columns, kinds, texts })
+    }
+
+    /// The types of what it gives.
+    pub(crate) fn kinds(&self) -> &Arc<[SqlType]> {
+        &self.kinds
+    }
+
+    /// Adds the rows that `scratch` has to `out`, with the values.
+    pub(crate) fn run(
+        &self,
+        parameters: &[ValueRef<'_>],
+        scratch: &mut WindowScratch,
+        pace: &mut Pace<'_>,
+        out: &mut ResultRows,
+    ) -> Result<()> {
+        let WindowScratch { rows, places, values, total, texts } = scratch;
+        places.clear();
+        places.extend(0..rows.len());
+        places.sort_unstable_by(|left, right| self.compare(rows, *left, *right).then(left.cmp(right)));
+        values.resize_with(values.len().max(self.values.len()), ResultRows::default);
+        let columns = self.columns;
+        for (at, value) in self.values.iter().enumerate() {
+            let kind: Arc<[SqlType]> = [self.kinds[columns + at].clone()].into();
+            values[at].start(&kind);
+            let mut of = OfPartition { windows: self, rows, places, parameters, total, texts, frame_rows: 0 };
+            let mut start = 0;
+            while start < places.len() {
+                let in_partition =
+                    |place: &&usize| self.compare_partition(rows, places[start], **place) == Ordering::Equal;
+                let end = start + places[start..].iter().take_while(in_partition).count();
+                of.give(value, start..end, pace, &mut values[at])?;
+                start = end;
+            }
+        }
+        for (number, place) in places.iter().enumerate() {
+            (0..columns).for_each(|column| out.push(rows.get(*place, column)));
+            values[..self.values.len()].iter().for_each(|value| out.push(value.get(number, 0)));
+            out.end_row();
+            bounded(out.bytes())?;
+        }
+        Ok(())
+    }
+
+    fn compare_partition(&self, rows: &ResultRows, left: usize, right: usize) -> Ordering {
+        let way = Way { descending: false, nulls_first: false };
+        let columns = self.partition.iter();
+        columns.map(|at| way.compare(rows.get(left, *at), rows.get(right, *at))).fold(Ordering::Equal, Ordering::then)
+    }
+
+    fn compare_order(&self, rows: &ResultRows, left: usize, right: usize) -> Ordering {
+        let columns = self.order.iter();
+        let compared = columns.map(|(at, way)| way.compare(rows.get(left, *at), rows.get(right, *at)));
+        compared.fold(Ordering::Equal, Ordering::then)
+    }
+
+    fn compare(&self, rows: &ResultRows, left: usize, right: usize) -> Ordering {
+        self.compare_partition(rows, left, right).then_with(|| self.compare_order(rows, left, right))
+    }
+}
+
+/// Computes values of the rows of one partition after the other.
+struct OfPartition<'w> {
+    windows: &'w Windows,
+    rows: &'w ResultRows,
+    places: &'w [usize],
+    parameters: &'w [ValueRef<'w>],
+    total: &'w mut Total,
+    texts: &'w mut Texts,
+    /// Rows of frames that were read anew.
+    frame_rows: usize,
+}
+
+impl OfPartition<'_> {
+    /// Gives a value of each row of a partition, whose rows are at `range` in the order.
+    fn give(&mut self, value: &Value, range: Range<usize>, pace: &mut Pace<'_>, out: &mut ResultRows) -> Result<()> {
+        match value {
+            Value::Rank(function) => self.ranks(*function, range, out),
+            Value::Shift { value, rows, default } => {
+                for at in range.clone() {
+                    let other = i64::try_from(at).ok().and_then(|at| usize::try_from(at.checked_add(*rows)?).ok());
+                    let own = self.places[at];
+                    let value = match (other.filter(|other| range.contains(other)), default) {
+                        (Some(other), _) => self.rows.get(self.places[other], *value),
+                        (None, Some(default)) => self.rows.get(own, *default),
+                        (None, None) => ValueRef::Null,
+                    };
+                    out.push(value);
+                    out.end_row();
+                }
+                Ok(())
+            }
+            Value::Aggregate(aggregate, frame) => self.totals(aggregate, *frame, range, pace, out),
+        }
+    }
+
+    fn ranks(&mut self, function: RankFunction, range: Range<usize>, out: &mut ResultRows) -> Result<()> {
+        let (mut rank, mut dense) = (0, 0);
+        for at in range.clone() {
+            let number = (at - range.start) as i64 + 1;
+            if at == range.start || !self.are_peers(at - 1, at) {
+                (rank, dense) = (number, dense + 1);
+            }
+            out.push(ValueRef::Int(match function {
+                RankFunction::Rank => rank,
+                RankFunction::DenseRank => dense,
+                _ => number,
+            }));
+            out.end_row();
+        }
+        Ok(())
+    }
+
+    fn totals(
+        &mut self,
+        aggregate: &Aggregate,
+        frame: RowFrame,
+        range: Range<usize>,
+        pace: &mut Pace<'_>,
+        out: &mut ResultRows,
+    ) -> Result<()> {
+        // The rows that the total has.
+        let mut counted = range.start..range.start;
+        self.total.start(aggregate);
+        let mut peers = range.start..range.start;
+        for at in range.clone() {
+            pace.step()?;
+            if !peers.contains(&at) {
+                let more = (at + 1..range.end).take_while(|other| self.are_peers(at, *other)).count();
+                peers = at..at + 1 + more;
+            }
+            let bound = |rows: i64| {
+                let row = (at as i64).saturating_add(rows).clamp(range.start as i64, range.end as i64);
+                row as usize
+            };
+            let start = match frame.start {
+                FrameEnd::Partition => range.start,
+                FrameEnd::Peers => peers.start,
+                FrameEnd::Row(rows) => bound(rows),
+            };
+            let end = match frame.end {
+                FrameEnd::Partition => range.end,
+                FrameEnd::Peers => peers.end,
+                FrameEnd::Row(rows) => bound(rows.saturating_add(1)),
+            };
+            if start != counted.start || end < counted.end {
+                counted = start..start;
+                self.total.start(aggregate);
+                self.frame_rows += end.saturating_sub(start);
+                if self.frame_rows > FRAME_ROWS_MAX {
+                    return Err(unsupported("a window whose frames have many rows"));
+                }
+            }
+            while counted.end < end {
+                self.count(aggregate, counted.end)?;
+                counted.end += 1;
+            }
+            out.push(aggregate.value(self.total)?);
+            out.end_row();
+        }
+        Ok(())
+    }
+
+    /// Adds a row to the total.
+    fn count(&mut self, aggregate: &Aggregate, at: usize) -> Result<()> {
+        let columns = self.rows.kinds().len();
+        let values: Vec<ValueRef<'_>> = (0..columns).map(|column| self.rows.get(self.places[at], column)).collect();
+        self.texts.clear(self.windows.texts);
+        aggregate.take(self.total, Env { columns: &values, parameters: self.parameters, texts: self.texts })
+    }
+
+    fn are_peers(&self, left: usize, right: usize) -> bool {
+        self.windows.compare_order(self.rows, self.places[left], self.places[right]) == Ordering::Equal
+    }
+}

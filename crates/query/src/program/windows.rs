@@ -1,0 +1,125 @@
+//! Windows over few rows.
+
+use rowmill_plan::logical::{
+    FrameBound, FrameExclude, FrameUnit, LogicalWindow, LogicalWindowFunction, RankFunction, WindowFrame,
+};
+use rowmill_plan::program::{
+    ColumnOrder, FrameEnd, LookupSource, RowFrame, RowFunction, ScalarOp, Value, WindowRows, WindowValue,
+};
+use rowmill_plan::{ColumnId, ScalarExpr};
+
+use super::ProgramBuilder;
+use super::lookups::RowsInMemory;
+use super::output::row_aggregate;
+use super::scalar::{Scope, literal, sql_type};
+use super::stage::Stage;
+use crate::optimizer::walk::output;
+
+/// The cost of sorting a row and computing its values, in rows that are read.
+const WINDOW_COST: f64 = 0.5;
+
+impl<'p> ProgramBuilder<'p> {
+    /// The rows of a window, with the columns of its input and those of its calls. Its read is numbered from `row`, and sees
+    /// the columns of `known`. `None` of what programs do not compute.
+    pub(super) fn windows(&self, window: &'p LogicalWindow, known: &Scope, row: usize) -> Option<RowsInMemory> {
+        let mut ids: Vec<ColumnId> = output(&window.input).iter().collect();
+        let own = ids.len();
+        let mut place = |expr: &ScalarExpr| {
+            let id = match expr.as_column().map(ColumnId).filter(|id| ids.contains(id)) {
+                Some(id) => id,
+                None => {
+                    let id = self.definitions.add_column(expr);
+                    self.definitions.add(&[(id, expr.clone())]);
+                    id
+                }
+            };
+            ids.iter().position(|known| *known == id).unwrap_or_else(|| {
+                ids.push(id);
+                ids.len() - 1
+            })
+        };
+        let partition: Vec<usize> = window.partition.iter().map(&mut place).collect();
+        let order: Vec<ColumnOrder> = window
+            .order
+            .iter()
+            .map(|key| ColumnOrder {
+                column: place(&key.expr),
+                descending: key.descending,
+                nulls_first: key.nulls_first,
+            })
+            .collect();
+        // Columns behind those of the input would be in the way of the values.
+        let calls = window.calls.iter().map(|(_, call)| match &call.function {
+            LogicalWindowFunction::Shift { value, offset, default, forward, skips_nulls: false } => {
+                let rows = match offset {
+                    None => 1,
+                    Some(offset) => number(offset)?,
+                };
+                let rows = if *forward { rows } else { rows.checked_neg()? };
+                Some(Some((place(value), rows, default.as_ref().map(&mut place))))
+            }
+            LogicalWindowFunction::Shift { .. } => None,
+            _ => Some(None),
+        });
+        let shifts: Vec<Option<(usize, i64, Option<usize>)>> = calls.collect::<Option<_>>()?;
+        let read = self.read(&Stage::of(&window.input, &self.definitions)?, known, row, &ids)?;
+        let mut scope = Scope::default();
+        for (at, id) in ids.iter().enumerate() {
+            scope.add(id.0, sql_type(&self.definitions.kind(*id))?, 0, at);
+        }
+        let is_of_read = |id: usize| ids.contains(&ColumnId(id));
+        let resolved = |expr: &ScalarExpr| self.definitions.resolve(expr, &is_of_read);
+        let values = window.calls.iter().zip(shifts).map(|((_, call), shift)| match (&call.function, shift) {
+            (_, Some((value, rows, default))) => Some(WindowValue::Shift { value, rows, default }),
+            (LogicalWindowFunction::Rank(function), None) => match function {
+                RankFunction::RowNumber | RankFunction::Rank | RankFunction::DenseRank => {
+                    Some(WindowValue::Rank(*function))
+                }
+                _ => None,
+            },
+            (LogicalWindowFunction::Aggregate(aggregate), None) => {
+                let aggregate = row_aggregate(aggregate, &scope, &resolved)?;
+                let is_running = aggregate.function != RowFunction::CountDistinct;
+                is_running.then_some(WindowValue::Aggregate(aggregate, frame(&call.frame)?))
+            }
+            _ => None,
+        });
+        let values: Vec<WindowValue> = values.collect::<Option<_>>()?;
+        let rows = read.rows;
+        let windows = WindowRows { read: read.read, columns: own, partition, order, values };
+        // A key without an order cannot be compared.
+        let kinds = windows.read.output();
+        let keys = windows.partition.iter().chain(windows.order.iter().map(|by| &by.column));
+        if !keys.into_iter().all(|column| kinds[*column].is_ordered()) || windows.output().is_none() {
+            return None;
+        }
+        let source = LookupSource::Windows(Box::new(windows));
+        Some(RowsInMemory { source, rows, cost: read.cost + rows * WINDOW_COST })
+    }
+}
+
+/// A number of rows that is written out.
+fn number(expr: &ScalarExpr) -> Option<i64> {
+    match literal(expr.as_constant()?)?.op {
+        ScalarOp::Literal(Value::Int(rows)) => Some(rows),
+        _ => None,
+    }
+}
+
+/// A frame that ends at rows, at peers or at the ends of the partition; `None` of others.
+fn frame(frame: &WindowFrame<ScalarExpr>) -> Option<RowFrame> {
+    if frame.exclude != FrameExclude::NoOthers {
+        return None;
+    }
+    let end = |bound: &FrameBound<ScalarExpr>| {
+        Some(match (frame.unit, bound) {
+            (_, FrameBound::Unbounded) => FrameEnd::Partition,
+            (FrameUnit::Rows, FrameBound::CurrentRow) => FrameEnd::Row(0),
+            (FrameUnit::Range | FrameUnit::Groups, FrameBound::CurrentRow) => FrameEnd::Peers,
+            (FrameUnit::Rows, FrameBound::Preceding(rows)) => FrameEnd::Row(-number(rows).filter(|rows| *rows >= 0)?),
+            (FrameUnit::Rows, FrameBound::Following(rows)) => FrameEnd::Row(number(rows).filter(|rows| *rows >= 0)?),
+            _ => return None,
+        })
+    };
+    Some(RowFrame { start: end(&frame.start)?, end: end(&frame.end)? })
+}

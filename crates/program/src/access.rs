@@ -226,6 +226,12 @@ impl Access {
         each: &mut impl FnMut(Found<'_>) -> Result<bool>,
     ) -> Result<bool> {
         let AccessScratch { key, row, range, scan, index_scan, values, .. } = scratch;
+        // All rows of a table are counted once.
+        let counted = (self.is_whole() && unread.rows == usize::MAX).then(|| self.codec.row_index());
+        if let Some(rows) = counted.and_then(|table| reader.row_count(table)) {
+            unread.rows -= usize::try_from(rows).unwrap_or(usize::MAX);
+            return Ok(true);
+        }
         if self.is_point {
             return match reader.get(key, row)? {
                 true if unread.rows > 0 => {
@@ -240,6 +246,9 @@ impl Access {
         let Some(index) = self.index else {
             scan.start(&range.start, &range.end, self.backward, first);
             unread.pass(|rows| scan.pass(reader, rows))?;
+            if let Some(table) = counted {
+                reader.note_row_count(table, (usize::MAX - unread.rows) as u64);
+            }
             while let Some((key, row)) = scan.next(reader)? {
                 if !each(self.found(key, Some(row), values))? {
                     return Ok(false);
@@ -249,6 +258,9 @@ impl Access {
         };
         index_scan.start(&self.codec, index, range, self.backward, first, IndexOrder::FewAlike)?;
         unread.pass(|rows| index_scan.pass(&self.codec, reader, rows))?;
+        if let Some(table) = counted {
+            reader.note_row_count(table, (usize::MAX - unread.rows) as u64);
+        }
         while let Some(entry) = index_scan.next(&self.codec, reader)? {
             let goes_on = match (entry, &self.columns) {
                 (IndexEntry::Row(key, row), _) => each(self.found(key, Some(row), values))?,
@@ -266,6 +278,11 @@ impl Access {
             }
         }
         Ok(true)
+    }
+
+    /// Whether it finds all rows of its table.
+    fn is_whole(&self) -> bool {
+        self.equal.is_empty() && self.alternatives.is_empty() && matches!(self.limit, Limit::Nothing)
     }
 
     fn found<'a>(&'a self, key: &'a [u8], row: Option<&'a [u8]>, scratch: &'a mut Vec<Vec<u8>>) -> Found<'a> {

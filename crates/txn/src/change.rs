@@ -391,7 +391,7 @@ fn decode_keyed(input: &mut Reader<'_>, catalog: &Catalog, at: CommitId, changes
             if key.len() > KEY_LEN_MAX || last >= key {
                 return Err(input.damaged("a key that is too long, or not behind the one before"));
             }
-            changes.put(&key, row, at);
+            changes.put_uncounted(&key, row, at);
             std::mem::swap(&mut key, &mut last);
         }
     }
@@ -696,7 +696,7 @@ mod tests {
         let expected: Entries =
             rows.into_iter().map(|(index, bytes, row)| (key(index, bytes), row.map(<[u8]>::to_vec))).collect();
         let mut changes = WriteSet::new(RapidSecrets::random());
-        expected.iter().rev().for_each(|(key, row)| changes.put(key, row.as_deref(), CommitId(1)));
+        expected.iter().rev().for_each(|(key, row)| changes.put(key, row.as_deref(), CommitId(1), 0));
         let mut out = Writer::new();
         let mut slices = 0;
         let pause = |_: &mut Writer| {

@@ -191,9 +191,15 @@ impl Transaction {
         Arc::make_mut(self.keyed.as_mut().expect("it is there from the first write on"))
     }
 
+    /// Writes an entry of an index.
     fn put(&mut self, key: &[u8], row: Written<'_>) {
+        self.put_row(key, row, 0);
+    }
+
+    /// Writes a row, which adds `rows` to those of its table.
+    fn put_row(&mut self, key: &[u8], row: Written<'_>, rows: i8) {
         let snapshot = self.base.keyed.commit();
-        self.write_set().put(key, row, snapshot);
+        self.write_set().put(key, row, snapshot, rows);
     }
 
     /// Does all of it or nothing, and counts the memory that it takes.
@@ -279,7 +285,7 @@ impl Transaction {
                 let snapshot = self.base.keyed.commit();
                 self.write_set().push(index, &buffers.key, Some(&buffers.row), snapshot);
             }
-            _ => self.put(&buffers.key, Some(&buffers.row)),
+            _ => self.put_row(&buffers.key, Some(&buffers.row), 1),
         }
         for index in codec.indexes() {
             codec.encode_entry(index, |column| values[column], &buffers.key, &mut buffers.entry)?;
@@ -344,7 +350,7 @@ impl Transaction {
                 )?;
             }
         }
-        self.put(&buffers.key, Some(&buffers.row));
+        self.put_row(&buffers.key, Some(&buffers.row), 0);
         if codec.has_foreign_keys() {
             let key = buffers.key.clone();
             self.check_parents(codec, Some(&codec.row(&key, old_row)?), values, buffers)?;
@@ -416,7 +422,7 @@ impl Transaction {
             codec.entry_of_row(index, &before, key, entry, value)?;
             self.put(entry, None);
         }
-        self.put(key, None);
+        self.put_row(key, None, -1);
         Ok(())
     }
 }

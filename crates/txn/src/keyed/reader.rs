@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rowmill_base::Result;
+use rowmill_base::{IndexId, Result};
 
 use super::read_set::ReadSet;
 use super::seat::BaseReader;
@@ -62,6 +62,29 @@ impl<'a> Reader<'a> {
             Base::Shared(base) => base,
             Base::Own(base) => base,
         }
+    }
+
+    /// How many rows the table has whose rows `index` names, if that is known without counting them and no reads are noted.
+    pub fn row_count(&self, index: IndexId) -> Option<u64> {
+        if self.reads.is_some() {
+            return None;
+        }
+        let committed = self.state.store().row_counts().rows(index, self.state.commit())?;
+        committed.checked_add_signed(self.own_rows(index)?)
+    }
+
+    /// Notes that `rows` rows were counted of a table, so that they need not be counted again.
+    pub fn note_row_count(&self, index: IndexId, rows: u64) {
+        if let Some(own) = self.own_rows(index)
+            && let Some(committed) = rows.checked_add_signed(-own)
+        {
+            self.state.store().row_counts().note(index, self.state.commit(), committed);
+        }
+    }
+
+    /// The rows that the transaction has added to a table.
+    fn own_rows(&self, index: IndexId) -> Option<i64> {
+        self.own.map_or(Some(0), |own| own.rows_added(index))
     }
 
     /// Sets `row` to the row of `key`, and says whether there is one. Without one `row` is empty.

@@ -75,8 +75,12 @@ impl KeyedTable {
 impl KeyedSource for KeyedTable {
     fn rows_about(&self) -> u64 {
         let count = || KeyedTable { view: self.view.unnoted(), ..self.clone() }.count(ROWS_COUNTED_MAX);
-        let counted =
-            self.codec().map_or(0, |codec| self.view.state().store().row_counts().get(codec.row_index(), count));
+        let Ok(codec) = self.codec() else { return 0 };
+        let (counts, index) = (self.view.state().store().row_counts(), codec.row_index());
+        if let Some(rows) = counts.rows(index, self.view.state().commit()) {
+            return rows;
+        }
+        let counted = counts.about(index, count);
         match &self.statistics {
             Some(statistics) if counted > ROWS_COUNTED_MAX => statistics.rows.max(ROWS_COUNTED_MAX),
             _ => counted,

@@ -117,6 +117,9 @@ impl KeyedStore {
     /// `changes`.
     pub(crate) fn apply(&self, commit: CommitId, changes: &mut Arc<WriteSet>) {
         let oldest = self.in_use.lock().commits.keys().next().copied().unwrap_or(commit);
+        for (index, rows) in changes.added() {
+            self.row_counts.add(index, commit, rows, oldest);
+        }
         let mut taken = Vec::new();
         match Arc::get_mut(changes) {
             Some(own) => {

@@ -187,7 +187,7 @@ impl TableCodec {
     }
 
     /// The index that rows lie under.
-    pub(crate) fn row_index(&self) -> IndexId {
+    pub fn row_index(&self) -> IndexId {
         self.def.keyed.as_ref().map_or(IndexId(0), |keyed| keyed.index)
     }
 

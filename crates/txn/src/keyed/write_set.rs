@@ -43,6 +43,10 @@ pub(crate) struct WriteSet {
     secrets: RapidSecrets,
     /// Those in use, in the order of their first writes, and behind them empty ones.
     by_index: Vec<IndexWrites>,
+    /// Of each that is in use the rows that are added, less those that are deleted: 0 of an index that has entries.
+    rows: Vec<i64>,
+    /// Whether it is known how many rows are added.
+    is_counted: bool,
     /// Of each that is in use what its keys begin with.
     heads: Vec<[u8; HEAD_BYTES]>,
     /// Those in use, in the order of their heads.
@@ -62,6 +66,8 @@ enum Undo {
         index: u32,
         entry: Place,
         before: Place,
+        /// What it has added to the rows of the table.
+        rows: i8,
     },
     Pushed(Pushed),
 }
@@ -76,6 +82,8 @@ struct Pushed {
     end: Place,
     /// How many.
     entries: u32,
+    /// What each of them has added to the rows of the table.
+    rows: i8,
 }
 
 impl Pushed {
@@ -91,6 +99,8 @@ impl WriteSet {
         WriteSet {
             secrets,
             by_index: Vec::new(),
+            rows: Vec::new(),
+            is_counted: true,
             heads: Vec::new(),
             in_order: Vec::new(),
             undo: Vec::new(),
@@ -109,6 +119,8 @@ impl WriteSet {
         self.by_index.truncate(INDEXES_KEPT_MAX);
         self.by_index.iter_mut().take(self.heads.len()).for_each(IndexWrites::clear);
         self.heads.clear();
+        self.rows.clear();
+        self.is_counted = true;
         self.in_order.clear();
         self.undo.clear();
         self.codecs.clear();
@@ -208,26 +220,47 @@ impl WriteSet {
             None => self.by_index.push(IndexWrites::new(index)),
         }
         self.heads.push(head);
+        self.rows.push(0);
         self.in_order.insert(self.in_order.partition_point(|other| self.heads[*other] < head), at);
         at
     }
 
-    /// Writes `row` to `key`, or that it is deleted, over what the snapshot of commit `snapshot` has.
-    pub(crate) fn put(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId) {
+    /// Writes `row` to `key`, or that it is deleted, over what the snapshot of commit `snapshot` has. `rows` is what that
+    /// adds to the rows of the table.
+    pub(crate) fn put(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId, rows: i8) {
         let at = self.position_to_write(key);
         let put = self.by_index[at].put(key, row, snapshot, &self.secrets);
-        self.note(at, put, key, row);
+        self.note(at, put, key, row, rows);
     }
 
-    /// The same, of a key behind all that is written to its index, which is `at`.
+    /// Writes a new row to a key behind all that is written to its index, which is `at`.
     #[inline]
     pub(crate) fn push(&mut self, at: usize, key: &[u8], row: Written<'_>, snapshot: CommitId) {
         let put = self.by_index[at].push(key, row, snapshot, &self.secrets);
-        self.note(at, put, key, row);
+        self.note(at, put, key, row, 1);
+    }
+
+    /// Writes as [`WriteSet::put`] does, where it is not known whether the snapshot has the row.
+    pub(crate) fn put_uncounted(&mut self, key: &[u8], row: Written<'_>, snapshot: CommitId) {
+        self.is_counted = false;
+        self.put(key, row, snapshot, 0);
+    }
+
+    /// The rows that are added to the table whose rows `index` names, if that is known.
+    pub(super) fn rows_added(&self, index: IndexId) -> Option<i64> {
+        let at = self.heads.iter().position(|head| *head == index_head(index));
+        self.is_counted.then(|| at.map_or(0, |at| self.rows[at]))
+    }
+
+    /// The rows that are added, by index, as far as that is known.
+    pub(super) fn added(&self) -> impl Iterator<Item = (IndexId, Option<i64>)> {
+        let indexes = self.by_index.iter().zip(&self.rows);
+        indexes.map(|(writes, rows)| (writes.index(), self.is_counted.then_some(*rows)))
     }
 
     #[inline]
-    fn note(&mut self, at: usize, Put { entry, is_new, before }: Put, key: &[u8], row: Written<'_>) {
+    fn note(&mut self, at: usize, Put { entry, is_new, before }: Put, key: &[u8], row: Written<'_>, rows: i8) {
+        self.rows[at] += i64::from(rows);
         self.bytes += RECORD_BYTES + row.map_or(0, |row| row.len() as u64);
         if is_new {
             self.bytes += RECORD_BYTES + key.len() as u64;
@@ -236,14 +269,14 @@ impl WriteSet {
         let index = at as u32;
         let undo = match (before, self.undo.last_mut()) {
             (Before::Pushed { version, end }, Some(Undo::Pushed(last)))
-                if last.index == index && last.end == version =>
+                if last.index == index && last.end == version && last.rows == rows =>
             {
                 last.end = end;
                 last.entries += 1;
                 return;
             }
-            (Before::Pushed { version, end }, _) => Undo::Pushed(Pushed { index, first: version, end, entries: 1 }),
-            (Before::Version(before), _) => Undo::Entry { index, entry, before },
+            (Before::Pushed { version, end }, _) => Undo::Pushed(Pushed { index, first: version, end, entries: 1, rows }),
+            (Before::Version(before), _) => Undo::Entry { index, entry, before, rows },
         };
         self.undo.push(undo);
     }
@@ -256,7 +289,7 @@ impl WriteSet {
             let before = writes.forget(entry);
             self.bytes += RECORD_BYTES;
             self.changes += 1;
-            self.undo.push(Undo::Entry { index: at as u32, entry, before });
+            self.undo.push(Undo::Entry { index: at as u32, entry, before, rows: 0 });
         }
     }
 
@@ -295,13 +328,15 @@ impl WriteSet {
     pub(crate) fn undo_to(&mut self, mark: usize) {
         while self.changes > mark {
             match self.undo.pop().expect("there is one for all changes") {
-                Undo::Entry { index, entry, before } => {
+                Undo::Entry { index, entry, before, rows } => {
+                    self.rows[index as usize] -= i64::from(rows);
                     self.bytes -= RECORD_BYTES + self.by_index[index as usize].undo(entry, before);
                     self.changes -= 1;
                 }
                 Undo::Pushed(pushed) => {
                     let (writes, kept) = (&mut self.by_index[pushed.index as usize], pushed.kept(self.changes - mark));
                     let undone = (pushed.entries - kept) as usize;
+                    self.rows[pushed.index as usize] -= i64::from(pushed.rows) * undone as i64;
                     let end = (0..kept).fold(pushed.first, |version, _| writes.pushed(version).1);
                     let (bytes, gone) = writes.undo_pushed(end, undone, &self.secrets);
                     self.bytes -= bytes + RECORD_BYTES * (undone + gone) as u64;

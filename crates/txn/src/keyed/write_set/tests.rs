@@ -21,7 +21,7 @@ fn key(text: &str) -> Vec<u8> {
 }
 
 fn put(set: &mut WriteSet, text: &str, row: Option<&str>) {
-    set.put(&key(text), row.map(str::as_bytes), CommitId(1));
+    set.put(&key(text), row.map(str::as_bytes), CommitId(1), 0);
 }
 
 fn content(set: &WriteSet) -> Twin {
@@ -76,17 +76,17 @@ fn a_key_remembers_the_first_snapshot_over_which_it_is_written() {
     let first = |set: &WriteSet| {
         set.indexes().flat_map(IndexWrites::entries).map(|(_, _, snapshot)| snapshot.0).collect::<Vec<_>>()
     };
-    set.put(&key("a"), Some(b""), CommitId(4));
+    set.put(&key("a"), Some(b""), CommitId(4), 0);
     let mark = set.mark();
-    set.put(&key("a"), Some(b"later"), CommitId(7));
+    set.put(&key("a"), Some(b"later"), CommitId(7), 0);
     assert_eq!(first(&set), [4]);
     set.clear(&key("a"));
-    set.put(&key("a"), None, CommitId(9));
+    set.put(&key("a"), None, CommitId(9), 0);
     assert_eq!(first(&set), [9]);
     set.undo_to(mark);
     assert_eq!(first(&set), [4]);
     set.undo_to(0);
-    set.put(&key("a"), None, CommitId(8));
+    set.put(&key("a"), None, CommitId(8), 0);
     assert_eq!(first(&set), [8]);
 }
 
@@ -104,11 +104,11 @@ fn random_writes_agree_with_a_map() {
             match random.random_range(0..100) {
                 0..60 => {
                     let row = vec![random.random::<u8>(); random.random_range(0..50)];
-                    set.put(&key, Some(&row), CommitId(1));
+                    set.put(&key, Some(&row), CommitId(1), 0);
                     twin.insert(key, Some(row));
                 }
                 60..90 => {
-                    set.put(&key, None, CommitId(1));
+                    set.put(&key, None, CommitId(1), 0);
                     twin.insert(key, None);
                 }
                 90..93 => marks.push((set.mark(), twin.clone())),
@@ -127,7 +127,7 @@ fn random_writes_agree_with_a_map() {
                 96 => {
                     // As a view of a transaction that goes on writing.
                     let view = set.clone();
-                    set.put(&key, None, CommitId(1));
+                    set.put(&key, None, CommitId(1), 0);
                     assert_eq!(content(&view), twin);
                     twin.insert(key, None);
                 }
@@ -171,29 +171,29 @@ fn keys_in_order_are_found_before_and_after_one_that_is_not() {
     let is_in_order = |set: &WriteSet| set.indexes().all(IndexWrites::is_in_order);
     let find = |set: &WriteSet, key: &[u8]| set.find(hash(key, &set.secrets), key).map(|row| row.map(<[u8]>::to_vec));
     for n in (2..2_000).step_by(2) {
-        set.put(&key(n), Some(&key(n)), CommitId(1));
+        set.put(&key(n), Some(&key(n)), CommitId(1), 0);
         // The greatest again, and one in the midst of them.
-        set.put(&key(n), Some(b"again"), CommitId(1));
+        set.put(&key(n), Some(b"again"), CommitId(1), 0);
         assert_eq!(find(&set, &key(n)), Some(Some(b"again".to_vec())));
         assert_eq!(find(&set, &key(n / 4 * 2 + 1)), None);
     }
     assert!(is_in_order(&set));
     // The greatest is taken back, and comes again, in a copy too.
     let mark = set.mark();
-    set.put(&key(1_999), Some(b"greatest"), CommitId(1));
+    set.put(&key(1_999), Some(b"greatest"), CommitId(1), 0);
     set.undo_to(mark);
     assert_eq!(find(&set, &key(1_999)), None);
     let mut copy = set.clone();
-    copy.put(&key(1_999), None, CommitId(1));
-    copy.put(&key(2_000), None, CommitId(1));
+    copy.put(&key(1_999), None, CommitId(1), 0);
+    copy.put(&key(2_000), None, CommitId(1), 0);
     assert!(is_in_order(&copy));
     assert_eq!((find(&copy, &key(1_999)), len(&copy), len(&set)), (Some(None), 1_001, 999));
-    set.put(&key(100), None, CommitId(1));
+    set.put(&key(100), None, CommitId(1), 0);
     assert!(is_in_order(&set));
     assert_eq!((find(&set, &key(100)), len(&set)), (Some(None), 999));
     let mark = set.mark();
     for n in (1..2_000).rev().step_by(2) {
-        set.put(&key(n), Some(b"between"), CommitId(1));
+        set.put(&key(n), Some(b"between"), CommitId(1), 0);
     }
     assert!(!is_in_order(&set));
     let found = |set: &WriteSet| (0..2_002).filter(|n| find(set, &key(*n)).is_some()).count();
@@ -218,7 +218,7 @@ fn keys_in_order_are_taken_back_to_any_mark() {
             let key = key(&format!("{index} {number:05}"));
             let row_bytes = if random.random_range(0..100) == 0 { 40_000 } else { random.random_range(0..80) };
             let row = (random.random_range(0..10) > 0).then(|| vec![n as u8; row_bytes]);
-            set.put(&key, row.as_deref(), CommitId(1));
+            set.put(&key, row.as_deref(), CommitId(1), 0);
             written.push(key.clone());
             twin.insert(key, row);
             match random.random_range(0..60) {
@@ -252,7 +252,7 @@ fn refused_rows_take_no_memory_and_leave_a_set_that_is_in_order() {
     let mut set = set();
     let number = |n: u32| key(&format!("{n:08}"));
     for n in 0..2_000 {
-        set.put(&number(n), Some(&[1; 100]), CommitId(1));
+        set.put(&number(n), Some(&[1; 100]), CommitId(1), 0);
     }
     let (before, bytes, mark) = (content(&set), set.bytes(), set.mark());
     let allocated = |set: &WriteSet| set.indexes().map(IndexWrites::allocated_bytes).sum::<usize>();
@@ -260,7 +260,7 @@ fn refused_rows_take_no_memory_and_leave_a_set_that_is_in_order() {
     for n in 2_000..6_000 {
         // Some at once, as of one statement.
         for more in 0..n % 40 {
-            set.put(&number(n + more), Some(&[2; 10_000]), CommitId(1));
+            set.put(&number(n + more), Some(&[2; 10_000]), CommitId(1), 0);
         }
         set.undo_to(mark);
         assert_eq!(set.bytes(), bytes);
@@ -270,9 +270,31 @@ fn refused_rows_take_no_memory_and_leave_a_set_that_is_in_order() {
     assert!(set.indexes().all(IndexWrites::is_run));
     // What cannot be given back is counted: keys between others stay.
     for n in 0..1_000 {
-        set.put(&[&number(n)[..], b"between"].concat(), Some(&[2; 10_000]), CommitId(1));
+        set.put(&[&number(n)[..], b"between"].concat(), Some(&[2; 10_000]), CommitId(1), 0);
     }
     set.undo_to(mark);
     assert_eq!(content(&set), before);
     assert!(set.bytes() as usize >= allocated(&set) / 2, "{} bytes are counted of {}", set.bytes(), allocated(&set));
+}
+
+#[test]
+fn rows_that_are_added_are_counted_and_taken_back() {
+    let mut set = set();
+    let index = index_of(&key("a")).expect("a key names its index");
+    set.put(&key("a1"), Some(b"new"), CommitId(1), 1);
+    set.put(&key("a2"), Some(b"new"), CommitId(1), 1);
+    let mark = set.mark();
+    set.put(&key("a1"), Some(b"changed"), CommitId(1), 0);
+    set.put(&key("a0"), None, CommitId(1), -1);
+    set.put(&key("a3"), Some(b"new"), CommitId(1), 1);
+    set.put(&key("b1"), Some(b""), CommitId(1), 0);
+    assert_eq!(set.rows_added(index), Some(2));
+    set.undo_to(mark);
+    assert_eq!(set.rows_added(index), Some(2));
+    set.undo_to(0);
+    assert_eq!(set.rows_added(index), Some(0));
+    set.put_uncounted(&key("a1"), Some(b"new"), CommitId(1));
+    assert_eq!(set.rows_added(index), None);
+    set.reset();
+    assert_eq!(set.rows_added(index), Some(0));
 }

@@ -324,7 +324,7 @@ impl OnConflict {
         scratch: &mut TakenScratch,
     ) -> Result<bool> {
         for target in &self.targets {
-            if target.find(new, codec, reader, scratch)? {
+            if target.find(new, codec, reader, self.update.is_some(), scratch)? {
                 return Ok(true);
             }
         }
@@ -375,6 +375,7 @@ impl Target {
         new: &[ValueRef<'_>],
         codec: &TableCodec,
         reader: &Reader<'_>,
+        reads_row: bool,
         scratch: &mut TakenScratch,
     ) -> Result<bool> {
         if !self.encode(new, codec, scratch)? {
@@ -383,6 +384,9 @@ impl Target {
         let TakenScratch { key, row, range, scan, .. } = scratch;
         let Some(index) = self.index else { return reader.get(key, row) };
         scan.start(codec, index, range, false, 1, IndexOrder::Kept)?;
+        if !reads_row {
+            return Ok(scan.next(codec, reader)?.is_some());
+        }
         let Some((found_key, found)) = scan.next_row(codec, reader)? else { return Ok(false) };
         key.clear();
         key.extend_from_slice(found_key);

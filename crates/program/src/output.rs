@@ -277,23 +277,23 @@ impl<'s> Sink<'s> {
         }
     }
 
-    /// How many of the rows to come need not be read: all that counts is that they are there. They are to be
-    /// [passed](Self::pass).
-    pub(crate) fn unread_rows(&self) -> usize {
-        match &self.taker {
+    /// How many of the rows to come need not be read: all that counts is that they are there. The caller passes over them,
+    /// and says [how many there were](Self::pass) when it has given those that follow.
+    pub(crate) fn begin_unread(&mut self) -> usize {
+        match &mut self.taker {
             _ if self.output.filter.is_some() => 0,
-            Taker::Rows(rows) if rows.rows.order.is_empty() => rows.skip,
+            Taker::Rows(sink) if sink.rows.order.is_empty() => std::mem::take(&mut sink.skip),
             Taker::Rows(_) => 0,
             Taker::Groups(groups, ..) if groups.counts_rows() => usize::MAX,
             Taker::Groups(..) => 0,
         }
     }
 
-    /// Takes so many rows that need not be read.
-    pub(crate) fn pass(&mut self, rows: usize) {
+    /// Takes rows that were passed over, after which so many are left to be.
+    pub(crate) fn pass(&mut self, passed: usize, left: usize) {
         match &mut self.taker {
-            Taker::Rows(sink) => sink.skip -= rows,
-            Taker::Groups(groups, scratch, _) => groups.count(scratch, rows),
+            Taker::Rows(sink) => sink.skip = left,
+            Taker::Groups(groups, scratch, _) => groups.count(scratch, passed),
         }
     }
 

@@ -336,7 +336,7 @@ impl Run<'_> {
                 let number = self.lookups - lookups.len() - 1;
                 let mut matches = 0;
                 let unread = match lookups.is_empty() && lookup.gives_every_row() && self.captured.is_none() {
-                    true => self.sink.unread_rows(),
+                    true => self.sink.begin_unread(),
                     false => 0,
                 };
                 let goes_on = self.each_match(lookup, level, outer, unread, |run, found| {
@@ -449,7 +449,7 @@ impl Run<'_> {
                     Ok(goes_on)
                 })?;
                 if unread > 0 {
-                    self.sink.pass(unread - left.rows);
+                    self.sink.pass(unread - left.rows, left.rows);
                 }
                 Ok(goes_on)
             }

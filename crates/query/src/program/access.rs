@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 
 use rowmill_base::IndexId;
-use rowmill_plan::program::{Access, Bound, Scalar, TextPrefix};
+use rowmill_plan::program::{Access, Bound, Scalar, ScalarOp, TextPrefix, Value};
 use rowmill_plan::{ColumnId, CompareOp, ScalarExpr};
 use rowmill_storage::{KeyColumn, LOOKED_UP_ROWS, TableDef};
 
@@ -215,6 +215,9 @@ impl Key<'_> {
             match fact {
                 KeyCondition::Prefix { column, pattern, escape } if *column == place.column => {
                     choice.access.prefix = Some(TextPrefix { pattern: pattern.clone(), escape: *escape });
+                    if is_prefix_alone(pattern, *escape) {
+                        choice.answered.push(*condition);
+                    }
                     choice.is_range = true;
                     choice.rows *= RANGE_SHARE;
                     return;
@@ -228,6 +231,13 @@ impl Key<'_> {
             }
         }
     }
+}
+
+/// Whether a pattern asks for nothing but how a text begins: `abc%`.
+fn is_prefix_alone(pattern: &Scalar, escape: Option<char>) -> bool {
+    let ScalarOp::Literal(Value::Text(pattern)) = &pattern.op else { return false };
+    let is_plain = |c: char| !matches!(c, '%' | '_') && Some(c) != escape;
+    pattern.strip_suffix('%').is_some_and(|prefix| prefix.chars().all(is_plain))
 }
 
 /// The value that a column is equal to, and the condition that says so.

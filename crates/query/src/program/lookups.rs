@@ -8,6 +8,7 @@ use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 use super::ProgramBuilder;
 use super::access::{KeyChoice, choices};
 use super::key_condition::OwnColumns;
+use super::output::{ROWS_OF_A_PAGE, SOUGHT_COST};
 use super::relation::{Relation, RelationSource, RelationStep};
 use super::scalar::Scope;
 use super::spread::Spread;
@@ -40,6 +41,8 @@ pub(super) struct Wanted<'a> {
     pub(super) order: &'a [LogicalSortKey],
     /// Whether not all rows are read.
     pub(super) is_cut: bool,
+    /// How many rows are given and left out before them, where no condition comes after the lookups.
+    pub(super) cut: Option<&'a Scalar>,
     /// Whether all rows are read, but nothing of them.
     pub(super) is_count: bool,
     /// Whether there is no other way to read all rows.
@@ -193,9 +196,11 @@ impl<'p> ProgramBuilder<'p> {
                 let is_first = lookups.is_point;
                 let wanted = Wanted { may_read_all: lookups.lookups.is_empty(), ..wanted };
                 let choice = self.choice(scan, &usable, &lookups.scope, is_first.then_some(wanted));
-                let any_of = self.any_of(scan, &usable, &lookups.scope, row);
+                let is_alone = relation.sources.len() == 1 && usable.len() == lookups.pending.iter().flatten().count();
+                let cut = wanted.cut.filter(|_| is_alone && relation.steps.is_empty());
+                let any_of = self.any_of(scan, &usable, &lookups.scope, row, Wanted { cut, ..wanted });
                 if let Some((listed, condition)) =
-                    any_of.filter(|(listed, _)| choice.as_ref().is_none_or(|choice| listed.cost < choice.key.cost))
+                    any_of.filter(|(listed, _)| choice.as_ref().is_none_or(|choice| listed.cost < choice.cost(wanted)))
                 {
                     for (at, id) in columns.iter().enumerate() {
                         lookups.scope.add(id.0, super::scalar::sql_type(&self.definitions.kind(*id))?, row, at);
@@ -460,7 +465,7 @@ impl<'p> ProgramBuilder<'p> {
             |expr: &ScalarExpr| !expr.any(&|part| part.as_column().is_some_and(|id| !is_own(id) && !known.has(id)));
         let answered: Vec<usize> = (0..conditions.len()).filter(|at| is_known(&conditions[*at])).collect();
         let own: Vec<ScalarExpr> = answered.iter().map(|at| conditions[*at].clone()).collect();
-        let (read, rows, cost) = self.rows_of_scan(scan, &own, known, row)?;
+        let (read, rows, cost) = self.rows_of_scan(scan, &own, known, row, None)?;
         let kinds = read.output();
         let columns = scan.columns.iter().zip(kinds).map(|((id, _), kind)| (*id, kind)).collect();
         Some(NestedPlan { source: LookupSource::Reads(vec![read]), columns, answered, rows, cost })
@@ -474,17 +479,22 @@ impl<'p> ProgramBuilder<'p> {
         conditions: &[ScalarExpr],
         known: &Scope,
         row: usize,
+        wanted: Option<Wanted<'_>>,
     ) -> Option<(Read, f64, f64)> {
-        let key = self.choice(scan, conditions, known, None)?.key;
+        let choice = self.choice(scan, conditions, known, wanted)?;
+        // Of rows in order no more are read than are given in the end.
+        let limit = wanted.and_then(|wanted| wanted.cut).filter(|_| choice.is_ordered).cloned();
+        let cost = wanted.filter(|_| limit.is_some()).map_or(choice.key.cost, |wanted| choice.cost(wanted));
+        let key = choice.key;
         let mut scope = known.clone();
         self.add_columns(scan, row, &mut scope);
         let others = conditions.iter().enumerate().filter(|(at, _)| !key.answered.contains(at)).map(|(_, expr)| expr);
         let condition = Scalar::all_of(scope.scalars(others)?);
         let def = self.tables[scan.table].table();
         let column = |(_, column): &(ColumnId, usize)| Scalar::column(def.columns[*column].kind.clone(), row, *column);
-        let output = Output::Rows(Rows::all(scan.columns.iter().map(column).collect()));
+        let output = Output::Rows(Rows { limit, ..Rows::all(scan.columns.iter().map(column).collect()) });
         let lookups = vec![NestedLookup::inner(key.access, condition)];
-        Some((Read { lookups, filter: None, output, for_update: false, rows_max: None }, key.rows, key.cost))
+        Some((Read { lookups, filter: None, output, for_update: false, rows_max: None }, key.rows, cost))
     }
 
     /// The rows of a table that one of several conditions leaves, each by the key that finds them: `a = 1 OR b = 2`. Which
@@ -495,6 +505,7 @@ impl<'p> ProgramBuilder<'p> {
         conditions: &[ScalarExpr],
         known: &Scope,
         row: usize,
+        wanted: Wanted<'_>,
     ) -> Option<(ListedReads, usize)> {
         if scan.row_number.is_some() {
             return None;
@@ -514,7 +525,8 @@ impl<'p> ProgramBuilder<'p> {
                     .chain(others.map(|(_, other)| other.clone()))
                     .chain(before)
                     .collect();
-                let (read, rows, cost) = self.rows_of_scan(scan, &own, known, row)?;
+                let wanted = Wanted { may_read_all: false, ..wanted };
+                let (read, rows, cost) = self.rows_of_scan(scan, &own, known, row, Some(wanted))?;
                 listed.rows += rows;
                 listed.cost += cost;
                 listed.reads.push(read);
@@ -610,6 +622,14 @@ fn names_rows_from(access: &Access, row: usize) -> bool {
 }
 
 impl TableChoice {
+    /// What it costs to read the rows that are given.
+    fn cost(&self, wanted: Wanted<'_>) -> f64 {
+        match self.is_ordered && wanted.is_cut {
+            true => self.key.cost.min(ROWS_OF_A_PAGE * SOUGHT_COST),
+            false => self.key.cost,
+        }
+    }
+
     fn new(key: KeyChoice) -> TableChoice {
         TableChoice { key, is_ordered: false, is_small: false, rows_max: None }
     }

@@ -2,8 +2,10 @@
 
 use rowmill_base::SqlType;
 use rowmill_plan::logical::{AggregateCall, LogicalSortKey};
-use rowmill_plan::program::{Groups, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar, ScalarOp, Value};
-use rowmill_plan::{AggregateFunction, ColumnId, ExprOp, ScalarExpr};
+use rowmill_plan::program::{
+    ArithmeticOp, Groups, Order, Output, Read, RowAggregate, RowFunction, Rows, Scalar, ScalarOp, Value,
+};
+use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, ExprOp, ScalarExpr};
 
 use super::lookups::{Lookups, Wanted};
 use super::relation::{Relation, RelationSource};
@@ -106,7 +108,9 @@ impl<'p> ProgramBuilder<'p> {
     fn read_rows(&self, stage: &Stage<'p>, outer: &Scope, first_row: usize, ids: &[ColumnId]) -> Option<StageRead> {
         let known = stage.relation.known(outer);
         let order: Vec<LogicalSortKey> = stage.order.iter().map(|key| self.resolved_key(key, &known)).collect();
-        let wanted = Wanted { order: &order, is_cut: stage.limit.is_some(), ..Wanted::default() };
+        let cut = stage.cut();
+        let cut = cut.as_ref();
+        let wanted = Wanted { order: &order, is_cut: stage.limit.is_some(), cut, ..Wanted::default() };
         let (lookups, filter) = self.lookups(&stage.relation, outer, first_row, wanted)?;
         let Lookups { lookups, scope, rows, cost, is_ordered, rows_max, .. } = lookups;
         let (output, limit) = self.rows(stage, &scope, ids, is_ordered)?;
@@ -153,10 +157,10 @@ impl<'p> ProgramBuilder<'p> {
 }
 
 /// The rows of a page whose size is a parameter.
-const ROWS_OF_A_PAGE: f64 = 100.0;
+pub(super) const ROWS_OF_A_PAGE: f64 = 100.0;
 
 /// The cost of finding the next row that is given, where the rows come in order.
-const SOUGHT_COST: f64 = 10.0;
+pub(super) const SOUGHT_COST: f64 = 10.0;
 
 impl Relation<'_> {
     /// Tells the columns that its sources and steps make, and those of `outer`.
@@ -226,6 +230,26 @@ pub(super) fn row_aggregate(
     let aggregate = RowAggregate { function, argument, filter };
     (aggregate.kind()?.arrow() == call.kind).then_some(aggregate)
 }
+
+impl Stage<'_> {
+    /// How many rows are given and left out before them; `None` if all are read.
+    fn cut(&self) -> Option<Scalar> {
+        let limit = row_number(self.limit.as_ref()?)?;
+        let Some(skip) = &self.skip else { return Some(limit) };
+        let skip = row_number(skip)?;
+        let is_small = |rows: &Scalar| {
+            let most = Scalar::literal(SqlType::Int64, Value::Int(CUT_ROWS_MAX));
+            Scalar::compare(rows.clone(), CompareOp::LessOrEqual, most)
+        };
+        // A sum that BIGINT does not have is no error, but no limit.
+        let are_small = Scalar::all_of(vec![is_small(&skip), is_small(&limit)])?;
+        let sum = Scalar::arithmetic(SqlType::Int64, skip, ArithmeticOp::Plus, limit);
+        Some(Scalar::new(SqlType::Int64, ScalarOp::Case { whens: vec![(are_small, sum)], otherwise: None }))
+    }
+}
+
+/// Of pages with more rows, or after more, all rows are read.
+const CUT_ROWS_MAX: i64 = 1 << 40;
 
 /// A number of rows: a literal or a parameter.
 fn row_number(expr: &ScalarExpr) -> Option<Scalar> {

@@ -275,7 +275,9 @@ impl WriteSet {
                 last.entries += 1;
                 return;
             }
-            (Before::Pushed { version, end }, _) => Undo::Pushed(Pushed { index, first: version, end, entries: 1, rows }),
+            (Before::Pushed { version, end }, _) => {
+                Undo::Pushed(Pushed { index, first: version, end, entries: 1, rows })
+            }
             (Before::Version(before), _) => Undo::Entry { index, entry, before, rows },
         };
         self.undo.push(undo);

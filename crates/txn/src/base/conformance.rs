@@ -141,14 +141,42 @@ fn ranges_are_read_both_ways(base: &dyn OrderedBase) {
         .unwrap();
         found
     };
+    let first = |start: &[u8], end: &[u8], backward: bool, keys_max: usize| {
+        let mut found = Vec::new();
+        read.first_of_range(start, end, backward, keys_max, &mut |_, value| {
+            found.push(value[0]);
+            Ok(true)
+        })
+        .unwrap();
+        found
+    };
+    let keys_alone = |start: &[u8], end: &[u8], backward: bool| {
+        let mut found = Vec::new();
+        read.keys(start, end, backward, &mut |key| {
+            found.push(key[1]);
+            Ok(true)
+        })
+        .unwrap();
+        found
+    };
     let ends: [&[u8]; 6] = [&[1], b"k", b"k\x05", b"k\x05\0", b"k\xc7", b"l"];
     for start in ends {
         for end in ends.into_iter().chain([&[][..]]) {
             let mut keys: Vec<u8> = (0..200).filter(|i| *i != 70).collect();
             keys.retain(|i| start <= &[b'k', *i][..] && (end.is_empty() || &[b'k', *i][..] < end));
             assert_eq!(found(start, end, false, 1_000), keys, "{start:?}..{end:?}");
+            assert_eq!(keys_alone(start, end, false), keys, "{start:?}..{end:?}");
+            for keys_max in 1..5 {
+                let wanted: Vec<u8> = keys.iter().copied().take(keys_max).collect();
+                assert_eq!(first(start, end, false, keys_max), wanted, "{keys_max} of {start:?}..{end:?}");
+            }
             keys.reverse();
             assert_eq!(found(start, end, true, 1_000), keys, "{start:?}..{end:?}");
+            assert_eq!(keys_alone(start, end, true), keys, "{start:?}..{end:?}");
+            for keys_max in 1..5 {
+                let wanted: Vec<u8> = keys.iter().copied().take(keys_max).collect();
+                assert_eq!(first(start, end, true, keys_max), wanted, "{keys_max} of {start:?}..{end:?}");
+            }
             keys.truncate(3);
             assert_eq!(found(start, end, true, 3), keys, "{start:?}..{end:?}");
         }

@@ -73,7 +73,7 @@ const WRITTEN_PER_BYTE: usize = 4;
 /// Room beyond that.
 const ROOM_BYTES: usize = 1 << 20;
 
-/// Entries of a range that are looked up one by one before an iterator, whose bounds are copies, is worth it.
+/// Of a range of which no more entries are wanted these are looked up one by one: an iterator has copies of its bounds.
 const SINGLE_LOOKUPS: usize = 2;
 
 /// What a caller may choose.
@@ -551,9 +551,15 @@ impl LmdbRead {
         Ok(CommitId(number(key, Some(stored), &self.base.file)?.map_or(0, u64::from_le_bytes)))
     }
 
-    /// Visits the first entries of a range with a look-up each, which copies no bounds. Gives the last key unless the visitor
-    /// or the range has come to an end.
-    fn visit_singly(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<Option<&[u8]>> {
+    /// Visits the first entries of a range with a look-up each, which copies no bounds.
+    fn visit_singly(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        backward: bool,
+        keys_max: usize,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
         super::check_key(start.get(..start.len().min(super::KEY_LEN_MAX)).unwrap_or_default())?;
         let (map, transaction) = (&self.base.map, &self.transaction);
         let mut found = match (backward, end) {
@@ -561,21 +567,22 @@ impl LmdbRead {
             (true, []) => map.last(transaction),
             (true, end) => map.get_lower_than(transaction, end),
         };
-        for looked_up in 1.. {
+        for looked_up in 1..=keys_max {
             let Some((key, stored)) = found.map_err(|e| self.base.error("read", e))? else { break };
             let is_inside = if backward { key >= start } else { end.is_empty() || key < end };
             if !is_inside || !visit(key, unseal(key, stored, &self.base.file)?)? {
                 break;
             }
-            if looked_up == SINGLE_LOOKUPS {
-                return Ok(Some(key));
+            if looked_up < keys_max {
+                found = match backward {
+                    false => map.get_greater_than(transaction, key),
+                    true => map.get_lower_than(transaction, key),
+                };
+            } else {
+                found = Ok(None);
             }
-            found = match backward {
-                false => map.get_greater_than(transaction, key),
-                true => map.get_lower_than(transaction, key),
-            };
         }
-        Ok(None)
+        Ok(())
     }
 
     fn visit(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
@@ -614,16 +621,22 @@ impl BaseRead for LmdbRead {
     }
 
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
-        if !end.is_empty() && start >= end {
-            return Ok(());
+        key_bounds(start, end)?.map_or(Ok(()), |range| self.visit(range, backward, visit))
+    }
+
+    fn first_of_range(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        backward: bool,
+        keys_max: usize,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        match keys_max <= SINGLE_LOOKUPS {
+            true if !end.is_empty() && start >= end => Ok(()),
+            true => self.visit_singly(start, end, backward, keys_max, visit),
+            false => first_of_range(self, start, end, backward, keys_max, visit),
         }
-        let Some(last) = self.visit_singly(start, end, backward, visit)? else { return Ok(()) };
-        let (start, end) = if backward { (start, last) } else { (last, end) };
-        let Some((mut lower, upper)) = key_bounds(start, end)? else { return Ok(()) };
-        if !backward {
-            lower = Bound::Excluded(last.to_vec());
-        }
-        self.visit((lower, upper), backward, visit)
     }
 
     fn keys(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut KeyVisitor<'_>) -> Result<()> {

@@ -211,6 +211,18 @@ pub trait BaseRead: Send {
     /// end, until the visitor says `false` or fails. `start` is a key that may be kept.
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()>;
 
+    /// Visits the keys of a range as [`BaseRead::range`] does, `keys_max` of them at most, which are few.
+    fn first_of_range(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        backward: bool,
+        keys_max: usize,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        first_of_range(self, start, end, backward, keys_max, visit)
+    }
+
     /// Visits the keys of a range as [`BaseRead::range`] does, without their values, which are not looked at: damage of a
     /// value is not noticed.
     fn keys(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut KeyVisitor<'_>) -> Result<()> {
@@ -219,6 +231,22 @@ pub trait BaseRead: Send {
 
     /// The id of the last write that this state has.
     fn commit_id(&self) -> Result<CommitId>;
+}
+
+/// As [`BaseRead::first_of_range`] does, by a visit of the range that ends early.
+fn first_of_range(
+    read: &(impl BaseRead + ?Sized),
+    start: &[u8],
+    end: &[u8],
+    backward: bool,
+    keys_max: usize,
+    visit: &mut Visitor<'_>,
+) -> Result<()> {
+    let mut visited = 0;
+    read.range(start, end, backward, &mut |key, value| {
+        visited += 1;
+        Ok(visit(key, value)? && visited < keys_max)
+    })
 }
 
 /// The first byte of the base's own keys.

@@ -252,7 +252,7 @@ impl RangeScan {
         if let Some(keys_max) = self.feeds[BASE].start_batch() {
             let Feed { batch, range, .. } = &mut self.feeds[BASE];
             reader.base().read((), |base| {
-                base.range(&range.start, &range.end, backward, &mut |key, row| {
+                base.first_of_range(&range.start, &range.end, backward, keys_max, &mut |key, row| {
                     batch.push(key, Some(row));
                     Ok(batch.len() < keys_max)
                 })

@@ -18,6 +18,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Result, SqlType, TimeUnit};
 use rowmill_plan::ColumnId;
 use rowmill_plan::program::{Body, Program};
+use rowmill_program::Compiled;
 use rowmill_query::binder::BoundQuery;
 use rowmill_query::program;
 use rowmill_txn::Snapshot;
@@ -88,11 +89,29 @@ impl Work<'_> {
         let compiler = Compiler { work: self, snapshot, parameters: &parameters };
         self.with_planning_room(|| match &**sql {
             Sql::Query(query) => compiler.query(query),
-            Sql::Insert(insert) => compiler.insert(insert),
-            Sql::Update(update) => compiler.update(update),
-            Sql::Delete(delete) => compiler.delete(delete),
-            _ => Ok(None),
+            change => compiler.change(change),
         })
+    }
+
+    /// The program of a query that was planned over `snapshot` with this statement's values, if it has one that compiles.
+    pub(crate) fn query_program(&self, snapshot: &Arc<Snapshot>, planned: PlannedQuery) -> Option<Program> {
+        let parameters = self.value_types();
+        let compiler = Compiler { work: self, snapshot, parameters: &parameters };
+        let made = self.with_planning_room(|| compiler.planned_query(planned))?;
+        Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program)
+    }
+
+    /// The program of an `INSERT`, `UPDATE` or `DELETE` with this statement's values, if it has one that compiles.
+    pub(crate) fn change_program(&self, snapshot: &Arc<Snapshot>, change: &Sql) -> Result<Option<Program>> {
+        let parameters = self.value_types();
+        let compiler = Compiler { work: self, snapshot, parameters: &parameters };
+        let Some(made) = self.with_planning_room(|| compiler.change(change))? else { return Ok(None) };
+        Ok(Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program))
+    }
+
+    /// The types of the values that this statement was given for its parameters; none of NULL.
+    fn value_types(&self) -> Vec<Option<SqlType>> {
+        self.params.iter().map(|value| SqlType::from_arrow(value.kind())).collect()
     }
 
     /// An `INSERT` that this statement makes for itself as a program, with parameters of these types.
@@ -140,18 +159,40 @@ impl Compiler<'_> {
     fn planned(&self, query: &ast::Query) -> Result<BoundQuery> {
         let (context, kinds) = (self.context(), self.kinds());
         let planned = PlannedQuery::new(&context, query, self.work.statement.spellings(), &kinds)?;
+        Ok(self.with_nulls(planned))
+    }
+
+    /// A plan in which the parameters that are NULL are literals.
+    fn with_nulls(&self, planned: PlannedQuery) -> BoundQuery {
         let mut bound = planned.into_bound();
         bound.set_null_parameters(&|parameter| self.is_null(parameter));
-        Ok(bound)
+        bound
     }
 
     /// The program of a query, if it is one.
     fn query(&self, query: &ast::Query) -> Result<Option<StatementProgram>> {
-        let bound = self.planned(query)?;
-        let Some(mut read) = program::read(&bound) else { return Ok(None) };
+        let (context, kinds) = (self.context(), self.kinds());
+        let planned = PlannedQuery::new(&context, query, self.work.statement.spellings(), &kinds)?;
+        Ok(self.planned_query(planned))
+    }
+
+    /// The program of a query that is planned, if it is one.
+    fn planned_query(&self, planned: PlannedQuery) -> Option<StatementProgram> {
+        let bound = self.with_nulls(planned);
+        let mut read = program::read(&bound)?;
         read.for_update = self.work.statement.locks_rows();
         let schema = Some(schema_of(&bound));
-        Ok(Some(StatementProgram { program: self.program(Body::Read(read)), schema, tag: "SELECT" }))
+        Some(StatementProgram { program: self.program(Body::Read(read)), schema, tag: "SELECT" })
+    }
+
+    /// The program of a change of rows, if it is one.
+    fn change(&self, change: &Sql) -> Result<Option<StatementProgram>> {
+        match change {
+            Sql::Insert(insert) => self.insert(insert),
+            Sql::Update(update) => self.update(update),
+            Sql::Delete(delete) => self.delete(delete),
+            _ => Ok(None),
+        }
     }
 }
 

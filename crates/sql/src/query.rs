@@ -114,6 +114,6 @@ impl Work<'_> {
 }
 
 /// The types of parameters.
-fn kinds_of(params: &[Constant]) -> Vec<arrow::datatypes::DataType> {
+pub(crate) fn kinds_of(params: &[Constant]) -> Vec<arrow::datatypes::DataType> {
     params.iter().map(|value| value.kind().clone()).collect()
 }

@@ -31,7 +31,7 @@ use crate::session::Work;
 
 /// What a parameter is given, as far as a program depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ParameterKind {
+pub(crate) enum ParameterKind {
     /// NULL
     Null,
     /// A truth value.
@@ -68,29 +68,43 @@ impl ParameterKind {
 
 /// A statement as a program.
 #[derive(Clone, Debug)]
-pub struct StatementProgram {
+pub(crate) struct StatementProgram {
     /// What it does.
-    pub program: Program,
+    pub(crate) program: Program,
     /// The columns of its result, named as spelled; none if it gives no rows.
-    pub schema: Option<SchemaRef>,
+    pub(crate) schema: Option<SchemaRef>,
     /// What the statement is, as drivers show it: `INSERT`, `UPDATE`, `DELETE`, `SELECT`.
-    pub tag: &'static str,
+    pub(crate) tag: &'static str,
+}
+
+/// A program that is ready to run.
+#[derive(Debug)]
+pub(crate) struct CompiledStatement {
+    pub(crate) compiled: Compiled,
+    /// The columns of its result, named as spelled; none if it gives no rows.
+    pub(crate) schema: Option<SchemaRef>,
+    /// What the statement is, as drivers show it.
+    pub(crate) tag: &'static str,
 }
 
 impl Work<'_> {
-    /// The statement as a program for the definitions of `snapshot`, if it is one.
-    pub(crate) fn program(
+    /// The program of the statement for the definitions of `snapshot` and parameters of these types, ready to run; none if it
+    /// has none. An error where the statement itself is wrong, or its program does not compile.
+    pub(crate) fn compiled_statement(
         &self,
         snapshot: &Arc<Snapshot>,
         parameters: &[ParameterKind],
-    ) -> Result<Option<StatementProgram>> {
+    ) -> Result<Option<CompiledStatement>> {
         let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
         let parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
         let compiler = Compiler { work: self, snapshot, parameters: &parameters };
-        self.with_planning_room(|| match &**sql {
+        let made = self.with_planning_room(|| match &**sql {
             Sql::Query(query) => compiler.query(query),
             change => compiler.change(change),
-        })
+        })?;
+        let Some(StatementProgram { program, schema, tag }) = made else { return Ok(None) };
+        let compiled = Compiled::new(&program, snapshot.catalog())?;
+        Ok(Some(CompiledStatement { compiled, schema, tag }))
     }
 
     /// The program of a query that was planned over `snapshot` with this statement's values, if it has one that compiles.

@@ -50,11 +50,11 @@ fn a_statement_that_runs_as_a_program_shows_its_steps() {
     }
     let sql = "EXPLAIN SELECT pieces FROM stock WHERE shelf = $1";
     let statement = session.parse(sql).unwrap().remove(0);
-    let plan = text(session.run(&statement, &[Constant::from("A")]).unwrap());
+    let plan = text(session.run_in_engine(&statement, &[Constant::from("A")]).unwrap());
     let by_shelf = ["plan", "Executor: program", "Read Stock by index by_shelf: Shelf = $1", "Give 0.pieces"];
     assert_eq!(plan, by_shelf);
     let null = Constant::new(Arc::new(NullArray::new(1)));
-    let plan = text(session.run(&statement, &[null]).unwrap());
+    let plan = text(session.run_in_engine(&statement, &[null]).unwrap());
     assert!(plan.iter().all(|line| !line.contains("$1")), "a NULL is a literal: {plan:#?}");
     // What is not a statement in one executor is none in the other.
     assert_eq!(error_kind(&mut session, "EXPLAIN DELETE FROM nope WHERE item = 1"), ErrorKind::UndefinedTable);

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Result, SqlType, TimeUnit};
-use rowmill_plan::ColumnId;
 use rowmill_plan::program::{Body, Program};
+use rowmill_plan::{ColumnId, Constant};
 use rowmill_program::Compiled;
 use rowmill_query::binder::BoundQuery;
 use rowmill_query::program;
@@ -125,7 +125,11 @@ impl Work<'_> {
 
     /// The types of the values that this statement was given for its parameters; none of NULL.
     fn value_types(&self) -> Vec<Option<SqlType>> {
-        self.params.iter().map(|value| SqlType::from_arrow(value.kind())).collect()
+        let kind = |value: &Constant| match value.kind() {
+            DataType::Null => None,
+            kind => SqlType::from_arrow(kind),
+        };
+        self.params.iter().map(kind).collect()
     }
 
     /// An `INSERT` that this statement makes for itself as a program, with parameters of these types.

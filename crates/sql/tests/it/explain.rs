@@ -21,7 +21,7 @@ fn a_plan_is_a_tree_with_estimates() {
     let scan = computed.iter().find(|line| line.contains("Scan: T")).unwrap();
     assert!(scan.contains("where A > 1"), "{computed:#?}");
     assert!(
-        !plan.iter().any(|line| line.contains("Exec") || line.contains("Int64") || line.contains('@')),
+        !plan[2..].iter().any(|line| line.contains("Exec") || line.contains("Int64") || line.contains('@')),
         "{plan:#?}"
     );
 }
@@ -86,7 +86,8 @@ fn keys_decide_the_order_of_joins() {
     ] {
         run(&mut session, sql).unwrap();
     }
-    let sql = "EXPLAIN SELECT count(*) FROM customer AS c, orders AS o, line AS l \
+    // The engine's plan: as few rows as these are read by a program.
+    let sql = "EXPLAIN ANALYZE SELECT count(*) FROM customer AS c, orders AS o, line AS l \
                WHERE o.w = c.w AND o.d = c.d AND o.c = c.c AND l.w = o.w AND l.d = o.d AND l.o = o.o";
     let plan = rows(&mut session, sql);
     let joins: Vec<usize> =

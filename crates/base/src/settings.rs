@@ -255,11 +255,11 @@ impl Settings {
         Ok(())
     }
 
-    /// Takes over the value that `other` has.
-    pub fn copy(&mut self, name: &str, other: &Settings) -> Result<()> {
+    /// Takes over the value that `other` has; whether it is another one.
+    pub fn copy(&mut self, name: &str, other: &Settings) -> Result<bool> {
         let index = Self::index(name)?;
-        self.values[index] = other.values[index];
-        Ok(())
+        let before = std::mem::replace(&mut self.values[index], other.values[index]);
+        Ok(self.values[index] != before)
     }
 
     /// The value as `SHOW` prints it.

@@ -20,7 +20,7 @@ mod scalar;
 mod text;
 mod window;
 
-use rowmill_base::SqlType;
+use rowmill_base::{SqlType, TableId};
 
 pub use access::{Access, Bound, TextPrefix};
 pub use change::{ChangeTarget, Check, ConflictAction, ConflictTarget, Delete, Insert, OnConflict, Update};
@@ -80,5 +80,15 @@ impl Body {
             Body::Delete(delete) => &delete.returning,
         };
         scalars.iter().map(|scalar| scalar.kind.clone()).collect()
+    }
+
+    /// The tables that it reads or changes.
+    pub fn tables(&self) -> Vec<TableId> {
+        match self {
+            Body::Read(read) => read.tables(),
+            Body::Insert(insert) => vec![insert.table],
+            Body::Update(update) => update.target.tables(),
+            Body::Delete(delete) => delete.target.tables(),
+        }
     }
 }

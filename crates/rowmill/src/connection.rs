@@ -1,20 +1,18 @@
 //! Connections: SQL in, outcomes out.
 
-use rowmill_base::{Error, ErrorKind, Result};
-use rowmill_sql::{CancelHandle, Constant, Outcome, ProgressFn, Session, TransactionState};
+use rowmill_base::Result;
+use rowmill_sql::{CancelHandle, Outcome, ProgressFn, Session, TransactionState};
 
-use crate::programs::{Done, Programs};
-use crate::{Answer, Appender, Param, Rows, Statement, Value};
+use crate::{Appender, Param, Rows, Statement, Value};
 
 /// A connection to a database. Statements run one after the other.
 pub struct Connection {
     session: Session,
-    programs: Programs,
 }
 
 impl Connection {
     pub(crate) fn new(session: Session) -> Result<Self> {
-        Ok(Connection { session, programs: Programs::default() })
+        Ok(Connection { session })
     }
 
     /// Runs one statement and gives its rows. A statement without rows gives none.
@@ -35,14 +33,8 @@ impl Connection {
     /// # }
     /// ```
     pub fn query_with(&mut self, sql: &str, params: &[Value]) -> Result<Rows> {
-        if params.is_empty()
-            && let Some(done) = self.programs.run_text(&mut self.session, sql)?
-        {
-            return Rows::of(self.programs.outcome(&done)?);
-        }
-        let statement = self.parse_one(sql)?;
         let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
-        Rows::of(self.run_statement(&statement, &params, false)?)
+        Rows::of(self.session.run_text(sql, &params)?)
     }
 
     /// Runs one or several statements and tells how many rows they changed together. Stops at the first that fails.
@@ -57,14 +49,8 @@ impl Connection {
 
     /// Runs one or several statements, in order, and hands each outcome to `each`. Nothing runs if one of them cannot
     /// be parsed.
-    pub fn run(&mut self, sql: &str, mut each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
-        if let Some(done) = self.programs.run_text(&mut self.session, sql)? {
-            return each(self.programs.outcome(&done)?);
-        }
-        for statement in self.session.parse(sql)? {
-            each(self.run_statement(&statement, &[], false)?)?;
-        }
-        Ok(())
+    pub fn run(&mut self, sql: &str, each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
+        self.session.run_all(sql, each)
     }
 
     /// Parses one statement, to be run several times.
@@ -82,7 +68,7 @@ impl Connection {
     /// # }
     /// ```
     pub fn prepare(&mut self, sql: &str) -> Result<Statement> {
-        self.parse_one(sql).map(Statement::new)
+        self.session.parse_one(sql).map(Statement::new)
     }
 
     /// Begins a transaction, as `BEGIN` does, or `BEGIN READ ONLY`.
@@ -100,43 +86,8 @@ impl Connection {
         self.session.rollback()
     }
 
-    /// Runs a statement, as a program if it is one; `eagerly` although it was not run before.
-    pub(crate) fn run_statement(
-        &mut self,
-        statement: &rowmill_sql::Statement,
-        params: &[Param<'_>],
-        eagerly: bool,
-    ) -> Result<Outcome> {
-        if let Some(done) = self.programs.run(&mut self.session, statement, params, eagerly)? {
-            return self.programs.outcome(&done);
-        }
-        let params: Vec<Constant> = params.iter().map(|param| param.to_constant()).collect();
-        self.session.run(statement, &params)
-    }
-
-    pub(crate) fn ask(&mut self, statement: &rowmill_sql::Statement, params: &[Param<'_>]) -> Result<Answer<'_>> {
-        let changed = match self.programs.run(&mut self.session, statement, params, true)? {
-            Some(Done::Changed { rows, .. }) => rows,
-            Some(Done::Rows(_)) => 0,
-            None => {
-                let params: Vec<Constant> = params.iter().map(|param| param.to_constant()).collect();
-                let outcome = self.session.run(statement, &params)?;
-                self.programs.keep(outcome)?
-            }
-        };
-        Ok(Answer::new(self.programs.rows(), changed))
-    }
-
-    fn parse_one(&self, sql: &str) -> Result<rowmill_sql::Statement> {
-        let mut statements = self.session.parse(sql)?;
-        match (statements.pop(), statements.len()) {
-            (Some(statement), 0) => Ok(statement),
-            (None, _) => Err(Error::new(ErrorKind::Syntax, "the text holds no statement")),
-            (Some(_), more) => {
-                Err(Error::new(ErrorKind::Syntax, format!("one statement is needed here, the text holds {}", more + 1))
-                    .hint("execute() and run() take several"))
-            }
-        }
+    pub(crate) fn session(&mut self) -> &mut Session {
+        &mut self.session
     }
 
     /// Appends batches or rows to a table, in a transaction of their own.

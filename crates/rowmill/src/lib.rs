@@ -26,8 +26,6 @@ mod answer;
 mod appender;
 mod connection;
 mod database;
-mod param;
-mod programs;
 mod row;
 mod rows;
 mod statement;
@@ -37,7 +35,6 @@ pub use answer::Answer;
 pub use appender::Appender;
 pub use connection::Connection;
 pub use database::{Database, Options};
-pub use param::Param;
 pub use row::{ColumnRef, FromValue, Row};
 pub use rows::Rows;
 pub use statement::Statement;
@@ -54,4 +51,4 @@ pub mod text {
     pub use rowmill_sql::is_complete;
 }
 
-pub use rowmill_sql::{CancelHandle, Outcome, Progress, ProgressFn, RowStream, TransactionState};
+pub use rowmill_sql::{CancelHandle, Outcome, Param, Progress, ProgressFn, RowStream, TransactionState};

@@ -30,7 +30,7 @@ impl Statement {
     /// Runs it with values for its parameters.
     pub fn run(&self, connection: &mut Connection, params: &[Value]) -> Result<Outcome> {
         let params: Vec<Param<'_>> = params.iter().map(Param::from).collect();
-        connection.run_statement(&self.parsed, &params, true)
+        connection.session().run(&self.parsed, &params)
     }
 
     /// Runs it with borrowed values for its parameters and gives its rows to be read in place: the fastest way for statements
@@ -51,7 +51,9 @@ impl Statement {
     /// # }
     /// ```
     pub fn ask<'c>(&self, connection: &'c mut Connection, params: &[Param<'_>]) -> Result<Answer<'c>> {
-        connection.ask(&self.parsed, params)
+        let session = connection.session();
+        let changed = session.ask(&self.parsed, params)?;
+        Ok(Answer::new(session.rows(), changed))
     }
 
     /// Runs it and gives its rows.

@@ -1,5 +1,7 @@
 //! Values of parameters and of appended rows.
 
+use rowmill_sql::Param;
+
 /// One value. A column or a parameter of another type takes it if it fits.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -47,5 +49,18 @@ from! {
 impl<T: Into<Value>> From<Option<T>> for Value {
     fn from(value: Option<T>) -> Self {
         value.map_or(Value::Null, Into::into)
+    }
+}
+
+impl<'a> From<&'a Value> for Param<'a> {
+    fn from(value: &'a Value) -> Self {
+        match value {
+            Value::Null => Param::Null,
+            Value::Boolean(value) => Param::Boolean(*value),
+            Value::Integer(value) => Param::Integer(*value),
+            Value::Double(value) => Param::Double(*value),
+            Value::Text(value) => Param::Text(value),
+            Value::Blob(value) => Param::Blob(value),
+        }
     }
 }

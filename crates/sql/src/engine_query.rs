@@ -26,9 +26,9 @@ use sqlparser::ast;
 use crate::catalog::StatementContext;
 use crate::explain::below;
 use crate::names::Spellings;
-use crate::plan_cache::CachedPlan;
 use crate::query_catalog::ContextCatalog;
 use crate::scan_progress::ScanProgress;
+use crate::statement_cache::CachedPlan;
 
 /// A query that is bound and optimized: all that can be done before the values of its parameters are known.
 #[derive(Clone, Debug)]

@@ -1,10 +1,18 @@
-//! `EXPLAIN` and `EXPLAIN ANALYZE`: the plan of a query as a tree, one row per operator.
+//! `EXPLAIN` and `EXPLAIN ANALYZE`: which executor runs a statement, and its plan: the operators of the engine as a tree, or
+//! the steps of a program in the order in which they are done.
 //!
 //! ```text
+//! Executor: engine
 //! Sort: by count(*) DESC, first 10 rows  (~10 rows)
 //! └─ Group: by URL, count(*)  (~17 rows)
 //!    └─ Scan: hits, columns [URL], where URL <> '', 20 blocks, 10000000 rows  (~5000000 rows)
+//!
+//! Executor: program
+//! Read orders by index by_customer: customer = $1
+//! Give 0.id, 0.total
 //! ```
+//!
+//! `EXPLAIN ANALYZE` runs a query in the engine always: a program measures nothing, which is a part of what makes it fast.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +20,14 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use rowmill_base::{Error, ErrorKind, Result, SqlType};
+use rowmill_plan::program::Program;
+use rowmill_query::program::DefinitionNames;
+use rowmill_txn::Snapshot;
 use sqlparser::ast::{DescribeAlias, Expr, Query, Statement as Sql, UtilityOption, Value};
 
+use crate::engine_query::{EngineQuery, PlannedQuery};
 use crate::outcome::{Outcome, RowStream};
+use crate::query::kinds_of;
 use crate::session::Work;
 
 /// Runs an `EXPLAIN`, or a `DESCRIBE` of a query.
@@ -30,15 +43,19 @@ pub(crate) fn run(work: &mut Work<'_>, statement: &Sql) -> Result<Outcome> {
             .hint("EXPLAIN shows the plan, EXPLAIN ANALYZE runs it and shows rows and times"));
     }
     let analyze = *analyze || wants_analyze(options.as_deref().unwrap_or(&[]))?;
-    let Sql::Query(query) = &**statement else {
-        return Err(Error::new(ErrorKind::Unsupported, "EXPLAIN takes a query")
-            .hint("explain the SELECT that the statement is built on"));
-    };
-    match describe_alias {
-        DescribeAlias::Describe | DescribeAlias::Desc => describe(work, query),
-        DescribeAlias::Explain if analyze => explain_analyze(work, query),
-        DescribeAlias::Explain => explain(work, query),
+    match (describe_alias, &**statement) {
+        (DescribeAlias::Describe | DescribeAlias::Desc, Sql::Query(query)) => describe(work, query),
+        (DescribeAlias::Explain, Sql::Query(query)) if analyze => explain_analyze(work, query),
+        (DescribeAlias::Explain, Sql::Query(query)) => explain(work, query),
+        (DescribeAlias::Explain, change @ (Sql::Insert(_) | Sql::Update(_) | Sql::Delete(_))) if !analyze => {
+            explain_change(work, change)
+        }
+        _ => Err(no_query("EXPLAIN takes a query, or without ANALYZE a change of rows that runs as a program")),
     }
+}
+
+fn no_query(message: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, message).hint("explain the SELECT that the statement is built on")
 }
 
 /// The options in parentheses: `ANALYZE`, on unless a value says otherwise.
@@ -63,8 +80,35 @@ fn wants_analyze(options: &[UtilityOption]) -> Result<bool> {
 
 fn explain(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let view = work.view()?;
-    let ready = work.ready(view, query)?;
-    Ok(Outcome::Rows(RowStream::ready(lines_batch(ready.query.lines(false))?)))
+    // Plans and programs are as deep as the statement, so they are also shown and dropped where there is room for that.
+    let lines = work.with_planning_room(|| {
+        let context = work.context(Arc::clone(&view));
+        let planned = PlannedQuery::new(&context, query, work.statement.spellings(), &kinds_of(work.params))?;
+        if let Some(program) = work.query_program(&view, planned.clone()) {
+            return Ok(program_lines(&program, &view));
+        }
+        let query = EngineQuery::new(planned, work.params, &context)?;
+        Ok(std::iter::once("Executor: engine".to_owned()).chain(query.lines(false)).collect())
+    })?;
+    Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
+}
+
+fn explain_change(work: &mut Work<'_>, change: &Sql) -> Result<Outcome> {
+    let view = work.view()?;
+    let lines = work.with_planning_room(|| match work.change_program(&view, change)? {
+        Some(program) => Ok(program_lines(&program, &view)),
+        None => {
+            Err(no_query("EXPLAIN takes a query, or a change of rows that runs as a program, which this one does not"))
+        }
+    })?;
+    Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))
+}
+
+/// The steps of a program.
+fn program_lines(program: &Program, view: &Snapshot) -> Vec<String> {
+    let definitions = program.body.tables().into_iter().filter_map(|id| view.catalog().table_by_id(id).cloned());
+    let text = program.body.text(&DefinitionNames(&definitions.collect::<Vec<_>>()));
+    std::iter::once("Executor: program").chain(text.lines()).map(str::to_owned).collect()
 }
 
 fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
@@ -79,7 +123,7 @@ fn explain_analyze(work: &mut Work<'_>, query: &Query) -> Result<Outcome> {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     let (planned_ms, ran_ms) = (ms(planned), ms(work.started.elapsed() - planned));
     let mut lines = vec![format!(
-        "{rows} rows, planned in {planned_ms:.1} ms, run in {ran_ms:.1} ms; the times below add up over threads"
+        "{rows} rows, planned in {planned_ms:.1} ms, run by the engine in {ran_ms:.1} ms; the times below add up over threads"
     )];
     lines.extend(query.lines(true));
     Ok(Outcome::Rows(RowStream::ready(lines_batch(lines)?)))

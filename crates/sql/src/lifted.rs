@@ -12,7 +12,7 @@ use crate::lexer::{Lexeme, LexemeKind, lexemes};
 
 /// A literal.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Literal {
+pub(crate) enum Literal {
     /// A whole number.
     Integer(i64),
     /// All digits of a decimal number, and how many of them are behind the point.
@@ -23,11 +23,11 @@ pub enum Literal {
 
 /// A text without its literals.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Lifted {
+pub(crate) struct Lifted {
     /// The statement, with parameters.
-    pub text: String,
+    pub(crate) text: String,
     /// Their values.
-    pub literals: Vec<Literal>,
+    pub(crate) literals: Vec<Literal>,
 }
 
 /// Longer texts are read as they are.
@@ -36,7 +36,7 @@ const TEXT_BYTES_MAX: usize = 1 << 12;
 const LITERALS_MAX: usize = 64;
 
 /// The statement without its literals, if it is one that may be run by a program and has any.
-pub fn lift(sql: &str) -> Option<Lifted> {
+pub(crate) fn lift(sql: &str) -> Option<Lifted> {
     let sql = sql.trim_end().trim_end_matches(';');
     if sql.len() > TEXT_BYTES_MAX || !sql.is_ascii() {
         return None;

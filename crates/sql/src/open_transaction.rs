@@ -31,6 +31,16 @@ impl OpenTransaction {
         OpenTransaction { transaction, read_only, savepoints: Vec::new(), is_used: false, began_us: now_us() }
     }
 
+    /// The transaction, to be written to. `ReadOnly` if it began so.
+    #[inline]
+    pub(crate) fn for_writing(&mut self) -> Result<&mut Transaction> {
+        if self.read_only {
+            return Err(Error::new(ErrorKind::ReadOnly, "the transaction is READ ONLY")
+                .hint("end it, and begin the next one without READ ONLY"));
+        }
+        Ok(&mut self.transaction)
+    }
+
     /// `SAVEPOINT name`
     pub(crate) fn set_savepoint(&mut self, name: &str) {
         self.savepoints.push((name.to_string(), self.transaction.savepoint()));

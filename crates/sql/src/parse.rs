@@ -80,7 +80,7 @@ impl Statement {
 
     /// The same, to be kept.
     #[inline]
-    pub fn shared_text(&self) -> &Arc<str> {
+    pub(crate) fn shared_text(&self) -> &Arc<str> {
         &self.text
     }
 
@@ -91,7 +91,7 @@ impl Statement {
 
     /// The same for the same text, in one process.
     #[inline]
-    pub fn text_hash(&self) -> u64 {
+    pub(crate) fn text_hash(&self) -> u64 {
         self.text_hash
     }
 
@@ -103,7 +103,7 @@ impl Statement {
 
     /// Whether it is of a kind that is run again and again, and may be a program: a query, or a change of rows.
     #[inline]
-    pub fn is_repeated(&self) -> bool {
+    pub(crate) fn is_repeated(&self) -> bool {
         match &*self.body {
             Body::Sql(sql) => {
                 use ast::Statement::{Delete, Insert, Merge, Update};
@@ -119,7 +119,7 @@ impl Statement {
     }
 
     /// Whether it inserts values and says what is done where a key is taken: what only programs do.
-    pub fn is_for_program(&self) -> bool {
+    pub(crate) fn is_for_program(&self) -> bool {
         let Body::Sql(sql) = &*self.body else { return false };
         matches!(&**sql, ast::Statement::Insert(insert) if insert.on.is_some() && insert::is_of_values(insert))
     }
@@ -293,7 +293,8 @@ fn take_lock(body: &mut Body) -> bool {
     true
 }
 
-fn hash_of(text: &str) -> u64 {
+/// The hash of a text, as [`Statement::text_hash`] has it.
+pub(crate) fn hash_of(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_base::Result;
 use rowmill_plan::Constant;
 use rowmill_query::binder::BoundQuery;
 use sqlparser::ast::Statement as Sql;
@@ -50,13 +50,7 @@ impl Prepared {
 impl Session {
     /// Parses one statement, and for a query settles the types of its parameters and the columns of its result.
     pub fn prepare(&mut self, sql: &str) -> Result<Prepared> {
-        let mut statements = self.parse(sql)?;
-        let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
-            return Err(Error::new(
-                ErrorKind::Syntax,
-                "one statement can be prepared at a time, neither none nor several",
-            ));
-        };
+        let statement = self.parse_one(sql)?;
         let mut prepared = Prepared { parameters: vec![None; statement.parameter_count()], schema: None, statement };
         if let Some(bound) = self.bind_query(&prepared.statement)? {
             for (known, kind) in prepared.parameters.iter_mut().zip(&bound.parameters) {
@@ -69,7 +63,7 @@ impl Session {
 
     /// Runs a prepared statement with values for its parameters.
     pub fn run_prepared(&mut self, prepared: &Prepared, params: &[Constant]) -> Result<Outcome> {
-        self.run(&prepared.statement, params)
+        self.run_in_engine(&prepared.statement, params)
     }
 
     fn bind_query(&mut self, statement: &Statement) -> Result<Option<BoundQuery>> {

@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use rowmill_base::{Result, SqlType, TimeUnit};
-use rowmill_plan::ColumnId;
 use rowmill_plan::program::{Body, Program};
-use rowmill_program::ROUNDS_MAX;
+use rowmill_plan::{ColumnId, Constant};
+use rowmill_program::{Compiled, ROUNDS_MAX};
 use rowmill_query::binder::BoundQuery;
 use rowmill_query::program;
 use rowmill_txn::Snapshot;
@@ -31,7 +31,7 @@ use crate::session::Work;
 
 /// What a parameter is given, as far as a program depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ParameterKind {
+pub(crate) enum ParameterKind {
     /// NULL
     Null,
     /// A truth value.
@@ -68,35 +68,76 @@ impl ParameterKind {
 
 /// A statement as a program.
 #[derive(Clone, Debug)]
-pub struct StatementProgram {
+pub(crate) struct StatementProgram {
     /// What it does.
-    pub program: Program,
+    pub(crate) program: Program,
     /// The columns of its result, named as spelled; none if it gives no rows.
-    pub schema: Option<SchemaRef>,
+    pub(crate) schema: Option<SchemaRef>,
     /// What the statement is, as drivers show it: `INSERT`, `UPDATE`, `DELETE`, `SELECT`.
-    pub tag: &'static str,
+    pub(crate) tag: &'static str,
+}
+
+/// A program that is ready to run.
+#[derive(Debug)]
+pub(crate) struct CompiledStatement {
+    pub(crate) compiled: Compiled,
+    /// The columns of its result, named as spelled; none if it gives no rows.
+    pub(crate) schema: Option<SchemaRef>,
+    /// What the statement is, as drivers show it.
+    pub(crate) tag: &'static str,
 }
 
 impl Work<'_> {
-    /// The statement as a program for the definitions of `snapshot`, if it is one.
-    pub(crate) fn program(
+    /// The program of the statement for the definitions of `snapshot` and parameters of these types, ready to run; none if it
+    /// has none. An error where the statement itself is wrong, or its program does not compile.
+    pub(crate) fn compiled_statement(
         &self,
         snapshot: &Arc<Snapshot>,
         parameters: &[ParameterKind],
-    ) -> Result<Option<StatementProgram>> {
+    ) -> Result<Option<CompiledStatement>> {
         let Parsed::Sql(sql) = self.statement.body() else { return Ok(None) };
         let parameters: Vec<Option<SqlType>> = parameters.iter().map(|kind| kind.sql_type()).collect();
         let compiler = Compiler { work: self, snapshot, parameters: &parameters };
         let made = self.with_planning_room(|| match &**sql {
             Sql::Query(query) => compiler.query(query),
-            Sql::Insert(insert) => compiler.insert(insert),
-            Sql::Update(update) => compiler.update(update),
-            Sql::Delete(delete) => compiler.delete(delete),
-            _ => Ok(None),
+            change => compiler.change(change),
         })?;
-        // A program has a bound of rounds of its own, after which the statement runs in another way.
-        let is_too_long = self.settings().number("recursion_max") < ROUNDS_MAX;
-        Ok(made.filter(|made| !(is_too_long && made.program.body.is_recursive())))
+        let Some(StatementProgram { program, schema, tag }) = self.within_rounds(made) else { return Ok(None) };
+        let compiled = Compiled::new(&program, snapshot.catalog())?;
+        Ok(Some(CompiledStatement { compiled, schema, tag }))
+    }
+
+    /// The program of a query that was planned over `snapshot` with this statement's values, if it has one that compiles.
+    pub(crate) fn query_program(&self, snapshot: &Arc<Snapshot>, planned: PlannedQuery) -> Option<Program> {
+        let parameters = self.value_types();
+        let compiler = Compiler { work: self, snapshot, parameters: &parameters };
+        let made = self.within_rounds(self.with_planning_room(|| compiler.planned_query(planned)))?;
+        Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program)
+    }
+
+    /// The program of an `INSERT`, `UPDATE` or `DELETE` with this statement's values, if it has one that compiles.
+    pub(crate) fn change_program(&self, snapshot: &Arc<Snapshot>, change: &Sql) -> Result<Option<Program>> {
+        let parameters = self.value_types();
+        let compiler = Compiler { work: self, snapshot, parameters: &parameters };
+        let made = self.with_planning_room(|| compiler.change(change))?;
+        let Some(made) = self.within_rounds(made) else { return Ok(None) };
+        Ok(Compiled::new(&made.program, snapshot.catalog()).is_ok().then_some(made.program))
+    }
+
+    /// The program, unless it may go on for more rounds of a recursion than the session allows: programs have a bound of their
+    /// own, after which the statement runs in another way.
+    fn within_rounds(&self, made: Option<StatementProgram>) -> Option<StatementProgram> {
+        let is_bounded = self.settings().number("recursion_max") >= ROUNDS_MAX;
+        made.filter(|made| is_bounded || !made.program.body.is_recursive())
+    }
+
+    /// The types of the values that this statement was given for its parameters; none of NULL.
+    fn value_types(&self) -> Vec<Option<SqlType>> {
+        let kind = |value: &Constant| match value.kind() {
+            DataType::Null => None,
+            kind => SqlType::from_arrow(kind),
+        };
+        self.params.iter().map(kind).collect()
     }
 
     /// An `INSERT` that this statement makes for itself as a program, with parameters of these types.
@@ -144,18 +185,40 @@ impl Compiler<'_> {
     fn planned(&self, query: &ast::Query) -> Result<BoundQuery> {
         let (context, kinds) = (self.context(), self.kinds());
         let planned = PlannedQuery::new(&context, query, self.work.statement.spellings(), &kinds)?;
+        Ok(self.with_nulls(planned))
+    }
+
+    /// A plan in which the parameters that are NULL are literals.
+    fn with_nulls(&self, planned: PlannedQuery) -> BoundQuery {
         let mut bound = planned.into_bound();
         bound.set_null_parameters(&|parameter| self.is_null(parameter));
-        Ok(bound)
+        bound
     }
 
     /// The program of a query, if it is one.
     fn query(&self, query: &ast::Query) -> Result<Option<StatementProgram>> {
-        let bound = self.planned(query)?;
-        let Some(mut read) = program::read(&bound) else { return Ok(None) };
+        let (context, kinds) = (self.context(), self.kinds());
+        let planned = PlannedQuery::new(&context, query, self.work.statement.spellings(), &kinds)?;
+        Ok(self.planned_query(planned))
+    }
+
+    /// The program of a query that is planned, if it is one.
+    fn planned_query(&self, planned: PlannedQuery) -> Option<StatementProgram> {
+        let bound = self.with_nulls(planned);
+        let mut read = program::read(&bound)?;
         read.for_update = self.work.statement.locks_rows();
         let schema = Some(schema_of(&bound));
-        Ok(Some(StatementProgram { program: self.program(Body::Read(read)), schema, tag: "SELECT" }))
+        Some(StatementProgram { program: self.program(Body::Read(read)), schema, tag: "SELECT" })
+    }
+
+    /// The program of a change of rows, if it is one.
+    fn change(&self, change: &Sql) -> Result<Option<StatementProgram>> {
+        match change {
+            Sql::Insert(insert) => self.insert(insert),
+            Sql::Update(update) => self.update(update),
+            Sql::Delete(delete) => self.delete(delete),
+            _ => Ok(None),
+        }
     }
 }
 

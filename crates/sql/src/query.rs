@@ -22,8 +22,8 @@ use crate::catalog::StatementContext;
 use crate::engine_query::{EngineQuery, PlannedQuery};
 use crate::names::Spellings;
 use crate::outcome::{ProgressFn, RowStream};
-use crate::plan_cache::CachedPlan;
 use crate::session::Work;
+use crate::statement_cache::{CachedPlan, MadeFor};
 
 pub(crate) use running::Running;
 
@@ -85,10 +85,10 @@ impl Work<'_> {
 
     /// Plans the query that this statement is over `snapshot`, or finds the plan of one with the same text.
     pub(crate) fn ready_whole(&mut self, snapshot: Arc<Snapshot>, query: &ast::Query) -> Result<ReadyQuery> {
-        let version = snapshot.catalog().version();
+        let made_for = MadeFor { catalog: snapshot.catalog().version(), settings: self.session.settings_version() };
         let kinds = kinds_of(self.params);
         let context = self.context(snapshot);
-        let known = self.plans().lock().plan(self.statement.text(), &kinds, self.settings(), version);
+        let known = self.session.statements().plan(self.statement, &kinds, made_for);
         if let Some(known) = known
             && let Some(query) = self.with_planning_room(|| EngineQuery::again(&known, self.params, &context))?
         {
@@ -106,14 +106,13 @@ impl Work<'_> {
             Ok((query, plan))
         })?;
         if let Some(plan) = plan {
-            let (text, settings) = (self.statement.text(), self.settings().clone());
-            self.plans().lock().keep_plan(text, &kinds, plan, &settings, version);
+            self.session.statements().keep_plan(self.statement, kinds, plan, made_for);
         }
         Ok(ReadyQuery { query: Arc::new(query), context })
     }
 }
 
 /// The types of parameters.
-fn kinds_of(params: &[Constant]) -> Vec<arrow::datatypes::DataType> {
+pub(crate) fn kinds_of(params: &[Constant]) -> Vec<arrow::datatypes::DataType> {
     params.iter().map(|value| value.kind().clone()).collect()
 }

@@ -4,12 +4,15 @@
 //! and `COMMIT` all statements share one transaction; one that fails undoes its own changes only, and the transaction
 //! goes on.
 
+mod execution;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rowmill_base::{Cancel, Error, ErrorKind, Isolation, Result, SETTINGS, SettingScope, Settings};
 use rowmill_plan::Constant;
+use rowmill_program::{ResultRows, Scratch};
 use rowmill_txn::{Engine, Snapshot, Transaction};
 
 use crate::deep::with_room;
@@ -18,8 +21,7 @@ use crate::guards::catch_panics;
 use crate::open_transaction::{OpenTransaction, now_us};
 use crate::outcome::{Outcome, ProgressFn, TransactionState};
 use crate::parse::{self, Statement};
-use crate::plan_cache::PlanCache;
-use crate::program::{ParameterKind, StatementProgram};
+use crate::statement_cache::{ParsedText, StatementCache};
 
 /// One connection to a database. Statements run one after the other.
 pub struct Session {
@@ -29,10 +31,14 @@ pub struct Session {
     running: Arc<Mutex<Cancel>>,
     progress: Option<ProgressFn>,
     notices: Arc<Mutex<Vec<String>>>,
-    plans: Mutex<PlanCache>,
+    statements: StatementCache,
+    /// A number that differs before and after a setting was changed.
     settings_version: u64,
     /// The flag of the programs that have run since the last other statement.
     program_cancel: Option<Cancel>,
+    /// The memory that programs run in.
+    scratch: Scratch,
+    rows: ResultRows,
 }
 
 /// What a transaction begins with.
@@ -64,41 +70,45 @@ impl Session {
             running: Arc::default(),
             progress: None,
             notices: Arc::default(),
-            plans: Mutex::default(),
+            statements: StatementCache::default(),
             settings_version: 0,
             program_cancel: None,
+            scratch: Scratch::default(),
+            rows: ResultRows::default(),
         })
     }
 
     /// Parses one or several statements. Nothing runs if one of them cannot be parsed.
-    pub fn parse(&self, sql: &str) -> Result<Vec<Statement>> {
-        if let Some(statement) = self.plans.lock().statement(sql, &self.settings) {
+    pub fn parse(&mut self, sql: &str) -> Result<Vec<Statement>> {
+        if let Some(ParsedText::Statement(statement)) = self.statements.parsed(sql, self.settings_version) {
             return Ok(vec![statement]);
         }
         let statements = parse::parse(sql, &self.settings)?;
         if let [statement] = statements.as_slice()
             && statement.is_repeated()
         {
-            self.plans.lock().keep_statement(sql, statement, &self.settings);
+            self.statements.keep_statement(sql, statement);
         }
         Ok(statements)
     }
 
-    /// Runs `statement` with values for its parameters. A result with rows is worked out while it is pulled.
-    pub fn run(&mut self, statement: &Statement, params: &[Constant]) -> Result<Outcome> {
-        check_parameters(statement.parameter_count(), params)?;
-        self.work_on(statement, params, dispatch::run)
+    /// Parses one statement.
+    pub fn parse_one(&mut self, sql: &str) -> Result<Statement> {
+        let mut statements = self.parse(sql)?;
+        match (statements.pop(), statements.len()) {
+            (Some(statement), 0) => Ok(statement),
+            (None, _) => Err(Error::new(ErrorKind::Syntax, "the text holds no statement")),
+            (Some(_), more) => {
+                Err(Error::new(ErrorKind::Syntax, format!("one statement is needed here, the text holds {}", more + 1))
+                    .hint("execute() and run() take several"))
+            }
+        }
     }
 
-    /// The statement as a program for the definitions of `view`, and parameters of these types; none if it is not one that a
-    /// program does. An error where the statement itself is wrong.
-    pub fn program(
-        &mut self,
-        statement: &Statement,
-        view: &Arc<Snapshot>,
-        parameters: &[ParameterKind],
-    ) -> Result<Option<StatementProgram>> {
-        self.work_on(statement, &[], |work| work.program(view, parameters))
+    /// Runs `statement` without a program, with values for its parameters. A result with rows is worked out while it is pulled.
+    pub fn run_in_engine(&mut self, statement: &Statement, params: &[Constant]) -> Result<Outcome> {
+        check_parameters(statement.parameter_count(), params)?;
+        self.work_on(statement, params, dispatch::run)
     }
 
     /// Runs `work` as this session's work on `statement`: with a cancel flag and deadline of its own, with room on the
@@ -152,28 +162,13 @@ impl Session {
 
     /// A statement begins that may be a program: what it sees outside of a transaction. `None` if one is open.
     #[inline]
-    pub fn begin_reading(&mut self) -> Result<Option<Arc<Snapshot>>> {
+    fn begin_reading(&mut self) -> Result<Option<Arc<Snapshot>>> {
         self.begin_in_transaction()?;
         self.transaction.is_none().then(|| self.engine.snapshot()).transpose()
     }
 
-    /// The transaction that is open.
-    #[inline]
-    pub fn transaction(&mut self) -> Option<&mut Transaction> {
-        self.transaction.as_mut().map(|open| &mut open.transaction)
-    }
-
-    /// The same, to be written to. `ReadOnly` if it began so.
-    #[inline]
-    pub fn transaction_to_write(&mut self) -> Result<Option<&mut Transaction>> {
-        match &mut self.transaction {
-            Some(open) if open.read_only => Err(Error::new(ErrorKind::ReadOnly, "the transaction is READ ONLY")
-                .hint("end it, and begin the next one without READ ONLY")),
-            open => Ok(open.as_mut().map(|open| &mut open.transaction)),
-        }
-    }
-
     /// A statement begins: at READ COMMITTED it sees what is committed by now.
+    #[inline]
     fn begin_in_transaction(&mut self) -> Result<()> {
         let Some(open) = &mut self.transaction else { return Ok(()) };
         open.is_used = true;
@@ -181,7 +176,7 @@ impl Session {
     }
 
     /// The level of transactions that do not name one.
-    pub fn isolation(&self) -> Isolation {
+    pub(crate) fn isolation(&self) -> Isolation {
         self.settings.isolation()
     }
 
@@ -191,9 +186,13 @@ impl Session {
     }
 
     /// A number that differs before and after a setting of this connection was changed.
-    #[inline]
-    pub fn settings_version(&self) -> u64 {
+    pub(crate) fn settings_version(&self) -> u64 {
         self.settings_version
+    }
+
+    /// The statements that are known.
+    pub(crate) fn statements(&mut self) -> &mut StatementCache {
+        &mut self.statements
     }
 
     /// A handle for other threads that cancels the statement running at that moment.
@@ -230,12 +229,16 @@ impl Session {
     fn refresh_settings(&mut self) {
         let shared = self.engine.settings();
         for setting in SETTINGS.iter().filter(|setting| setting.scope == SettingScope::Database) {
-            self.settings.copy(setting.name, &shared).expect("the name comes from the table of settings");
+            let copied = self.settings.copy(setting.name, &shared);
+            if copied.expect("the name comes from the table of settings") {
+                self.settings_version += 1;
+            }
         }
     }
 
     /// A program begins: its cancel flag, with its deadline running, unless the one of the last program serves still.
-    pub fn begin_program(&mut self) -> Option<Cancel> {
+    #[inline]
+    fn begin_program(&mut self) -> Option<Cancel> {
         if self.program_cancel.as_ref().is_some_and(|cancel| !cancel.is_cancelled()) {
             return None;
         }
@@ -291,10 +294,6 @@ impl Work<'_> {
         with_room(self.statement.room_bytes(), plan)
     }
 
-    pub(crate) fn plans(&self) -> &Mutex<PlanCache> {
-        &self.session.plans
-    }
-
     pub(crate) fn settings(&self) -> &Settings {
         &self.session.settings
     }
@@ -336,7 +335,9 @@ impl Work<'_> {
             return Err(Error::new(ErrorKind::ReadOnly, "the database is open for reading only")
                 .hint("open it without --read-only"));
         }
-        self.session.transaction_to_write()?;
+        if let Some(open) = &mut self.session.transaction {
+            open.for_writing()?;
+        }
         match self.session.transaction.take() {
             Some(mut open) => {
                 open.is_used = true;
@@ -402,7 +403,7 @@ impl Work<'_> {
         }
         let opened = self.session.engine.settings();
         self.session.settings_version += 1;
-        self.session.settings.copy(name, &opened)
+        self.session.settings.copy(name, &opened).map(|_| ())
     }
 }
 

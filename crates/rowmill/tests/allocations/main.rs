@@ -100,7 +100,7 @@ fn database(blocks: u64) -> (Database, Connection) {
         connection.execute(&statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
     let plan = connection.query("EXPLAIN SELECT n FROM t").unwrap().rows().unwrap();
-    let scan: String = plan[0].get(0).unwrap();
+    let scan: String = plan[1].get(0).unwrap();
     assert!(scan.contains(&format!(", {blocks} blocks, {rows} rows")), "{scan}");
     (database, connection)
 }

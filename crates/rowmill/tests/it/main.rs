@@ -15,9 +15,9 @@ mod kill;
 mod library;
 mod lifted;
 mod pages;
-mod plan_cache;
 mod programs;
 mod sql_suite;
+mod statement_cache;
 
 use std::path::PathBuf;
 

@@ -1,23 +1,27 @@
 //! `EXPLAIN`.
 
-use rowmill_base::ErrorKind;
+use std::sync::Arc;
 
-use crate::support::{error_kind, rows, run, small};
+use arrow::array::NullArray;
+use rowmill_base::ErrorKind;
+use rowmill_sql::Constant;
+
+use crate::support::{error_kind, rows, run, small, text};
 
 #[test]
 fn a_plan_is_a_tree_with_estimates() {
     let (_, mut session) = small();
     let plan = rows(&mut session, "EXPLAIN SELECT a, count(*) AS c FROM t WHERE a > 1 GROUP BY a ORDER BY c DESC");
-    assert_eq!(plan[0], "plan");
+    assert_eq!(plan[..2], ["plan", "Executor: engine"]);
     let at = |word: &str| plan.iter().position(|line| line.contains(word)).unwrap();
     assert!(at("Sort: by [count(*) DESC]") < at("Group: by [A], count(*)"), "{plan:#?}");
     assert!(at("Group: by [A], count(*)") < at("Scan: T, columns [A], where A > 1"), "{plan:#?}");
-    assert!(plan[1..].iter().all(|line| line.ends_with(" rows)") && line.contains("(~")), "{plan:#?}");
+    assert!(plan[2..].iter().all(|line| line.ends_with(" rows)") && line.contains("(~")), "{plan:#?}");
     let computed = rows(&mut session, "EXPLAIN SELECT a + 1, sum(a * 2), corr(a, a) FROM t WHERE a > 1 GROUP BY 1");
     let scan = computed.iter().find(|line| line.contains("Scan: T")).unwrap();
     assert!(scan.contains("where A > 1"), "{computed:#?}");
     assert!(
-        !plan.iter().any(|line| line.contains("Exec") || line.contains("Int64") || line.contains('@')),
+        !plan[2..].iter().any(|line| line.contains("Exec") || line.contains("Int64") || line.contains('@')),
         "{plan:#?}"
     );
 }
@@ -33,6 +37,29 @@ fn an_analysed_plan_counts_rows() {
     let group = grouped.iter().find(|line| line.contains("Group:")).unwrap();
     assert!(group.contains(" bytes granted") && !group.contains("allocations"), "nobody counts here: {grouped:#?}");
     assert_eq!(rows(&mut session, "EXPLAIN (ANALYZE) SELECT 1")[0], "plan");
+}
+
+#[test]
+fn a_statement_that_runs_as_a_program_shows_its_steps() {
+    let (_, mut session) = small();
+    for sql in [
+        "CREATE TABLE \"Stock\" (item INTEGER PRIMARY KEY, \"Shelf\" TEXT, pieces BIGINT)",
+        "CREATE INDEX by_shelf ON stock (shelf)",
+    ] {
+        run(&mut session, sql).unwrap();
+    }
+    let sql = "EXPLAIN SELECT pieces FROM stock WHERE shelf = $1";
+    let statement = session.parse(sql).unwrap().remove(0);
+    let plan = text(session.run_in_engine(&statement, &[Constant::from("A")]).unwrap());
+    let by_shelf = ["plan", "Executor: program", "Read Stock by index by_shelf: Shelf = $1", "Give 0.pieces"];
+    assert_eq!(plan, by_shelf);
+    let null = Constant::new(Arc::new(NullArray::new(1)));
+    let plan = text(session.run_in_engine(&statement, &[null]).unwrap());
+    assert!(plan.iter().all(|line| !line.contains("$1")), "a NULL is a literal: {plan:#?}");
+    // What is not a statement in one executor is none in the other.
+    assert_eq!(error_kind(&mut session, "EXPLAIN DELETE FROM nope WHERE item = 1"), ErrorKind::UndefinedTable);
+    assert_eq!(error_kind(&mut session, "EXPLAIN ANALYZE DELETE FROM stock WHERE item = 1"), ErrorKind::Unsupported);
+    assert_eq!(error_kind(&mut session, "EXPLAIN DELETE FROM t WHERE a = 1"), ErrorKind::Unsupported);
 }
 
 #[test]
@@ -59,7 +86,8 @@ fn keys_decide_the_order_of_joins() {
     ] {
         run(&mut session, sql).unwrap();
     }
-    let sql = "EXPLAIN SELECT count(*) FROM customer AS c, orders AS o, line AS l \
+    // The engine's plan: as few rows as these are read by a program.
+    let sql = "EXPLAIN ANALYZE SELECT count(*) FROM customer AS c, orders AS o, line AS l \
                WHERE o.w = c.w AND o.d = c.d AND o.c = c.c AND l.w = o.w AND l.d = o.d AND l.o = o.o";
     let plan = rows(&mut session, sql);
     let joins: Vec<usize> =

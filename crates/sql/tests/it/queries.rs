@@ -71,12 +71,12 @@ fn parameters_take_values() {
     let statement = session.parse("SELECT a FROM t WHERE a = ? OR \"b b\" = ?").unwrap().remove(0);
     assert_eq!(statement.parameter_count(), 2);
     let values = [Constant::from(3_i64), Constant::from("z")];
-    let outcome = session.run(&statement, &values).unwrap();
+    let outcome = session.run_in_engine(&statement, &values).unwrap();
     assert!(matches!(outcome, Outcome::Rows(_)));
     let mut found = crate::support::text(outcome);
     found.sort();
     assert_eq!(found, ["2", "3", "A"]);
-    assert!(session.run(&statement, &values[..1]).is_err());
+    assert!(session.run_in_engine(&statement, &values[..1]).is_err());
 }
 
 #[test]

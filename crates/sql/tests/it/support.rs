@@ -43,7 +43,7 @@ pub(crate) fn small() -> (Arc<Engine>, Session) {
 /// Runs one statement.
 pub(crate) fn run(session: &mut Session, sql: &str) -> rowmill_base::Result<Outcome> {
     let statement = session.parse(sql)?.remove(0);
-    session.run(&statement, &[])
+    session.run_in_engine(&statement, &[])
 }
 
 /// The header and the rows of a result, cells separated by `|`.

@@ -54,7 +54,7 @@ use super::lmdb_run::{RUN_KEYS_MIN, find_run, take_out};
 use super::sealed_value::{seal, unseal};
 use super::{
     BaseChecked, BaseCopy, BaseRead, BaseSpace, KeyVisitor, Operation, OrderedBase, Reader, Visitor, WriteBatch,
-    check_batch, key_bounds, prefix_range,
+    check_batch, first_of_range, key_bounds, prefix_range,
 };
 
 /// The file's name in the directory of a database.

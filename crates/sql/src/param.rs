@@ -7,10 +7,11 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
-use rowmill_sql::{Constant, Literal, ParameterKind};
+use rowmill_plan::Constant;
 use rowmill_storage::keyed::ValueRef;
 
-use crate::Value;
+use crate::lifted::Literal;
+use crate::program::ParameterKind;
 
 /// The value of a parameter, borrowed. A column of another type takes it if it fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,6 +36,7 @@ pub enum Param<'a> {
 
 impl Param<'_> {
     /// What a program has to know of it.
+    #[inline]
     pub(crate) fn kind(&self) -> ParameterKind {
         match self {
             Param::Null => ParameterKind::Null,
@@ -48,8 +50,8 @@ impl Param<'_> {
         }
     }
 
-    /// As a query takes it.
-    pub(crate) fn to_constant(self) -> Constant {
+    /// As the engine takes it.
+    pub fn to_constant(self) -> Constant {
         let array: ArrayRef = match self {
             Param::Null => Arc::new(NullArray::new(1)),
             Param::Boolean(value) => Arc::new(BooleanArray::from(vec![value])),
@@ -69,6 +71,7 @@ impl Param<'_> {
 
 impl<'a> Param<'a> {
     /// As programs take it.
+    #[inline]
     pub(crate) fn to_ref(self) -> ValueRef<'a> {
         match self {
             Param::Null => ValueRef::Null,
@@ -88,19 +91,6 @@ impl<'a> From<&'a Literal> for Param<'a> {
             Literal::Integer(value) => Param::Integer(*value),
             Literal::Decimal(digits, scale) => Param::Decimal(*digits, *scale),
             Literal::Text(text) => Param::Text(text),
-        }
-    }
-}
-
-impl<'a> From<&'a Value> for Param<'a> {
-    fn from(value: &'a Value) -> Self {
-        match value {
-            Value::Null => Param::Null,
-            Value::Boolean(value) => Param::Boolean(*value),
-            Value::Integer(value) => Param::Integer(*value),
-            Value::Double(value) => Param::Double(*value),
-            Value::Text(value) => Param::Text(value),
-            Value::Blob(value) => Param::Blob(value),
         }
     }
 }

@@ -1,0 +1,289 @@
+//! Which executor runs a statement: a program, or the engine.
+//!
+//! ```text
+//! statement ── has a program for its types? ── yes ──> the program, over the snapshot or the transaction
+//!                                          └─ no ───> dispatch: the engine, and all other code of statements
+//! ```
+//!
+//! A statement that was prepared is compiled at its first run. Another one is compiled when its text is run again: to compile
+//! takes about as long as to plan, and a text that is run once would pay for both. Texts that differ in literals alone are one
+//! statement, whose parameters are those literals.
+//!
+//! A program that turns out to hold too many rows has done nothing, and the engine runs the statement.
+
+use std::sync::Arc;
+
+use rowmill_base::{ErrorKind, Result, Settings};
+use rowmill_plan::Constant;
+use rowmill_program::{Compiled, ResultRows, Scratch};
+use rowmill_storage::keyed::ValueRef;
+use rowmill_txn::{Engine, Snapshot};
+
+use super::Session;
+use crate::lifted::{Lifted, lift};
+use crate::open_transaction::OpenTransaction;
+use crate::outcome::{Outcome, RowStream};
+use crate::param::Param;
+use crate::parse::Statement;
+use crate::program::ParameterKind;
+use crate::statement_cache::{KnownRun, MadeFor, ParsedText, ProgramPlace, TEXT_BYTES_MAX};
+
+/// So many values of parameters lie on the stack: of most statements, and of all but those with very many.
+const FEW_PARAMETERS: usize = 8;
+const PARAMETERS_ON_STACK: usize = 24;
+
+/// Whether a statement is known to be run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// It was prepared.
+    Prepared,
+    /// It was given as text.
+    Text,
+}
+
+/// What a program has done. Its rows are those of the session.
+struct Ran {
+    program: ProgramPlace,
+    changed: u64,
+}
+
+impl Session {
+    /// Runs a statement that was prepared.
+    pub fn run(&mut self, statement: &Statement, parameters: &[Param<'_>]) -> Result<Outcome> {
+        self.run_from(Origin::Prepared, statement, parameters)
+    }
+
+    /// Runs the one statement of a text.
+    pub fn run_text(&mut self, sql: &str, parameters: &[Param<'_>]) -> Result<Outcome> {
+        if parameters.is_empty()
+            && let Some(outcome) = self.run_lifted(sql)?
+        {
+            return Ok(outcome);
+        }
+        let statement = self.parse_one(sql)?;
+        self.run_from(Origin::Text, &statement, parameters)
+    }
+
+    /// Runs the statements of a text in order and hands each outcome to `each`. Nothing runs if one of them cannot be parsed.
+    pub fn run_all(&mut self, sql: &str, mut each: impl FnMut(Outcome) -> Result<()>) -> Result<()> {
+        if let Some(outcome) = self.run_lifted(sql)? {
+            return each(outcome);
+        }
+        for statement in self.parse(sql)? {
+            each(self.run_from(Origin::Text, &statement, &[])?)?;
+        }
+        Ok(())
+    }
+
+    /// Runs a statement that was prepared. Its rows are [`Session::rows`]; how many it changed is returned.
+    pub fn ask(&mut self, statement: &Statement, parameters: &[Param<'_>]) -> Result<u64> {
+        if let Some(ran) = self.run_program(Origin::Prepared, statement, parameters)? {
+            return Ok(ran.changed);
+        }
+        let (batches, changed) = match self.run_in_engine(statement, &constants(parameters))? {
+            Outcome::Rows(stream) => (stream.collect::<Result<Vec<_>>>()?, 0),
+            Outcome::Changed { rows, .. } => (Vec::new(), rows),
+            Outcome::Done { .. } => (Vec::new(), 0),
+        };
+        self.rows.set_batches(&batches)?;
+        Ok(changed)
+    }
+
+    /// The rows of the last statement that was run by [`Session::ask`].
+    #[inline]
+    pub fn rows(&self) -> &ResultRows {
+        &self.rows
+    }
+
+    fn run_from(&mut self, origin: Origin, statement: &Statement, parameters: &[Param<'_>]) -> Result<Outcome> {
+        match self.run_program(origin, statement, parameters)? {
+            Some(ran) => self.outcome(&ran),
+            None => self.run_in_engine(statement, &constants(parameters)),
+        }
+    }
+
+    /// Runs a text as the program of the statement without its literals, if there is one.
+    fn run_lifted(&mut self, sql: &str) -> Result<Option<Outcome>> {
+        let Some(Lifted { text, literals }) = lift(sql) else { return Ok(None) };
+        let Some(statement) = self.parse_lifted(&text) else { return Ok(None) };
+        let parameters: Vec<Param<'_>> = literals.iter().map(Param::from).collect();
+        match self.run_program(Origin::Text, &statement, &parameters) {
+            // The program has undone what it did, and does not know where in the text the value stands. The statement fails
+            // once more as itself, and its error says where.
+            Err(error) if is_of_a_value(error.kind()) => Ok(None),
+            ran => ran?.map(|ran| self.outcome(&ran)).transpose(),
+        }
+    }
+
+    /// The statement of a text whose literals were taken out; `None` where that is not one statement.
+    fn parse_lifted(&mut self, text: &str) -> Option<Statement> {
+        match self.statements.parsed(text, self.settings_version) {
+            Some(ParsedText::Statement(statement)) => return Some(statement),
+            Some(ParsedText::Other) => return None,
+            None => {}
+        }
+        let statement = self.parse_one(text).ok();
+        if statement.is_none() {
+            self.statements.keep_other(text);
+        }
+        statement
+    }
+
+    /// What a program has done, as every statement answers.
+    fn outcome(&self, ran: &Ran) -> Result<Outcome> {
+        let program = self.statements.program(ran.program);
+        Ok(match &program.schema {
+            Some(schema) => Outcome::Rows(RowStream::ready(self.rows.to_batch(schema)?)),
+            None => Outcome::Changed { tag: program.tag, rows: ran.changed },
+        })
+    }
+
+    /// Runs `statement` if it is a program; `None` if the engine has to run it.
+    fn run_program(&mut self, origin: Origin, statement: &Statement, parameters: &[Param<'_>]) -> Result<Option<Ran>> {
+        if parameters.len() != statement.parameter_count() || !statement.is_repeated() {
+            return Ok(None);
+        }
+        // One look at what is committed, for the program and for what it reads.
+        let snapshot = self.begin_reading()?;
+        let Some(place) = self.program(origin, snapshot.as_ref(), statement, parameters)? else { return Ok(None) };
+        if let Some(cancel) = self.begin_program() {
+            self.scratch.set_cancel(cancel);
+        }
+        let Session { engine, settings, transaction, statements, scratch, rows, .. } = self;
+        let program = statements.program(place);
+        let mut data = ProgramData { engine, settings, transaction, snapshot: snapshot.as_ref() };
+        let mut run = |values: &[ValueRef<'_>]| data.run(&program.compiled, values, scratch, rows);
+        let ran = if parameters.len() <= FEW_PARAMETERS {
+            run(on_stack(parameters, &mut [ValueRef::Null; FEW_PARAMETERS]))
+        } else if parameters.len() <= PARAMETERS_ON_STACK {
+            run(on_stack(parameters, &mut [ValueRef::Null; PARAMETERS_ON_STACK]))
+        } else {
+            run(&parameters.iter().map(|parameter| parameter.to_ref()).collect::<Vec<_>>())
+        };
+        match ran {
+            // More rows than a program holds. It has done nothing.
+            Err(error) if error.kind() == ErrorKind::Unsupported && !statement.is_for_program() => Ok(None),
+            // A literal is no value: the statement fails once more without a program, with an error that says where.
+            Err(error) if parameters.is_empty() && is_of_a_value(error.kind()) => Ok(None),
+            ran => {
+                let changed = ran?;
+                Ok(Some(Ran { program: place, changed: if program.schema.is_some() { 0 } else { changed } }))
+            }
+        }
+    }
+
+    /// The program of a statement with such parameters, which is made if there is none.
+    fn program(
+        &mut self,
+        origin: Origin,
+        snapshot: Option<&Arc<Snapshot>>,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+    ) -> Result<Option<ProgramPlace>> {
+        // A long text that was not prepared is an INSERT of many rows, and the next one is another: they would fill the memory.
+        let is_kept = origin == Origin::Prepared || statement.text().len() <= TEXT_BYTES_MAX;
+        if !is_kept && !statement.is_for_program() {
+            return Ok(None);
+        }
+        let made_for = self.made_for(snapshot);
+        match self.statements.known_run(statement, parameters, made_for) {
+            KnownRun::Program(place) => Ok(Some(place)),
+            KnownRun::NoProgram => Ok(None),
+            KnownRun::Uncompiled { runs } => {
+                let is_worth_it = origin == Origin::Prepared || runs > 1 || statement.is_for_program();
+                if is_worth_it { self.compile(snapshot, statement, parameters) } else { Ok(None) }
+            }
+        }
+    }
+
+    /// Makes the program of a statement with such parameters, or finds that there is none.
+    #[cold]
+    fn compile(
+        &mut self,
+        snapshot: Option<&Arc<Snapshot>>,
+        statement: &Statement,
+        parameters: &[Param<'_>],
+    ) -> Result<Option<ProgramPlace>> {
+        let kinds: Box<[ParameterKind]> = parameters.iter().map(Param::kind).collect();
+        let view = match (snapshot, &mut self.transaction) {
+            (Some(snapshot), _) => Arc::clone(snapshot),
+            (None, open) => open.as_mut().expect(OPEN).transaction.view()?,
+        };
+        let program = match self.work_on(statement, &[], |work| work.compiled_statement(&view, &kinds)) {
+            Err(error) if statement.is_for_program() => return Err(error),
+            // What is wrong with the statement is said by the engine.
+            compiled => compiled.unwrap_or_default(),
+        };
+        let made_for = self.made_for(snapshot);
+        Ok(self.statements.keep_program(statement, kinds, program, made_for))
+    }
+
+    /// What a program is made for that is run now.
+    #[inline]
+    fn made_for(&self, snapshot: Option<&Arc<Snapshot>>) -> MadeFor {
+        let catalog = match (snapshot, &self.transaction) {
+            (Some(snapshot), _) => snapshot.catalog().version(),
+            (None, open) => open.as_ref().expect(OPEN).transaction.catalog().version(),
+        };
+        MadeFor { catalog, settings: self.settings_version }
+    }
+}
+
+/// Where a statement sees no snapshot of its own.
+const OPEN: &str = "a transaction is open, or the statement has a snapshot";
+
+/// What a program reads and writes.
+struct ProgramData<'s> {
+    engine: &'s Arc<Engine>,
+    settings: &'s Settings,
+    transaction: &'s mut Option<OpenTransaction>,
+    /// What is read outside of a transaction.
+    snapshot: Option<&'s Arc<Snapshot>>,
+}
+
+impl ProgramData<'_> {
+    /// Runs a program; how many rows it changed.
+    fn run(
+        &mut self,
+        compiled: &Compiled,
+        values: &[ValueRef<'_>],
+        scratch: &mut Scratch,
+        rows: &mut ResultRows,
+    ) -> Result<u64> {
+        if compiled.is_read() {
+            match (self.snapshot, &self.transaction) {
+                (Some(snapshot), _) => compiled.run_read(&snapshot.reader(), values, scratch, rows)?,
+                (None, open) => {
+                    let reader = open.as_ref().expect(OPEN).transaction.reader();
+                    compiled.run_read(&reader, values, scratch, rows)?;
+                }
+            }
+            return Ok(0);
+        }
+        if let Some(open) = self.transaction {
+            return compiled.run_write(open.for_writing()?, values, scratch, rows);
+        }
+        let mut transaction = self.engine.begin()?;
+        transaction.set_isolation(self.settings.isolation());
+        let changed = compiled.run_write(&mut transaction, values, scratch, rows)?;
+        transaction.commit()?;
+        Ok(changed)
+    }
+}
+
+/// The values of parameters, in the first of `values`.
+fn on_stack<'v, 'p>(parameters: &[Param<'p>], values: &'v mut [ValueRef<'p>]) -> &'v [ValueRef<'p>] {
+    let values = &mut values[..parameters.len()];
+    values.iter_mut().zip(parameters).for_each(|(value, parameter)| *value = parameter.to_ref());
+    values
+}
+
+/// The values of parameters, as the engine takes them.
+fn constants(parameters: &[Param<'_>]) -> Vec<Constant> {
+    parameters.iter().map(|parameter| parameter.to_constant()).collect()
+}
+
+/// Whether an error may come from a literal that is no value of the type that is asked for.
+fn is_of_a_value(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::InvalidText | ErrorKind::InvalidDatetime | ErrorKind::NumericOutOfRange)
+}

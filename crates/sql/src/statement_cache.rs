@@ -1,0 +1,383 @@
+//! What a connection knows of the statements that it has run, by their texts.
+//!
+//! ```text
+//! text as it was written ─┐
+//!                         ├─> statement: its syntax tree
+//! text of the statement ──┘              its programs, one for each list of types that its parameters are given
+//!                                        its plans for the engine, likewise
+//! ```
+//!
+//! A text as it was written may have comments and white space around the statement. It leads to the syntax tree only if that was
+//! parsed from this very text, because a tree names places in it.
+//!
+//! Programs and plans name tables by id, so they hold for every snapshot with the same catalog. When the catalog has changed they
+//! are forgotten; when a setting has, everything is. Plans with values of the moment in them (`now()`) are not kept.
+//!
+//! A program is found by its place, which stays valid until the cache is asked about another statement: whoever runs it needs
+//! the rest of the session meanwhile.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use rowmill_query::PhysicalQuery;
+
+use crate::engine_query::PlannedQuery;
+use crate::param::Param;
+use crate::parse::{Statement, hash_of};
+use crate::program::{CompiledStatement, ParameterKind};
+
+/// Statements that are kept at most. When there are more all are forgotten, which costs less than to keep their order.
+const STATEMENTS_MAX: usize = 1024;
+/// Texts that lead to them at most.
+const TEXTS_MAX: usize = 2 * STATEMENTS_MAX;
+/// Programs, and plans, of one statement at most. With parameters of yet other types the engine runs it, and plans it anew.
+const KINDS_MAX: usize = 8;
+/// Bytes of a text that is kept at most, unless it was prepared.
+pub(crate) const TEXT_BYTES_MAX: usize = 1 << 14;
+
+/// As much of the plan of a query as holds for other runs of it.
+#[derive(Clone, Debug)]
+pub(crate) enum CachedPlan {
+    /// The operators of a query without parameters.
+    Physical(Arc<PhysicalQuery>),
+    /// The optimized plan of a query with parameters. The operators depend on their values.
+    Planned(Arc<PlannedQuery>),
+}
+
+/// The statements of one connection.
+#[derive(Default)]
+pub(crate) struct StatementCache {
+    /// Where in `statements` each text is, by its hash: of texts of statements, and of texts as they were written.
+    places: HashMap<u64, usize, BuildHasherDefault<IsHashed>>,
+    statements: Vec<KnownStatement>,
+    /// What all of them were made for.
+    made_for: MadeFor,
+}
+
+/// What programs and plans depend on, beside the statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MadeFor {
+    /// The version of the catalog.
+    pub(crate) catalog: u64,
+    /// The version of the settings.
+    pub(crate) settings: u64,
+}
+
+/// What is known of one statement.
+struct KnownStatement {
+    /// Its text, without what stands around it.
+    text: Arc<str>,
+    written: Option<WrittenText>,
+    /// Times that it was run before it was compiled.
+    runs: u32,
+    programs: Vec<KnownProgram>,
+    plans: Vec<(Vec<DataType>, CachedPlan)>,
+}
+
+/// A text as it was written, but for semicolons and white space at its end.
+struct WrittenText {
+    text: Box<str>,
+    parsed: ParsedText,
+}
+
+/// What a text was parsed to.
+#[derive(Clone)]
+pub(crate) enum ParsedText {
+    /// One statement.
+    Statement(Statement),
+    /// Nothing, or several.
+    Other,
+}
+
+/// A program for parameters of some types, or that there is none.
+struct KnownProgram {
+    kinds: Box<[ParameterKind]>,
+    program: Option<CompiledStatement>,
+}
+
+/// What is known of a statement with parameters of some types.
+pub(crate) enum KnownRun {
+    /// It has a program.
+    Program(ProgramPlace),
+    /// It has none.
+    NoProgram,
+    /// It was not compiled. It was run so many times, this one included.
+    Uncompiled {
+        /// How often it was run.
+        runs: u32,
+    },
+}
+
+/// Where a program is.
+#[derive(Clone, Copy)]
+pub(crate) struct ProgramPlace {
+    statement: usize,
+    program: usize,
+}
+
+impl StatementCache {
+    /// What `sql` was parsed to, if that was done under the same settings.
+    pub(crate) fn parsed(&mut self, sql: &str, settings: u64) -> Option<ParsedText> {
+        let text = without_end(sql);
+        if text.len() > TEXT_BYTES_MAX {
+            return None;
+        }
+        self.renew_settings(settings);
+        let known = &self.statements[*self.places.get(&hash_of(text))?];
+        known.written.as_ref().filter(|written| *written.text == *text).map(|written| written.parsed.clone())
+    }
+
+    /// Keeps `statement`, which is all of `sql`.
+    pub(crate) fn keep_statement(&mut self, sql: &str, statement: &Statement) {
+        let text = without_end(sql);
+        if text.len() <= TEXT_BYTES_MAX {
+            self.make_room();
+            let at = self.at(statement.text_hash(), statement.shared_text());
+            let parsed = ParsedText::Statement(statement.clone());
+            self.statements[at].written = Some(WrittenText { text: text.into(), parsed });
+            self.places.insert(hash_of(text), at);
+        }
+    }
+
+    /// Keeps that `sql` is not one statement.
+    pub(crate) fn keep_other(&mut self, sql: &str) {
+        let text = without_end(sql);
+        let at = self.at(hash_of(text), &text.into());
+        self.statements[at].written = Some(WrittenText { text: text.into(), parsed: ParsedText::Other });
+    }
+
+    /// What is known of a statement that is run with `parameters` now.
+    #[inline]
+    pub(crate) fn known_run(&mut self, statement: &Statement, parameters: &[Param<'_>], made_for: MadeFor) -> KnownRun {
+        self.renew(made_for);
+        let statement = self.at(statement.text_hash(), statement.shared_text());
+        let known = &mut self.statements[statement];
+        match known.programs.iter().position(|made| made.fits(parameters)) {
+            Some(program) if known.programs[program].program.is_some() => {
+                KnownRun::Program(ProgramPlace { statement, program })
+            }
+            Some(_) => KnownRun::NoProgram,
+            None if known.programs.len() >= KINDS_MAX => KnownRun::NoProgram,
+            None => {
+                known.runs += 1;
+                KnownRun::Uncompiled { runs: known.runs }
+            }
+        }
+    }
+
+    /// Keeps the program of a statement with parameters of these types, or that there is none.
+    pub(crate) fn keep_program(
+        &mut self,
+        statement: &Statement,
+        kinds: Box<[ParameterKind]>,
+        program: Option<CompiledStatement>,
+        made_for: MadeFor,
+    ) -> Option<ProgramPlace> {
+        self.renew(made_for);
+        let statement = self.at(statement.text_hash(), statement.shared_text());
+        let programs = &mut self.statements[statement].programs;
+        let place = program.is_some().then_some(ProgramPlace { statement, program: programs.len() });
+        programs.push(KnownProgram { kinds, program });
+        place
+    }
+
+    /// The program at a place that was given last.
+    #[inline]
+    pub(crate) fn program(&self, at: ProgramPlace) -> &CompiledStatement {
+        self.statements[at.statement].programs[at.program].program.as_ref().expect("places are those of programs")
+    }
+
+    /// The plan of a statement whose parameters have the types `kinds`.
+    pub(crate) fn plan(&mut self, statement: &Statement, kinds: &[DataType], made_for: MadeFor) -> Option<CachedPlan> {
+        self.renew(made_for);
+        let known = &self.statements[*self.places.get(&statement.text_hash())?];
+        let plans = if *known.text == *statement.text() { known.plans.as_slice() } else { &[] };
+        plans.iter().find(|(known, _)| known == kinds).map(|(_, plan)| plan.clone())
+    }
+
+    /// Keeps the plan of a statement whose parameters have the types `kinds`.
+    pub(crate) fn keep_plan(
+        &mut self,
+        statement: &Statement,
+        kinds: Vec<DataType>,
+        plan: CachedPlan,
+        made_for: MadeFor,
+    ) {
+        if statement.text().len() > TEXT_BYTES_MAX {
+            return;
+        }
+        self.renew(made_for);
+        let at = self.at(statement.text_hash(), statement.shared_text());
+        let plans = &mut self.statements[at].plans;
+        if plans.len() >= KINDS_MAX {
+            plans.clear();
+        }
+        plans.push((kinds, plan));
+    }
+
+    /// The place of the statement with this text.
+    #[inline]
+    fn at(&mut self, hash: u64, text: &Arc<str>) -> usize {
+        match self.places.get(&hash) {
+            Some(&at) if self.statements[at].is(text) => at,
+            _ => self.add(hash, text),
+        }
+    }
+
+    #[cold]
+    fn add(&mut self, hash: u64, text: &Arc<str>) -> usize {
+        self.make_room();
+        let (text, written) = (Arc::clone(text), None);
+        self.statements.push(KnownStatement { text, written, runs: 0, programs: Vec::new(), plans: Vec::new() });
+        self.places.insert(hash, self.statements.len() - 1);
+        self.statements.len() - 1
+    }
+
+    /// Forgets what was made for another catalog or other settings.
+    #[inline]
+    fn renew(&mut self, made_for: MadeFor) {
+        if self.made_for != made_for {
+            self.forget_made(made_for);
+        }
+    }
+
+    #[cold]
+    fn forget_made(&mut self, made_for: MadeFor) {
+        self.renew_settings(made_for.settings);
+        self.made_for = made_for;
+        for known in &mut self.statements {
+            known.programs.clear();
+            known.plans.clear();
+        }
+    }
+
+    fn renew_settings(&mut self, settings: u64) {
+        if self.made_for.settings != settings {
+            self.made_for.settings = settings;
+            self.clear();
+        }
+    }
+
+    fn make_room(&mut self) {
+        // Comments that differ from run to run make many texts of one statement.
+        if self.statements.len() >= STATEMENTS_MAX || self.places.len() >= TEXTS_MAX {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.places.clear();
+        self.statements.clear();
+    }
+}
+
+impl KnownStatement {
+    #[inline]
+    fn is(&self, text: &Arc<str>) -> bool {
+        Arc::ptr_eq(&self.text, text) || self.text == *text
+    }
+}
+
+impl KnownProgram {
+    /// Whether it is for parameters like these. A NULL is a value of any type.
+    #[inline]
+    fn fits(&self, parameters: &[Param<'_>]) -> bool {
+        let mut pairs = self.kinds.iter().zip(parameters);
+        pairs.all(|(kind, value)| matches!(value, Param::Null) || *kind == value.kind())
+    }
+}
+
+/// A text without the semicolons and the white space at its end.
+fn without_end(sql: &str) -> &str {
+    sql.trim_end_matches(|c: char| c.is_ascii_whitespace() || c == ';')
+}
+
+/// The hash of what is a hash.
+#[derive(Default)]
+struct IsHashed(u64);
+
+impl Hasher for IsHashed {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a hash is one number")
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use rowmill_base::Settings;
+
+    use super::*;
+    use crate::parse;
+
+    const MADE_FOR: MadeFor = MadeFor { catalog: 1, settings: 0 };
+
+    fn statement(sql: &str) -> Statement {
+        parse::parse(sql, &Settings::default()).unwrap().remove(0)
+    }
+
+    fn keep(cache: &mut StatementCache, sql: &str) {
+        cache.keep_statement(sql, &statement(sql));
+    }
+
+    fn is_known(cache: &mut StatementCache, sql: &str) -> bool {
+        matches!(cache.parsed(sql, MADE_FOR.settings), Some(ParsedText::Statement(_)))
+    }
+
+    fn runs(cache: &mut StatementCache, statement: &Statement, parameter: Param<'_>, made_for: MadeFor) -> Option<u32> {
+        match cache.known_run(statement, &[parameter], made_for) {
+            KnownRun::Uncompiled { runs } => Some(runs),
+            KnownRun::NoProgram | KnownRun::Program(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_tree_is_of_the_text_that_it_was_parsed_from() {
+        let mut cache = StatementCache::default();
+        keep(&mut cache, "/* one */ SELECT 1; ");
+        assert!(is_known(&mut cache, "/* one */ SELECT 1"));
+        assert!(!is_known(&mut cache, "SELECT 1"), "its parts stand in other places");
+        keep(&mut cache, "SELECT 1");
+        assert!(is_known(&mut cache, "SELECT 1;;"));
+        assert_eq!(cache.statements.len(), 1);
+        cache.keep_other("SELECT 1; SELECT 2");
+        assert!(matches!(cache.parsed("SELECT 1; SELECT 2", 0), Some(ParsedText::Other)));
+        assert!(cache.parsed("SELECT 1", 1).is_none(), "the settings are others");
+    }
+
+    #[test]
+    fn comments_that_differ_do_not_fill_the_memory() {
+        let mut cache = StatementCache::default();
+        for number in 0..2 * TEXTS_MAX {
+            keep(&mut cache, &format!("SELECT 1 /* {number} */"));
+        }
+        assert!(cache.places.len() <= TEXTS_MAX + 1);
+        for number in 0..2 * STATEMENTS_MAX {
+            keep(&mut cache, &format!("SELECT {number}"));
+        }
+        assert!(cache.statements.len() <= STATEMENTS_MAX);
+    }
+
+    #[test]
+    fn runs_are_counted_until_there_is_a_program_or_none_for_the_types() {
+        let mut cache = StatementCache::default();
+        let query = statement("SELECT $1");
+        assert_eq!(runs(&mut cache, &query, Param::Integer(1), MADE_FOR), Some(1));
+        assert_eq!(runs(&mut cache, &query, Param::Integer(1), MADE_FOR), Some(2));
+        assert!(cache.keep_program(&query, [ParameterKind::Integer].into(), None, MADE_FOR).is_none());
+        assert_eq!(runs(&mut cache, &query, Param::Integer(1), MADE_FOR), None);
+        assert_eq!(runs(&mut cache, &query, Param::Null, MADE_FOR), None, "a NULL goes with any type");
+        assert_eq!(runs(&mut cache, &query, Param::Text("x"), MADE_FOR), Some(3));
+        assert!(runs(&mut cache, &query, Param::Integer(1), MadeFor { catalog: 2, ..MADE_FOR }).is_some());
+    }
+}

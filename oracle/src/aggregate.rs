@@ -76,6 +76,9 @@ impl Generator<'_> {
 
     /// An expression without subqueries, as an argument of an aggregate.
     fn flat_expression(&mut self, kind: Kind, scope: &Scope) -> String {
+        if self.may_nest() && self.random.chance(4) {
+            return self.expression(kind, scope, 1);
+        }
         self.flat(|this| this.expression(kind, scope, 1))
     }
 

@@ -19,20 +19,35 @@ impl Generator<'_> {
     pub fn change(&mut self, number: u64) -> Change {
         let table = self.random.pick(&self.world.tables);
         let fresh = FRESH * (number + 1);
-        let text = match self.random.below(10) {
+        let text = match self.random.below(11) {
             0 => self.insert_values(&table, fresh),
             1 => self.insert_select(&table, fresh),
-            2 | 3 if table.keyed => self.upsert(&table, fresh),
-            2..4 => self.update_from(&table),
-            4..7 => self.update(&table),
-            7 | 8 => self.delete(&table),
+            2 if table.keyed => self.upsert(&table, fresh),
+            3 if table.keyed => self.upsert_select(&table, fresh),
+            2 | 3 => self.update_from(&table),
+            4 if table.unique => self.merge(&table, fresh),
+            4 => self.update_from(&table),
+            5 if self.random.chance(50) => self.update_joined(&table),
+            5..8 => self.update(&table),
+            8 => self.delete(&table),
             _ => self.delete_using(&table),
         };
         let returning = match self.random.chance(30) {
             // Names of the table alone: both engines take them unqualified.
             true => {
-                let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
-                let is_joined = text.contains(" USING ") || text.contains(" AS changes");
+                let mut names: Vec<String> = table.columns.iter().map(|column| column.name.to_owned()).collect();
+                let is_joined = text.contains(" USING ") || text.contains(" AS changes") || text.contains(" FROM ");
+                if self.random.chance(50) {
+                    let term = |column: &crate::world::TableColumn| crate::scope::Term {
+                        text: column.name.to_owned(),
+                        kind: column.kind,
+                        plain: true,
+                    };
+                    let own = table.columns.iter().map(term).collect();
+                    let scope = crate::scope::Scope { own, ..Default::default() };
+                    let kind = Kind::random(&mut self.random);
+                    names.push(self.flat(|this| this.expression(kind, &scope, 2)));
+                }
                 if is_joined { String::new() } else { format!(" RETURNING {}", names.join(", ")) }
             }
             false => String::new(),
@@ -83,6 +98,114 @@ impl Generator<'_> {
         )
     }
 
+    /// ON CONFLICT of the rows of a query, whose ids are all different.
+    fn upsert_select(&mut self, table: &Table, fresh: u64) -> String {
+        let source = self.random.pick(&self.world.tables);
+        if !source.unique {
+            return self.upsert(table, fresh);
+        }
+        let id = table.columns[0].name;
+        let scope = table_scope(&source, "o");
+        let of_source = source.columns[0].name;
+        let mut items = vec![match self.random.chance(70) {
+            true => format!("o.{of_source}"),
+            false => format!("CASE WHEN o.{of_source} % 2 = 0 THEN o.{of_source} ELSE o.{of_source} + {fresh} END"),
+        }];
+        for column in &table.columns[1..] {
+            items.push(self.assignable(column.kind, column.type_name, &scope));
+        }
+        let small = format!("o.{of_source} < {FRESH}");
+        let condition = match self.random.chance(60) {
+            true => format!("{small} AND ({})", self.condition(&scope, 1)),
+            false => small,
+        };
+        let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+        let action = self.conflict_action(table);
+        format!(
+            "INSERT INTO {} ({}) SELECT {} FROM {} AS o WHERE {condition} ON CONFLICT ({id}) {action}",
+            table.name,
+            names.join(", "),
+            items.join(", "),
+            source.name
+        )
+    }
+
+    /// MERGE with a source that has each id once.
+    fn merge(&mut self, table: &Table, fresh: u64) -> String {
+        let unique: Vec<_> = self.world.tables.iter().filter(|table| table.unique).cloned().collect();
+        let source = self.random.pick(&unique);
+        let (id, of_source) = (table.columns[0].name, source.columns[0].name);
+        let target = table_scope(table, table.name);
+        let rows = table_scope(&source, "o");
+        let mut both = target.clone();
+        both.own.extend(rows.own.clone());
+        both.unique = None;
+        let mut clauses = Vec::new();
+        let extra = |this: &mut Self, scope: &crate::scope::Scope| match this.random.chance(60) {
+            true => format!(" AND {}", this.flat(|this| this.condition(scope, 1))),
+            false => String::new(),
+        };
+        for _ in 0..self.random.below(3) {
+            let condition = extra(self, &both);
+            let action = match self.random.below(3) {
+                0 => "DELETE".to_owned(),
+                _ => format!("UPDATE SET {}", self.flat(|this| this.assignments(table, &both))),
+            };
+            clauses.push(format!("WHEN MATCHED{condition} THEN {action}"));
+        }
+        if clauses.is_empty() || self.random.chance(60) {
+            let condition = extra(self, &rows);
+            let values: Vec<String> = table.columns[1..]
+                .iter()
+                .map(|column| self.flat(|this| this.assignable(column.kind, column.type_name, &rows)))
+                .collect();
+            let names: Vec<&str> = table.columns.iter().map(|column| column.name).collect();
+            let comma = if values.is_empty() { "" } else { ", " };
+            clauses.push(format!(
+                "WHEN NOT MATCHED AND o.{of_source} < {FRESH}{condition} THEN INSERT ({}) VALUES (o.{of_source} + {fresh}{comma}{})",
+                names.join(", "),
+                values.join(", ")
+            ));
+        }
+        if self.random.chance(30) {
+            let condition = extra(self, &target);
+            let action = match self.random.below(2) {
+                0 => "DELETE".to_owned(),
+                _ => format!("UPDATE SET {}", self.flat(|this| this.assignments(table, &target))),
+            };
+            clauses.push(format!("WHEN NOT MATCHED BY SOURCE{condition} THEN {action}"));
+        }
+        let more = match self.random.chance(25) {
+            true => format!(" AND {}", self.flat(|this| this.condition(&both, 0))),
+            false => String::new(),
+        };
+        format!(
+            "MERGE INTO {} USING {} AS o ON {}.{id} = o.{of_source}{more} {}",
+            table.name,
+            source.name,
+            table.name,
+            clauses.join(" ")
+        )
+    }
+
+    /// UPDATE FROM a table of which each row meets one at most.
+    fn update_joined(&mut self, table: &Table) -> String {
+        let unique: Vec<_> = self.world.tables.iter().filter(|table| table.unique).cloned().collect();
+        let source = self.random.pick(&unique);
+        let of_source = source.columns[0].name;
+        let scope = table_scope(table, table.name);
+        let key = self.flat(|this| this.leaf(Kind::Int, &scope));
+        let mut both = scope.clone();
+        both.own.extend(table_scope(&source, "o").own);
+        both.unique = None;
+        let sets = self.assignments(table, &both);
+        let condition = match self.random.chance(50) {
+            true => format!(" AND {}", self.condition(&both, 1)),
+            false => String::new(),
+        };
+        format!("UPDATE {} SET {sets} FROM {} AS o WHERE o.{of_source} = {key}{condition}", table.name, source.name)
+    }
+
     /// An expression of `kind` that a column of `type_name` mostly takes.
     fn assignable(&mut self, kind: Kind, type_name: &str, scope: &crate::scope::Scope) -> String {
         let value = self.expression(kind, scope, 2);
@@ -103,8 +226,13 @@ impl Generator<'_> {
             rows.push(row_text(&mut self.random, table, number));
         }
         let rows = rows.join(", ");
+        format!("INSERT INTO {} VALUES {rows} ON CONFLICT ({id}) {}", table.name, self.conflict_action(table))
+    }
+
+    /// What is done of a row that is there.
+    fn conflict_action(&mut self, table: &Table) -> String {
         if self.random.chance(25) || table.columns.len() < 2 {
-            return format!("INSERT INTO {} VALUES {rows} ON CONFLICT ({id}) DO NOTHING", table.name);
+            return "DO NOTHING".to_owned();
         }
         let mut sets = Vec::new();
         for column in table.columns.iter().skip(1) {
@@ -128,11 +256,7 @@ impl Generator<'_> {
             }
             false => String::new(),
         };
-        format!(
-            "INSERT INTO {} VALUES {rows} ON CONFLICT ({id}) DO UPDATE SET {}{condition}",
-            table.name,
-            sets.join(", ")
-        )
+        format!("DO UPDATE SET {}{condition}", sets.join(", "))
     }
 
     /// `a = ..., b = ...` with expressions over `scope`.
@@ -186,6 +310,10 @@ impl Generator<'_> {
 
     fn delete(&mut self, table: &Table) -> String {
         let scope = table_scope(table, table.name);
+        if self.by_key && table.keyed {
+            let condition = self.where_clause(&scope, 60);
+            return format!("DELETE FROM {}{condition}", table.name);
+        }
         let condition = self.condition(&scope, 2);
         // A table that lost all its rows has little left to show.
         let share = match table.unique {

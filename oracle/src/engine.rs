@@ -19,8 +19,9 @@ pub trait Oracle {
     /// Runs one statement.
     fn run(&mut self, sql: &str) -> Answer;
 
-    /// Runs one query in another way, where the engine has one: to tell whether it agrees with itself.
-    fn run_plainly(&mut self, _sql: &str) -> Option<Answer> {
+    /// Runs one statement in its other way of number `way`, where the engine has that: to tell whether it agrees with
+    /// itself.
+    fn run_otherwise(&mut self, _way: usize, _sql: &str) -> Option<Answer> {
         None
     }
 

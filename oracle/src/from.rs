@@ -12,11 +12,21 @@ impl Generator<'_> {
             1 => 2,
             most => 1 + self.random.below(most),
         };
-        if count == 2
+        if count >= 2
             && self.random.chance(20)
-            && let Some(joined) = self.join_by_names(outer)
+            && let Some((mut text, mut scope)) = self.join_by_names(outer)
         {
-            return joined;
+            for place in 2..count {
+                (text, scope) = match self.joined_by_merged(&text, &scope) {
+                    Some(joined) => joined,
+                    None => {
+                        // Another relation may have a column of that name too.
+                        scope.own.retain(|term| term.text.contains('.'));
+                        self.joined(text, scope, place + 1 == count)
+                    }
+                };
+            }
+            return (text, scope);
         }
         let (mut text, mut scope) = self.relation(outer);
         for place in 1..count {
@@ -31,7 +41,35 @@ impl Generator<'_> {
         if self.random.chance(12) {
             return self.joined_laterally(text, scope);
         }
-        let (right_text, right) = self.relation(&outer);
+        if self.random.chance(5) {
+            return self.unnested(text, scope);
+        }
+        let (right_text, right) = match self.random.chance(8) {
+            true => {
+                let (first, one) = self.relation(&outer);
+                let (pair, scope) = self.joined_plainly(first, one);
+                (format!("({pair})"), scope)
+            }
+            false => self.relation(&outer),
+        };
+        self.joined_to(text, scope, right_text, right, last)
+    }
+
+    /// `text` joined to one relation more, by a word.
+    fn joined_plainly(&mut self, text: String, scope: Scope) -> (String, Scope) {
+        let (right_text, right) = self.relation(&scope.outer.clone());
+        self.joined_to(text, scope, right_text, right, false)
+    }
+
+    /// `text` and what it is joined with.
+    fn joined_to(
+        &mut self,
+        text: String,
+        scope: Scope,
+        right_text: String,
+        right: Scope,
+        last: bool,
+    ) -> (String, Scope) {
         let kind =
             self.random.pick(&["JOIN", "JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN"]);
         let both = both(&scope, &right);
@@ -41,6 +79,17 @@ impl Generator<'_> {
         }
         let on = self.join_condition(&scope, &right, &both);
         (format!("{text} {kind} {right_text} ON {on}"), both)
+    }
+
+    /// `text` joined to the items of a list of its columns.
+    fn unnested(&mut self, text: String, scope: Scope) -> (String, Scope) {
+        let kind = self.kind_of(&scope);
+        let items: Vec<String> =
+            (0..1 + self.random.below(3)).map(|_| self.flat(|this| this.leaf(kind, &scope))).collect();
+        let alias = self.name("u");
+        let right = columns_scope(&alias, &[kind]);
+        let list = format!("CAST([{}] AS {}[])", items.join(", "), kind.type_name());
+        (format!("{text} CROSS JOIN UNNEST({list}) AS {alias} (c1)"), both(&scope, &right))
     }
 
     fn joined_laterally(&mut self, text: String, scope: Scope) -> (String, Scope) {
@@ -58,6 +107,14 @@ impl Generator<'_> {
     fn join_condition(&mut self, left: &Scope, right: &Scope, both: &Scope) -> String {
         if self.random.chance(10) {
             return self.condition(both, 1);
+        }
+        if self.by_key && !right.indexed.is_empty() && self.random.chance(70) {
+            let key = self.random.pick(&right.indexed);
+            let a = self.flat(|this| this.leaf(key.kind, &left.alone()));
+            return match self.random.chance(20) {
+                true => format!("{} = {a} AND {}", key.text, self.condition(both, 0)),
+                false => format!("{} = {a}", key.text),
+            };
         }
         let kind = self.kind_of(left);
         let (a, b) = self.flat(|this| (this.leaf(kind, &left.alone()), this.leaf(kind, &right.alone())));
@@ -105,8 +162,29 @@ impl Generator<'_> {
         Some((format!("{} AS {a} {kind} {} AS {b} USING ({})", first.name, second.name, names.join(", ")), scope))
     }
 
+    /// `text`, in which a column is merged of several, joined to one table more by that column alone.
+    fn joined_by_merged(&mut self, text: &str, scope: &Scope) -> Option<(String, Scope)> {
+        let merged: Vec<&Term> = scope.own.iter().filter(|term| !term.text.contains('.')).collect();
+        let [name] = merged[..] else { return None };
+        let has_it = |table: &&crate::world::Table| table.columns.iter().any(|column| column.name == name.text);
+        let tables: Vec<_> = self.world.tables.iter().filter(has_it).cloned().collect();
+        if tables.is_empty() || self.random.chance(40) {
+            return None;
+        }
+        let (table, alias) = (self.random.pick(&tables), self.name("t"));
+        let kind = self.random.pick(&["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
+        let text = format!("{text} {kind} {} AS {alias} USING ({})", table.name, name.text);
+        Some((text, both(scope, &table_scope(&table, &alias))))
+    }
+
     /// One relation of FROM.
     fn relation(&mut self, outer: &[Term]) -> (String, Scope) {
+        if self.by_key && self.random.chance(85) {
+            let keyed: Vec<_> = self.world.tables.iter().filter(|table| table.keyed).cloned().collect();
+            let (table, alias) = (self.random.pick(&keyed), self.name("t"));
+            let scope = Scope { outer: outer.to_vec(), ..table_scope(&table, &alias) };
+            return (format!("{} AS {alias}", table.name), scope);
+        }
         let (text, mut scope) = match self.random.below(20) {
             0..3 if self.may_nest() => self.derived(&[], ""),
             3 => self.values(),
@@ -179,7 +257,9 @@ pub fn table_scope(table: &crate::world::Table, alias: &str) -> Scope {
         plain: true,
     };
     let unique = table.unique.then(|| vec![format!("{alias}.{}", table.columns[0].name)]);
-    Scope { own: table.columns.iter().map(term).collect(), unique, ..Scope::default() }
+    let is_indexed = |column: &&crate::world::TableColumn| table.indexed.contains(&column.name);
+    let indexed = table.columns.iter().filter(is_indexed).map(term).collect();
+    Scope { own: table.columns.iter().map(term).collect(), unique, indexed, ..Scope::default() }
 }
 
 /// What may be named of columns `c1`, `c2` and so on under `alias`.
@@ -196,5 +276,6 @@ fn both(left: &Scope, right: &Scope) -> Scope {
         _ => None,
     };
     let own = left.own.iter().chain(&right.own).cloned().collect();
-    Scope { own, outer: left.outer.clone(), unique, grouped: false }
+    let indexed = left.indexed.iter().chain(&right.indexed).cloned().collect();
+    Scope { own, outer: left.outer.clone(), unique, indexed, grouped: false }
 }

@@ -5,8 +5,9 @@ use crate::random::Random;
 use crate::scope::Scope;
 use crate::world::World;
 
-/// Subqueries within each other.
+/// Subqueries within each other, of most statements and of some.
 const NESTING_MAX: usize = 2;
+const DEEP_NESTING_MAX: usize = 4;
 /// Subqueries of one statement.
 const SUBQUERIES_MAX: usize = 6;
 
@@ -16,8 +17,11 @@ pub struct Generator<'a> {
     pub world: &'a World,
     /// Common table expressions that may be named here: names and kinds of columns.
     pub ctes: Vec<(String, Vec<Kind>)>,
+    /// Whether relations are keyed tables, and conditions name keys: such statements become programs.
+    pub by_key: bool,
     names: usize,
     nesting: usize,
+    nesting_max: usize,
     subqueries: usize,
     flat: bool,
 }
@@ -33,10 +37,16 @@ pub struct Query {
 impl<'a> Generator<'a> {
     /// A generator for statement `number` of `world`.
     pub fn new(world: &'a World, number: u64) -> Self {
+        let mut random = Random::new(world.seed.wrapping_mul(1_000_003).wrapping_add(number));
+        let has_keyed = world.tables.iter().any(|table| table.keyed);
+        let by_key = has_keyed && random.chance(25);
+        let nesting_max = if random.chance(20) { DEEP_NESTING_MAX } else { NESTING_MAX };
         Generator {
-            random: Random::new(world.seed.wrapping_mul(1_000_003).wrapping_add(number)),
+            random,
             world,
             ctes: Vec::new(),
+            by_key,
+            nesting_max,
             names: 0,
             nesting: 0,
             subqueries: 0,
@@ -52,7 +62,7 @@ impl<'a> Generator<'a> {
 
     /// Whether an expression here may hold a subquery.
     pub fn may_nest(&self) -> bool {
-        !self.flat && self.nesting < NESTING_MAX && self.subqueries < SUBQUERIES_MAX
+        !self.flat && self.nesting < self.nesting_max && self.subqueries < SUBQUERIES_MAX
     }
 
     /// Makes something one subquery further in.
@@ -94,9 +104,52 @@ impl<'a> Generator<'a> {
 
     /// ` WHERE ...` in `percent` of all calls.
     pub fn where_clause(&mut self, scope: &Scope, percent: usize) -> String {
+        if let Some(key) = self.key_condition(scope) {
+            return match self.random.chance(percent / 2) {
+                true => format!(" WHERE {key} AND {}", self.condition(scope, 1)),
+                false => format!(" WHERE {key}"),
+            };
+        }
         match self.random.chance(percent) {
             true => format!(" WHERE {}", self.condition(scope, 2)),
             false => String::new(),
         }
+    }
+
+    /// A literal that may be a parameter of a prepared statement: in marks, which [`Prepared`](crate::prepared::Prepared) takes out.
+    fn parameter(&mut self, kind: Kind) -> String {
+        if self.random.chance(6) {
+            return "«NULL»".to_owned();
+        }
+        let literal = kind.literal(&mut self.random);
+        match kind {
+            Kind::Int | Kind::Text => format!("«{literal}»"),
+            _ => literal,
+        }
+    }
+
+    /// A condition by which rows of a keyed table are found, where the statement is one of those.
+    fn key_condition(&mut self, scope: &Scope) -> Option<String> {
+        if !self.by_key || scope.indexed.is_empty() || self.random.chance(10) {
+            return None;
+        }
+        let term = self.random.pick(&scope.indexed);
+        let kind = term.kind;
+        let of_outer: Vec<String> =
+            scope.outer.iter().filter(|other| other.kind == kind).map(|other| other.text.clone()).collect();
+        let value = match !of_outer.is_empty() && self.random.chance(70) {
+            true => self.random.pick(&of_outer),
+            false => self.parameter(kind),
+        };
+        let text = term.text;
+        let more = self.parameter(kind);
+        Some(match self.random.below(9) {
+            0..4 => format!("{text} = {value}"),
+            4 => format!("{text} IN ({value}, {more})"),
+            5 => format!("{text} BETWEEN {value} AND {more}"),
+            6 => format!("{text} {} {value}", self.random.pick(&["<", "<=", ">", ">="])),
+            7 => format!("{text} IN (NULL, {value})"),
+            _ => format!("{text} IS NOT DISTINCT FROM {value}"),
+        })
     }
 }

@@ -8,11 +8,13 @@ mod datafusion;
 mod differences;
 mod duck;
 mod engine;
+mod exists;
 mod expression;
 mod from;
 mod generator;
 mod kind;
 mod mill;
+mod prepared;
 mod query;
 mod random;
 mod reduce;
@@ -33,6 +35,7 @@ use crate::run::{Request, run};
 
 const USAGE: &str =
     "usage: oracle run [--queries N] [--seed N] [--findings N] [--oracle duckdb|datafusion] [--python PATH]
+                  [--way NUMBER]
        oracle ask [--python PATH] < STATEMENTS
        oracle tables [--seed N]
        oracle suite [--folder PATH]";
@@ -70,6 +73,7 @@ fn command() -> Result<usize, String> {
             "--seed" => request.seed = number()?,
             "--findings" => request.findings_max = number()? as usize,
             "--python" => python = value,
+            "--way" => rowmill_exec::forced::force(run::forced(number()?)),
             "--oracle" => oracle = value,
             "--folder" => folder = value,
             _ => return Err(format!("unknown: {name}\n{USAGE}")),

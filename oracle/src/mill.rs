@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rowmill::arrow::datatypes::DataType;
 use rowmill::text::format_value;
-use rowmill::{CancelHandle, Connection, Database, Outcome};
+use rowmill::{CancelHandle, Connection, Database, Outcome, Value};
 
 use crate::cell::{Answer, Cell};
 use crate::engine::{ROWS_MAX, SECONDS_MAX};
@@ -37,8 +37,22 @@ impl Mill {
 
     /// Runs one statement. A panic is an answer of its own class.
     pub fn run(&mut self, sql: &str) -> Answer {
+        self.answer(|connection| rows(connection, sql))
+    }
+
+    /// Runs one statement with parameters, as a program where it is one.
+    pub fn run_prepared(&mut self, sql: &str, values: &[Value]) -> Answer {
+        self.answer(|connection| {
+            let mut found = Vec::new();
+            let outcome = connection.prepare(sql)?.run(connection, values)?;
+            add_rows(outcome, &mut found)?;
+            Ok(found)
+        })
+    }
+
+    fn answer(&mut self, run: impl FnOnce(&mut Connection) -> rowmill::Result<Vec<Vec<Cell>>>) -> Answer {
         self.watchdog.begin();
-        let caught = catch_unwind(AssertUnwindSafe(|| rows(&mut self.connection, sql)));
+        let caught = catch_unwind(AssertUnwindSafe(|| run(&mut self.connection)));
         self.watchdog.end();
         match caught {
             Ok(Ok(rows)) if rows.len() > ROWS_MAX => Answer::TooMuch,
@@ -55,33 +69,35 @@ impl Mill {
 
 fn rows(connection: &mut Connection, sql: &str) -> rowmill::Result<Vec<Vec<Cell>>> {
     let mut found = Vec::new();
-    connection.run(sql, |outcome| {
-        let stream = match outcome {
-            Outcome::Rows(stream) => stream,
-            Outcome::Changed { rows, .. } => {
-                found.push(vec![Cell::exact(&rows.to_string())]);
-                return Ok(());
-            }
-            Outcome::Done { .. } => return Ok(()),
-        };
-        for batch in stream {
-            let batch = batch?;
-            for row in 0..batch.num_rows() {
-                let cells = batch.columns().iter().map(|values| {
-                    Ok(match format_value(values, row)? {
-                        None => Cell::Null,
-                        Some(text) => cell(values.data_type(), text),
-                    })
-                });
-                found.push(cells.collect::<rowmill::Result<Vec<Cell>>>()?);
-            }
-            if found.len() > ROWS_MAX {
-                break;
-            }
-        }
-        Ok(())
-    })?;
+    connection.run(sql, |outcome| add_rows(outcome, &mut found))?;
     Ok(found)
+}
+
+fn add_rows(outcome: Outcome, found: &mut Vec<Vec<Cell>>) -> rowmill::Result<()> {
+    let stream = match outcome {
+        Outcome::Rows(stream) => stream,
+        Outcome::Changed { rows, .. } => {
+            found.push(vec![Cell::exact(&rows.to_string())]);
+            return Ok(());
+        }
+        Outcome::Done { .. } => return Ok(()),
+    };
+    for batch in stream {
+        let batch = batch?;
+        for row in 0..batch.num_rows() {
+            let cells = batch.columns().iter().map(|values| {
+                Ok(match format_value(values, row)? {
+                    None => Cell::Null,
+                    Some(text) => cell(values.data_type(), text),
+                })
+            });
+            found.push(cells.collect::<rowmill::Result<Vec<Cell>>>()?);
+        }
+        if found.len() > ROWS_MAX {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn cell(kind: &DataType, text: String) -> Cell {

@@ -3,19 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use rowmill_exec::forced::{DistinctWay, Forced, GroupWay, JoinWay};
+
 use crate::cell::{Answer, Cell};
 use crate::differences::known;
-use crate::engine::Oracle;
+use crate::engine::{Oracle, SECONDS_MAX};
 use crate::generator::Generator;
 use crate::kind::Kind;
 use crate::mill::Mill;
+use crate::prepared::{Parameters, Prepared};
 use crate::reduce::reduce;
 use crate::world::{Setup, Table, World};
 
 /// Statements of one world.
 const PER_WORLD: u64 = 60;
 /// Why a difference that the oracle has with itself is no finding.
-const CONTRADICTION: &str = "answers of its own differ with and without its optimizer";
+const CONTRADICTION: &str = "answers of its own differ: without its optimizer, or with EXISTS for IN, ANY and ALL";
 /// How long the rows of a finding are made fewer.
 const ROWS_REDUCTION_MAX: Duration = Duration::from_secs(15);
 
@@ -52,8 +55,12 @@ enum Verdict {
 
 fn verdict(ours: &Answer, theirs: &Answer, ordered: bool, oracle: &str) -> Verdict {
     if let Answer::Failed { class, message } = ours {
-        if class == "panic" || class == "XX000" || class == "57014" {
+        if class == "panic" || class == "XX000" {
             return Verdict::Failed(class.clone());
+        }
+        // How long a statement takes depends on what else the machine does: these are counted, and to be looked at.
+        if class == "57014" {
+            return Verdict::Refused(format!("cancelled after {SECONDS_MAX} seconds"));
         }
         return match theirs {
             Answer::Failed { .. } | Answer::TooMuch => Verdict::BothFailed,
@@ -113,15 +120,22 @@ impl<'o> Pair<'o> {
     }
 
     fn ask(&mut self, sql: &str, ordered: bool) -> (Verdict, Answer, Answer) {
-        let (ours, theirs) = (self.mill.run(sql), self.oracle.run(sql));
+        let (mut ours, theirs) = (self.mill.run(sql), self.oracle.run(sql));
         let mut found = verdict(&ours, &theirs, ordered, self.oracle.name());
-        let is_query = sql.starts_with(['S', 'W', '(']);
-        if found == Verdict::Rows
-            && is_query
-            && let Some(plain) = self.oracle.run_plainly(sql)
-            && verdict(&ours, &plain, ordered, self.oracle.name()) == Verdict::Same
-        {
-            found = Verdict::OracleRefused(CONTRADICTION.to_owned());
+        if found == Verdict::Same && sql.starts_with(['S', 'W', '(']) {
+            // Run again it may be a program.
+            ours = self.mill.run(sql);
+            found = verdict(&ours, &theirs, ordered, self.oracle.name());
+        }
+        if found == Verdict::Rows && sql.starts_with(['S', 'W', '(']) {
+            let mut way = 0;
+            while let Some(other) = self.oracle.run_otherwise(way, sql) {
+                if verdict(&ours, &other, ordered, self.oracle.name()) == Verdict::Same {
+                    found = Verdict::OracleRefused(CONTRADICTION.to_owned());
+                    break;
+                }
+                way += 1;
+            }
         }
         (found, ours, theirs)
     }
@@ -129,33 +143,61 @@ impl<'o> Pair<'o> {
     /// Whether `sql` still differs as `found` says.
     fn shows(&mut self, sql: &str, ordered: bool, table: Option<&str>, found: &Verdict) -> bool {
         let now = match table {
-            Some(table) => self.change(table, sql).0,
+            Some(table) => self.change(table, sql, None).0,
             None => self.ask(sql, ordered && sql.contains("ORDER BY")).0,
         };
         now == *found
     }
 
-    /// Whether the oracle's table is like Rowmill's when it makes the change in its other way.
-    fn plain_change_is_same(&mut self, table: &str, sql: &str) -> bool {
-        self.oracle.run("ROLLBACK");
-        self.oracle.run("BEGIN");
+    /// Whether the oracle's table is like Rowmill's when it makes the change in one of its other ways.
+    fn other_change_is_same(&mut self, table: &str, sql: &str) -> bool {
         let rows = format!("SELECT * FROM {table}");
-        if self.oracle.run_plainly(sql).is_none() {
-            return false;
+        for way in 0.. {
+            self.oracle.run("ROLLBACK");
+            self.oracle.run("BEGIN");
+            if self.oracle.run_otherwise(way, sql).is_none() {
+                return false;
+            }
+            let (ours, theirs) = (self.mill.run(&rows), self.oracle.run(&rows));
+            if verdict(&ours, &theirs, false, self.oracle.name()) == Verdict::Same {
+                return true;
+            }
         }
-        let (ours, theirs) = (self.mill.run(&rows), self.oracle.run(&rows));
-        verdict(&ours, &theirs, false, self.oracle.name()) == Verdict::Same
+        false
     }
 
     /// Runs a change in both and compares the rows that it returns and the table after it. Takes it back unless both made it.
-    fn change(&mut self, table: &str, sql: &str) -> (Verdict, Answer, Answer) {
+    fn change(&mut self, table: &str, sql: &str, parameters: Option<&Parameters>) -> (Verdict, Answer, Answer) {
+        // What the statement does as a plan, and with parameters; below it may be a program.
+        let all = format!("SELECT * FROM {table}");
+        self.mill.run("BEGIN");
+        let mut tries = vec![(self.mill.run(sql), self.mill.run(&all))];
+        self.mill.run("ROLLBACK");
+        if let Some((sql, values)) = parameters {
+            self.mill.run("BEGIN");
+            tries.push((self.mill.run_prepared(sql, values), self.mill.run(&all)));
+            self.mill.run("ROLLBACK");
+        }
         self.mill.run("BEGIN");
         self.oracle.run("BEGIN");
         let (mut found, mut ours, mut theirs) = self.ask(sql, false);
-        if found == Verdict::Same {
-            (found, ours, theirs) = self.ask(&format!("SELECT * FROM {table}"), false);
+        let (changed, kept): (Vec<Answer>, Vec<Answer>) = tries.into_iter().unzip();
+        for answer in changed {
+            if found == Verdict::Same {
+                found = verdict(&answer, &theirs, false, self.oracle.name());
+                ours = answer;
+            }
         }
-        if found == Verdict::Rows && self.plain_change_is_same(table, sql) {
+        if found == Verdict::Same {
+            (found, ours, theirs) = self.ask(&all, false);
+        }
+        for answer in kept {
+            if found == Verdict::Same {
+                found = verdict(&answer, &theirs, false, self.oracle.name());
+                ours = answer;
+            }
+        }
+        if found == Verdict::Rows && self.other_change_is_same(table, sql) {
             found = Verdict::OracleRefused(CONTRADICTION.to_owned());
         }
         let end = if found == Verdict::Same { "COMMIT" } else { "ROLLBACK" };
@@ -163,10 +205,39 @@ impl<'o> Pair<'o> {
         if found == Verdict::Same {
             found = verdict(&our_end, &their_end, false, self.oracle.name());
             if found == Verdict::Same {
-                (found, ours, theirs) = self.ask(&format!("SELECT * FROM {table}"), false);
+                (found, ours, theirs) = self.ask(&all, false);
             }
         }
         (found, ours, theirs)
+    }
+}
+
+/// Ways that Rowmill's operators are made to take, by number: what is chosen for few rows is one of many.
+pub fn forced(way: u64) -> Forced {
+    let usual = Forced::default();
+    match way {
+        0 => usual,
+        1 => Forced { equal_hashes: true, ..usual },
+        2 => Forced {
+            rows_per_partition: Some(2),
+            group: Some(GroupWay::SmallTable),
+            distinct: Some(DistinctWay::Steps),
+            join: Some(JoinWay::Hashed),
+            ..usual
+        },
+        3 => Forced {
+            rows_per_partition: Some(3),
+            group: Some(GroupWay::PastTable),
+            distinct: Some(DistinctWay::Group),
+            join: Some(JoinWay::Ranked),
+            ..usual
+        },
+        _ => Forced {
+            group: Some(GroupWay::Table),
+            distinct: Some(DistinctWay::Ranges),
+            join: Some(JoinWay::Direct),
+            ..usual
+        },
     }
 }
 
@@ -185,13 +256,14 @@ pub fn run(request: &Request, oracle: &mut dyn Oracle) -> Result<Counts, String>
             asked += 1;
             let mut generator = Generator::new(&world, number);
             let is_change = pair.oracle.changes_rows() && generator.random.chance(15);
-            let (sql, ordered, table) = if is_change {
+            let (text, ordered, table) = if is_change {
                 let change = generator.change(number);
                 (change.text, false, Some(change.table))
             } else {
                 let query = generator.statement();
                 (query.text, query.ordered, None)
             };
+            let Prepared { plain: sql, parameters } = Prepared::new(&text);
             if std::env::var_os("ORACLE_TRACE").is_some() {
                 eprintln!("{}/{number}: {sql}", world.seed);
             }
@@ -200,15 +272,30 @@ pub fn run(request: &Request, oracle: &mut dyn Oracle) -> Result<Counts, String>
                 Some(_) => contents(&world, &mut pair),
                 None => Vec::new(),
             };
-            let (found, ours, theirs) = match table {
-                Some(table) => pair.change(table, &sql),
+            let (mut found, mut ours, theirs) = match table {
+                Some(table) => pair.change(table, &sql, parameters.as_ref()),
                 None => pair.ask(&sql, ordered),
             };
+            if let (Some((sql, values)), Verdict::Same, None) = (&parameters, &found, table) {
+                ours = pair.mill.run_prepared(sql, values);
+                found = verdict(&ours, &theirs, ordered, pair.oracle.name());
+            }
             match &found {
                 Verdict::Same => counts.compared += 1,
                 Verdict::BothFailed => counts.both_failed += 1,
-                Verdict::OracleRefused(class) => *counts.oracle_refused.entry(class.clone()).or_default() += 1,
-                Verdict::Refused(class) => *counts.refused.entry(class.clone()).or_default() += 1,
+                Verdict::OracleRefused(class) => {
+                    *counts.oracle_refused.entry(class.clone()).or_default() += 1;
+                    // After such an error the oracle answers nothing until it has a new database.
+                    if class.starts_with("FatalException") {
+                        break;
+                    }
+                }
+                Verdict::Refused(class) => {
+                    if std::env::var_os("ORACLE_REFUSED").is_some() {
+                        println!("refused: {sql}");
+                    }
+                    *counts.refused.entry(class.clone()).or_default() += 1;
+                }
                 Verdict::Rows | Verdict::Failed(_) => {
                     let signature = signature(&found, &ours);
                     let times = reported.entry(signature).or_default();
@@ -333,7 +420,7 @@ fn report(
     println!("{best};");
     let Ok(mut pair) = Pair::new(&world, oracle) else { return };
     let (_, ours, theirs) = match table {
-        Some(table) => pair.change(table, &best),
+        Some(table) => pair.change(table, &best, None),
         None => pair.ask(&best, false),
     };
     let name = pair.oracle.name();

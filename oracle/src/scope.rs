@@ -19,6 +19,8 @@ pub struct Scope {
     pub outer: Vec<Term>,
     /// Columns whose values differ in any two rows, where the generator knows some.
     pub unique: Option<Vec<String>>,
+    /// Columns of keyed tables by which rows are found.
+    pub indexed: Vec<Term>,
     /// Whether this is a scope after grouping, in which only terms may be named.
     pub grouped: bool,
 }

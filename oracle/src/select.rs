@@ -7,6 +7,10 @@ use crate::scope::{Scope, Term};
 impl Generator<'_> {
     /// A SELECT with columns of `kinds` over up to `most` relations.
     pub fn select(&mut self, kinds: &[Kind], outer: &[Term], most: usize) -> String {
+        if self.random.chance(2) {
+            let scope = Scope { outer: outer.to_vec(), ..Scope::default() };
+            return format!("SELECT {}", self.items(kinds, &scope));
+        }
         let (from, rows) = self.from(outer, most);
         let condition = self.where_clause(&rows, 60);
         let (scope, group) = match self.random.below(10) {
@@ -54,7 +58,10 @@ impl Generator<'_> {
         let kinds = [Kind::Int, Kind::random(&mut self.random), Kind::random(&mut self.random)];
         self.add_aggregates(&mut own, &kinds, rows);
         let unique = is_plain.then(|| texts.clone());
-        (Scope { own, outer: rows.outer.clone(), unique, grouped: true }, format!(" GROUP BY {group}"))
+        (
+            Scope { own, outer: rows.outer.clone(), unique, indexed: Vec::new(), grouped: true },
+            format!(" GROUP BY {group}"),
+        )
     }
 
     /// Aggregates without GROUP BY.
@@ -65,7 +72,8 @@ impl Generator<'_> {
         self.add_aggregates(&mut own, &all, rows);
         // Without one aggregate in the SELECT it would not be grouped.
         let group = if self.random.chance(20) { " GROUP BY ()" } else { " HAVING count(*) >= 0" };
-        (Scope { own, outer: rows.outer.clone(), unique: None, grouped: false }, group.to_owned())
+        let scope = Scope { own, outer: rows.outer.clone(), ..Scope::default() };
+        (scope, group.to_owned())
     }
 
     fn add_aggregates(&mut self, own: &mut Vec<Term>, kinds: &[Kind], rows: &Scope) {

@@ -9,6 +9,7 @@ pub struct TableColumn {
     pub name: &'static str,
     pub kind: Kind,
     pub type_name: &'static str,
+    pub nullable: bool,
 }
 
 /// Names that tables share, each of one type everywhere, so that USING and NATURAL have something to join by.
@@ -36,6 +37,8 @@ pub struct Table {
     pub columns: Vec<TableColumn>,
     pub unique: bool,
     pub keyed: bool,
+    /// Columns that an index of Rowmill begins with, the id of a keyed table among them.
+    pub indexed: Vec<&'static str>,
     /// Statements that make the table and its rows, those that only Rowmill runs, and those that only the others run.
     pub statements: Vec<Setup>,
 }
@@ -92,7 +95,8 @@ impl World {
 fn bag(random: &mut Random) -> Table {
     let count = 2 + random.below(3);
     let columns = columns(random, count);
-    let mut table = Table { name: "bag", columns, unique: false, keyed: false, statements: Vec::new() };
+    let mut table =
+        Table { name: "bag", columns, unique: false, keyed: false, indexed: Vec::new(), statements: Vec::new() };
     define(random, &mut table, "", 12);
     table
 }
@@ -102,7 +106,7 @@ fn columns(random: &mut Random, count: usize) -> Vec<TableColumn> {
     let mut columns = Vec::new();
     for (index, (name, kind, type_name)) in POOL.iter().enumerate() {
         if left > 0 && random.below(POOL.len() - index) < left {
-            columns.push(TableColumn { name, kind: *kind, type_name });
+            columns.push(TableColumn { name, kind: *kind, type_name, nullable: true });
             left -= 1;
         }
     }
@@ -111,28 +115,60 @@ fn columns(random: &mut Random, count: usize) -> Vec<TableColumn> {
 
 fn table(random: &mut Random, name: &'static str, id: &'static str) -> Table {
     let keyed = random.chance(50);
-    let mut all = vec![TableColumn { name: id, kind: Kind::Int, type_name: random.pick(&["INTEGER", "BIGINT"]) }];
+    let type_name = random.pick(&["INTEGER", "BIGINT"]);
+    let mut all = vec![TableColumn { name: id, kind: Kind::Int, type_name, nullable: false }];
     let count = 4 + random.below(7);
     all.extend(columns(random, count));
-    let mut table = Table { name, columns: all, unique: true, keyed, statements: Vec::new() };
-    let rows = random.pick(&[0, 1, 5, 12, 12, 20, 25, 25]);
+    let mut table = Table { name, columns: all, unique: true, keyed, indexed: Vec::new(), statements: Vec::new() };
+    let rows = random.pick(&[0, 1, 5, 12, 12, 20, 25, 25, 25, 60]);
     define(random, &mut table, if keyed { id } else { "" }, rows);
     table
 }
 
 /// Fills in the statements that make `table` with about `count` rows.
 fn define(random: &mut Random, table: &mut Table, key: &str, count: usize) {
-    let definitions: Vec<String> =
-        table.columns.iter().map(|column| format!("{} {}", column.name, column.type_name)).collect();
+    let first = match table.keyed && random.chance(30) {
+        true => Some(1 + random.below(table.columns.len() - 1)),
+        false => None,
+    };
+    if let Some(first) = first {
+        table.columns[first].nullable = false;
+    }
+    let definitions: Vec<String> = table
+        .columns
+        .iter()
+        .map(|column| format!("{} {}{}", column.name, column.type_name, if column.nullable { "" } else { " NOT NULL" }))
+        .collect();
     let plain = definitions.join(", ");
     let name = table.name;
     if table.keyed {
         // The key is the id, alone or after another column; the others see it as unique either way.
-        table.statements.push(Setup::Both(format!("CREATE TABLE {name} ({plain}, PRIMARY KEY ({key}))")));
+        let simple = format!("CREATE TABLE {name} ({plain}, PRIMARY KEY ({key}))");
+        match first {
+            Some(first) => {
+                let first = table.columns[first].name;
+                let composed = format!("CREATE TABLE {name} ({plain}, PRIMARY KEY ({first}, {key}), UNIQUE ({key}))");
+                table.statements.push(Setup::Rowmill(composed));
+                table.statements.push(Setup::Oracle(simple));
+                table.indexed.push(first);
+            }
+            None if random.chance(20) => {
+                let backward = format!("CREATE TABLE {name} ({plain}, PRIMARY KEY ({key} DESC))");
+                table.statements.push(Setup::Rowmill(backward));
+                table.statements.push(Setup::Oracle(simple));
+            }
+            None => table.statements.push(Setup::Both(simple)),
+        }
+        table.indexed.push(table.columns[0].name);
         for column in table.columns.clone().iter().skip(1) {
             if random.chance(25) {
-                let index = format!("CREATE INDEX {name}_{} ON {name} ({})", column.name, column.name);
+                let second = match random.chance(30) {
+                    true => format!(", {}{}", key, random.pick(&["", " DESC"])),
+                    false => String::new(),
+                };
+                let index = format!("CREATE INDEX {name}_{} ON {name} ({}{second})", column.name, column.name);
                 table.statements.push(Setup::Rowmill(index));
+                table.indexed.push(column.name);
             }
         }
     } else {
@@ -167,7 +203,7 @@ pub fn row_text(random: &mut Random, table: &Table, number: usize) -> String {
 /// A value that `column` takes.
 pub fn value_text(random: &mut Random, column: &TableColumn) -> String {
     match random.below(6) {
-        0 => "NULL".to_owned(),
+        0 if column.nullable => "NULL".to_owned(),
         _ if column.name == "ui" => random.below(6).to_string(),
         _ if column.name == "tiny" => (random.below(9) as i64 - 3).to_string(),
         _ => column.kind.literal(random),

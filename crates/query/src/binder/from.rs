@@ -18,6 +18,7 @@ use super::scope::{FromNames, NamedColumn, ScopeRelation};
 use super::walk::free_columns_of_plan;
 use super::{Binder, BoundRows, KnownRelation};
 use crate::catalog::{CatalogRelation, CatalogView, RelationName};
+use crate::optimizer::walk::output;
 
 /// The schema of a table whose name is written without one.
 const DEFAULT_SCHEMA: &str = "main";
@@ -271,9 +272,27 @@ impl Binder<'_> {
         let was_hidden = std::mem::replace(&mut self.level().is_hidden, !lateral);
         let rows = self.query(query);
         self.level().is_hidden = was_hidden;
-        let rows = rows?;
+        let rows = self.with_own_columns(rows?);
         let relation = ScopeRelation::new(None, rows.columns);
         self.aliased(rows.plan, relation, alias)
+    }
+
+    /// Gives every column of a query in FROM an id of its own. A query may give one column under two names, or one of a
+    /// query around it. Then GROUPING SETS around it must tell them apart: `NULL` may stand in the one and not in the other.
+    fn with_own_columns(&mut self, mut rows: BoundRows) -> BoundRows {
+        let mut own = output(&rows.plan);
+        let mut copies = Vec::new();
+        for column in &mut rows.columns {
+            let is_own = own.contains(column.id);
+            own.remove(column.id);
+            if !is_own {
+                let value = self.columns.expr(column.id);
+                column.id = self.add_column(&column.spelled, value.kind.clone());
+                copies.push((column.id, value));
+            }
+        }
+        map(&mut rows.plan, copies);
+        rows
     }
 
     /// Gives a relation the names of its alias.
@@ -316,6 +335,7 @@ impl Binder<'_> {
             && let Some(with) = self.find_with(&relation_name.name)
         {
             let rows = self.use_with(&with)?;
+            let rows = self.with_own_columns(rows);
             return Ok((rows.plan, ScopeRelation::new(Some(&relation_name.name), rows.columns)));
         }
         let known = match self.relations.get(&relation_name) {
@@ -328,6 +348,7 @@ impl Binder<'_> {
             KnownRelation::Source(number) => self.source(number),
             KnownRelation::View(view) => {
                 let rows = self.view(&view, &relation_name)?;
+                let rows = self.with_own_columns(rows);
                 (rows.plan, rows.columns)
             }
         };

@@ -216,12 +216,15 @@ impl Lowerer<'_> {
         let (right, of_right) = self.with_columns(right, &of_right)?;
         let on = of_right.into_iter().zip(of_left).collect();
         let derived = left.derived.clone();
+        // A key that was made here is what the waiting columns read from now on.
+        let mut kept = kept.clone();
+        derived.iter().for_each(|(_, expr)| kept.insert_all(expr));
         let spec = JoinSpec {
             kind: JoinKind::ProbeMark,
             nulls_equal,
             conditions: others,
             mark: Some(mark),
-            ..JoinSpec::inner(on, kept.clone())
+            ..JoinSpec::inner(on, kept)
         };
         Ok(Relation { derived, ..self.join_node(spec, right, left)? })
     }
@@ -300,7 +303,10 @@ impl Lowerer<'_> {
         let Node::Join(join) = &**node else { return relation };
         let mut read = needed.clone();
         relation.derived.iter().for_each(|(_, expr)| read.insert_all(expr));
-        let kept: Vec<usize> = (0..relation.ids.len()).filter(|place| read.contains(relation.ids[*place])).collect();
+        // A join that makes a mark gives it, read or not.
+        let is_mark = |place: usize| join.output[place] >= join.columns();
+        let kept: Vec<usize> =
+            (0..relation.ids.len()).filter(|place| is_mark(*place) || read.contains(relation.ids[*place])).collect();
         let ids: Vec<ColumnId> = kept.iter().map(|place| relation.ids[*place]).collect();
         let output = kept.iter().map(|place| join.output[*place]).collect();
         let node = Node::Join(plan::Join { output, schema: self.schema(&ids), ..join.clone() });

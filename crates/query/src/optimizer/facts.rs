@@ -94,6 +94,22 @@ pub(crate) fn rejects_nulls(condition: &ScalarExpr, columns: &ColumnSet) -> bool
     rowmill_expr::fold::rejects_nulls(condition, &|id| columns.contains(ColumnId(id)))
 }
 
+/// Adds the columns that cannot be NULL where all conditions are true.
+pub(crate) fn add_required(conditions: &[ScalarExpr], full: &mut ColumnSet) {
+    for condition in conditions {
+        // A statement may have very many columns, of which a condition names few: a set of it would be mostly empty.
+        let mut columns = Vec::new();
+        condition.each(&mut |part| columns.extend(part.as_column()));
+        columns.sort_unstable();
+        columns.dedup();
+        for column in columns {
+            if !full.contains(ColumnId(column)) && rowmill_expr::fold::rejects_nulls(condition, &|id| id == column) {
+                full.insert(ColumnId(column));
+            }
+        }
+    }
+}
+
 /// How many nodes an expression has.
 pub(crate) fn size(expr: &ScalarExpr) -> usize {
     1 + expr.operands().into_iter().map(size).sum::<usize>()

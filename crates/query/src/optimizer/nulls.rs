@@ -9,8 +9,8 @@ use rowmill_plan::{AggregateFunction, ColumnId, CompareOp, ExprOp, Logical, Scal
 
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
-use super::facts::{is_volatile, rejects_nulls};
-use super::walk::{each_operator, named, output};
+use super::facts::{add_required, is_volatile};
+use super::walk::{each_operator, output};
 
 /// Simplifies the comparisons of a plan where columns are never NULL.
 pub(crate) fn simplify_comparisons(plan: &mut Logical, context: &RewriteContext<'_>) -> Result<()> {
@@ -43,17 +43,6 @@ fn simplify(conditions: &mut [ScalarExpr], full: &ColumnSet) {
         {
             let [left, right] = (**operands).clone();
             *condition = ScalarExpr::compare(left, CompareOp::Equal, right);
-        }
-    }
-}
-
-/// Adds the columns that cannot be NULL where all conditions are true.
-fn add_required(conditions: &[ScalarExpr], full: &mut ColumnSet) {
-    for condition in conditions {
-        for id in named(condition).iter() {
-            if !full.contains(id) && rejects_nulls(condition, &ColumnSet::from_iter([id])) {
-                full.insert(id);
-            }
         }
     }
 }

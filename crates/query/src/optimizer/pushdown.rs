@@ -14,7 +14,7 @@ use rowmill_plan::{ColumnId, ExprOp, Logical, ScalarExpr};
 
 use super::column_set::ColumnSet;
 use super::context::RewriteContext;
-use super::facts::{equality, is_movable, is_never_true, is_volatile, rejects_nulls, size, split_and};
+use super::facts::{add_required, equality, is_movable, is_never_true, is_volatile, rejects_nulls, size, split_and};
 use super::simplify::simplify;
 use super::walk::{inputs_mut, named, output, substitute, take};
 
@@ -180,17 +180,6 @@ fn push_map(
         }
     }
     Logical::filter(merged_maps(push(input, below, &required), exprs), above)
-}
-
-/// Adds the columns that cannot be NULL where all conditions are true.
-fn add_required(conditions: &[ScalarExpr], required: &mut ColumnSet) {
-    for condition in conditions {
-        for id in named(condition).iter() {
-            if !required.contains(id) && rejects_nulls(condition, &ColumnSet::from_iter([id])) {
-                required.insert(id);
-            }
-        }
-    }
 }
 
 /// A map over a plan; one map rather than two if the upper does not read the lower one.

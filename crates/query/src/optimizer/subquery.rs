@@ -20,7 +20,7 @@ use super::context::RewriteContext;
 
 use super::facts::{can_fail, is_movable, is_true_of, is_volatile, opposite, split_and};
 use super::unique::gives_at_most_one_row;
-use super::walk::{each_operator, exprs, has_subquery, inputs_mut, made, named, output, take};
+use super::walk::{copy_column, each_operator, exprs, has_subquery, inputs_mut, made, named, output, renumber, take};
 
 /// Removes all subqueries from the expressions of a plan.
 pub(crate) fn remove_subqueries(plan: &mut Logical, context: &mut RewriteContext<'_>) -> Result<()> {
@@ -299,6 +299,14 @@ impl SubqueryRemover<'_, '_> {
             return self.filter(Logical::Join(join), asking);
         }
         let (left, right) = (output(&join.left), output(&join.right));
+        let is_of_pairs = |condition: &ScalarExpr| {
+            let named = named(condition);
+            named.intersects(&left) && named.intersects(&right)
+        };
+        if join.kind == LogicalJoinKind::Full && asking.iter().any(is_of_pairs) {
+            join.conditions.extend(asking);
+            return self.full_as_union(join);
+        }
         for mut condition in asking {
             let named = named(&condition);
             let is_full = join.kind == LogicalJoinKind::Full;
@@ -308,10 +316,6 @@ impl SubqueryRemover<'_, '_> {
             } else if !named.intersects(&right) && (is_full || !condition_can_fail(&condition)) {
                 self.expression(&mut condition, &mut join.left)?;
                 join.conditions.push(condition);
-            } else if is_full {
-                let message = "a subquery in the ON clause of a FULL JOIN names columns of both sides";
-                let hint = "compute it in a subquery on one of the sides";
-                return Err(Error::new(ErrorKind::Unsupported, message).hint(hint));
             } else {
                 // If it names columns of the left side, the right one depends on it, as LATERAL does.
                 let input = take(&mut join.right);
@@ -319,6 +323,50 @@ impl SubqueryRemover<'_, '_> {
             }
         }
         Ok(Logical::Join(join))
+    }
+
+    /// A FULL JOIN whose conditions ask a subquery of both sides: the rows of a LEFT JOIN, and those of the right side
+    /// without a match. No join of the engine evaluates a subquery for pairs, and neither side may depend on the other
+    /// where rows of both are kept.
+    fn full_as_union(&mut self, join: LogicalJoin) -> Result<Logical> {
+        let mut volatile = join.conditions.iter().any(is_volatile);
+        for side in [&join.left, &join.right] {
+            each_operator(side, &mut |operator| volatile |= exprs(operator).into_iter().any(is_volatile));
+        }
+        if volatile {
+            let message = "a FULL JOIN of volatile values has a subquery of both sides in its ON clause";
+            let hint = "compute the values in a WITH ... AS MATERIALIZED query";
+            return Err(Error::new(ErrorKind::Unsupported, message).hint(hint));
+        }
+        let (left, right): (Vec<ColumnId>, Vec<ColumnId>) =
+            (output(&join.left).iter().collect(), output(&join.right).iter().collect());
+        let LogicalJoin { left: of_left, right: of_right, conditions, .. } = join.clone();
+        let without = LogicalJoin {
+            kind: LogicalJoinKind::Anti,
+            left: of_right,
+            right: of_left,
+            conditions,
+            compared: Vec::new(),
+        };
+        let mut matched = self.join(LogicalJoin { kind: LogicalJoinKind::Left, ..join })?;
+        let mut unmatched = self.join(without)?;
+        // The union gives the columns under the names that the query knows.
+        let names = renumber(&mut matched, self.context.columns);
+        let of_matched = left.iter().chain(&right).map(|id| names[id]).collect();
+        let names = renumber(&mut unmatched, self.context.columns);
+        let mut of_unmatched = Vec::with_capacity(left.len() + right.len());
+        let mut nulls = Vec::with_capacity(left.len());
+        for id in &left {
+            let null = copy_column(self.context.columns, *id);
+            nulls.push((null, ScalarExpr::null(self.context.columns.get(*id).kind.clone())));
+            of_unmatched.push(null);
+        }
+        of_unmatched.extend(right.iter().map(|id| names[id]));
+        let unmatched = Logical::map(unmatched, nulls);
+        let columns = left.into_iter().chain(right).collect();
+        let inputs = vec![(matched, of_matched), (unmatched, of_unmatched)];
+        let kind = SetOperationKind::Union;
+        Ok(Logical::SetOperation(LogicalSetOperation { kind, all: true, inputs, columns }))
     }
 
     /// Rows with subqueries become maps over one row each.
@@ -333,7 +381,7 @@ impl SubqueryRemover<'_, '_> {
         }
         let mut inputs = Vec::with_capacity(rows.len());
         for row in rows {
-            let own: Vec<_> = columns.iter().map(|id| super::walk::copy_column(self.context.columns, *id)).collect();
+            let own: Vec<_> = columns.iter().map(|id| copy_column(self.context.columns, *id)).collect();
             inputs.push((self.values(own.clone(), vec![row])?, own));
         }
         let kind = SetOperationKind::Union;

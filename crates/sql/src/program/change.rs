@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
 use rowmill_base::{Result, SqlType};
-use rowmill_plan::Constant;
 use rowmill_plan::program::{
     Body, Check, Column, ConflictAction, Delete, Insert, OnConflict, Read, Scalar, ScalarOp, Update, Value,
 };
+use rowmill_plan::{Constant, ScalarExpr};
 use rowmill_query::binder::{self, BoundExprs, ExprColumn};
 use rowmill_query::program::{self, changed_rows, computed_values, constant, row_values};
 use rowmill_storage::TableDef;
@@ -152,7 +152,10 @@ impl Compiler<'_> {
                     assigned.iter().map(|(_, expr)| (*expr, None)).collect();
                 exprs.extend(update.selection.iter().map(|condition| (condition, Some(&DataType::Boolean))));
                 let rows = [(&*lower(&table.name), table), ("excluded", table)];
-                let bound = self.bound(&exprs, &rows, "ON CONFLICT")?;
+                let mut bound = self.bound(&exprs, &rows, "ON CONFLICT")?;
+                for ((column, _), expr) in assigned.iter().zip(&mut bound.exprs) {
+                    give_type(expr, &table.columns[*column].kind);
+                }
                 let Some(mut values) = values_of(&bound, &[table, table]) else { return Ok(None) };
                 let conditions = values.split_off(assigned.len());
                 let assignments = assigned.into_iter().zip(values);
@@ -185,7 +188,8 @@ impl Compiler<'_> {
                 }
                 InsertedValue::Sequence(_) => Some(Scalar::literal(kind.clone(), Value::Null)),
                 InsertedValue::Computed(expr) => {
-                    let bound = self.bound(&[(&*expr, None)], &[], "VALUES")?;
+                    let mut bound = self.bound(&[(&*expr, None)], &[], "VALUES")?;
+                    bound.exprs.iter_mut().for_each(|expr| give_type(expr, kind));
                     values_of(&bound, &[]).and_then(|mut values| values.pop())
                 }
             };
@@ -225,6 +229,16 @@ fn columns<'t>(name: &str, table: &'t TableDef) -> impl Iterator<Item = ExprColu
         name: column.name.clone(),
         kind: column.kind.arrow(),
     })
+}
+
+/// Gives a value without a type, which is NULL, the type of its column: programs have only values of types of SQL.
+fn give_type(expr: &mut ScalarExpr, kind: &SqlType) {
+    if expr.kind == DataType::Null {
+        let value = std::mem::replace(expr, ScalarExpr::null(kind.arrow()));
+        if value.as_constant().is_none() {
+            *expr = value.cast(kind.arrow());
+        }
+    }
 }
 
 /// Expressions that hold in every transaction.

@@ -106,6 +106,17 @@ impl Operator {
     }
 }
 
+impl Operator {
+    /// Appends what comes of operands of 64 bits where that fits those too.
+    fn apply(self, left: &Operand<'_>, right: &Operand<'_>, rows: usize, out: &mut Vec<i64>) {
+        match self {
+            Operator::Plus => combine(left, right, rows, out, i64::wrapping_add),
+            Operator::Minus => combine(left, right, rows, out, i64::wrapping_sub),
+            Operator::Times => combine(left, right, rows, out, i64::wrapping_mul),
+        }
+    }
+}
+
 /// The values of an operand for some rows.
 enum Operand<'a> {
     Column(&'a [i64]),
@@ -168,11 +179,7 @@ impl Arithmetic {
         let right = step.right.operand(columns, rows, spare);
         let mut out = spare.pop().unwrap_or_default();
         out.clear();
-        match step.operator {
-            Operator::Plus => combine(&left, &right, rows.len(), &mut out, i64::wrapping_add),
-            Operator::Minus => combine(&left, &right, rows.len(), &mut out, i64::wrapping_sub),
-            Operator::Times => combine(&left, &right, rows.len(), &mut out, i64::wrapping_mul),
-        }
+        step.operator.apply(&left, &right, rows.len(), &mut out);
         for operand in [left, right] {
             if let Operand::Computed(values) = operand {
                 spare.push(values);
@@ -205,6 +212,89 @@ impl Arithmetic {
             DataType::Int64 => Arc::new(PrimitiveArray::<Int64Type>::new(integers.into(), nulls)),
             _ => return None,
         })
+    }
+}
+
+/// Several expressions of the same columns. A step that some of them have in common is computed once.
+#[derive(Debug, Default)]
+pub(crate) struct SharedSteps {
+    /// Each reads steps before it alone.
+    steps: Vec<SharedStep>,
+    /// By expression.
+    results: Vec<Source>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct SharedStep {
+    operator: Operator,
+    left: Source,
+    right: Source,
+}
+
+/// Where an operand comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Column(usize),
+    Number(i64),
+    Step(usize),
+}
+
+impl SharedSteps {
+    /// Adds an expression whose columns are to be found at `columns`. [`Arithmetic::span`] knows that it fits.
+    /// Says the number of its result.
+    pub(crate) fn add(&mut self, expr: &Arithmetic, columns: &[usize]) -> usize {
+        let result = match self.source(expr, columns) {
+            number @ Source::Number(_) => {
+                self.step(SharedStep { operator: Operator::Plus, left: number, right: Source::Number(0) })
+            }
+            source => source,
+        };
+        self.results.push(result);
+        self.results.len() - 1
+    }
+
+    fn source(&mut self, expr: &Arithmetic, columns: &[usize]) -> Source {
+        match expr {
+            Arithmetic::Column(column) => Source::Column(columns[*column]),
+            Arithmetic::Number(number) => Source::Number(*number as i64),
+            Arithmetic::Step(step) => {
+                let (left, right) = (self.source(&step.left, columns), self.source(&step.right, columns));
+                self.step(SharedStep { operator: step.operator, left, right })
+            }
+        }
+    }
+
+    fn step(&mut self, step: SharedStep) -> Source {
+        let known = self.steps.iter().position(|other| *other == step);
+        Source::Step(known.unwrap_or_else(|| {
+            self.steps.push(step);
+            self.steps.len() - 1
+        }))
+    }
+
+    /// Computes all steps for the rows of `columns`, of which there are `rows`, into `computed`.
+    pub(crate) fn evaluate(&self, columns: &[Vec<i64>], rows: usize, computed: &mut Vec<Vec<i64>>) {
+        computed.resize_with(self.steps.len(), Vec::new);
+        for (place, step) in self.steps.iter().enumerate() {
+            let (before, behind) = computed.split_at_mut(place);
+            let operand = |source: Source| match source {
+                Source::Column(column) => Operand::Column(&columns[column][..rows]),
+                Source::Number(number) => Operand::Number(number),
+                Source::Step(step) => Operand::Column(&before[step][..rows]),
+            };
+            let out = &mut behind[0];
+            out.clear();
+            step.operator.apply(&operand(step.left), &operand(step.right), rows, out);
+        }
+    }
+
+    /// What [`SharedSteps::evaluate`] made of the expression that was added as the `number`th.
+    pub(crate) fn result<'v>(&self, number: usize, columns: &'v [Vec<i64>], computed: &'v [Vec<i64>]) -> &'v [i64] {
+        match self.results[number] {
+            Source::Column(column) => &columns[column],
+            Source::Step(step) => &computed[step],
+            Source::Number(_) => unreachable!("an expression that is a number is a step"),
+        }
     }
 }
 
@@ -332,6 +422,28 @@ mod tests {
             }
         }
         assert!(fitting > 100 && fitting_arrays > 100, "{fitting} and {fitting_arrays} of 500");
+    }
+
+    #[test]
+    fn shared_steps_are_computed_once_and_right() {
+        let (column, number) = (Arithmetic::Column, Arithmetic::Number);
+        let discounted = || step(Operator::Times, column(0), step(Operator::Minus, number(100), column(1)));
+        let charge = step(Operator::Times, discounted(), step(Operator::Plus, number(100), column(2)));
+        let mut steps = SharedSteps::default();
+        steps.add(&discounted(), &[1, 0]);
+        steps.add(&charge, &[1, 0, 2]);
+        steps.add(&number(7), &[]);
+        steps.add(&column(0), &[2]);
+        assert_eq!(steps.steps.len(), 5);
+        let columns = [vec![5, 0, 10], vec![1_000, -3, 4], vec![8, 0, 1]];
+        let mut computed = Vec::new();
+        for rows in [3, 2] {
+            steps.evaluate(&columns, rows, &mut computed);
+            let result = |number: usize| &steps.result(number, &columns, &computed)[..rows];
+            assert_eq!(result(0), &[95_000, -300, 360][..rows]);
+            assert_eq!(result(1), &[10_260_000, -30_000, 36_360][..rows]);
+            assert_eq!((result(2), result(3)), (&[7, 7, 7][..rows], &[8, 0, 1][..rows]));
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod layout;
 mod local;
 mod merge;
 mod partition;
+mod pieces;
 mod ranges;
 mod rank;
 mod rows;

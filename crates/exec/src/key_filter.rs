@@ -7,15 +7,15 @@
 
 mod bloom;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, new_empty_array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{concat, filter};
 use arrow::datatypes::DataType;
-use rowmill_base::{Error, Reservation, Result};
-use rowmill_storage::chunk::Zone;
+use rowmill_base::{Error, Reservation, Result, SqlType};
+use rowmill_storage::chunk::{ValueSet, Zone};
 
 use self::bloom::Bloom;
 use crate::hash::{hash_of_bytes, mix};
@@ -23,12 +23,18 @@ use crate::numbers::{self, Width};
 
 /// Bits for each value of the build side up to which there is one for each number.
 const BITS_PER_VALUE_MAX: u64 = 64;
-/// Numbers for each of which there may be a bit anyhow.
-const BITS_ALWAYS: u64 = 1 << 16;
+/// The same where there are no more bits than [`BITS_NEAR_MAX`].
+const BITS_PER_VALUE_NEAR_MAX: u64 = 256;
+/// Bits that fit the second cache: to look one up takes no longer than what a Bloom filter does, and leaves no doubt.
+const BITS_NEAR_MAX: u64 = 1 << 23;
+/// Numbers for each of which there may be a bit anyhow: those fit the first cache.
+const BITS_ALWAYS: u64 = 1 << 18;
 /// Values above which a Bloom filter would not fit any cache.
 const BLOOM_VALUES_MAX: usize = 1 << 24;
 /// Values that are kept as they are, so that a table can be read by them as keys.
 const FEW_VALUES_MAX: usize = 1 << 14;
+/// Values of a list that are looked at in the time that one is searched for.
+const LISTED_PER_SEARCH: usize = 32;
 /// Values up to which a list of them is kept beside, by which blocks are passed over.
 const LIST_VALUES_MAX: usize = 1 << 10;
 
@@ -50,6 +56,8 @@ pub struct KeyFilter {
     set: Set,
     /// The values themselves, some of them more than once, if they are few.
     few: Option<Vec<ArrayRef>>,
+    /// The same as a set that value lists are searched for; none of types whose values are not searched for.
+    few_set: OnceLock<Option<ValueSet>>,
     counts: Arc<FilterCounts>,
 }
 
@@ -115,7 +123,14 @@ impl KeyFilter {
         };
         let is_few = values + nulls <= FEW_VALUES_MAX;
         let few = is_few.then(|| parts.iter().copied().map(Arc::clone).collect());
-        Ok(KeyFilter { kind: kind.clone(), keeps_null: nulls_equal && nulls > 0, set, few, counts })
+        Ok(KeyFilter {
+            kind: kind.clone(),
+            keeps_null: nulls_equal && nulls > 0,
+            set,
+            few,
+            few_set: OnceLock::new(),
+            counts,
+        })
     }
 
     /// The values that may have a match, some of them more than once, and whether NULL has one; `None` if they are many.
@@ -126,6 +141,22 @@ impl KeyFilter {
             false => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).ok()?,
         };
         Some((values, self.keeps_null))
+    }
+
+    /// The values that have a match, if they are so few that to search a list of `listed` values of type `kind` for them takes less
+    /// time than to look at all of those.
+    pub(crate) fn searched(&self, kind: &SqlType, listed: usize) -> Option<&ValueSet> {
+        let few = self.few.as_ref()?;
+        let values: usize = few.iter().map(|values| values.len()).sum();
+        if values * LISTED_PER_SEARCH > listed || !matches!(self.set, Set::Numbers(_)) || self.kind.is_floating() {
+            return None;
+        }
+        let set = || {
+            let (values, has_null) = self.few_values().filter(|_| kind.arrow() == self.kind)?;
+            let set = ValueSet::any_of(kind, &values)?;
+            Some(if has_null { set.or(&ValueSet::null(kind)) } else { set })
+        };
+        self.few_set.get_or_init(set).as_ref()
     }
 
     /// Which of `values` may have a match. An error if they are of another type.
@@ -214,7 +245,9 @@ impl NumberSet {
 
     /// Room for so many numbers in the range.
     fn room(&self, values: usize, memory: &mut Reservation) -> Result<Members> {
-        let bits_max = BITS_ALWAYS.max(BITS_PER_VALUE_MAX.saturating_mul(values as u64));
+        let bits_of = |bits_per_value: u64| bits_per_value.saturating_mul(values as u64);
+        let near = bits_of(BITS_PER_VALUE_NEAR_MAX).min(BITS_NEAR_MAX);
+        let bits_max = BITS_ALWAYS.max(bits_of(BITS_PER_VALUE_MAX)).max(near);
         Ok(if self.span < bits_max {
             let words = (self.span / 64) as usize + 1;
             memory.grow((words * size_of::<u64>()) as u64)?;
@@ -250,8 +283,11 @@ impl NumberSet {
         let (min, span) = (self.min, self.span);
         match &self.members {
             Members::Bits(bits) => push_bits(numbers, out, |number| {
+                // Whether a number is in the range is not branched on: it may be as often as not.
                 let bit = number.wrapping_sub(min);
-                bits.get((bit / 64) as usize).is_some_and(|word| word >> (bit % 64) & 1 == 1)
+                let is_in_range = bit <= span;
+                let bit = if is_in_range { bit } else { 0 };
+                (bits[(bit / 64) as usize] >> (bit % 64) & 1 == 1) & is_in_range
             }),
             Members::Bloom { bloom, .. } => push_bits(numbers, out, |number| {
                 // Both are asked about, for a branch would be taken as often as not.
@@ -301,9 +337,8 @@ fn in_pieces(values: &ArrayRef, mut keep: impl FnMut(&ArrayRef, &mut Vec<u64>) -
 /// Appends a bit for each number, and zeros up to a whole word.
 #[inline(always)]
 fn push_bits(numbers: &[u64], out: &mut Vec<u64>, is_kept: impl Fn(u64) -> bool) {
-    out.extend(numbers.chunks(64).map(|numbers| {
-        numbers.iter().enumerate().fold(0, |bits, (place, number)| bits | u64::from(is_kept(*number)) << place)
-    }));
+    let word = |numbers: &[u64]| numbers.iter().rev().fold(0, |bits, number| bits << 1 | u64::from(is_kept(*number)));
+    out.extend(numbers.chunks(64).map(word));
 }
 
 /// Whether a bit from `first` to `last` is set.

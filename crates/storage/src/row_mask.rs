@@ -163,8 +163,13 @@ impl RowMask {
         if count == self.rows.len() {
             return (self.rows.start as u32..self.rows.end as u32).collect();
         }
-        let mut positions = Vec::with_capacity(count);
-        self.for_each(|row| positions.push(row as u32));
+        let mut positions = vec![0; count];
+        let mut left = positions.iter_mut();
+        self.for_each(|row| {
+            if let Some(position) = left.next() {
+                *position = row as u32;
+            }
+        });
         positions
     }
 

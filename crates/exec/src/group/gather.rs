@@ -19,12 +19,17 @@ use super::OWNER;
 use super::key_values::KeyValues;
 use super::layout::Layout;
 use super::local::{self, LocalGroups};
+
 use super::partition::{Homes, Partition, Partitions, ROWS_PER_CHUNK};
+use super::pieces::GROUPS_MAX;
 use super::rows::{Rows, Values};
 use super::state::{Beside, Grouped, Groups, Inputs, States};
 use super::table::GroupTable;
 use super::texts::TextStore;
 use crate::forced::{GroupWay, forced};
+
+/// With fewer rows, putting them together by group takes longer than it spares.
+const ROWS_IN_PIECES_MIN: usize = 1 << 8;
 
 /// When the table is used.
 #[derive(Clone, Copy, Debug)]
@@ -133,16 +138,17 @@ impl<'a> Gatherer<'a> {
             return Ok(());
         }
         let Recipe { layout, states, .. } = self.recipe;
-        let inputs = states.inputs(rows, 0..states.parts())?;
+        let all = 0..states.parts();
         if layout.columns.is_empty() {
-            return self.add_to_one(rows, &inputs, 0..states.parts());
+            return self.add_to_one(rows, &states.inputs(rows, all.clone())?, all);
         }
         let keys: Vec<Values> = layout.columns.iter().map(|key| rows.values(key.expr)).collect::<Result<_>>()?;
         if !rows.is_block() || self.recipe.enough.is_some() {
-            return self.add_by_rows(rows, &keys, &inputs);
+            return self.add_by_rows(rows, &keys, &states.inputs(rows, all)?);
         }
         match local::group(&keys, rows.len())? {
             None => {
+                let inputs = states.inputs(rows, all)?;
                 let mut keys = KeyValues::new(layout, &keys, rows.len())?;
                 keys.adopt(0..rows.len(), &mut self.beside.texts)?;
                 self.put_rows(0..rows.len(), &keys, &inputs, rows.weights())
@@ -151,8 +157,8 @@ impl<'a> Gatherer<'a> {
                 let groups = local.first_rows.len();
                 let keys = KeyValues::new(layout, &keys, groups)?;
                 match groups <= self.recipe.policy.groups_max / 2 {
-                    true => self.add_groups(local, &keys, &inputs, rows),
-                    false => self.put_groups(&local, keys, &inputs, rows),
+                    true => self.add_groups(local, &keys, rows),
+                    false => self.put_groups(&local, keys, &states.inputs(rows, all)?, rows),
                 }
             }
         }
@@ -231,13 +237,14 @@ impl<'a> Gatherer<'a> {
     }
 
     /// Adds all rows of a block by the groups that they have in it.
-    fn add_groups(
-        &mut self,
-        local: LocalGroups,
-        keys: &KeyValues<'_>,
-        inputs: &Inputs<'_>,
-        rows: &Rows<'_>,
-    ) -> Result<()> {
+    fn add_groups(&mut self, local: LocalGroups, keys: &KeyValues<'_>, rows: &Rows<'_>) -> Result<()> {
+        let states = &self.recipe.states;
+        let in_pieces = match local.first_rows.len() <= GROUPS_MAX && rows.len() >= ROWS_IN_PIECES_MIN {
+            true => states.in_pieces(rows)?,
+            false => None,
+        };
+        let rest = (0..states.parts()).filter(|part| in_pieces.as_ref().is_none_or(|in_pieces| !in_pieces.has(*part)));
+        let inputs = states.inputs(rows, rest.clone())?;
         let LocalGroups { mut groups, first_rows } = local;
         self.flush_if_full()?;
         self.numbers.clear();
@@ -246,10 +253,20 @@ impl<'a> Gatherer<'a> {
             self.fill_chunk(first_rows.len(), |chunk| keys.write(places, chunk))?;
             self.table.find(&self.recipe.layout, &self.chunk, keys, &mut self.beside.texts, &mut self.numbers)?;
         }
-        groups.iter_mut().for_each(|group| *group = self.numbers[*group as usize]);
         // That rows of a block are alike says nothing of rows of several, so that its groups are what counts.
         self.rows_taken += first_rows.len() * self.recipe.policy.rows_per_group_min;
-        self.add_to_table(0..rows.len(), &groups, inputs, rows.weights())
+        let layout = &self.recipe.layout;
+        if let Some(in_pieces) = &in_pieces {
+            let mut table = Groups { words: self.table.rows_mut(), stride: layout.stride, at: layout.key_words };
+            states.add_in_pieces(in_pieces, &groups, &self.numbers, &mut table)?;
+        }
+        if rest.clone().next().is_none() {
+            return Ok(());
+        }
+        groups.iter_mut().for_each(|group| *group = self.numbers[*group as usize]);
+        let grouped = Grouped { rows: 0..rows.len(), groups: Some(&groups), weights: rows.weights() };
+        let mut table = Groups { words: self.table.rows_mut(), stride: layout.stride, at: layout.key_words };
+        states.add(rest, &inputs, &grouped, &mut table, &mut self.beside)
     }
 
     fn add_to_table(

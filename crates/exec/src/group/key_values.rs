@@ -11,6 +11,9 @@ use super::layout::{Bit, Layout, Place, put_view, view_at};
 use super::rows::Values;
 use super::texts::{TextStore, bytes_in, is_long, len_of, marked, moved, texts_of};
 
+/// Texts that are looked at before any of them is hashed.
+const TEXTS_AT_ONCE: usize = 32;
+
 /// The values of all key columns.
 pub(super) struct KeyValues<'a> {
     layout: &'a Layout,
@@ -144,7 +147,14 @@ impl Column {
             Part::Wide(numbers, word) => with_places.for_each(|(row, place)| put_view(row, *word, numbers[place])),
             Part::Text(texts) => match &texts.marked {
                 Some(marked) => with_places.for_each(|(row, place)| put_view(row, texts.word, marked[place])),
-                None => with_places.for_each(|(row, place)| put_view(row, texts.word, texts.marked(place))),
+                None => {
+                    let mut left = places.clone();
+                    for rows in rows.chunks_mut(stride * TEXTS_AT_ONCE) {
+                        std::hint::black_box(texts.glance(left.clone().take(TEXTS_AT_ONCE)));
+                        let with_places = rows.chunks_exact_mut(stride).zip(left.by_ref());
+                        with_places.for_each(|(row, place)| put_view(row, texts.word, texts.marked(place)));
+                    }
+                }
             },
         }
         let Some((nulls, Bit { word, shift })) = &self.nulls else { return };
@@ -167,6 +177,16 @@ impl Texts {
             texts.marked = Some((0..texts.array.len()).map(|place| texts.marked(place)).collect());
         }
         Ok(texts)
+    }
+
+    /// Looks at both ends of long texts, so that the processor fetches them all at the same time: they are rarely in a cache, and
+    /// to hash one takes too long for it to reach the next.
+    fn glance(&self, places: impl Iterator<Item = usize>) -> u8 {
+        let long = places.filter(|place| is_long(self.array.views()[*place]));
+        long.fold(0, |glances, place| {
+            let text = self.array.value(place);
+            glances ^ text.first().copied().unwrap_or_default() ^ text.last().copied().unwrap_or_default()
+        })
     }
 
     /// The marked view of a value.

@@ -17,9 +17,10 @@ use rowmill_storage::{Block, OpenRun, TableDef};
 
 use super::bits::width_of;
 use super::local::{self, LocalGroups};
+use super::pieces::WordPieces;
 use super::texts::is_text;
 use super::value_list::ValueList;
-use crate::arithmetic::Arithmetic;
+use crate::arithmetic::{Arithmetic, SharedSteps};
 use crate::function::{LengthUnit, VectorFunction};
 use crate::predicate::evaluate;
 use crate::scan::block_state::BlockState;
@@ -58,9 +59,9 @@ enum Origin<'a> {
 }
 
 /// An expression of integers, the columns that it reads, and its values.
-struct Words<'a> {
-    arithmetic: &'a Arithmetic,
-    columns: Vec<(usize, &'a Chunk)>,
+pub(super) struct Words<'a> {
+    pub(super) arithmetic: &'a Arithmetic,
+    pub(super) columns: Vec<(usize, &'a Chunk)>,
     values: Vec<i64>,
 }
 
@@ -374,12 +375,13 @@ impl<'a> Rows<'a> {
         let mut columns: Vec<(usize, &Chunk, Vec<i64>)> = Vec::new();
         let mut found: Vec<Option<Words<'_>>> = Vec::with_capacity(exprs.len());
         for expr in exprs {
-            found.push(self.words_of(expr)?);
+            found.push(self.words_of(expr, false)?);
             for (column, chunk) in found.iter().flatten().flat_map(|words| &words.columns) {
                 if !columns.iter().any(|(known, ..)| known == column) {
                     columns.push((*column, chunk, Vec::with_capacity(ROWS_PER_PIECE.min(self.len()))));
                 }
             }
+            found.last_mut().into_iter().flatten().for_each(|words| words.values.reserve_exact(self.len()));
         }
         if columns.is_empty() {
             return Ok(exprs.iter().map(|_| None).collect());
@@ -402,7 +404,8 @@ impl<'a> Rows<'a> {
         Ok(found.into_iter().map(|words| words.map(|words| words.values)).collect())
     }
 
-    fn words_of(&self, expr: &Expr) -> Result<Option<Words<'_>>> {
+    /// An expression of integers of a block. `takes_lists` says whether a column alone is read that has a value list.
+    fn words_of(&self, expr: &Expr, takes_lists: bool) -> Result<Option<Words<'_>>> {
         let Origin::Block(shared, table) = &self.origin else { return Ok(None) };
         let (columns, arithmetic) = match expr {
             Expr::Column(column) => (std::slice::from_ref(column), &Arithmetic::Column(0)),
@@ -415,11 +418,31 @@ impl<'a> Rows<'a> {
         let mut read = Vec::with_capacity(columns.len());
         for column in columns {
             match shared.state.chunk(table, *column)? {
-                Some(chunk) if !chunk.has_values() || columns.len() > 1 => read.push((*column, chunk)),
+                Some(chunk) if takes_lists || !chunk.has_values() || columns.len() > 1 => read.push((*column, chunk)),
                 _ => return Ok(None),
             }
         }
-        Ok(Some(Words { arithmetic, columns: read, values: Vec::with_capacity(self.len()) }))
+        Ok(Some(Words { arithmetic, columns: read, values: Vec::new() }))
+    }
+
+    /// The same expressions as [`Rows::words`] takes, to be computed some rows at a time. None of a column whose value list is
+    /// longer than there are rows.
+    pub(super) fn word_pieces(&self, exprs: &[Expr]) -> Result<WordPieces<'_>> {
+        let mut pieces = WordPieces {
+            range: self.range.clone(),
+            positions: self.positions.as_deref(),
+            columns: Vec::new(),
+            steps: SharedSteps::default(),
+            results: Vec::with_capacity(exprs.len()),
+        };
+        let is_short = |chunk: &Chunk| !chunk.has_values() || chunk.distinct().unwrap_or_default() <= self.len();
+        for expr in exprs {
+            let words =
+                self.words_of(expr, true)?.filter(|words| words.columns.iter().all(|(_, chunk)| is_short(chunk)));
+            let result = words.map(|words| pieces.add(&words));
+            pieces.results.push(result);
+        }
+        Ok(pieces)
     }
 
     /// The lengths of listed texts; `None` where there is no list, or few of its texts have rows that are in.

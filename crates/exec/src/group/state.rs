@@ -22,6 +22,7 @@ mod add;
 mod finish;
 mod first;
 mod fold;
+mod in_pieces;
 mod log;
 mod middle;
 mod numbers;
@@ -31,7 +32,6 @@ mod rank;
 mod registers;
 mod text;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
@@ -48,7 +48,8 @@ use self::log::{Logged, Reads, choice};
 pub(super) use self::numbers::{BitOrder, integers, signed_array, wide_number};
 use self::numbers::{Form, Numbers};
 pub(super) use self::rank::ranks_of;
-use super::facts::Facts;
+use super::facts::{Bounds, Facts};
+use super::pieces::PIECE_ROWS;
 use super::rows::{Rows, Values};
 use super::texts::{TextStore, is_text};
 use crate::arithmetic::Span;
@@ -167,6 +168,8 @@ pub(super) struct States {
     outputs: Vec<Output>,
     /// The arguments that are only added up, fit 64 bits whatever their type, and are never NULL.
     words: Vec<usize>,
+    /// Those of them of which no total of a piece of rows leaves 64 bits.
+    small_words: Vec<usize>,
     /// The words of a group without rows.
     initial: Vec<u64>,
 }
@@ -195,6 +198,7 @@ impl States {
             logs: Vec::new(),
             outputs: Vec::new(),
             words: Vec::new(),
+            small_words: Vec::new(),
             initial: Vec::new(),
         };
         for aggregate in aggregates {
@@ -207,6 +211,9 @@ impl States {
         states.logs.iter_mut().try_for_each(Log::prepare)?;
         let words = std::mem::take(&mut states.words);
         states.words = words.into_iter().filter(|argument| states.is_only_added(*argument)).collect();
+        let (words, mut small_words) = (&states.words, std::mem::take(&mut states.small_words));
+        small_words.retain(|argument| words.contains(argument));
+        states.small_words = small_words;
         Ok(states)
     }
 
@@ -262,8 +269,11 @@ impl States {
                     (None, Expr::Column(column)) => facts.bounds(column)?,
                     (words, _) => words,
                 };
-                if words.is_some() {
+                if let Some(bounds) = words {
                     place_of(&mut self.words, argument);
+                    if (Bounds { rows: PIECE_ROWS as u64, ..bounds }).total_fits() {
+                        place_of(&mut self.small_words, argument);
+                    }
                 }
                 match bounds {
                     Some(bounds) if bounds.total_fits() => Operation::SumNarrow,
@@ -393,7 +403,7 @@ impl States {
     }
 
     /// What some parts read of rows.
-    pub(super) fn inputs(&self, rows: &Rows<'_>, parts: Range<usize>) -> Result<Inputs<'_>> {
+    pub(super) fn inputs(&self, rows: &Rows<'_>, parts: impl Iterator<Item = usize> + Clone) -> Result<Inputs<'_>> {
         let mut inputs = Inputs {
             values: self.arguments.iter().map(|_| None).collect(),
             numbers: self.operands.iter().map(|_| None).collect(),
@@ -443,7 +453,12 @@ impl States {
     }
 
     /// Reads what parts only add up, all of it together: they often have columns in common.
-    fn read_words(&self, parts: Range<usize>, rows: &Rows<'_>, inputs: &mut Inputs<'_>) -> Result<()> {
+    fn read_words(
+        &self,
+        parts: impl Iterator<Item = usize> + Clone,
+        rows: &Rows<'_>,
+        inputs: &mut Inputs<'_>,
+    ) -> Result<()> {
         let is_read = |argument: &usize| parts.clone().any(|part| self.read_by(part).0.contains(argument));
         let arguments: Vec<usize> = self.words.iter().copied().filter(is_read).collect();
         let exprs: Vec<Expr> = arguments.iter().map(|argument| self.arguments[*argument].expr).collect();

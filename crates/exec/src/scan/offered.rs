@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::buffer::BooleanBuffer;
 use parking_lot::RwLock;
 use rowmill_base::Result;
 use rowmill_storage::chunk::{Chunk, CodeSet};
@@ -186,14 +187,31 @@ impl BlockFilter {
         if is_cheaper_by_rows(chunk, (share * chunk.rows() as f64) as usize) {
             return Ok(None);
         }
+        let filter = &self.offered.filter;
+        if let Some(set) = filter.searched(chunk.kind(), chunk.distinct().unwrap_or_default())
+            && let Some(codes) = chunk.codes_of(set)?
+        {
+            return Ok(Some(self.codes.get_or_init(|| codes)));
+        }
         let Some(values) = chunk.values()? else { return Ok(None) };
-        let mut truth: Vec<bool> = self.offered.filter.keep(&values)?.iter().collect();
+        let mut truth = bools(&filter.keep(&values)?);
         if chunk.null_count() > 0 {
             let null: ArrayRef = new_null_array(values.data_type(), 1);
             truth.extend(self.offered.filter.keep(&null)?.iter());
         }
         Ok(Some(self.codes.get_or_init(|| CodeSet::of_truth(truth))))
     }
+}
+
+/// Bits one by one.
+fn bools(bits: &BooleanBuffer) -> Vec<bool> {
+    let mut bools = Vec::with_capacity(bits.len() + 64);
+    let chunks = bits.bit_chunks();
+    for word in chunks.iter_padded() {
+        bools.extend((0..64).map(|bit| word >> bit & 1 == 1));
+    }
+    bools.truncate(bits.len());
+    bools
 }
 
 #[cfg(test)]

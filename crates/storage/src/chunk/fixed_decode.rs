@@ -198,9 +198,8 @@ pub(super) fn list<K: Kind>(chunk: &Chunk) -> Result<FixedList> {
         Encoding::Constant => {}
         _ => {
             let values = chunk.ints(SectionKind::Values)?;
-            let scale = Scale::of(chunk);
             natives.reserve_exact(values.len() + 1);
-            values.for_each(0..values.len(), |keys| scale.apply(keys, &mut natives, K::native))?;
+            append_keys::<K, _>(chunk, values, Rows::Range(&(0..values.len())), &mut natives, K::native)?;
         }
     }
     let value_bytes = natives.len() * size_of::<K::Native>();
@@ -214,9 +213,8 @@ pub(super) fn list<K: Kind>(chunk: &Chunk) -> Result<FixedList> {
 pub(super) fn list_slice<K: Kind>(chunk: &Chunk, codes: Range<usize>) -> Result<ArrayRef> {
     let values = chunk.ints(SectionKind::Values)?;
     chunk.check_list(values.len())?;
-    let scale = Scale::of(chunk);
     let mut natives = Vec::with_capacity(codes.len());
-    values.for_each(codes, |keys| scale.apply(keys, &mut natives, K::native))?;
+    append_keys::<K, _>(chunk, values, Rows::Range(&codes), &mut natives, K::native)?;
     K::array(Buffer::from_vec(natives), None, &chunk.kind.arrow())
 }
 
@@ -224,9 +222,8 @@ pub(super) fn list_slice<K: Kind>(chunk: &Chunk, codes: Range<usize>) -> Result<
 pub(super) fn picked_list<K: Kind>(chunk: &Chunk, codes: &[u32]) -> Result<ArrayRef> {
     let values = chunk.ints(SectionKind::Values)?;
     chunk.check_list(values.len())?;
-    let scale = Scale::of(chunk);
     let mut natives = Vec::with_capacity(codes.len());
-    values.gather(codes, |keys| scale.apply(keys, &mut natives, K::native))?;
+    append_keys::<K, _>(chunk, values, Rows::List(codes), &mut natives, K::native)?;
     K::array(Buffer::from_vec(natives), None, &chunk.kind.arrow())
 }
 
@@ -290,18 +287,28 @@ fn constant<K: Kind>(chunk: &Chunk) -> K::Native {
 
 /// The rows of the section of rows.
 fn stored<K: Kind, T>(chunk: &Chunk, rows: Rows<'_>, finish: impl Fn(K::Key) -> T) -> Result<Vec<T>> {
-    let ints = chunk.ints(SectionKind::Rows)?;
     let mut out = Vec::with_capacity(rows.len());
+    append_keys::<K, T>(chunk, chunk.ints(SectionKind::Rows)?, rows, &mut out, finish)?;
+    Ok(out)
+}
+
+/// Appends what `finish` makes of the keys of some of the stored integers.
+fn append_keys<K: Kind, T>(
+    chunk: &Chunk,
+    ints: Ints<'_>,
+    rows: Rows<'_>,
+    out: &mut Vec<T>,
+    finish: impl Fn(K::Key) -> T,
+) -> Result<()> {
     // Words of 128 bits are slow to unpack, and what is stored is rarely that wide.
     if K::Key::BYTES > u64::BYTES && ints.word_bytes() <= u64::BYTES {
         let Scale { base, factor } = Scale::<K::Key>::of(chunk);
         let key = |stored: u64| base.plus(factor.times(K::Key::from_u64(stored)));
-        for_each_of(ints, rows, |stored| out.extend(stored.iter().map(|stored| finish(key(*stored)))))?;
+        for_each_of(ints, rows, |stored| out.extend(stored.iter().map(|stored| finish(key(*stored)))))
     } else {
         let scale = Scale::of(chunk);
-        for_each_of(ints, rows, |keys| scale.apply(keys, &mut out, &finish))?;
+        for_each_of(ints, rows, |keys| scale.apply(keys, out, &finish))
     }
-    Ok(out)
 }
 
 /// Calls `each` with what is stored for the rows, some at a time.
@@ -310,6 +317,19 @@ fn for_each_of<W: Word>(ints: Ints<'_>, rows: Rows<'_>, each: impl FnMut(&[W])) 
         Rows::Range(range) => ints.for_each(range.clone(), each),
         Rows::List(rows) => ints.gather(rows, each),
     }
+}
+
+/// How the low words of keys of 128 bits come of those of stored integers.
+fn low_scale(chunk: &Chunk) -> Scale<u64> {
+    Scale { base: chunk.head.facts.base as u64, factor: chunk.head.facts.factor }
+}
+
+/// The low words of a list of decimals.
+pub(super) fn low_words(chunk: &Chunk, values: Ints<'_>) -> Result<Vec<i64>> {
+    let scale = low_scale(chunk);
+    let mut words = Vec::with_capacity(values.len());
+    values.for_each(0..values.len(), |stored| scale.apply(stored, &mut words, |key| key as i64))?;
+    Ok(words)
 }
 
 /// Appends the low 64 bits of rows of integers or decimals; those of NULL are of no meaning.
@@ -325,6 +345,12 @@ pub(super) fn integers<K: Kind>(chunk: &Chunk, rows: Rows<'_>, out: &mut Vec<i64
             out.resize(out.len() + rows.len(), value);
             Ok(())
         }
+        Encoding::ListCodes | Encoding::ListRuns | Encoding::ListRows if K::Key::BYTES > u64::BYTES => {
+            let values = chunk.low_words()?;
+            for_each_code(&chunk.row_codes()?, rows, |codes| {
+                out.extend(codes.iter().map(|code| values.get(*code as usize).copied().unwrap_or_default()));
+            })
+        }
         Encoding::ListCodes | Encoding::ListRuns | Encoding::ListRows => {
             let values = chunk.fixed_list()?.natives.typed_data::<K::Native>();
             for_each_code(&chunk.row_codes()?, rows, |codes| {
@@ -334,7 +360,7 @@ pub(super) fn integers<K: Kind>(chunk: &Chunk, rows: Rows<'_>, out: &mut Vec<i64
         }
         // Without its high bits a decimal is what its key is without them, but for the sign, which is one of those.
         Encoding::Frame | Encoding::Delta | Encoding::Plain if K::Key::BYTES > u64::BYTES => {
-            let scale = Scale { base: facts.base as u64, factor: facts.factor };
+            let scale = low_scale(chunk);
             for_each_of(chunk.ints(SectionKind::Rows)?, rows, |stored| scale.apply(stored, out, |key| key as i64))
         }
         Encoding::Frame | Encoding::Delta | Encoding::Plain => {

@@ -51,6 +51,8 @@ pub struct Chunk {
     pub(super) kind: SqlType,
     verified: AtomicBool,
     fixed: OnceLock<FixedList>,
+    /// The low words of the value list of a type of 128 bits, where nobody asked for more.
+    low_words: OnceLock<Vec<i64>>,
     pub(super) strings: OnceLock<DecodedList>,
     /// Values of the list that could have been decoded in the time that picking single strings took.
     pub(super) picked: AtomicUsize,
@@ -98,6 +100,7 @@ impl Chunk {
             kind: kind.clone(),
             verified: AtomicBool::new(false),
             fixed: OnceLock::new(),
+            low_words: OnceLock::new(),
             strings: OnceLock::new(),
             picked: AtomicUsize::new(0),
             inner: OnceLock::new(),
@@ -387,6 +390,24 @@ impl Chunk {
         self.check_list(list.array.len())?;
         self.count_decoded(list.array.len());
         Ok(self.fixed.get_or_init(|| list))
+    }
+
+    /// The low words of the value list of a type of 128 bits.
+    pub(super) fn low_words(&self) -> Result<&[i64]> {
+        if let Some(words) = self.low_words.get() {
+            return Ok(words);
+        }
+        let _decoding = self.decoding.lock();
+        if let Some(words) = self.low_words.get() {
+            return Ok(words);
+        }
+        self.verify()?;
+        let values = self.ints(SectionKind::Values)?;
+        self.check_list(values.len())?;
+        self.need_memory(values.len() * size_of::<i64>())?;
+        let words = fixed_decode::low_words(self, values)?;
+        self.count_decoded(words.len());
+        Ok(self.low_words.get_or_init(|| words))
     }
 
     pub(super) fn string_list(&self) -> Result<&DecodedList> {

@@ -11,7 +11,9 @@
 //! Packed words are read where they are if their bytes lie as words have to, as those of whole blocks do, and otherwise copied
 //! to a buffer on the stack.
 
-use bytemuck::AnyBitPattern;
+use std::cell::RefCell;
+
+use bytemuck::{AnyBitPattern, Pod};
 use fastlanes::{BitPacking, FL_ORDER};
 
 use super::VECTOR;
@@ -71,6 +73,20 @@ kernels!(pack_32, unpack_32, u32, 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 3
 kernels!(pack_64, unpack_64, u64, 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60
     61 62 63 64);
 
+thread_local! {
+    /// Where a vector is unpacked to before its values become those that are asked for. Kept, because to zero as much for each
+    /// vector takes a part of the time of unpacking it.
+    static LANES: RefCell<[u64; VECTOR]> = const { RefCell::new([0; VECTOR]) };
+}
+
+/// Calls `work` with lanes that have anything in them.
+fn with_lanes<L: Pod, R>(work: impl FnOnce(&mut [L; VECTOR]) -> R) -> R {
+    LANES.with_borrow_mut(|words| {
+        let lanes: &mut [L] = bytemuck::cast_slice_mut(words);
+        work(lanes.first_chunk_mut().expect("no lane is wider than a word"))
+    })
+}
+
 /// Appends `values - base`, none of which has more than `width` bits. At most 1,024 values.
 pub(crate) fn pack<W: Word>(values: &[W], base: W, width: u32, out: &mut Vec<u8>) {
     let Ok(values) = <&[W; VECTOR]>::try_from(values) else { return pack_tail(values, base, width, out) };
@@ -90,24 +106,28 @@ pub(crate) fn unpack<W: Word>(bytes: &[u8], base: W, width: u32, out: &mut [W]) 
     match width {
         0 => out.fill(base),
         1..=8 => {
-            let mut lanes = [0; VECTOR];
-            unpack_8(width, bytes, &mut lanes);
-            rebase(&lanes, base, out);
+            with_lanes(|lanes| {
+                unpack_8(width, bytes, lanes);
+                rebase(lanes, base, out);
+            });
         }
         9..=16 => {
-            let mut lanes = [0; VECTOR];
-            unpack_16(width, bytes, &mut lanes);
-            rebase(&lanes, base, out);
+            with_lanes(|lanes| {
+                unpack_16(width, bytes, lanes);
+                rebase(lanes, base, out);
+            });
         }
         17..=32 => {
-            let mut lanes = [0; VECTOR];
-            unpack_32(width, bytes, &mut lanes);
-            rebase(&lanes, base, out);
+            with_lanes(|lanes| {
+                unpack_32(width, bytes, lanes);
+                rebase(lanes, base, out);
+            });
         }
         _ => {
-            let mut lanes = [0; VECTOR];
-            unpack_64(width, bytes, &mut lanes);
-            rebase(&lanes, base, out);
+            with_lanes(|lanes| {
+                unpack_64(width, bytes, lanes);
+                rebase(lanes, base, out);
+            });
         }
     }
 }
@@ -125,26 +145,22 @@ pub(crate) type PackedSpan = (u64, u64);
 /// which is not 0.
 pub(crate) fn find_packed(bytes: &[u8], width: u32, spans: &[PackedSpan]) -> [u64; VECTOR / 64] {
     match width {
-        1..=8 => {
-            let mut lanes = [0; VECTOR];
-            unpack_8(width, bytes, &mut lanes);
-            find(&lanes, spans)
-        }
-        9..=16 => {
-            let mut lanes = [0; VECTOR];
-            unpack_16(width, bytes, &mut lanes);
-            find(&lanes, spans)
-        }
-        17..=32 => {
-            let mut lanes = [0; VECTOR];
-            unpack_32(width, bytes, &mut lanes);
-            find(&lanes, spans)
-        }
-        _ => {
-            let mut lanes = [0; VECTOR];
-            unpack_64(width, bytes, &mut lanes);
-            find(&lanes, spans)
-        }
+        1..=8 => with_lanes(|lanes| {
+            unpack_8(width, bytes, lanes);
+            find(lanes, spans)
+        }),
+        9..=16 => with_lanes(|lanes| {
+            unpack_16(width, bytes, lanes);
+            find(lanes, spans)
+        }),
+        17..=32 => with_lanes(|lanes| {
+            unpack_32(width, bytes, lanes);
+            find(lanes, spans)
+        }),
+        _ => with_lanes(|lanes| {
+            unpack_64(width, bytes, lanes);
+            find(lanes, spans)
+        }),
     }
 }
 
@@ -170,8 +186,24 @@ pub(crate) fn unpack_one(bytes: &[u8], count: usize, width: u32, index: usize) -
     }
 }
 
+/// Calls `each` with each of `rows`, which lie in a vector of `count` values at their places modulo [`VECTOR`], and its packed value
+/// without the base.
+#[inline]
+pub(crate) fn unpack_some(bytes: &[u8], count: usize, width: u32, rows: &[u32], mut each: impl FnMut(u32, u64)) {
+    let place = |row: u32| row as usize % VECTOR;
+    match width {
+        0 => rows.iter().for_each(|row| each(*row, 0)),
+        _ if count < VECTOR => rows.iter().for_each(|row| each(*row, tail_value(bytes, width, place(*row)))),
+        1..=8 => rows.iter().for_each(|row| each(*row, lane_value::<u8>(bytes, width, place(*row)))),
+        9..=16 => rows.iter().for_each(|row| each(*row, lane_value::<u16>(bytes, width, place(*row)))),
+        17..=32 => rows.iter().for_each(|row| each(*row, lane_value::<u32>(bytes, width, place(*row)))),
+        _ => rows.iter().for_each(|row| each(*row, lane_value::<u64>(bytes, width, place(*row)))),
+    }
+}
+
 /// One value of a full vector. Value `index` is row `r` of lane `l`, and a lane's rows are packed one behind the other
 /// into every `LANES`-th word.
+#[inline(always)]
 fn lane_value<L: Word>(bytes: &[u8], width: u32, index: usize) -> u64 {
     let lanes = VECTOR / L::BITS as usize;
     let lane = index % lanes;
@@ -179,11 +211,9 @@ fn lane_value<L: Word>(bytes: &[u8], width: u32, index: usize) -> u64 {
     let bit = row * width as usize;
     let (word, shift) = (bit / L::BITS as usize, (bit % L::BITS as usize) as u32);
     let at = |word: usize| L::read(&bytes[(word * lanes + lane) * L::BYTES..]).low();
-    let mut value = at(word) >> shift;
-    if shift + width > L::BITS {
-        value |= at(word + 1) << (L::BITS - shift);
-    }
-    value & low_bits(width)
+    // Whether a value ends in the next word is as good as random, so that this one is read anyhow; of the last word of a lane itself.
+    let next = at((word + 1).min(width as usize - 1));
+    (at(word) >> shift | next << 1 << (L::BITS - 1 - shift)) & low_bits(width)
 }
 
 /// The largest value of `width` bits, of which there is one at least.

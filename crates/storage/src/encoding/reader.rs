@@ -9,7 +9,7 @@ use rowmill_base::{Error, Result};
 
 use super::VECTOR;
 use super::ints::{HEAD_BYTES, Layout};
-use super::kernels::{WIDTH_MAX, packed_bytes, unpack, unpack_one};
+use super::kernels::{WIDTH_MAX, packed_bytes, unpack, unpack_some};
 use super::word::Word;
 
 /// From how many rows of one vector on unpacking all of it beats picking each.
@@ -248,9 +248,7 @@ impl<'a> Ints<'a> {
         }
         let (bytes, width) = self.packed(vector)?;
         let (base, count) = (self.base::<W>(vector), self.vector_len(vector));
-        for row in rows {
-            each(*row, base.plus(W::from_u64(unpack_one(bytes, count, width, *row as usize % VECTOR))));
-        }
+        unpack_some(bytes, count, width, rows, |row, packed| each(row, base.plus(W::from_u64(packed))));
         Ok(())
     }
 

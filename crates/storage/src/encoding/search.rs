@@ -133,19 +133,21 @@ impl Ints<'_> {
         words: &mut [u64],
         is_in: &impl Fn(W) -> bool,
     ) -> Result<()> {
-        for (word, first) in words.iter_mut().zip((first..).step_by(64)) {
+        let (mut rows, mut count) = ([0; PICKS_MAX], 0);
+        for (word, first) in words.iter().zip((first..).step_by(64)) {
             let mut left = *word;
             while left != 0 {
-                let lowest = left & left.wrapping_neg();
-                left ^= lowest;
-                self.pick(vector, &[(first as u32) + lowest.trailing_zeros()], |_, value| {
-                    if !is_in(value) {
-                        *word ^= lowest;
-                    }
-                })?;
+                rows[count] = first as u32 + left.trailing_zeros();
+                count += 1;
+                left &= left - 1;
             }
         }
-        Ok(())
+        self.pick(vector, &rows[..count], |row, value| {
+            if !is_in(value) {
+                let place = row as usize - first;
+                words[place / 64] ^= 1 << (place % 64);
+            }
+        })
     }
 }
 

@@ -72,7 +72,7 @@ impl States {
     /// Adds rows to some parts of their groups.
     pub(in crate::group) fn add(
         &self,
-        parts: Range<usize>,
+        parts: impl Iterator<Item = usize>,
         inputs: &Inputs<'_>,
         rows: &Grouped<'_>,
         groups: &mut Groups<'_>,

@@ -42,9 +42,12 @@ pub(super) fn build(parts: &[&Part], first_key: u64, keys: usize, lists_start: u
             met.add(&mut numbers[(key - first_key) as usize], *row);
         }
     }
-    let Entries { of_keys, lists } = met.finish(lists_start);
-    for number in numbers.iter_mut().filter(|number| **number != NONE) {
-        *number = of_keys[*number as usize];
+    let Entries { mut of_keys, lists } = met.finish(lists_start);
+    // Which keys there are is as good as random, and not branched on: those that are not have the last entry.
+    let last = of_keys.len() as u32;
+    of_keys.push(NONE);
+    for number in &mut numbers {
+        *number = of_keys[(*number).min(last) as usize];
     }
     (numbers, lists)
 }

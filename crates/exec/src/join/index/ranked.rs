@@ -27,18 +27,22 @@ impl RankedKeys {
     /// Of the entries of all possible keys of a partition.
     pub(super) fn new(direct: &[u32]) -> RankedKeys {
         let mut groups = Vec::with_capacity(direct.len().div_ceil(GROUP_KEYS));
-        let mut entries = Vec::with_capacity(direct.iter().filter(|entry| **entry != NONE).count() + 1);
+        // Keys behind the last one have a place too.
+        let mut entries = vec![NONE; direct.iter().map(|entry| usize::from(*entry != NONE)).sum::<usize>() + 1];
+        let mut len = 0;
         for direct in direct.chunks(GROUP_KEYS) {
-            let before = entries.len() as u32;
+            let before = len as u32;
             let mut bits = 0;
-            for (place, entry) in direct.iter().enumerate().filter(|(_, entry)| **entry != NONE) {
-                bits |= 1 << place;
-                entries.push(*entry);
+            for entry in direct.iter().rev() {
+                bits = bits << 1 | u64::from(*entry != NONE);
+            }
+            // Which keys there are is as good as random: an entry that is none is written too, and then overwritten.
+            for entry in direct {
+                entries[len] = *entry;
+                len += usize::from(*entry != NONE);
             }
             groups.push(Group { bits, before });
         }
-        // Keys behind the last one have a place too.
-        entries.push(NONE);
         RankedKeys { groups, entries }
     }
 

@@ -19,6 +19,9 @@ pub struct KeyValues {
     pub distinct: f64,
     /// Distinct values before any condition left rows out.
     pub whole_distinct: f64,
+    /// Whether of those no more is known than that there are not more of them than rows: of several columns that have more
+    /// combinations than rows.
+    pub is_bound: bool,
 }
 
 /// How two sides match.
@@ -37,17 +40,21 @@ impl KeyValues {
     pub fn of(columns: &[(f64, f64, f64)], rows: f64, is_unique: bool) -> KeyValues {
         let rows = rows.max(1.0);
         let whole = columns.iter().map(|(_, _, whole)| *whole).fold(rows, f64::max);
-        let whole_distinct = match is_unique {
-            true => whole,
-            false => together(columns.iter().map(|(distinct, ..)| *distinct).collect()).clamp(1.0, whole),
-        };
-        KeyValues { rows, distinct: distinct_among(whole_distinct, whole, rows), whole_distinct }
+        let combined = together(columns.iter().map(|(distinct, ..)| *distinct).collect());
+        let is_bound = !is_unique && columns.len() > 1 && combined > whole;
+        let whole_distinct = if is_unique { whole } else { combined.clamp(1.0, whole) };
+        KeyValues { rows, distinct: distinct_among(whole_distinct, whole, rows), whole_distinct, is_bound }
     }
 }
 
 /// How two sides match whose keys are equal. Other conditions are true of a share `others` of the pairs.
 pub fn matches(left: &KeyValues, right: &KeyValues, others: f64) -> Matches {
-    let domain = left.whole_distinct.max(right.whole_distinct).max(1.0);
+    let domain = match left.is_bound && right.is_bound {
+        // Values that refer to others are among those, of which there are not more than rows.
+        true => left.whole_distinct.min(right.whole_distinct),
+        false => left.whole_distinct.max(right.whole_distinct),
+    };
+    let domain = domain.max(1.0);
     let share = |of: &KeyValues| {
         let with_equal = (of.distinct / domain).min(1.0);
         let per_value = of.rows / of.distinct.max(1.0);
@@ -95,6 +102,14 @@ mod tests {
         near(distinct_among(10.0, 1_000.0, 100.0), 10.0);
         near(distinct_among(500.0, 1_000.0, 500.0), 375.0);
         near(distinct_among(7.0, 1_000.0, 0.0), 1.0);
+    }
+
+    #[test]
+    fn keys_of_two_columns_meet_one_row_each() {
+        let lines = KeyValues::of(&[(2_000.0, 60_000.0, 60_000.0), (100.0, 60_000.0, 60_000.0)], 60_000.0, false);
+        let offers = KeyValues::of(&[(2_000.0, 8_000.0, 8_000.0), (100.0, 8_000.0, 8_000.0)], 8_000.0, false);
+        near(matches(&lines, &offers, 1.0).per_left_row, 1.0);
+        near(matches(&offers, &lines, 1.0).per_left_row, 7.5);
     }
 
     #[test]

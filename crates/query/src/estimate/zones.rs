@@ -173,7 +173,14 @@ impl Gathered {
                 self.parts.push(PartValues { bounds, distinct: drawn_from(distinct as f64, rows as f64) });
                 self.near_unique |= distinct * 10 >= chunk.rows() * 9;
             }
-            None => self.distinct_known = false,
+            // A chunk with many values does not count them. There are no more than its bounds have room for.
+            None => match bounds.filter(|_| self.is_whole).map(|(least, greatest)| greatest - least + 1.0) {
+                Some(room) if room < chunk.rows() as f64 => {
+                    self.distinct_sum += room as usize;
+                    self.parts.push(PartValues { bounds, distinct: room });
+                }
+                _ => self.distinct_known = false,
+            },
         }
         Some(())
     }

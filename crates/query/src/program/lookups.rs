@@ -625,7 +625,9 @@ impl TableChoice {
     /// What it costs to read the rows that are given.
     fn cost(&self, wanted: Wanted<'_>) -> f64 {
         match self.is_ordered && wanted.is_cut {
-            true => self.key.cost.min(ROWS_OF_A_PAGE * SOUGHT_COST),
+            true if self.key.narrows() => self.key.cost.min(ROWS_OF_A_PAGE * SOUGHT_COST),
+            // Rows that meet the conditions may be anywhere in that order.
+            true => self.key.cost.min(SEARCHED_ROWS as f64),
             false => self.key.cost,
         }
     }

@@ -8,7 +8,8 @@
 //! ```text
 //! key_value   what a key column is compared with, as a value of that column
 //! access      those values as a key or a range, and the rows that are there
-//! read        lookups as loops within loops -> output: rows, sorted rows, groups
+//! read        lookups as loops within loops -> output: rows, sorted rows, groups of aggregates
+//! windows     values that other rows of a partition decide
 //! change      rows of an access, found and then updated or deleted;  insert: new ones
 //! expr        values of rows: types are looked at once, texts lie where they lie
 //! ```

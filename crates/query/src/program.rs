@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! logical plan -> stages: a relation, its groups, an order, a limit (stage.rs, relation.rs)
-//!              -> lookups within lookups (lookups.rs), each by a key of its table (access.rs)
+//!              -> lookups within lookups (lookups.rs), each by a key of its table (access.rs), or of rows in memory: of
+//!                 other stages, of several of them one after the other, of windows (windows.rs), of rounds (recursion.rs)
 //!              -> what is computed of their rows (output.rs, scalar.rs): rowmill_plan::program
 //! ```
 //!

@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn keys_of_two_columns_meet_one_row_each() {
-        let lines = KeyValues::of(&[(2_000.0, 60_000.0, 60_000.0), (100.0, 60_000.0, 60_000.0)], 60_000.0, false);
-        let offers = KeyValues::of(&[(2_000.0, 8_000.0, 8_000.0), (100.0, 8_000.0, 8_000.0)], 8_000.0, false);
+        let lines = KeyValues::of(&[(20_000.0, 60_000.0, 60_000.0), (100.0, 60_000.0, 60_000.0)], 60_000.0, false);
+        let offers = KeyValues::of(&[(20_000.0, 8_000.0, 8_000.0), (100.0, 8_000.0, 8_000.0)], 8_000.0, false);
         near(matches(&lines, &offers, 1.0).per_left_row, 1.0);
         near(matches(&offers, &lines, 1.0).per_left_row, 7.5);
     }

@@ -55,12 +55,22 @@ fn answer(connection: &mut Connection, sql: &str, params: &[Value], prepared: bo
         Err(error) => vec![format!("{} {error}", error.sqlstate())],
         Ok(rows) => {
             let mut rows: Vec<String> = rows.iter().map(shown).collect();
-            if !sql.contains("ORDER BY") {
+            if !is_ordered(sql) {
                 rows.sort();
             }
             rows
         }
     }
+}
+
+/// Whether a query has an ORDER BY outside of all parentheses.
+fn is_ordered(sql: &str) -> bool {
+    let mut depth = 0;
+    let outside = sql.chars().filter(|c| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth == 0
+    });
+    outside.collect::<String>().contains("ORDER BY")
 }
 
 /// Values of parameters: `i5` BIGINT, `t...` TEXT, `f1.5` DOUBLE, `n` NULL.
@@ -258,6 +268,89 @@ const QUERIES: &[(&str, &[&str])] = &[
     ("WITH o AS (SELECT * FROM orders WHERE user_id = $1) SELECT count(*), sum(total) FROM o", &["i7"]),
     ("SELECT id FROM orders WHERE user_id = $1 UNION ALL SELECT id FROM users WHERE id = $1", &["i7"]),
     ("SELECT id, row_number() OVER (ORDER BY created, id) FROM orders WHERE user_id = $1 ORDER BY 2", &["i7"]),
+    // Several plans, one after the other.
+    (
+        "SELECT id, name FROM users WHERE id = $1 UNION ALL SELECT id, name FROM users WHERE id = $2",
+        &["i5 i9", "i5 i5", "n i9"],
+    ),
+    (
+        "SELECT city FROM users WHERE id < $1 UNION ALL SELECT name FROM users WHERE id = $2 ORDER BY 1 LIMIT 4",
+        &["i9 i5"],
+    ),
+    ("SELECT user_id FROM orders WHERE id < $1 UNION SELECT id FROM users WHERE id < $2", &["i20 i9"]),
+    (
+        "SELECT product_id FROM lines WHERE order_id = $1 EXCEPT SELECT product_id FROM lines WHERE order_id = $2",
+        &["i7 i8", "i7 i7"],
+    ),
+    (
+        "SELECT user_id FROM orders WHERE id < $1 INTERSECT SELECT user_id FROM orders WHERE id > $2",
+        &["i200 i900", "i20 i1190"],
+    ),
+    ("SELECT user_id FROM orders WHERE id < $1 EXCEPT ALL SELECT user_id FROM orders WHERE id > $2", &["i200 i900"]),
+    ("SELECT a + $1, b FROM (VALUES (1, 'x'), (2, NULL), ($1, 'z')) AS v(a, b) WHERE a > 1", &["i5", "i0"]),
+    ("SELECT u.name FROM (VALUES ($1), (9), ($1)) AS v(n) JOIN users u ON u.id = v.n", &["i5"]),
+    // Each part of an OR by a key of its own.
+    (
+        "SELECT id FROM users WHERE (id = $1 OR email = $2 OR name = $3) AND active ORDER BY id",
+        &["i6 tu8@x.org tAda", "n n tAda"],
+    ),
+    ("SELECT o.id FROM orders o JOIN users u ON u.id = o.user_id WHERE o.id = $1 OR u.email = $2", &["i7 tu8@x.org"]),
+    (
+        "SELECT id, created FROM users WHERE created < $1 OR (created = $2 AND id < $3) ORDER BY created DESC, id DESC LIMIT 7 OFFSET 2",
+        &["t2024-01-01T03:00:00 t2024-01-01T03:00:00 i150", "t2024-01-01T03:00:00 t2024-01-01T05:00:00 i150"],
+    ),
+    (
+        "SELECT id FROM users WHERE created > '2024-01-01 03:00:00' OR (created = '2024-01-01 03:00:00' AND id >= $1) ORDER BY created, id LIMIT 5",
+        &["i150", "i1", "n"],
+    ),
+    // Windows.
+    (
+        "SELECT id, sum(total) OVER (ORDER BY created), count(*) OVER (), avg(total) OVER (ORDER BY created, id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING) FROM orders WHERE user_id = $1",
+        &["i7", "i9999", "i14"],
+    ),
+    (
+        "SELECT id, rank() OVER w, dense_rank() OVER w, lag(total, 2, 0) OVER w, lead(id) OVER w FROM orders WHERE user_id < $1 WINDOW w AS (PARTITION BY status ORDER BY total DESC NULLS LAST)",
+        &["i9"],
+    ),
+    (
+        "SELECT user_id, id FROM (SELECT user_id, id, row_number() OVER (PARTITION BY user_id ORDER BY created DESC, id) AS n FROM orders WHERE user_id IN ($1, $2)) AS s WHERE n <= 2",
+        &["i7 i14", "i7 n"],
+    ),
+    (
+        "SELECT id, max(total) FILTER (WHERE status = 'paid') OVER (PARTITION BY user_id ORDER BY id ROWS 3 PRECEDING) FROM orders WHERE user_id BETWEEN $1 AND $2",
+        &["i1 i20"],
+    ),
+    (
+        "SELECT id, ntile(3) OVER (ORDER BY id), percent_rank() OVER (ORDER BY id) FROM orders WHERE user_id = $1",
+        &["i7"],
+    ),
+    // Recursion.
+    (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1) SELECT sum(i), count(*) FROM n",
+        &["i10", "i1", "i2500"],
+    ),
+    ("WITH RECURSIVE n(i) AS (SELECT $1 UNION SELECT i * 2 % 100 FROM n) SELECT i FROM n", &["i3"]),
+    (
+        "WITH RECURSIVE chain(id, depth) AS (SELECT id, 0 FROM users WHERE id = $1 UNION ALL SELECT u.id, c.depth + 1 FROM chain c JOIN users u ON u.id = c.id * 2) SELECT id, depth FROM chain ORDER BY depth",
+        &["i3", "i400"],
+    ),
+    // Rows of a subquery that names no outer row are read once.
+    (
+        "SELECT id FROM users WHERE id < $1 AND id NOT IN (SELECT user_id FROM orders WHERE status = 'paid' AND user_id IS NOT NULL AND id < $2)",
+        &["i40 i300"],
+    ),
+    (
+        "SELECT id FROM users WHERE id < $1 AND id NOT IN (SELECT user_id FROM orders WHERE id < $2)",
+        &["i40 i30", "i40 i16"],
+    ),
+    (
+        "SELECT id, (SELECT count(*) FROM orders WHERE user_id = users.id) FROM users WHERE id < $1 ORDER BY id OFFSET $2",
+        &["i40 i30", "i40 i90"],
+    ),
+    ("SELECT id FROM orders WHERE status = $1 ORDER BY id OFFSET $2", &["tpaid i390", "topen i1000"]),
+    ("SELECT count(*) FROM orders WHERE status = $1", &["tpaid", "tnone", "n"]),
+    ("SELECT count(*) FROM lines WHERE order_id BETWEEN $1 AND $2", &["i5 i300", "i9 i1"]),
+    ("SELECT count(*) FROM users WHERE name LIKE 'name1%'", &[""]),
     ("SELECT id FROM users WHERE name = $1 AND age > $2 LIMIT $3", &["tAda i10 i0", "tAda i70 i5"]),
 ];
 
@@ -321,6 +414,34 @@ const CHANGES: &[(&str, &[&str])] = &[
         &["i5 i1", "i600 f0.5"],
     ),
     ("INSERT INTO products VALUES ($1, 'new', 1) ON CONFLICT DO NOTHING", &["i5", "i601"]),
+    (
+        "INSERT INTO products SELECT id + $1, name, score FROM users WHERE id < $2",
+        &["i1000 i9", "i0 i9", "i9000000000 i9"],
+    ),
+    (
+        "INSERT INTO products (name, id) SELECT name, id + $1 FROM users WHERE name = $2",
+        &["i1000 tAda", "i1000 tnobody"],
+    ),
+    (
+        "INSERT INTO products SELECT id, city, NULL FROM users WHERE id < $1 ON CONFLICT (id) DO UPDATE SET name = products.name || excluded.name",
+        &["i9", "i40"],
+    ),
+    (
+        "INSERT INTO products SELECT id, 'copy', 1 FROM users WHERE id BETWEEN $1 AND $2 ON CONFLICT DO NOTHING",
+        &["i20 i30"],
+    ),
+    (
+        "INSERT INTO orders SELECT id + 10000, user_id, status, total, created, note FROM orders WHERE user_id = $1",
+        &["i7"],
+    ),
+    (
+        "UPDATE orders SET note = u.name FROM users u WHERE u.id = orders.user_id AND u.email = $1",
+        &["tu8@x.org", "tnobody"],
+    ),
+    ("UPDATE users SET city = o.status FROM orders o WHERE o.user_id = users.id AND o.id = $1", &["i7", "i17"]),
+    ("UPDATE users SET city = o.status FROM orders o WHERE o.user_id = users.id AND users.id = $1", &["i7", "i400"]),
+    ("DELETE FROM users USING orders o WHERE o.user_id = users.id AND o.id < $1", &["i9"]),
+    ("DELETE FROM users USING orders o WHERE o.user_id = users.id AND users.id = $1", &["i7", "i14"]),
 ];
 
 #[test]
@@ -354,4 +475,42 @@ fn prepared_changes_do_what_the_batch_engine_does() {
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn counts_follow_what_transactions_do() {
+    let database = filled();
+    let mut connection = database.connect().unwrap();
+    let mut other = database.connect().unwrap();
+    let count = |connection: &mut Connection| {
+        let statement = connection.prepare("SELECT count(*) FROM products").unwrap();
+        let rows = statement.query(connection, &[]).and_then(|rows| rows.rows()).unwrap();
+        rows[0].get::<i64>(0).unwrap()
+    };
+    assert_eq!((count(&mut connection), count(&mut connection)), (25, 25));
+    connection.begin(false).unwrap();
+    connection.execute("INSERT INTO products VALUES (100, 'a', 1), (101, 'b', 1)").unwrap();
+    connection.execute("DELETE FROM products WHERE id = 3").unwrap();
+    connection.execute("UPDATE products SET id = 200 WHERE id = 4").unwrap();
+    connection.execute("INSERT INTO products VALUES (5, 'taken', 1)").unwrap_err();
+    assert_eq!((count(&mut connection), count(&mut other)), (26, 25));
+    connection.execute("SAVEPOINT here").unwrap();
+    connection.execute("DELETE FROM products WHERE id < 20").unwrap();
+    assert_eq!(count(&mut connection), 8);
+    connection.execute("ROLLBACK TO SAVEPOINT here").unwrap();
+    assert_eq!(count(&mut connection), 26);
+    other.execute("DELETE FROM products WHERE id = 7").unwrap();
+    assert_eq!((count(&mut connection), count(&mut other)), (26, 24));
+    connection.commit().unwrap();
+    assert_eq!((count(&mut connection), count(&mut other)), (25, 25));
+    connection.begin(false).unwrap();
+    connection.execute("INSERT INTO products SELECT n, 'more', 0 FROM generate_series(1000, 1999) AS s(n)").unwrap();
+    assert_eq!(count(&mut connection), 1025);
+    connection.rollback().unwrap();
+    other
+        .execute("INSERT INTO products VALUES (5, 'x', 1), (500, 'y', 1) ON CONFLICT (id) DO UPDATE SET name = 'z'")
+        .unwrap();
+    assert_eq!((count(&mut connection), count(&mut other)), (26, 26));
+    other.execute("TRUNCATE products").unwrap();
+    assert_eq!((count(&mut connection), count(&mut other)), (0, 0));
 }

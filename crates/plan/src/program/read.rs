@@ -41,7 +41,6 @@ pub struct NestedLookup {
 
 /// Where the rows of a lookup come from.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are tables, and there are few for a statement")]
 pub enum LookupSource {
     /// A table.
     Table(Access),

@@ -48,7 +48,7 @@ impl<'p> ProgramBuilder<'p> {
                 nulls_first: key.nulls_first,
             })
             .collect();
-        // Columns behind those of the input would be in the way of the values.
+        // Keys and arguments get columns after those of the input, which the rows do not give.
         let calls = window.calls.iter().map(|(_, call)| match &call.function {
             LogicalWindowFunction::Shift { value, offset, default, forward, skips_nulls: false } => {
                 let rows = match offset {

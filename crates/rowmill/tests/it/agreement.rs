@@ -309,7 +309,7 @@ const QUERIES: &[(&str, &[&str])] = &[
         &["i7", "i9999", "i14"],
     ),
     (
-        "SELECT id, rank() OVER w, dense_rank() OVER w, lag(total, 2, 0) OVER w, lead(id) OVER w FROM orders WHERE user_id < $1 WINDOW w AS (PARTITION BY status ORDER BY total DESC NULLS LAST)",
+        "SELECT id, rank() OVER w, dense_rank() OVER w, lag(total, 2, 0) OVER v, lead(id) OVER v FROM orders WHERE user_id < $1 WINDOW w AS (PARTITION BY status ORDER BY total DESC NULLS LAST), v AS (PARTITION BY status ORDER BY total DESC NULLS LAST, id)",
         &["i9"],
     ),
     (

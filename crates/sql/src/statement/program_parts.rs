@@ -124,7 +124,7 @@ pub(crate) fn insert<'i>(
 
 /// What a statement gives a column.
 enum Given<'e> {
-    /// What is written in a list.
+    /// An item of a `VALUES` list.
     Cell(Cell<'e>),
     /// A column of the query.
     Column(usize),

@@ -58,7 +58,7 @@ struct Feed {
 }
 
 impl Feed {
-    /// Whether it has no more keys, nor ever had any in the batch that is there.
+    /// Whether it has no more keys.
     fn is_at_end(&self) -> bool {
         self.is_done && self.at >= self.batch.len()
     }
@@ -302,7 +302,7 @@ impl Feed {
     }
 }
 
-/// Has `range` be what is left of it behind the key `last`, or before it.
+/// Cuts `range` to the part after the key `last`, or before it.
 fn leave(range: &mut KeyRange, last: &[u8], backward: bool) {
     let bound = if backward { &mut range.end } else { &mut range.start };
     bound.clear();

@@ -33,7 +33,7 @@ pub(crate) struct RowCounts {
     tables: Mutex<HashMap<IndexId, TableCount>>,
 }
 
-/// What is known of one table.
+/// The rows of one table, as far as they are known.
 #[derive(Debug, Default)]
 struct TableCount {
     /// Nothing is known of commits before this one.

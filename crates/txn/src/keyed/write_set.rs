@@ -233,7 +233,7 @@ impl WriteSet {
         self.note(at, put, key, row, rows);
     }
 
-    /// Writes a new row to a key behind all that is written to its index, which is `at`.
+    /// Writes a new row to a key after all keys that are written to its index, which is `at`.
     #[inline]
     pub(crate) fn push(&mut self, at: usize, key: &[u8], row: Written<'_>, snapshot: CommitId) {
         let put = self.by_index[at].push(key, row, snapshot, &self.secrets);

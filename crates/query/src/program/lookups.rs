@@ -202,13 +202,9 @@ impl<'p> ProgramBuilder<'p> {
                 if let Some((listed, condition)) =
                     any_of.filter(|(listed, _)| choice.as_ref().is_none_or(|choice| listed.cost < choice.cost(wanted)))
                 {
-                    for (at, id) in columns.iter().enumerate() {
-                        lookups.scope.add(id.0, super::scalar::sql_type(&self.definitions.kind(*id))?, row, at);
-                    }
+                    self.add_in_memory(&columns, row, wanted, &mut lookups)?;
                     (rows, cost, answered) = (listed.rows, listed.cost, vec![condition]);
                     found = LookupSource::Reads(listed.reads);
-                    lookups.is_ordered &= wanted.order.is_empty();
-                    lookups.is_point = false;
                     return self.with_found(lookups, (places, usable), (found, answered), (rows, cost));
                 }
                 let choice = choice?;
@@ -228,10 +224,7 @@ impl<'p> ProgramBuilder<'p> {
             }
             RelationSource::Plan(plan) => {
                 let nested = self.nested(plan, &lookups.scope, row, &usable)?;
-                let add = |(at, (id, kind)): (usize, &(ColumnId, SqlType))| {
-                    lookups.scope.add(id.0, kind.clone(), row, at);
-                };
-                nested.columns.iter().enumerate().for_each(add);
+                nested.add_columns(row, &mut lookups.scope);
                 (rows, cost, answered, found) = (nested.rows, nested.cost, nested.answered, nested.source);
                 lookups.is_ordered &= wanted.order.is_empty();
                 lookups.is_point = false;
@@ -241,13 +234,9 @@ impl<'p> ProgramBuilder<'p> {
                 let ids: Vec<ColumnId> = keys.iter().map(|(id, _)| *id).collect();
                 // The values are read once, so that they name no column of the rows before.
                 let read = self.read(&stage, &Scope::default(), row, &ids)?;
-                for (at, (id, key)) in keys.iter().enumerate() {
-                    lookups.scope.add(id.0, super::scalar::sql_type(&key.kind)?, row, at);
-                }
+                self.add_in_memory(&columns, row, wanted, &mut lookups)?;
                 (rows, cost, answered) = (read.rows, read.cost, Vec::new());
                 found = LookupSource::Reads(vec![read.read]);
-                lookups.is_ordered &= wanted.order.is_empty();
-                lookups.is_point = false;
             }
             _ => {
                 let of_rows = match source {
@@ -257,16 +246,22 @@ impl<'p> ProgramBuilder<'p> {
                     RelationSource::LastRound(number, columns) => self.last_round(*number, columns)?,
                     _ => self.values(source, &lookups.scope)?.into(),
                 };
-                for (at, id) in columns.iter().enumerate() {
-                    lookups.scope.add(id.0, super::scalar::sql_type(&self.definitions.kind(*id))?, row, at);
-                }
+                self.add_in_memory(&columns, row, wanted, &mut lookups)?;
                 (rows, cost, answered) = (of_rows.rows, of_rows.cost, Vec::new());
                 found = of_rows.source;
-                lookups.is_ordered &= wanted.order.is_empty();
-                lookups.is_point = false;
             }
         }
         self.with_found(lookups, (places, usable), (found, answered), (rows, cost))
+    }
+
+    /// Adds the columns of rows in memory, which come in no order that a key gives.
+    fn add_in_memory(&self, columns: &[ColumnId], row: usize, wanted: Wanted<'_>, lookups: &mut Lookups) -> Option<()> {
+        for (at, id) in columns.iter().enumerate() {
+            lookups.scope.add(id.0, super::scalar::sql_type(&self.definitions.kind(*id))?, row, at);
+        }
+        lookups.is_ordered &= wanted.order.is_empty();
+        lookups.is_point = false;
+        Some(())
     }
 
     /// Adds a source that was found, with the conditions that are `usable` now, at `places` among those that are pending.

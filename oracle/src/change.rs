@@ -188,7 +188,7 @@ impl Generator<'_> {
         )
     }
 
-    /// UPDATE FROM a table of which each row meets one at most.
+    /// UPDATE FROM a table whose rows each meet one row at most.
     fn update_joined(&mut self, table: &Table) -> String {
         let unique: Vec<_> = self.world.tables.iter().filter(|table| table.unique).cloned().collect();
         let source = self.random.pick(&unique);
@@ -229,7 +229,7 @@ impl Generator<'_> {
         format!("INSERT INTO {} VALUES {rows} ON CONFLICT ({id}) {}", table.name, self.conflict_action(table))
     }
 
-    /// What is done of a row that is there.
+    /// The action on a row that is there.
     fn conflict_action(&mut self, table: &Table) -> String {
         if self.random.chance(25) || table.columns.len() < 2 {
             return "DO NOTHING".to_owned();

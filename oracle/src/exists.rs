@@ -26,7 +26,7 @@ struct Rewriter {
 impl VisitorMut for Rewriter {
     type Break = ();
 
-    // After what is within it, so that all levels are rewritten.
+    // After the parts within it, so that all levels are rewritten.
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let query_of = |right: &Expr| match right {
             Expr::Subquery(query) => Some(query.to_string()),

@@ -212,7 +212,7 @@ impl<'o> Pair<'o> {
     }
 }
 
-/// Ways that Rowmill's operators are made to take, by number: what is chosen for few rows is one of many.
+/// Ways that Rowmill's operators are forced to take, by number: of few rows they would take one of many ways.
 pub fn forced(way: u64) -> Forced {
     let usual = Forced::default();
     match way {

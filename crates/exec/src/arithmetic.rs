@@ -272,7 +272,7 @@ impl SharedSteps {
         }))
     }
 
-    /// Computes all steps for the rows of `columns`, of which there are `rows`, into `computed`.
+    /// Computes all steps for the `rows` rows of `columns` into `computed`.
     pub(crate) fn evaluate(&self, columns: &[Vec<i64>], rows: usize, computed: &mut Vec<Vec<i64>>) {
         computed.resize_with(self.steps.len(), Vec::new);
         for (place, step) in self.steps.iter().enumerate() {

@@ -27,7 +27,7 @@ const BITS_PER_VALUE_MAX: u64 = 64;
 const BITS_PER_VALUE_NEAR_MAX: u64 = 256;
 /// Bits that fit the second cache: to look one up takes no longer than what a Bloom filter does, and leaves no doubt.
 const BITS_NEAR_MAX: u64 = 1 << 23;
-/// Numbers for each of which there may be a bit anyhow: those fit the first cache.
+/// A range of so few numbers always has a bit for each: the bits fit the first cache.
 const BITS_ALWAYS: u64 = 1 << 18;
 /// Values above which a Bloom filter would not fit any cache.
 const BLOOM_VALUES_MAX: usize = 1 << 24;

@@ -400,7 +400,7 @@ impl Access {
 }
 
 impl<'c> Unread<'c> {
-    /// The first so many rows.
+    /// Passes over the first `rows` rows.
     pub(crate) fn new(rows: usize, cancel: &'c Cancel) -> Unread<'c> {
         Unread { rows, cancel }
     }

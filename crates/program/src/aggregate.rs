@@ -142,7 +142,7 @@ impl Total {
         }
     }
 
-    /// Holds `value` if nothing is held or it is to take the place of what is.
+    /// Holds `value` if no value is held, or if it should replace the one that is.
     fn hold(&mut self, value: ValueRef<'_>, kind: &Arc<[SqlType]>, replaces: impl FnOnce(ValueRef<'_>) -> bool) {
         if self.held.is_empty() || replaces(self.held.get(0, 0)) {
             self.held.start(kind);

@@ -73,7 +73,7 @@ impl Groups {
         self.keys.is_empty() && self.aggregates.iter().all(is_count)
     }
 
-    /// Takes so many rows of which only the number counts.
+    /// Takes `rows` rows that are only counted.
     pub(crate) fn count(&self, scratch: &mut GroupsScratch, rows: usize) {
         scratch.totals[..self.aggregates.len()].iter_mut().for_each(|total| total.count += rows as u64);
     }

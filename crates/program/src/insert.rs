@@ -27,7 +27,7 @@ use crate::texts::Texts;
 #[derive(Debug)]
 pub(crate) struct Insert {
     rows: Box<[Box<[Expr]>]>,
-    /// What gives rows, from each of which the one of `rows` is made.
+    /// The query that gives rows. The one of `rows` is made of each of them.
     source: Option<Box<Read>>,
     /// Values that are those of a sequence: of which row, which column, and the sequence.
     sequences: Box<[(usize, usize, TableId)]>,

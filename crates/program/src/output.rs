@@ -289,7 +289,7 @@ impl<'s> Sink<'s> {
         }
     }
 
-    /// Takes rows that were passed over, after which so many are left to be.
+    /// Takes `passed` rows that were passed over; `left` more should be.
     pub(crate) fn pass(&mut self, passed: usize, left: usize) {
         match &mut self.taker {
             Taker::Rows(sink) => sink.skip = left,

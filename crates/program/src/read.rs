@@ -73,7 +73,7 @@ enum NestedSource {
     Reads(Box<[Read]>),
     Windows(Box<(Read, Windows)>),
     Recursion(Box<Recursion>),
-    /// The rows of the last round, so many recursions out.
+    /// The rows of the last round of the recursion that is this number of recursions out.
     LastRound(usize),
 }
 

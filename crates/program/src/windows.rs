@@ -1,7 +1,7 @@
 //! Rows with values that other rows of their partition decide.
 //!
 //! The rows of a read are sorted by partition and order. Each value is then computed from the first row of a partition to its
-//! last; an aggregate goes on from row to row where its frame only grows, and is computed anew for each row otherwise.
+//! last; an aggregate goes on from row to row where its frame only grows, and is computed again for each row otherwise.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::pace::{Pace, bounded};
 use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 
-/// Rows of frames that are read anew for each row, all together. The general engine keeps what it has read.
+/// The most rows that frames may read again for each row, in total. The batch engine keeps the rows that it has read.
 const FRAME_ROWS_MAX: usize = 1 << 20;
 
 /// Windows that are ready to run.
@@ -156,7 +156,7 @@ struct OfPartition<'w> {
     parameters: &'w [ValueRef<'w>],
     total: &'w mut Total,
     texts: &'w mut Texts,
-    /// Rows of frames that were read anew.
+    /// Rows of frames that were read again.
     frame_rows: usize,
 }
 

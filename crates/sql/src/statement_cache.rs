@@ -13,8 +13,8 @@
 //! Programs and plans name tables by id, so they hold for every snapshot with the same catalog. When the catalog has changed they
 //! are forgotten; when a setting has, everything is. Plans with values of the moment in them (`now()`) are not kept.
 //!
-//! A program is found by its place, which stays valid until the cache is asked about another statement: whoever runs it needs
-//! the rest of the session meanwhile.
+//! A program is found by its place, which is valid until the cache is asked about another statement: its caller needs the rest
+//! of the session while it runs.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -32,7 +32,7 @@ use crate::program::{CompiledStatement, ParameterKind};
 const STATEMENTS_MAX: usize = 1024;
 /// Texts that lead to them at most.
 const TEXTS_MAX: usize = 2 * STATEMENTS_MAX;
-/// Programs, and plans, of one statement at most. With parameters of yet other types the engine runs it, and plans it anew.
+/// Programs, and plans, of one statement at most. With parameters of yet other types the engine plans it again and runs it.
 const KINDS_MAX: usize = 8;
 /// Bytes of a text that is kept at most, unless it was prepared.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 14;
@@ -65,9 +65,9 @@ pub(crate) struct MadeFor {
     pub(crate) settings: u64,
 }
 
-/// What is known of one statement.
+/// One statement, with the programs and plans that were made of it.
 struct KnownStatement {
-    /// Its text, without what stands around it.
+    /// Its text, without comments and white space around it.
     text: Arc<str>,
     written: Option<WrittenText>,
     /// Times that it was run before it was compiled.
@@ -97,15 +97,15 @@ struct KnownProgram {
     program: Option<CompiledStatement>,
 }
 
-/// What is known of a statement with parameters of some types.
+/// How a statement with parameters of some types can run.
 pub(crate) enum KnownRun {
     /// It has a program.
     Program(ProgramPlace),
     /// It has none.
     NoProgram,
-    /// It was not compiled. It was run so many times, this one included.
+    /// It was not compiled yet.
     Uncompiled {
-        /// How often it was run.
+        /// How often it was run, this time included.
         runs: u32,
     },
 }
@@ -148,7 +148,7 @@ impl StatementCache {
         self.statements[at].written = Some(WrittenText { text: text.into(), parsed: ParsedText::Other });
     }
 
-    /// What is known of a statement that is run with `parameters` now.
+    /// How a statement that is run with `parameters` now can run.
     #[inline]
     pub(crate) fn known_run(&mut self, statement: &Statement, parameters: &[Param<'_>], made_for: MadeFor) -> KnownRun {
         self.renew(made_for);
@@ -294,7 +294,7 @@ fn without_end(sql: &str) -> &str {
     sql.trim_end_matches(|c: char| c.is_ascii_whitespace() || c == ';')
 }
 
-/// The hash of what is a hash.
+/// Passes a key through that is a hash already.
 #[derive(Default)]
 struct IsHashed(u64);
 
@@ -346,7 +346,7 @@ mod tests {
         let mut cache = StatementCache::default();
         keep(&mut cache, "/* one */ SELECT 1; ");
         assert!(is_known(&mut cache, "/* one */ SELECT 1"));
-        assert!(!is_known(&mut cache, "SELECT 1"), "its parts stand in other places");
+        assert!(!is_known(&mut cache, "SELECT 1"), "its parts are in other places");
         keep(&mut cache, "SELECT 1");
         assert!(is_known(&mut cache, "SELECT 1;;"));
         assert_eq!(cache.statements.len(), 1);

@@ -41,7 +41,7 @@ impl Facts<'_> {
     pub(super) fn is_nullable(&self, expr: Expr) -> bool {
         match (self.source, expr) {
             (Some(GroupSource::Table(_)), Expr::Column(column)) => !self.is_never_null(column),
-            // What is computed in words of columns without NULL is never NULL.
+            // Values that are computed in words of columns without NULL are never NULL.
             (Some(GroupSource::Table(_)), _) => !self.bounds_of_words(expr).is_ok_and(|bounds| bounds.is_some()),
             // Logs hold no NULLs where they are not asked for.
             (source, _) => source.is_some(),

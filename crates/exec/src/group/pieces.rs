@@ -19,7 +19,7 @@ use rowmill_storage::chunk::Chunk;
 use super::rows::Words;
 use crate::arithmetic::SharedSteps;
 
-/// Rows of a piece, a power of two: a multiple of what is unpacked at once.
+/// Rows of a piece: a power of two, and a multiple of the rows that are unpacked at once.
 pub(super) const PIECE_ROWS: usize = 1 << 11;
 
 /// Groups that are few.
@@ -44,14 +44,14 @@ pub(super) struct WordPieces<'a> {
     pub(super) results: Vec<Option<usize>>,
 }
 
-/// Some rows that are in, and what is read of the block for them.
+/// Some rows that are in, and the values of the block that are read for them.
 struct PieceRows<'a> {
     /// Their numbers among those that are in.
     rows: Range<usize>,
     read: Read<'a>,
 }
 
-/// What is read of a block.
+/// The values that are read of a block.
 enum Read<'a> {
     All(Range<usize>),
     Some(&'a [u32]),

@@ -168,7 +168,7 @@ pub(super) struct States {
     outputs: Vec<Output>,
     /// The arguments that are only added up, fit 64 bits whatever their type, and are never NULL.
     words: Vec<usize>,
-    /// Those of them of which no total of a piece of rows leaves 64 bits.
+    /// The cells whose totals over a piece of rows do not leave 64 bits.
     small_words: Vec<usize>,
     /// The words of a group without rows.
     initial: Vec<u64>,

@@ -66,7 +66,7 @@ pub enum FrameEnd {
     Partition,
     /// That of the peers of the row.
     Peers,
-    /// The row that is so many rows further, before the row where the number is negative.
+    /// The row at this distance after the row, or before it where the number is negative.
     Row(i64),
 }
 

@@ -50,7 +50,7 @@ impl KeyValues {
 /// How two sides match whose keys are equal. Other conditions are true of a share `others` of the pairs.
 pub fn matches(left: &KeyValues, right: &KeyValues, others: f64) -> Matches {
     let domain = match left.is_bound && right.is_bound {
-        // Values that refer to others are among those, of which there are not more than rows.
+        // Values that refer to others are among them, and a side has at most one value for each row.
         true => left.whole_distinct.min(right.whole_distinct),
         false => left.whole_distinct.max(right.whole_distinct),
     };

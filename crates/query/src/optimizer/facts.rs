@@ -97,7 +97,7 @@ pub(crate) fn rejects_nulls(condition: &ScalarExpr, columns: &ColumnSet) -> bool
 /// Adds the columns that cannot be NULL where all conditions are true.
 pub(crate) fn add_required(conditions: &[ScalarExpr], full: &mut ColumnSet) {
     for condition in conditions {
-        // A statement may have very many columns, of which a condition names few: a set of it would be mostly empty.
+        // A statement may have very many columns, and a condition names few: its set would be mostly empty.
         let mut columns = Vec::new();
         condition.each(&mut |part| columns.extend(part.as_column()));
         columns.sort_unstable();

@@ -143,7 +143,7 @@ impl Session {
         if parameters.len() != statement.parameter_count() || !statement.is_repeated() {
             return Ok(None);
         }
-        // One look at what is committed, for the program and for what it reads.
+        // The program and the rows that it reads must be of one snapshot.
         let snapshot = self.begin_reading()?;
         let Some(place) = self.program(origin, snapshot.as_ref(), statement, parameters)? else { return Ok(None) };
         if let Some(cancel) = self.begin_program() {
@@ -211,7 +211,7 @@ impl Session {
         };
         let program = match self.work_on(statement, &[], |work| work.compiled_statement(&view, &kinds)) {
             Err(error) if statement.is_for_program() => return Err(error),
-            // What is wrong with the statement is said by the engine.
+            // The engine reports the error of the statement.
             compiled => compiled.unwrap_or_default(),
         };
         let made_for = self.made_for(snapshot);
@@ -237,7 +237,7 @@ struct ProgramData<'s> {
     engine: &'s Arc<Engine>,
     settings: &'s Settings,
     transaction: &'s mut Option<OpenTransaction>,
-    /// What is read outside of a transaction.
+    /// The snapshot that is read outside of a transaction.
     snapshot: Option<&'s Arc<Snapshot>>,
 }
 

@@ -56,7 +56,7 @@ fn a_statement_that_runs_as_a_program_shows_its_steps() {
     let null = Constant::new(Arc::new(NullArray::new(1)));
     let plan = text(session.run_in_engine(&statement, &[null]).unwrap());
     assert!(plan.iter().all(|line| !line.contains("$1")), "a NULL is a literal: {plan:#?}");
-    // What is not a statement in one executor is none in the other.
+    // Both executors refuse the same statements.
     assert_eq!(error_kind(&mut session, "EXPLAIN DELETE FROM nope WHERE item = 1"), ErrorKind::UndefinedTable);
     assert_eq!(error_kind(&mut session, "EXPLAIN ANALYZE DELETE FROM stock WHERE item = 1"), ErrorKind::Unsupported);
     assert_eq!(error_kind(&mut session, "EXPLAIN DELETE FROM t WHERE a = 1"), ErrorKind::Unsupported);

@@ -51,7 +51,7 @@ pub struct Chunk {
     pub(super) kind: SqlType,
     verified: AtomicBool,
     fixed: OnceLock<FixedList>,
-    /// The low words of the value list of a type of 128 bits, where nobody asked for more.
+    /// The low words of the value list of a type of 128 bits, where no caller asked for more.
     low_words: OnceLock<Vec<i64>>,
     pub(super) strings: OnceLock<DecodedList>,
     /// Values of the list that could have been decoded in the time that picking single strings took.

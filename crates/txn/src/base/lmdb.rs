@@ -73,7 +73,7 @@ const WRITTEN_PER_BYTE: usize = 4;
 /// Room beyond that.
 const ROOM_BYTES: usize = 1 << 20;
 
-/// Of a range of which no more entries are wanted these are looked up one by one: an iterator has copies of its bounds.
+/// Up to this number of entries of a range are looked up one by one, because an iterator copies its bounds.
 const SINGLE_LOOKUPS: usize = 2;
 
 /// What a caller may choose.

@@ -56,7 +56,7 @@ pub struct IndexScan {
     entry: Vec<u8>,
     ahead: Vec<u8>,
     is_ahead: bool,
-    /// Whether all entries are whole, and all of the range are asked for.
+    /// Whether all entries of the range are whole, and asked for.
     is_plain: bool,
     found: FoundRow,
     /// Made for the first entries that begin alike.

@@ -90,7 +90,7 @@ impl RowCounts {
         u64::try_from(table.base?.checked_add(table.added_up_to(at)?)?).ok()
     }
 
-    /// Notes that a table has so many rows at a commit.
+    /// Notes that a table has `rows` rows at a commit.
     pub(super) fn note(&self, index: IndexId, at: CommitId, rows: u64) {
         let mut tables = self.tables.lock();
         let table = tables.entry(index).or_default();

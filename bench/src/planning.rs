@@ -1,6 +1,7 @@
-//! How long queries take to be parsed and planned, without a cache; and statements that are hard to plan.
+//! How long queries take to be planned, without a cache, and to be parsed besides; and statements that are hard to plan.
 //!
-//! `EXPLAIN` plans a query and runs nothing. A comment at its end makes every text a new one.
+//! `EXPLAIN` plans a query each time and runs nothing. A prepared one was parsed before; a comment at its end makes a text a new
+//! one.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,9 +28,18 @@ pub struct Planned {
     /// The query, by its number or by what it is.
     pub name: String,
     /// The median in milliseconds, or why it cannot be planned.
-    pub ms: Result<f64>,
+    pub ms: Result<Milliseconds>,
     /// What it may take at most, if that is said.
     pub wanted_ms: Option<f64>,
+}
+
+/// Medians of one query.
+#[derive(Clone, Copy, Debug)]
+pub struct Milliseconds {
+    /// To bind and to optimize it, and to write its plan as text.
+    pub planned: f64,
+    /// To parse it besides.
+    pub parsed_and_planned: f64,
 }
 
 /// All of them.
@@ -65,13 +75,21 @@ pub fn run(directory: &Path, queries: &[String], done: impl Fn()) -> Result<Plan
     Ok(Planning { queries, generated, refusal })
 }
 
-/// The median of several times to plan a query.
-fn median_ms(connection: &mut Connection, query: &str) -> Result<f64> {
+/// The medians of several times to plan a query.
+fn median_ms(connection: &mut Connection, query: &str) -> Result<Milliseconds> {
+    let statement = connection.prepare(&format!("EXPLAIN {query}"))?;
+    let planned = median_of(|_| statement.query(connection, &[])?.batches().map(drop))?;
+    let parsed_and_planned =
+        median_of(|run| connection.query(&format!("EXPLAIN {query} -- {run}"))?.batches().map(drop))?;
+    Ok(Milliseconds { planned, parsed_and_planned })
+}
+
+/// The median of the milliseconds that several runs take.
+fn median_of(mut run: impl FnMut(usize) -> Result<()>) -> Result<f64> {
     let mut times = Vec::with_capacity(RUNS);
-    for run in 0..RUNS {
-        let text = format!("EXPLAIN {query} -- {run}");
+    for number in 0..RUNS {
         let begun = Instant::now();
-        connection.query(&text)?.batches()?;
+        run(number)?;
         times.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     times.sort_by(f64::total_cmp);
@@ -117,7 +135,8 @@ fn hard_queries() -> Vec<(String, String, f64)> {
 impl Planning {
     /// Median and greatest of the queries of the file.
     fn median_and_greatest(&self) -> (f64, f64) {
-        let mut times: Vec<f64> = self.queries.iter().filter_map(|planned| planned.ms.as_ref().ok().copied()).collect();
+        let mut times: Vec<f64> =
+            self.queries.iter().filter_map(|query| Some(query.ms.as_ref().ok()?.planned)).collect();
         times.sort_by(f64::total_cmp);
         (percentile(&times, 0.5), percentile(&times, 1.0))
     }
@@ -127,7 +146,8 @@ impl Planning {
         let planned = |planned: &Planned| {
             json!({
                 "name": planned.name,
-                "ms": planned.ms.as_ref().ok().map(|ms| rounded(*ms)),
+                "ms": planned.ms.as_ref().ok().map(|ms| rounded(ms.planned)),
+                "with_parsing_ms": planned.ms.as_ref().ok().map(|ms| rounded(ms.parsed_and_planned)),
                 "wanted_ms": planned.wanted_ms,
                 "error": planned.ms.as_ref().err().map(|error| error.to_string()),
             })
@@ -152,7 +172,9 @@ impl Planning {
     fn write(&self, out: &mut String) -> std::fmt::Result {
         for planned in self.queries.iter().chain(&self.generated) {
             match &planned.ms {
-                Ok(ms) => write!(out, "{:<40}{ms:>10.3} ms", planned.name)?,
+                Ok(Milliseconds { planned: ms, parsed_and_planned }) => {
+                    write!(out, "{:<40}{ms:>10.3} ms, with parsing {parsed_and_planned:.3} ms", planned.name)?;
+                }
                 Err(error) => write!(out, "{:<40}FAILED: {error}", planned.name)?,
             }
             if let Some(wanted) = planned.wanted_ms {

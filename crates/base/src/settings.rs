@@ -182,6 +182,14 @@ pub const SETTINGS: &[Setting] = &[
         50,
         "Microseconds that a thread without work looks for some before it sleeps.",
     ),
+    Setting {
+        name: "early_filters",
+        kind: SettingKind::Flag,
+        scope: SettingScope::Connection,
+        default: SettingValue::Flag(true),
+        doc: "Whether the keys of a join and the limit of an order leave rows out where these are read. Without, EXPLAIN \
+              ANALYZE shows how many rows each operator gives by itself.",
+    },
     number("batch_rows", 1, 1 << 20, 8192, "Rows of a batch between operators."),
     number("progress_ms", 0, u64::MAX >> 1, 1_000, "Milliseconds after which the shell shows a progress bar."),
 ];

@@ -65,6 +65,8 @@ pub struct Environment<'a> {
     pub broker: &'a Broker,
     /// Rounds of a recursive query at most.
     pub recursion_max: u64,
+    /// Whether operators leave out rows that operators above them do not need.
+    pub early_filters: bool,
 }
 
 /// A plan that runs.
@@ -176,8 +178,8 @@ impl Builder {
             }
             Node::Sort { input, keys, skip, rows } => {
                 let wish = match rows {
-                    Some(rows) => Wish::Top { keys, rows: skip + rows },
-                    None => Wish::All,
+                    Some(rows) if self.early_filters => Wish::Top { keys, rows: skip + rows },
+                    _ => Wish::All,
                 };
                 let input = self.build_below(input, wish, &mut operator)?;
                 let request = SortRequest {
@@ -241,7 +243,7 @@ impl Builder {
             Node::Recursive(recursive) => self.recursive(recursive, &mut operator, broker)?,
             Node::RecursiveRows { number, schema } => self.recursive_rows(*number, schema)?,
         };
-        let (source, measured) = watched(source);
+        let (source, measured) = watched(source, self.early_filters);
         operator.measured = Some(measured);
         Ok((source, operator))
     }

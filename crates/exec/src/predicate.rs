@@ -3,12 +3,15 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, Scalar, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Scalar};
+use arrow::compute::cast;
 use arrow::compute::kernels::cmp;
-use arrow::compute::{and_kleene, ilike, is_not_null, is_null, like, nilike, nlike, not, or_kleene};
+use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use rowmill_base::{Error, Result};
+use rowmill_expr::kernels::like::{ESCAPE, LikeMatcher};
+use rowmill_expr::kernels::truth;
 use rowmill_plan::{CompareOp, Predicate};
 
 /// The truth of `predicate` for each of `rows` rows, NULL where it is unknown. `column` gives the values of a column.
@@ -34,26 +37,23 @@ pub fn evaluate(
         }
         Predicate::In { column: index, values: list, negated } => {
             let found = is_in(&column(*index)?, list).map_err(failed)?;
-            if *negated { not(&found).map_err(failed) } else { Ok(found) }
+            Ok(if *negated { truth::not(&found) } else { found })
         }
         Predicate::IsNull { column: index, negated } => {
             let values = column(*index)?;
-            if *negated { is_not_null(&values) } else { is_null(&values) }.map_err(failed)
+            Ok(if *negated { truth::is_not_null(&values) } else { truth::is_null(&values) })
         }
         Predicate::Like { column: index, pattern, negated, ignore_case } => {
             let values = column(*index)?;
-            let pattern = Scalar::new(StringViewArray::from(vec![pattern.as_str()]));
-            match (negated, ignore_case) {
-                (false, false) => like(&values, &pattern),
-                (false, true) => ilike(&values, &pattern),
-                (true, false) => nlike(&values, &pattern),
-                (true, true) => nilike(&values, &pattern),
-            }
-            .map_err(failed)
+            let texts = cast(&values, &DataType::Utf8View).map_err(failed)?;
+            let matcher = LikeMatcher::new(pattern, Some(ESCAPE), *ignore_case)?;
+            let mut folded = String::new();
+            let mut matches = |text: &str| matcher.matches(text, &mut folded) != *negated;
+            Ok(texts.as_string_view().iter().map(|text| text.map(&mut matches)).collect())
         }
-        Predicate::And(parts) => fold(parts, true, rows, column, and_kleene),
-        Predicate::Or(parts) => fold(parts, false, rows, column, or_kleene),
-        Predicate::Not(part) => not(&evaluate(part, rows, column)?).map_err(failed),
+        Predicate::And(parts) => fold(parts, true, rows, column, truth::and),
+        Predicate::Or(parts) => fold(parts, false, rows, column, truth::or),
+        Predicate::Not(part) => Ok(truth::not(&evaluate(part, rows, column)?)),
     }
 }
 
@@ -62,15 +62,13 @@ fn fold(
     empty: bool,
     rows: usize,
     column: &mut dyn FnMut(usize) -> Result<ArrayRef>,
-    combine: fn(&BooleanArray, &BooleanArray) -> Result<BooleanArray, ArrowError>,
+    combine: fn(&BooleanArray, &BooleanArray) -> BooleanArray,
 ) -> Result<BooleanArray> {
     let mut result: Option<BooleanArray> = None;
     for part in parts {
         let truth = evaluate(part, rows, column)?;
         result = Some(match result {
-            Some(before) => {
-                combine(&before, &truth).map_err(|error| Error::internal(format!("a filter failed: {error}")))?
-            }
+            Some(before) => combine(&before, &truth),
             None => truth,
         });
     }
@@ -86,7 +84,7 @@ fn is_in(values: &ArrayRef, list: &ArrayRef) -> Result<BooleanArray, ArrowError>
             BooleanArray::new(arrow::buffer::BooleanBuffer::new_unset(values.len()), values.logical_nulls());
         for row in 0..list.len() {
             let equal = cmp::eq(values, &Scalar::new(list.slice(row, 1)))?;
-            found = or_kleene(&found, &equal)?;
+            found = truth::or(&found, &equal);
         }
         return Ok(found);
     }

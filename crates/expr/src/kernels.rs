@@ -9,3 +9,4 @@ pub mod cast;
 pub mod compare;
 pub mod like;
 mod sides;
+pub mod truth;

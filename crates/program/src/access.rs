@@ -256,7 +256,9 @@ impl Access {
             }
             return Ok(true);
         };
-        index_scan.start(&self.codec, index, range, self.backward, first, IndexOrder::FewAlike)?;
+        // Rows that are only counted are in any order.
+        let order = if unread.rows == usize::MAX { IndexOrder::Kept } else { IndexOrder::FewAlike };
+        index_scan.start(&self.codec, index, range, self.backward, first, order)?;
         unread.pass(|rows| index_scan.pass(&self.codec, reader, rows))?;
         if let Some(table) = counted {
             reader.note_row_count(table, (usize::MAX - unread.rows) as u64);

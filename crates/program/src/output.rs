@@ -17,7 +17,7 @@ use crate::result_rows::ResultRows;
 use crate::texts::Texts;
 
 /// Rows that are sorted before any is left out.
-const SORTED_MIN: usize = 256;
+const SORTED_MIN: usize = 32;
 
 /// An output that is ready to be filled.
 #[derive(Debug)]
@@ -67,6 +67,8 @@ pub(crate) struct RowsScratch {
     kept: ResultRows,
     spare: ResultRows,
     places: Vec<usize>,
+    /// Whether the kept rows were sorted and cut, so that the last one that is wanted is known.
+    is_cut: bool,
 }
 
 /// Takes the rows of one run.
@@ -154,6 +156,7 @@ impl Rows {
         let skip = rows_asked(&self.skip, env, "OFFSET")?.unwrap_or(0);
         let limit = rows_asked(&self.limit, env, "LIMIT")?.unwrap_or(usize::MAX);
         scratch.kept.start(&self.sorted);
+        scratch.is_cut = false;
         Ok(RowSink { rows: self, scratch, skip, limit })
     }
 
@@ -164,6 +167,18 @@ impl Rows {
         });
         // In the order in which they came, where nothing else decides.
         orders.fold(Ordering::Equal, Ordering::then).then(left.cmp(&right))
+    }
+
+    /// Whether the row of `env`, which is the last one that came, is not before the row `at` of `kept`.
+    fn is_after(&self, kept: &ResultRows, at: usize, env: Env<'_>) -> Result<bool> {
+        for (column, (way, order)) in (self.columns.len()..).zip(self.ways.iter().zip(&self.order)) {
+            match way.compare(order.value(env)?, kept.get(at, column)) {
+                Ordering::Less => return Ok(false),
+                Ordering::Greater => return Ok(true),
+                Ordering::Equal => {}
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -206,10 +221,13 @@ impl RowSink<'_> {
             *limit -= 1;
             return Ok(*limit > 0);
         }
-        let kept = &mut scratch.kept;
+        let most = skip.saturating_add(*limit);
+        let RowsScratch { kept, is_cut, .. } = &mut **scratch;
+        if *is_cut && rows.is_after(kept, most - 1, env)? {
+            return Ok(true);
+        }
         put(kept, rows.columns.iter().chain(&rows.order), env)?;
         bounded(kept.bytes())?;
-        let most = skip.saturating_add(*limit);
         if kept.len() >= most.saturating_mul(2).max(SORTED_MIN) {
             self.cut(most);
         }
@@ -218,7 +236,8 @@ impl RowSink<'_> {
 
     /// Leaves the first rows of those that are kept.
     fn cut(&mut self, most: usize) {
-        let (rows, RowsScratch { kept, spare, places }) = (self.rows, &mut *self.scratch);
+        let (rows, RowsScratch { kept, spare, places, is_cut }) = (self.rows, &mut *self.scratch);
+        *is_cut = true;
         sort(rows, kept, places);
         spare.start(&rows.sorted);
         for place in places.iter().take(most) {

@@ -7,9 +7,11 @@
 //! | how many rows of two sides match | `matching.rs` |
 //! | how many rows a condition over columns leaves | `condition.rs` |
 //! | how many groups there are | `groups.rs` |
+//! | which values the aggregates of groups have | `aggregates.rs` |
 //! | how many rows the conditions of a scan leave | `selectivity.rs`, `known_values.rs` |
 //! | what blocks say about a column | `zones.rs` |
 
+mod aggregates;
 mod condition;
 mod distinct;
 mod groups;

@@ -184,6 +184,7 @@ impl EngineQuery {
             cancel: &context.cancel,
             broker: &context.broker,
             recursion_max: context.settings.number("recursion_max"),
+            early_filters: context.settings.flag("early_filters"),
         };
         let running = Arc::new(Running::new(&physical.root, &environment)?);
         let mut progress = self.progress.iter();

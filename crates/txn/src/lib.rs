@@ -22,6 +22,7 @@ mod foreign_keys;
 mod held_back;
 mod isolation;
 mod journal;
+mod key_bytes;
 pub mod keyed;
 mod keyed_batches;
 mod keyed_rows;

@@ -24,6 +24,7 @@ pub(super) struct Builder {
     pub(super) cancel: Cancel,
     pub(super) broker: Broker,
     pub(super) recursion_max: u64,
+    pub(super) early_filters: bool,
     /// The shared subplans by number, and, in a round, those that have the same rows in every round by their nodes.
     pub(super) built: Mutex<BTreeMap<BuiltName, BuiltRows>>,
     /// The rows of the last round, by recursive query.
@@ -59,6 +60,7 @@ impl Builder {
             cancel: environment.cancel.clone(),
             broker: environment.broker.clone(),
             recursion_max: environment.recursion_max,
+            early_filters: environment.early_filters,
             built: Mutex::default(),
             rounds: BTreeMap::new(),
         }
@@ -79,6 +81,7 @@ impl Builder {
             cancel: self.cancel.clone(),
             broker: self.broker.clone(),
             recursion_max: self.recursion_max,
+            early_filters: self.early_filters,
             built: Mutex::new(built),
             rounds,
         }

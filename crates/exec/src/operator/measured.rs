@@ -100,13 +100,15 @@ impl Measured {
 #[derive(Debug)]
 struct Watched {
     source: Arc<dyn BatchSource>,
+    /// Whether it takes filters that operators above it offer.
+    takes_filters: bool,
     measured: Arc<Measured>,
 }
 
 /// `source`, measured, and where.
-pub(super) fn watched(source: Arc<dyn BatchSource>) -> (Arc<dyn BatchSource>, Arc<Measured>) {
+pub(super) fn watched(source: Arc<dyn BatchSource>, takes_filters: bool) -> (Arc<dyn BatchSource>, Arc<Measured>) {
     let measured = Arc::new(Measured::default());
-    (Arc::new(Watched { source, measured: Arc::clone(&measured) }), measured)
+    (Arc::new(Watched { source, takes_filters, measured: Arc::clone(&measured) }), measured)
 }
 
 impl BatchSource for Watched {
@@ -140,7 +142,7 @@ impl BatchSource for Watched {
     }
 
     fn accepts(&self, column: usize) -> bool {
-        self.source.accepts(column)
+        self.takes_filters && self.source.accepts(column)
     }
 
     fn offer(&self, column: usize, filter: &Arc<KeyFilter>) {
@@ -148,7 +150,7 @@ impl BatchSource for Watched {
     }
 
     fn narrows(&self, column: usize) -> bool {
-        self.source.narrows(column)
+        self.takes_filters && self.source.narrows(column)
     }
 }
 
@@ -176,7 +178,7 @@ mod tests {
                 read.get()
             })
         });
-        let (source, measured) = watched(numbers(0..100, 10));
+        let (source, measured) = watched(numbers(0..100, 10), true);
         assert_eq!(Arc::clone(&source).worker().count(), 10);
         assert_eq!(Arc::clone(&source).worker().count(), 0);
         assert_eq!((measured.rows(), measured.workers()), (100, 1));

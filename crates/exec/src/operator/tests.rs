@@ -42,6 +42,7 @@ fn run(root: &Node, tables: &[Arc<dyn TableSource>], workers: usize) -> RecordBa
         cancel: &cancel,
         broker: &broker,
         recursion_max: 100,
+        early_filters: true,
     };
     let running = Running::new(root, &environment).expect("a plan");
     let batches = collect(&running.source, workers).expect("nothing fails");

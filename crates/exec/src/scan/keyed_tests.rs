@@ -293,6 +293,7 @@ fn run(root: &Node, table: &Arc<dyn TableSource>) -> (RecordBatch, u64) {
         cancel: &cancel,
         broker: &broker,
         recursion_max: 100,
+        early_filters: true,
     };
     let running = Running::new(root, &environment).expect("a plan");
     let batches: Vec<RecordBatch> = running.worker().collect::<rowmill_base::Result<_>>().expect("nothing fails");

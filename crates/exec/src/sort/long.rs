@@ -12,11 +12,12 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, make_array};
-use arrow::compute::{SortOptions, is_null};
+use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::error::ArrowError;
 use arrow::row::{RowConverter, Rows, SortField};
 use rowmill_base::{Error, ErrorKind, Result};
+use rowmill_expr::kernels::truth;
 
 use super::entry::{Entry, PLACE_BITS};
 use super::{SortKey, options};
@@ -96,7 +97,7 @@ impl LongLayout {
                 let mut of_keys = Vec::with_capacity(columns.len());
                 for (column, is_apart) in columns.iter().zip(apart) {
                     if *is_apart {
-                        of_keys.push(Arc::new(is_null(column).map_err(failed)?) as ArrayRef);
+                        of_keys.push(Arc::new(truth::is_null(column)) as ArrayRef);
                     }
                     of_keys.push(canonical(column)?);
                 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, BooleanArray};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{and_kleene, or_kleene};
 use arrow::datatypes::DataType;
 use rowmill_base::Result;
 use rowmill_plan::Operand;
@@ -12,7 +11,7 @@ use rowmill_plan::Operand;
 use super::narrowed::{InputRows, widened};
 use super::prepared::PreparedExpr;
 use super::spread;
-use crate::kinds::arrow_failed;
+use crate::kernels::truth;
 
 /// An expensive operand is evaluated for the undecided rows alone if they are fewer than one in this many.
 const NARROWING_FACTOR: usize = 4;
@@ -37,8 +36,8 @@ pub(super) fn junction(parts: &[PreparedExpr], is_and: bool, input: InputRows<'_
         };
         so_far = Some(match so_far {
             None => truth,
-            Some(so_far) if is_and => and_kleene(&so_far, &truth).map_err(arrow_failed)?,
-            Some(so_far) => or_kleene(&so_far, &truth).map_err(arrow_failed)?,
+            Some(so_far) if is_and => truth::and(&so_far, &truth),
+            Some(so_far) => truth::or(&so_far, &truth),
         });
     }
     let truth = so_far.unwrap_or_else(|| BooleanArray::from(vec![is_and; input.rows]));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{and_kleene, or_kleene};
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
 use rowmill_plan::program::ArithmeticOp;
@@ -21,7 +20,7 @@ use crate::kernels::arithmetic::{arithmetic, negate};
 use crate::kernels::cast::cast;
 use crate::kernels::compare::{compare, is_distinct};
 use crate::kernels::like::LikeMatcher;
-use crate::kinds::arrow_failed;
+use crate::kernels::truth;
 
 /// IN lists of at most this many values are compared one by one, because that vectorises and looking up does not.
 const COMPARED_MAX: usize = 3;
@@ -139,9 +138,10 @@ impl PreparedExpr {
             PreparedStep::Negate(value) => value.each(input, negate),
             PreparedStep::Not(value) => value.each(input, |values| match values.data_type() {
                 DataType::Null => Ok(Arc::new(BooleanArray::new_null(values.len()))),
-                _ => Ok(Arc::new(arrow::compute::not(values.as_boolean()).map_err(arrow_failed)?)),
+                _ => Ok(Arc::new(truth::not(values.as_boolean()))),
             }),
-            PreparedStep::IsNull(value, negated) => value.each(input, |values| Ok(Arc::new(is_null(values, *negated)))),
+            PreparedStep::IsNull(value, true) => value.each(input, |values| Ok(Arc::new(truth::is_not_null(values)))),
+            PreparedStep::IsNull(value, false) => value.each(input, |values| Ok(Arc::new(truth::is_null(values)))),
             PreparedStep::Cast(value, or_null) => value.each(input, |values| cast(values, &self.kind, *or_null)),
             PreparedStep::InSet(value, set, negated) => {
                 value.each(input, |values| Ok(Arc::new(set.contains(values, *negated)?)))
@@ -264,15 +264,6 @@ fn pairwise(
     Ok(Operand { values: of(&left, &right, rows)?, is_constant })
 }
 
-fn is_null(values: &ArrayRef, negated: bool) -> BooleanArray {
-    let rows = values.len();
-    let valid = match values.logical_nulls() {
-        Some(nulls) => nulls.inner().clone(),
-        None => BooleanBuffer::new_set(rows),
-    };
-    BooleanArray::new(if negated { valid } else { !&valid }, None)
-}
-
 /// Lexicographic comparison: of the first pair whose values differ, if no NULL comes before.
 fn compare_rows(op: CompareOp, pairs: &[[PreparedExpr; 2]], input: InputRows<'_>) -> Result<Operand> {
     let rows = input.rows;
@@ -292,14 +283,13 @@ fn compare_rows(op: CompareOp, pairs: &[[PreparedExpr; 2]], input: InputRows<'_>
     for (left, right) in before.iter().rev() {
         let first = compare(strict, left, right, rows)?;
         result = match op {
-            CompareOp::Equal => and_kleene(&first, &result),
-            CompareOp::NotEqual => or_kleene(&first, &result),
+            CompareOp::Equal => truth::and(&first, &result),
+            CompareOp::NotEqual => truth::or(&first, &result),
             _ => {
                 let equal = compare(CompareOp::Equal, left, right, rows)?;
-                and_kleene(&equal, &result).and_then(|rest| or_kleene(&first, &rest))
+                truth::or(&first, &truth::and(&equal, &result))
             }
-        }
-        .map_err(arrow_failed)?;
+        };
     }
     Ok(Operand::rows(Arc::new(result)))
 }
@@ -310,12 +300,12 @@ fn in_list(value: &PreparedExpr, list: &[PreparedExpr], negated: bool, input: In
     for item in list {
         let equal = compare(CompareOp::Equal, &value, &item.evaluate(input)?, input.rows)?;
         found = Some(match found {
-            Some(found) => or_kleene(&found, &equal).map_err(arrow_failed)?,
+            Some(found) => truth::or(&found, &equal),
             None => equal,
         });
     }
     let found = found.ok_or_else(|| Error::internal("an IN list is empty"))?;
-    let result = if negated { arrow::compute::not(&found).map_err(arrow_failed)? } else { found };
+    let result = if negated { truth::not(&found) } else { found };
     Ok(Operand::rows(Arc::new(result)))
 }
 

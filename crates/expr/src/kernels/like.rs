@@ -359,7 +359,7 @@ fn fold_char(c: char) -> char {
 #[cfg(test)]
 mod tests {
     use arrow::array::{Scalar, StringViewArray};
-    use arrow::compute::like;
+    use arrow_string::like::like;
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
 

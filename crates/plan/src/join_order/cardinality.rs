@@ -234,10 +234,18 @@ impl<'a> Cardinality<'a> {
             let mut reductions: Vec<f64> = united.collect();
             reduction += match link.key_rows {
                 Some(rows) if reductions.len() == link.classes.len() => rows.log2(),
-                _ => damped(&mut reductions),
+                _ => self.bounded(damped(&mut reductions), link.relations),
             };
         }
         reduction
+    }
+
+    /// A reduction of the product of two relations, as a binary logarithm. If their columns have more combinations of values than
+    /// either has rows, the values of the smaller are taken to be those that the larger refers to.
+    fn bounded(&self, reduction: f64, relations: [usize; 2]) -> f64 {
+        let [one, other] =
+            relations.map(|relation| at_least_one(self.graph.relations[relation].rows_unfiltered).log2());
+        if reduction > one.max(other) { one.min(other) } else { reduction }
     }
 
     /// Says of each join of a tree which conditions it checks.

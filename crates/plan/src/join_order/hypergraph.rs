@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::cardinality::{Cardinality, Connection};
 use super::cost::cost_of_join;
 use super::enumeration::Joined;
-use super::relation_set::RelationSet;
+use super::relation_set::{RelationSet, SetHash};
 
 /// Pairs up to which every tree is compared: a clique of nine relations, a star of ten, a chain of forty.
 pub(super) const PAIRS_MAX: usize = 12_000;
@@ -35,7 +35,7 @@ struct Cheapest {
 
 struct Search<'a> {
     cardinality: &'a Cardinality<'a>,
-    cheapest: HashMap<RelationSet, Cheapest>,
+    cheapest: HashMap<RelationSet, Cheapest, SetHash>,
     /// Whether pairs are only counted: estimates take most of the time.
     only_counts: bool,
     pairs: usize,
@@ -57,7 +57,7 @@ impl<'a> Search<'a> {
         cardinality: &'a Cardinality<'a>,
         only_counts: bool,
     ) -> Result<Search<'a>, TooManyPairs> {
-        let mut search = Search { cardinality, cheapest: HashMap::new(), only_counts, pairs: 0, lookups: 0 };
+        let mut search = Search { cardinality, cheapest: HashMap::default(), only_counts, pairs: 0, lookups: 0 };
         for relation in relations.iter() {
             let set = RelationSet::of(relation);
             let rows = if only_counts { 1.0 } else { cardinality.rows(set) };

@@ -1,8 +1,34 @@
 //! Sets of relations.
 
+use std::hash::{BuildHasherDefault, Hasher};
+
 /// Some relations, one bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct RelationSet(u128);
+
+/// Hashes sets, of which a search of joins looks up thousands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SetHasher(u64);
+
+/// Makes hashers of sets.
+pub(super) type SetHash = BuildHasherDefault<SetHasher>;
+
+impl Hasher for SetHasher {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a set is hashed as one number");
+    }
+
+    fn write_u128(&mut self, set: u128) {
+        // Multiplication carries low bits to the high ones, which tables look at too; small sets have low bits only.
+        let folded = (set as u64) ^ ((set >> 64) as u64).rotate_left(32);
+        let product = u128::from(folded) * 0x9E37_79B9_7F4A_7C15;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 impl RelationSet {
     pub(super) const EMPTY: RelationSet = RelationSet(0);

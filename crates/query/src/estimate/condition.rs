@@ -24,6 +24,11 @@ impl Estimator<'_> {
         if let Some(share) = self.share_by_statistics(input, condition, positions) {
             return share;
         }
+        if let ExprOp::Compare(op, pair) = &condition.op
+            && let Some(share) = self.share_by_aggregate(input, *op, pair, positions)
+        {
+            return share;
+        }
         let share = match &condition.op {
             ExprOp::And(parts) => parts.iter().map(of).product(),
             ExprOp::Or(parts) => 1.0 - parts.iter().map(|part| 1.0 - of(part)).product::<f64>(),

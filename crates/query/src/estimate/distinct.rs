@@ -168,7 +168,7 @@ impl Estimator<'_> {
                     Expr::Column(column) => self.distinct_left(input, column)?,
                     Expr::Function(_) => return None,
                 },
-                None => return None,
+                None => self.distinct_of_aggregate(input, group, column - group.keys.len(), rows)?,
             },
             Node::Values { rows } if rows.num_rows() <= COMPARED_ROWS_MAX => distinct_of_values(rows.column(column))?,
             _ => return None,

@@ -34,7 +34,7 @@ fn push(mut plan: Logical, conditions: Vec<ScalarExpr>, required: &ColumnSet) ->
     }
     match plan {
         Logical::Filter { input, conditions: own } => {
-            let (movable, rest): (Vec<_>, Vec<_>) = split_and(own).into_iter().partition(is_movable);
+            let (movable, rest) = split_movable(split_and(own));
             // Those of the filter come before those from above.
             let mut all = movable;
             for condition in conditions {
@@ -231,7 +231,7 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &Colu
     let (mut to_left, mut to_right, mut above, mut on) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     if join.kind == LogicalJoinKind::Inner {
         // Those of an inner join are a filter above it, and the other way round.
-        let (movable, rest): (Vec<_>, Vec<_>) = own.into_iter().partition(is_movable);
+        let (movable, rest) = split_movable(own);
         let (volatile, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_volatile);
         above.extend(volatile);
         let mut all = movable;
@@ -300,6 +300,20 @@ fn push_join(mut join: LogicalJoin, conditions: Vec<ScalarExpr>, required: &Colu
     Logical::filter(Logical::map(Logical::Join(join), constant_marks), above)
 }
 
+/// The conditions that may move, and the others. One that fails for all rows alike, such as `day >= ? - 20`, moves too, so that
+/// it can be a range of a key: unless another condition, such as `? > 0`, decides for all rows alike and may prevent the failure.
+fn split_movable(conditions: Vec<ScalarExpr>) -> (Vec<ScalarExpr>, Vec<ScalarExpr>) {
+    let may_be_guarded = conditions.iter().any(|condition| named(condition).is_empty());
+    conditions.into_iter().partition(|condition| is_movable(condition) || !may_be_guarded && fails_for_all(condition))
+}
+
+/// Whether a condition compares values of rows with one that is the same for all rows, or fails for all.
+fn fails_for_all(condition: &ScalarExpr) -> bool {
+    let ExprOp::Compare(_, pair) = &condition.op else { return false };
+    let is_fixed = |expr: &ScalarExpr| named(expr).is_empty() && !is_volatile(expr);
+    matches!(&pair[..], [of_row, value] | [value, of_row] if is_movable(of_row) && is_fixed(value))
+}
+
 /// Takes the movable conditions of a tree of inner joins, and of filters between them.
 fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
     let own = match plan {
@@ -320,7 +334,7 @@ fn gather(plan: &mut Logical, conditions: &mut Vec<ScalarExpr>) {
         }
         _ => return,
     };
-    let (movable, rest): (Vec<_>, Vec<_>) = split_and(std::mem::take(own)).into_iter().partition(is_movable);
+    let (movable, rest) = split_movable(split_and(std::mem::take(own)));
     conditions.extend(movable);
     *own = rest;
 }

@@ -64,6 +64,7 @@ fn run(sql: &str, workers: usize, batch_rows: usize) -> Result<Vec<String>> {
         cancel: &cancel,
         broker: &broker,
         recursion_max: 200,
+        early_filters: true,
     };
     let running = Running::new(&physical.root, &environment)?;
     let read = || {

@@ -70,6 +70,15 @@ impl KeyCodec {
         Ok(true)
     }
 
+    /// Whether the first `parts` parts of some key are too long to be kept as they are.
+    pub fn may_be_short(&self, parts: usize) -> bool {
+        let widths = self.forms[..parts].iter().zip(&self.parts).map(|(form, part)| {
+            // A nullable part begins with a byte of its own.
+            Some(form.width()? + usize::from(part.nullable))
+        });
+        widths.sum::<Option<usize>>().is_none_or(|bytes| bytes > SHORT_PREFIX_BYTES)
+    }
+
     /// How the first `parts` parts of `key` are kept, which was perhaps shortened. `Corrupt` if it ends too early.
     pub fn kept_parts(&self, parts: usize, key: &[u8]) -> Result<KeptParts> {
         match self.ends_within(parts, &key[..key.len().min(SHORT_PREFIX_BYTES)]) {

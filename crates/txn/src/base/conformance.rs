@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use proptest::prelude::*;
 use rowmill_base::{Cancel, CommitId, Error, ErrorKind};
@@ -141,23 +142,10 @@ fn ranges_are_read_both_ways(base: &dyn OrderedBase) {
         .unwrap();
         found
     };
-    let first = |start: &[u8], end: &[u8], backward: bool, keys_max: usize| {
-        let mut found = Vec::new();
-        read.first_of_range(start, end, backward, keys_max, &mut |_, value| {
-            found.push(value[0]);
-            Ok(true)
-        })
-        .unwrap();
-        found
-    };
-    let keys_alone = |start: &[u8], end: &[u8], backward: bool| {
-        let mut found = Vec::new();
-        read.keys(start, end, backward, &mut |key| {
-            found.push(key[1]);
-            Ok(true)
-        })
-        .unwrap();
-        found
+    let passed = |start: &[u8], end: &[u8], backward: bool, keys_max: usize| {
+        let mut last = Vec::new();
+        let passed = read.pass(start, end, backward, keys_max, &mut last).unwrap();
+        (passed, last.get(1).copied())
     };
     let ends: [&[u8]; 6] = [&[1], b"k", b"k\x05", b"k\x05\0", b"k\xc7", b"l"];
     for start in ends {
@@ -165,20 +153,69 @@ fn ranges_are_read_both_ways(base: &dyn OrderedBase) {
             let mut keys: Vec<u8> = (0..200).filter(|i| *i != 70).collect();
             keys.retain(|i| start <= &[b'k', *i][..] && (end.is_empty() || &[b'k', *i][..] < end));
             assert_eq!(found(start, end, false, 1_000), keys, "{start:?}..{end:?}");
-            assert_eq!(keys_alone(start, end, false), keys, "{start:?}..{end:?}");
-            for keys_max in 1..5 {
-                let wanted: Vec<u8> = keys.iter().copied().take(keys_max).collect();
-                assert_eq!(first(start, end, false, keys_max), wanted, "{keys_max} of {start:?}..{end:?}");
-            }
+            check_passes(&keys, |keys_max| passed(start, end, false, keys_max));
             keys.reverse();
             assert_eq!(found(start, end, true, 1_000), keys, "{start:?}..{end:?}");
-            assert_eq!(keys_alone(start, end, true), keys, "{start:?}..{end:?}");
-            for keys_max in 1..5 {
-                let wanted: Vec<u8> = keys.iter().copied().take(keys_max).collect();
-                assert_eq!(first(start, end, true, keys_max), wanted, "{keys_max} of {start:?}..{end:?}");
-            }
+            check_passes(&keys, |keys_max| passed(start, end, true, keys_max));
             keys.truncate(3);
             assert_eq!(found(start, end, true, 3), keys, "{start:?}..{end:?}");
+        }
+    }
+}
+
+/// Checks how many of `keys` are passed over, and which the last one is where there are as many as asked for.
+fn check_passes(keys: &[u8], passed: impl Fn(usize) -> (usize, Option<u8>)) {
+    for keys_max in [0, 1, 2, 5, 100, keys.len(), keys.len() + 1] {
+        let wanted = keys_max.min(keys.len());
+        let last = (wanted > 0 && wanted == keys_max).then(|| keys[wanted - 1]);
+        assert_eq!(passed(keys_max), (wanted, last), "{keys_max} of {keys:?}");
+    }
+}
+
+/// A tree of several levels, with long keys, long values and values with pages of their own, is searched in any order.
+fn a_large_tree_is_searched_in_any_order(base: &dyn OrderedBase) {
+    let key = |i: u64| {
+        let mut key = format!("{:012}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 1_000_000_007).into_bytes();
+        key.extend(std::iter::repeat_n(b'x', (i % 7 * i % 90) as usize));
+        key
+    };
+    let value = |i: u64| vec![i as u8; if i.is_multiple_of(501) { 9_000 } else { (i % 40) as usize }];
+    let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    for (commit, part) in (1..).zip((0..20_000_u64).collect::<Vec<_>>().chunks(7_000)) {
+        base.write(&batch(|b| part.iter().for_each(|i| b.put(key(*i), value(*i)))), CommitId(commit)).unwrap();
+        model.extend(part.iter().map(|i| (key(*i), value(*i))));
+    }
+    let read = base.read().unwrap();
+    for i in 0..6_000_u64 {
+        // Near one another for a while, then somewhere else.
+        let around = i / 50 * 7_919;
+        let (start, mut end) = (key(around + i % 5), key(around + i % 3 + 1));
+        assert_eq!(read.get(&start).unwrap(), model.get(&start).cloned(), "{i}");
+        let (backward, limit) = (i % 2 == 1, (i % 400) as usize);
+        if i % 11 == 0 {
+            end.clear();
+        }
+        if !end.is_empty() && start >= end {
+            continue;
+        }
+        let upper = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(&end) };
+        let all = model.range::<Vec<u8>, _>((Bound::Included(&start), upper));
+        let wanted: Vec<_> = if backward { all.rev().take(limit).collect() } else { all.take(limit).collect() };
+        let mut found = 0;
+        read.range(&start, &end, backward, &mut |key, value| {
+            if found == limit {
+                return Ok(false);
+            }
+            assert_eq!((&key.to_vec(), &value.to_vec()), wanted[found], "{i}");
+            found += 1;
+            Ok(true)
+        })
+        .unwrap();
+        assert_eq!(found, wanted.len(), "{i}");
+        let mut last = Vec::new();
+        assert_eq!(read.pass(&start, &end, backward, limit, &mut last).unwrap(), wanted.len(), "{i}");
+        if limit > 0 && wanted.len() == limit {
+            assert_eq!(&last, wanted[limit - 1].0, "{i}");
         }
     }
 }
@@ -337,6 +374,11 @@ impl<B: OrderedBase> OrderedBase for InDirectory<B> {
     fn read_by_calls(&self) -> rowmill_base::Result<Box<dyn BaseRead>> {
         self.base.read_by_calls()
     }
+}
+
+#[test]
+fn a_large_tree_of_lmdb_is_searched_in_any_order() {
+    a_large_tree_is_searched_in_any_order(&*lmdb(1 << 30)());
 }
 
 #[test]

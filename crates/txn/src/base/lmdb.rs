@@ -10,6 +10,8 @@
 //! * **Making a base.** A new file is made under another name and then renamed, so a base that exists is whole
 //!   (`lmdb_file.rs`).
 //! * **Compaction.** Free pages are given back by another file, which takes the place of the one before (`lmdb_compaction.rs`).
+//! * **Reads.** Searches and ranges go over the mapped pages themselves (`lmdb_tree.rs`). LMDB writes them, and keeps those of
+//!   a state that is read from being written again.
 //! * **Runs.** Keys that come in order in many places leave full pages (`lmdb_run.rs`).
 //! * **Growth.** Address space is cheap and remapping has to wait for every reader of the process (`gate.rs`), so the
 //!   mapping begins far longer than the file. A write that does not fit doubles it and runs again.
@@ -51,10 +53,11 @@ use super::lmdb_numbers::numbers;
 use super::lmdb_pages::{check_pages, free_space};
 use super::lmdb_readers::ReaderTable;
 use super::lmdb_run::{RUN_KEYS_MIN, find_run, take_out};
+use super::lmdb_tree::{MappedTree, TreeReader};
 use super::sealed_value::{seal, unseal};
 use super::{
-    BaseChecked, BaseCopy, BaseRead, BaseSpace, KeyVisitor, Operation, OrderedBase, Reader, Visitor, WriteBatch,
-    check_batch, first_of_range, key_bounds, prefix_range,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, FIRST_KEY, Operation, OrderedBase, Reader, Visitor, WriteBatch,
+    check_batch, has_keys, prefix_end, prefix_range,
 };
 
 /// The file's name in the directory of a database.
@@ -73,8 +76,8 @@ const WRITTEN_PER_BYTE: usize = 4;
 /// Room beyond that.
 const ROOM_BYTES: usize = 1 << 20;
 
-/// Up to this number of entries of a range are looked up one by one, because an iterator copies its bounds.
-const SINGLE_LOOKUPS: usize = 2;
+/// Times that a read is begun again because another state was made before it knew where the tree of its own begins.
+const BEGINS_MAX: usize = 1_000;
 
 /// What a caller may choose.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +112,7 @@ pub struct LmdbBase {
 /// What an open base and its reads share. It is closed with the last of them.
 pub(super) struct OpenBase {
     map: Map,
+    tree: MappedTree,
     env: Env<WithoutTls>,
     /// Behind `env`, so that it is closed after it. None where nothing can be written.
     readers: Option<ReaderTable>,
@@ -179,8 +183,10 @@ impl OpenBase {
             Some(_) => None,
             None => Some(DirectoryLock::keep_writers_out(dir)?),
         };
+        let tree = MappedTree::open(&file, env.info().map_size)?;
         let base = Arc::new(OpenBase {
             map,
+            tree,
             readers,
             _without_writers: without_writers,
             gate: Arc::default(),
@@ -210,11 +216,13 @@ impl OpenBase {
 
     pub(super) fn begin(self: &Arc<Self>) -> Result<LmdbRead> {
         let mut tried_again = false;
-        loop {
+        for _ in 0..BEGINS_MAX {
             let entered = self.gate.enter();
             match self.env.clone().static_read_txn() {
                 Ok(transaction) => {
-                    return Ok(LmdbRead { transaction, _entered: entered, base: Arc::clone(self) });
+                    if let Some(tree) = self.tree.reader(transaction.id() as u64)? {
+                        return Ok(LmdbRead { tree, transaction, _entered: entered, base: Arc::clone(self) });
+                    }
                 }
                 Err(heed::Error::Mdb(MdbError::MapResized)) => {
                     drop(entered);
@@ -227,6 +235,8 @@ impl OpenBase {
                 Err(e) => return Err(self.error("read", e)),
             }
         }
+        let message = format!("{}: its state changed {BEGINS_MAX} times while a read began", self.file.display());
+        Err(Error::new(ErrorKind::Locked, message).hint("run it again"))
     }
 
     /// Maps the file anew over `bytes`, or for 0 over what the process that let it grow has chosen.
@@ -524,6 +534,7 @@ impl LmdbWrite<'_> {
 }
 
 pub(super) struct LmdbRead {
+    tree: TreeReader,
     // In this order: the transaction ends before its place behind the gate is given back, and both before the base is
     // closed.
     transaction: RoTxn<'static, WithoutTls>,
@@ -533,7 +544,7 @@ pub(super) struct LmdbRead {
 
 impl LmdbRead {
     fn stored(&self, key: &[u8]) -> Result<Option<&[u8]>> {
-        self.base.map.get(&self.transaction, key).map_err(|e| self.base.error("read", e))
+        self.tree.get(key)
     }
 
     fn number<const LEN: usize>(&self, key: &[u8]) -> Result<Option<[u8; LEN]>> {
@@ -551,60 +562,9 @@ impl LmdbRead {
         Ok(CommitId(number(key, Some(stored), &self.base.file)?.map_or(0, u64::from_le_bytes)))
     }
 
-    /// Visits the first entries of a range with a look-up each, which copies no bounds.
-    fn visit_singly(
-        &self,
-        start: &[u8],
-        end: &[u8],
-        backward: bool,
-        keys_max: usize,
-        visit: &mut Visitor<'_>,
-    ) -> Result<()> {
-        super::check_key(start.get(..start.len().min(super::KEY_LEN_MAX)).unwrap_or_default())?;
-        let (map, transaction) = (&self.base.map, &self.transaction);
-        let mut found = match (backward, end) {
-            (false, _) => map.get_greater_than_or_equal_to(transaction, start),
-            (true, []) => map.last(transaction),
-            (true, end) => map.get_lower_than(transaction, end),
-        };
-        for looked_up in 1..=keys_max {
-            let Some((key, stored)) = found.map_err(|e| self.base.error("read", e))? else { break };
-            let is_inside = if backward { key >= start } else { end.is_empty() || key < end };
-            if !is_inside || !visit(key, unseal(key, stored, &self.base.file)?)? {
-                break;
-            }
-            if looked_up < keys_max {
-                found = match backward {
-                    false => map.get_greater_than(transaction, key),
-                    true => map.get_lower_than(transaction, key),
-                };
-            } else {
-                found = Ok(None);
-            }
-        }
-        Ok(())
-    }
-
-    fn visit(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
-        let failed = |e| self.base.error("read", e);
-        let mut each = |entry: heed::Result<(&[u8], &[u8])>| {
-            let (key, stored) = entry.map_err(failed)?;
-            visit(key, unseal(key, stored, &self.base.file)?)
-        };
-        if backward {
-            for entry in self.base.map.rev_range(&self.transaction, &slices(&range)).map_err(failed)? {
-                if !each(entry)? {
-                    break;
-                }
-            }
-        } else {
-            for entry in self.base.map.range(&self.transaction, &slices(&range)).map_err(failed)? {
-                if !each(entry)? {
-                    break;
-                }
-            }
-        }
-        Ok(())
+    fn visit(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
+        let file = &self.base.file;
+        self.tree.visit(start, end, backward, &mut |key, stored| visit(key, unseal(key, stored, file)?))
     }
 }
 
@@ -617,44 +577,22 @@ impl BaseRead for LmdbRead {
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
-        self.visit(prefix_range(prefix), false, visit)
+        let start = if prefix.is_empty() { FIRST_KEY } else { prefix };
+        self.visit(start, &prefix_end(prefix).unwrap_or_default(), false, visit)
     }
 
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
-        key_bounds(start, end)?.map_or(Ok(()), |range| self.visit(range, backward, visit))
-    }
-
-    fn first_of_range(
-        &self,
-        start: &[u8],
-        end: &[u8],
-        backward: bool,
-        keys_max: usize,
-        visit: &mut Visitor<'_>,
-    ) -> Result<()> {
-        match keys_max <= SINGLE_LOOKUPS {
-            true if !end.is_empty() && start >= end => Ok(()),
-            true => self.visit_singly(start, end, backward, keys_max, visit),
-            false => first_of_range(self, start, end, backward, keys_max, visit),
+        match has_keys(start, end)? {
+            true => self.visit(start, end, backward, visit),
+            false => Ok(()),
         }
     }
 
-    fn keys(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut KeyVisitor<'_>) -> Result<()> {
-        let failed = |e| self.base.error("read", e);
-        let Some(range) = key_bounds(start, end)? else { return Ok(()) };
-        let (map, range) = (&self.base.map, slices(&range));
-        if backward {
-            let mut entries = map.rev_range(&self.transaction, &range).map_err(failed)?;
-            while let Some(entry) = entries.next()
-                && visit(entry.map_err(failed)?.0)?
-            {}
-        } else {
-            let mut entries = map.range(&self.transaction, &range).map_err(failed)?;
-            while let Some(entry) = entries.next()
-                && visit(entry.map_err(failed)?.0)?
-            {}
+    fn pass(&self, start: &[u8], end: &[u8], backward: bool, keys_max: usize, last: &mut Vec<u8>) -> Result<usize> {
+        match has_keys(start, end)? {
+            true => self.tree.pass(start, end, backward, keys_max, last),
+            false => Ok(0),
         }
-        Ok(())
     }
 
     fn commit_id(&self) -> Result<CommitId> {

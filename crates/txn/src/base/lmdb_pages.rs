@@ -44,17 +44,17 @@ use super::{BaseChecked, BaseSpace, PROBLEMS_MAX, Visitor};
 
 const MAGIC: u32 = 0xBEEF_C0DE;
 const VERSION: u32 = 1;
-const HEADER_LEN: usize = 16;
+pub(super) const HEADER_LEN: usize = 16;
 const META_LEN: usize = 136;
-const NODE_LEN: usize = 8;
+pub(super) const NODE_LEN: usize = 8;
 
-const BRANCH: u16 = 0x01;
-const LEAF: u16 = 0x02;
-const OVERFLOW: u16 = 0x04;
+pub(super) const BRANCH: u16 = 0x01;
+pub(super) const LEAF: u16 = 0x02;
+pub(super) const OVERFLOW: u16 = 0x04;
 const META: u16 = 0x08;
 
 /// Flag of a leaf's node whose value lies in an overflow page.
-const BIG_VALUE: u16 = 0x01;
+pub(super) const BIG_VALUE: u16 = 0x01;
 
 /// Flags in the free list's tree of a base of ours: its keys are numbers, and the file is not a folder's.
 const FREE_FLAGS: u16 = 0x4008;
@@ -66,7 +66,7 @@ const MAIN_FLAGS: u16 = 0;
 const DEPTH_MAX: u16 = 32;
 
 /// The root of an empty tree.
-const NO_PAGE: u64 = u64::MAX;
+pub(super) const NO_PAGE: u64 = u64::MAX;
 
 /// Walks begun anew because somebody committed, before it is taken for whole.
 const WALKS_MAX: usize = 8;
@@ -154,6 +154,18 @@ pub(super) struct Meta {
     transaction: u64,
 }
 
+/// Where the main tree of one state begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TreeRoot {
+    /// The number of its uppermost page, or [`NO_PAGE`].
+    pub(super) page: u64,
+    /// Levels of its pages.
+    pub(super) depth: u16,
+    pub(super) page_len: usize,
+    /// Where the last page ends that the state may have.
+    pub(super) end: u64,
+}
+
 #[derive(Debug)]
 struct Tree {
     flags: u16,
@@ -210,16 +222,24 @@ impl Pages {
     fn newest_meta(&self) -> Result<Meta> {
         let mut outcome = self.metas();
         for _ in 0..LOOKS_MAX {
-            // Somebody may commit between the looks at the two, or during one.
-            let before = outcome;
-            outcome = self.metas();
-            match (&before, &outcome) {
+            // Somebody may commit between the looks at the two, or during one. The head that counts is written over by the
+            // second commit from now, so that a look is right which is followed by one that finds the same.
+            let now = self.metas();
+            match (&outcome, &now) {
                 (Ok(before), Ok(now)) if before.transaction == now.transaction => break,
                 (Err(before), Err(now)) if before == now => break,
-                _ => {}
+                _ => outcome = now,
             }
         }
         outcome
+    }
+
+    /// The transaction that made the newest state, and the root of its tree.
+    pub(super) fn newest_root(&self) -> Result<(u64, TreeRoot)> {
+        let meta = self.newest_meta()?;
+        let end = meta.last_page.saturating_add(1).saturating_mul(meta.page_len);
+        let (page, depth) = (meta.main.root, meta.main.depth);
+        Ok((meta.transaction, TreeRoot { page, depth, page_len: meta.page_len as usize, end }))
     }
 
     fn metas(&self) -> Result<Meta> {
@@ -604,15 +624,15 @@ impl Met {
     }
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes(*bytes[at..].first_chunk().expect("the field lies inside"))
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(*bytes[at..].first_chunk().expect("the field lies inside"))
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(*bytes[at..].first_chunk().expect("the field lies inside"))
 }
 

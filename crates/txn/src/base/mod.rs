@@ -19,6 +19,7 @@ mod lmdb_numbers;
 mod lmdb_pages;
 mod lmdb_readers;
 mod lmdb_run;
+mod lmdb_tree;
 mod memory;
 #[cfg(feature = "rocksdb")]
 mod rocks;
@@ -190,9 +191,6 @@ pub trait BaseCopy {
 /// Takes a key and its value, and says whether to go on.
 pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> Result<bool> + 'a;
 
-/// Takes a key, and says whether to go on.
-pub type KeyVisitor<'a> = dyn FnMut(&[u8]) -> Result<bool> + 'a;
-
 /// One committed state of a base.
 pub trait BaseRead: Send {
     /// The value of `key`. `Corrupt` if it is not what was written.
@@ -211,42 +209,26 @@ pub trait BaseRead: Send {
     /// end, until the visitor says `false` or fails. `start` is a key that may be kept.
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()>;
 
-    /// Visits the keys of a range as [`BaseRead::range`] does, `keys_max` of them at most, which are few.
-    fn first_of_range(
-        &self,
-        start: &[u8],
-        end: &[u8],
-        backward: bool,
-        keys_max: usize,
-        visit: &mut Visitor<'_>,
-    ) -> Result<()> {
-        first_of_range(self, start, end, backward, keys_max, visit)
-    }
-
-    /// Visits the keys of a range as [`BaseRead::range`] does, without their values, which are not looked at: damage of a
-    /// value is not noticed.
-    fn keys(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut KeyVisitor<'_>) -> Result<()> {
-        self.range(start, end, backward, &mut |key, _| visit(key))
+    /// Passes over the first keys of a range, `keys_max` at most, in the order of [`BaseRead::range`]; how many there were. Where
+    /// there are as many, `last` is set to the last one. Values are not looked at: damage of a value is not noticed.
+    fn pass(&self, start: &[u8], end: &[u8], backward: bool, keys_max: usize, last: &mut Vec<u8>) -> Result<usize> {
+        let mut passed = 0;
+        if keys_max == 0 {
+            return Ok(0);
+        }
+        self.range(start, end, backward, &mut |key, _| {
+            passed += 1;
+            if passed == keys_max {
+                last.clear();
+                last.extend_from_slice(key);
+            }
+            Ok(passed < keys_max)
+        })?;
+        Ok(passed)
     }
 
     /// The id of the last write that this state has.
     fn commit_id(&self) -> Result<CommitId>;
-}
-
-/// As [`BaseRead::first_of_range`] does, by a visit of the range that ends early.
-fn first_of_range(
-    read: &(impl BaseRead + ?Sized),
-    start: &[u8],
-    end: &[u8],
-    backward: bool,
-    keys_max: usize,
-    visit: &mut Visitor<'_>,
-) -> Result<()> {
-    let mut visited = 0;
-    read.range(start, end, backward, &mut |key, value| {
-        visited += 1;
-        Ok(visit(key, value)? && visited < keys_max)
-    })
 }
 
 /// The first byte of the base's own keys.
@@ -302,15 +284,16 @@ fn prefix_range(prefix: &[u8]) -> Bounds {
     (Bound::Included(start.to_vec()), prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded))
 }
 
+/// Whether there can be keys in a range as [`BaseRead::range`] takes it.
+fn has_keys(start: &[u8], end: &[u8]) -> Result<bool> {
+    check_key(start.get(..start.len().min(KEY_LEN_MAX)).unwrap_or_default())?;
+    Ok(end.is_empty() || start < end)
+}
+
 /// The bounds of [`BaseRead::range`]; `None` of a range without keys.
 fn key_bounds(start: &[u8], end: &[u8]) -> Result<Option<Bounds>> {
-    check_key(start.get(..start.len().min(KEY_LEN_MAX)).unwrap_or_default())?;
-    let upper = match end {
-        [] => Bound::Unbounded,
-        end if start >= end => return Ok(None),
-        end => Bound::Excluded(end.to_vec()),
-    };
-    Ok(Some((Bound::Included(start.to_vec()), upper)))
+    let upper = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.to_vec()) };
+    Ok(has_keys(start, end)?.then(|| (Bound::Included(start.to_vec()), upper)))
 }
 
 #[cfg(test)]

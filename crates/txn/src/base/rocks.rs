@@ -37,8 +37,8 @@ use super::lmdb_file::{check_never_made, is_full, is_there, with_suffix};
 use super::rocks_snapshot::OwnedSnapshot;
 use super::sealed_value::{seal, unseal};
 use super::{
-    BaseChecked, BaseCopy, BaseRead, BaseSpace, FIRST_KEY, KEY_LEN_MAX, Operation, OrderedBase, PROBLEMS_MAX, Reader,
-    Visitor, WriteBatch, check_batch, check_key, prefix_end,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, FIRST_KEY, Operation, OrderedBase, PROBLEMS_MAX, Reader, Visitor,
+    WriteBatch, check_batch, check_key, has_keys, prefix_end,
 };
 
 /// The version of the values' layout and of the base's own keys.
@@ -328,10 +328,9 @@ impl BaseRead for RocksRead {
     }
 
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
-        check_key(start.get(..start.len().min(KEY_LEN_MAX)).unwrap_or_default())?;
-        match !end.is_empty() && start >= end {
-            true => Ok(()),
-            false => self.visit(start, end, backward, visit),
+        match has_keys(start, end)? {
+            true => self.visit(start, end, backward, visit),
+            false => Ok(()),
         }
     }
 

@@ -20,11 +20,14 @@ pub(crate) struct IndexCodec {
     key: KeyCodec,
     /// Its columns in the table.
     pub(crate) columns: Vec<usize>,
+    /// Whether it shortens columns, and has any that may be too long.
+    pub(super) shortens: bool,
 }
 
 impl IndexCodec {
     pub(super) fn new(def: IndexDef, key: KeyCodec, columns: Vec<usize>) -> IndexCodec {
-        IndexCodec { head: index_head(def.id), def, key, columns }
+        let shortens = def.shortens && key.may_be_short(columns.len());
+        IndexCodec { head: index_head(def.id), def, key, columns, shortens }
     }
 
     pub(super) fn head(&self) -> &[u8; HEAD_BYTES] {
@@ -40,14 +43,14 @@ impl IndexCodec {
     pub(crate) fn is_short(&self, entry: &[u8]) -> bool {
         // What is true of few indexes and fewer entries is not looked for in the others.
         entry.len() >= HEAD_BYTES + SHORT_BYTES
-            && self.def.shortens
+            && self.shortens
             && self.key.is_short(self.columns.len(), &entry[HEAD_BYTES..])
     }
 
     /// Bytes of an entry up to the primary key, and whether its columns were shortened.
     pub(crate) fn columns_of(&self, entry: &[u8]) -> Result<(usize, bool)> {
         let (key, parts) = (entry.get(HEAD_BYTES..).unwrap_or_default(), self.columns.len());
-        if !self.def.shortens {
+        if !self.shortens {
             return Ok((HEAD_BYTES + self.key.prefix_bytes(key, parts)?, false));
         }
         Ok(match self.key.kept_parts(parts, key)? {
@@ -97,7 +100,7 @@ impl IndexCodec {
     /// Sets `kept` to a range of entries that has those of all keys in `asked`, a range of keys that are not shortened; what
     /// else it has is the result.
     pub(super) fn kept_range(&self, asked: &KeyRange, kept: &mut KeyRange) -> Result<RangeFit> {
-        if self.def.shortens {
+        if self.shortens {
             return self.key.kept_range(self.columns.len(), HEAD_BYTES, asked, kept);
         }
         kept.start.clone_from(&asked.start);
@@ -135,7 +138,7 @@ impl TableCodec {
 
     /// Makes an entry of the whole columns that `entry` has.
     fn finish_entry(&self, index: &IndexCodec, key: &[u8], entry: &mut Vec<u8>) -> Result<()> {
-        if index.def.shortens {
+        if index.shortens {
             index.key.shorten(index.columns.len(), HEAD_BYTES, entry)?;
         }
         entry.extend_from_slice(&key[HEAD_BYTES..]);
@@ -152,9 +155,9 @@ impl TableCodec {
     ) -> Result<()> {
         let columns = parts.len().min(index.columns.len());
         index.key.encode(&parts[..columns], prefix)?;
-        if index.def.shortens && columns == index.columns.len() {
+        if index.shortens && columns == index.columns.len() {
             index.key.shorten(columns, HEAD_BYTES, prefix)?;
-        } else if index.def.shortens && prefix.len() > HEAD_BYTES + SHORT_PREFIX_BYTES {
+        } else if index.shortens && prefix.len() > HEAD_BYTES + SHORT_PREFIX_BYTES {
             let (name, table, bytes) = (&index.def.name, &self.def().name, prefix.len() - HEAD_BYTES);
             let what = format!(
                 "{columns} columns of index {name} of table {table} were looked for by {bytes} bytes, and \

@@ -100,7 +100,7 @@ impl IndexScan {
         // Entries of one value are in the order of primary keys.
         self.order = if self.fit == RangeFit::OneValue { IndexOrder::Kept } else { order };
         (self.index, self.backward, self.is_ahead) = (index, backward, false);
-        self.is_plain = !of_index.def.shortens && self.fit == RangeFit::Exact;
+        self.is_plain = !of_index.shortens && self.fit == RangeFit::Exact;
         if let Some(alike) = &mut self.alike {
             alike.stop();
         }
@@ -115,6 +115,18 @@ impl IndexScan {
         if self.is_plain {
             return Ok(self.scan.next(reader)?.map(|(entry, _)| IndexEntry::Whole(entry)));
         }
+        if self.fit == RangeFit::Exact && !self.is_ahead && !self.alike.as_ref().is_some_and(|alike| alike.is_started())
+        {
+            if !self.scan.advance(reader)? {
+                return Ok(None);
+            }
+            if !codec.index(self.index)?.is_short(self.scan.current().0) {
+                return Ok(Some(IndexEntry::Whole(self.scan.current().0)));
+            }
+            self.ahead.clear();
+            self.ahead.extend_from_slice(self.scan.current().0);
+            self.is_ahead = true;
+        }
         Ok(self.advance(codec, reader)?.map(|found| match found {
             Found::Whole => IndexEntry::Whole(&self.entry),
             Found::Row => IndexEntry::Row(&self.found.key, &self.found.row),
@@ -123,7 +135,8 @@ impl IndexScan {
 
     /// Passes over the next entries, `entries_max` at most, as [`RangeScan::pass`] does.
     pub fn pass(&mut self, codec: &TableCodec, reader: &Reader<'_>, entries_max: usize) -> Result<usize> {
-        match self.is_plain {
+        // Entries that begin alike are many or few in any order.
+        match self.is_plain || self.fit == RangeFit::Exact && self.order == IndexOrder::Kept && !self.is_ahead {
             true => self.scan.pass(reader, entries_max),
             false if entries_max == 0 => Ok(0),
             false => Ok(usize::from(self.advance(codec, reader)?.is_some())),

@@ -15,6 +15,7 @@ use rowmill_storage::keyed::KeyRange;
 
 use super::arena::{Arena, Place};
 use super::entry::key_of;
+use crate::key_bytes::{common_bytes, head_of};
 
 /// Entries that are loaded side by side.
 pub(super) const ENTRIES_AT_ONCE: usize = 16;
@@ -55,23 +56,6 @@ pub(super) struct Order {
     key_bytes: usize,
     /// Leaves that are not hashed.
     unhashed: usize,
-}
-
-/// The first eight bytes of `key`, with zeros behind a shorter one, as a number in the order of bytes.
-#[inline]
-fn head_of(key: &[u8]) -> u64 {
-    match key.first_chunk() {
-        Some(bytes) => u64::from_be_bytes(*bytes),
-        None => {
-            let mut bytes = [0; 8];
-            bytes[..key.len()].copy_from_slice(key);
-            u64::from_be_bytes(bytes)
-        }
-    }
-}
-
-fn common_bytes(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
 impl Leaf {

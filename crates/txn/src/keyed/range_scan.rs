@@ -31,6 +31,8 @@ pub struct RangeScan {
     dead: Passed,
     /// Whether all keys that follow are the base's, and no read is noted.
     is_of_base: bool,
+    /// The feed of the key that was given last.
+    newest: usize,
 }
 
 /// Deleted keys at the beginning of a range that is read upwards.
@@ -87,14 +89,21 @@ impl RangeScan {
     /// The next key and its row; `None` at the end of the range. Every call of one scan gets a reader of the same snapshot.
     #[inline]
     pub fn next(&mut self, reader: &Reader<'_>) -> Result<Option<(&[u8], &[u8])>> {
-        match self.next_of_base() {
-            true => {
-                let base = &self.feeds[BASE];
-                let (key, row) = base.batch.get(base.at);
-                Ok(row.map(|row| (key, row)))
-            }
-            false => self.next_of_all(reader),
-        }
+        Ok(self.advance(reader)?.then(|| self.current()))
+    }
+
+    /// Goes to the next key; whether there is one.
+    #[inline]
+    pub(super) fn advance(&mut self, reader: &Reader<'_>) -> Result<bool> {
+        Ok(self.next_of_base() || self.next_of_all(reader)?)
+    }
+
+    /// The key that was gone to last, and its row.
+    #[inline]
+    pub(super) fn current(&self) -> (&[u8], &[u8]) {
+        let feed = &self.feeds[self.newest];
+        let (key, row) = feed.batch.get(feed.at);
+        (key, row.unwrap_or_default())
     }
 
     /// Goes to the next key of the base in the batch that is there, where nothing else is left to be chosen from or noted;
@@ -110,32 +119,30 @@ impl RangeScan {
         true
     }
 
-    fn next_of_all(&mut self, reader: &Reader<'_>) -> Result<Option<(&[u8], &[u8])>> {
+    fn next_of_all(&mut self, reader: &Reader<'_>) -> Result<bool> {
         if !std::mem::replace(&mut self.dead.is_started, true) {
             self.pass_dead(reader);
         }
-        let newest = loop {
+        loop {
             self.pass_given();
             self.fill(reader)?;
             let newest = self.choose();
             self.note_read(reader, newest);
             let Some(newest) = newest else {
                 self.note_dead(reader, None);
-                return Ok(None);
+                return Ok(false);
             };
             let feed = &self.feeds[newest];
             if feed.batch.get(feed.at).1.is_some() {
                 self.note_dead(reader, Some(newest));
                 let is_alone = newest == BASE && self.feeds[..BASE].iter().all(Feed::is_at_end);
                 self.is_of_base = is_alone && reader.reads().is_none();
-                break newest;
+                self.newest = newest;
+                return Ok(true);
             }
             self.dead.keys += 1;
             self.dead.is_over |= newest == OWN;
-        };
-        let feed = &self.feeds[newest];
-        let (key, row) = feed.batch.get(feed.at);
-        Ok(row.map(|row| (key, row)))
+        }
     }
 
     /// Passes over the next rows, `rows_max` at most, as if each had been asked for; how many there were. Fewer than
@@ -144,8 +151,8 @@ impl RangeScan {
         if rows_max == 0 {
             return Ok(0);
         }
-        if !self.is_of_base {
-            return Ok(usize::from(self.next_of_all(reader)?.is_some()));
+        if !self.is_of_base && !self.is_base_alone(reader)? {
+            return Ok(usize::from(self.next_of_all(reader)?));
         }
         let Feed { batch, at, range, is_done, is_given, .. } = &mut self.feeds[BASE];
         let next = *at + usize::from(*is_given);
@@ -156,18 +163,11 @@ impl RangeScan {
             return Ok(passed);
         }
         if *is_done {
-            return Ok(usize::from(self.next_of_all(reader)?.is_some()));
+            return Ok(usize::from(self.next_of_all(reader)?));
         }
-        let (backward, mut passed, mut last) = (self.backward, 0, Vec::new());
-        reader.base().read((), |base| {
-            base.keys(&range.start, &range.end, backward, &mut |key| {
-                passed += 1;
-                if passed == rows_max {
-                    last.extend_from_slice(key);
-                }
-                Ok(passed < rows_max)
-            })
-        })?;
+        let (backward, mut last) = (self.backward, Vec::new());
+        let passed =
+            reader.base().read(0, |base| base.pass(&range.start, &range.end, backward, rows_max, &mut last))?;
         (*at, *is_given, *is_done) = (0, false, passed < rows_max);
         batch.clear();
         if !*is_done {
@@ -175,6 +175,18 @@ impl RangeScan {
             *is_done = range.is_empty();
         }
         Ok(passed)
+    }
+
+    /// Whether nothing was read yet, nothing but the base has keys of the range, and no read is noted.
+    fn is_base_alone(&mut self, reader: &Reader<'_>) -> Result<bool> {
+        if reader.reads().is_some() || std::mem::replace(&mut self.dead.is_started, true) {
+            return Ok(false);
+        }
+        self.pass_dead(reader);
+        self.fill_recent(reader);
+        self.is_of_base = self.feeds[..BASE].iter().all(Feed::is_at_end);
+        self.dead.is_over |= self.is_of_base;
+        Ok(self.is_of_base)
     }
 
     /// Begins behind keys that are known to be deleted.
@@ -234,6 +246,12 @@ impl RangeScan {
     }
 
     fn fill(&mut self, reader: &Reader<'_>) -> Result<()> {
+        self.fill_recent(reader);
+        self.fill_base(reader)
+    }
+
+    /// Fills what the transaction and commits have written.
+    fn fill_recent(&mut self, reader: &Reader<'_>) {
         let backward = self.backward;
         if let Some(keys_max) = self.feeds[OWN].start_batch() {
             let feed = &mut self.feeds[OWN];
@@ -249,10 +267,14 @@ impl RangeScan {
             self.version_cursor.next_batch_at(versions, state.commit(), keys_max, &mut feed.batch);
             feed.is_done = feed.batch.is_empty();
         }
+    }
+
+    fn fill_base(&mut self, reader: &Reader<'_>) -> Result<()> {
+        let backward = self.backward;
         if let Some(keys_max) = self.feeds[BASE].start_batch() {
             let Feed { batch, range, .. } = &mut self.feeds[BASE];
             reader.base().read((), |base| {
-                base.first_of_range(&range.start, &range.end, backward, keys_max, &mut |key, row| {
+                base.range(&range.start, &range.end, backward, &mut |key, row| {
                     batch.push(key, Some(row));
                     Ok(batch.len() < keys_max)
                 })

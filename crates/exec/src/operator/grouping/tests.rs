@@ -71,6 +71,7 @@ fn run_over(root: &Node, tables: &[Arc<dyn TableSource>], workers: usize, batch_
         cancel: &cancel,
         broker: &broker,
         recursion_max: 1,
+        early_filters: true,
     };
     let running = Running::new(root, &environment).expect("a plan");
     let batches = collect(&running.source, workers).expect("nothing fails");
@@ -265,6 +266,7 @@ fn pairs_of_a_table_and_of_batches_agree_with_the_definitions() {
                 cancel: &cancel,
                 broker: &broker,
                 recursion_max: 1,
+                early_filters: true,
             };
             let running = Running::new(&root, &environment).expect("a plan");
             let batches = collect(&running.source, workers).expect("nothing fails");

@@ -64,6 +64,7 @@ fn run(root: &Node, foreign: &BTreeMap<usize, Arc<dyn BatchSource>>, workers: us
         cancel: &cancel,
         broker: &broker,
         recursion_max: 1_000,
+        early_filters: true,
     };
     let running = Running::new(root, &environment).expect("a plan");
     let mut found = numbers_of(&collect(&running.source, workers).expect("nothing fails"));

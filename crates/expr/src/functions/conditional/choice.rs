@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, Datum, Scalar, StringViewArray};
-use arrow::compute::is_not_null;
 use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::DataType;
 use rowmill_base::{Error, Result};
 use rowmill_plan::Operand;
 
+use crate::kernels::truth;
 use crate::kinds::{arrow_failed, type_name};
 
 pub(super) fn nvl2(arguments: &[Operand], _kind: &DataType, rows: usize) -> Result<ArrayRef> {
@@ -16,7 +16,7 @@ pub(super) fn nvl2(arguments: &[Operand], _kind: &DataType, rows: usize) -> Resu
     // The type NULL has no validity bitmap.
     let is_known = match tested.values.data_type() {
         DataType::Null => BooleanArray::from(vec![false; tested.values.len()]),
-        _ => is_not_null(&tested.values).map_err(arrow_failed)?,
+        _ => truth::is_not_null(&tested.values),
     };
     let is_known = match tested.is_constant {
         true => BooleanArray::from(vec![is_known.value(0); rows]),

@@ -1,0 +1,96 @@
+//! Logic of three values, a word of bits at a time.
+//!
+//! NULL stands for either value, so that `false AND NULL` is false and `true OR NULL` is true.
+
+use arrow::array::{Array, BooleanArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+
+/// Where each of both is true. Both have as many values.
+pub fn and(left: &BooleanArray, right: &BooleanArray) -> BooleanArray {
+    combined(left, right, &(left.values() & right.values()), |value| !value)
+}
+
+/// Where either is true. Both have as many values.
+pub fn or(left: &BooleanArray, right: &BooleanArray) -> BooleanArray {
+    combined(left, right, &(left.values() | right.values()), Clone::clone)
+}
+
+/// The opposite of each value; NULL of NULL.
+pub fn not(truth: &BooleanArray) -> BooleanArray {
+    BooleanArray::new(!truth.values(), truth.nulls().cloned())
+}
+
+/// Whether each value is NULL.
+pub fn is_null(values: &dyn Array) -> BooleanArray {
+    BooleanArray::new(
+        values.logical_nulls().map_or_else(|| BooleanBuffer::new_unset(values.len()), |nulls| !nulls.inner()),
+        None,
+    )
+}
+
+/// Whether each value is not NULL.
+pub fn is_not_null(values: &dyn Array) -> BooleanArray {
+    BooleanArray::new(
+        values.logical_nulls().map_or_else(|| BooleanBuffer::new_set(values.len()), |nulls| nulls.into_inner()),
+        None,
+    )
+}
+
+/// `values` with the NULLs of both, but where one side alone decides: where a bit of `decides` of its values is set and it is not
+/// NULL.
+fn combined(
+    left: &BooleanArray,
+    right: &BooleanArray,
+    values: &BooleanBuffer,
+    decides: impl Fn(&BooleanBuffer) -> BooleanBuffer,
+) -> BooleanArray {
+    assert_eq!(left.len(), right.len(), "both sides have as many values");
+    let known = match (left.nulls(), right.nulls()) {
+        (None, None) => return BooleanArray::new(values.clone(), None),
+        (Some(of_left), None) => of_left.inner() | &decides(right.values()),
+        (None, Some(of_right)) => of_right.inner() | &decides(left.values()),
+        (Some(of_left), Some(of_right)) => {
+            let both = of_left.inner() & of_right.inner();
+            let by_left = of_left.inner() & &decides(left.values());
+            let by_right = of_right.inner() & &decides(right.values());
+            &(&both | &by_left) | &by_right
+        }
+    };
+    // A side that is NULL may have any bit there: what the other decides is its bit.
+    BooleanArray::new(values.clone(), Some(NullBuffer::new(known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Arrays of the same three values, of which NULL has either bit beneath.
+    fn sides() -> (Vec<Option<bool>>, BooleanArray, BooleanArray) {
+        let values = [Some(false), Some(true), None];
+        let pairs: Vec<_> = values.iter().flat_map(|left| values.map(|right| (*left, right))).collect();
+        let array = |side: fn(&(Option<bool>, Option<bool>)) -> Option<bool>, beneath: bool| {
+            let bits = pairs.iter().map(|pair| side(pair).unwrap_or(beneath)).collect();
+            let known: Vec<bool> = pairs.iter().map(|pair| side(pair).is_some()).collect();
+            BooleanArray::new(bits, Some(known.into()))
+        };
+        let left = pairs.iter().map(|pair| pair.0).collect();
+        (left, array(|pair| pair.0, true), array(|pair| pair.1, true))
+    }
+
+    #[test]
+    fn null_is_either_value() {
+        let (known, left, right) = sides();
+        let found = |truth: &BooleanArray| truth.iter().collect::<Vec<_>>();
+        let (yes, no) = (Some(true), Some(false));
+        assert_eq!(found(&and(&left, &right)), [no, no, no, no, yes, None, no, None, None]);
+        assert_eq!(found(&or(&left, &right)), [no, yes, None, yes, yes, yes, None, yes, None]);
+        let all_known = BooleanArray::from(known.iter().map(|value| value.unwrap_or(true)).collect::<Vec<_>>());
+        assert_eq!(found(&and(&all_known, &right)), [no, no, no, no, yes, None, no, yes, None]);
+        assert_eq!(found(&and(&right, &all_known)), found(&and(&all_known, &right)));
+        assert_eq!(found(&or(&right, &all_known)), found(&or(&all_known, &right)));
+        assert_eq!(found(&not(&left)), known.iter().map(|value| value.map(|value| !value)).collect::<Vec<_>>());
+        assert_eq!(found(&is_null(&left)), known.iter().map(|value| Some(value.is_none())).collect::<Vec<_>>());
+        assert_eq!(found(&not(&is_null(&left))), found(&is_not_null(&left)));
+        assert_eq!(found(&is_null(&all_known)), vec![Some(false); 9]);
+    }
+}

@@ -1,0 +1,146 @@
+//! What is known of the aggregates of groups: about which values they have, and how many.
+//!
+//! The rows of a group are taken to be counted by a Poisson distribution, and their values to be spread evenly between the
+//! bounds of the column. A count, a sum and an average are then nearly normal, with a mean and a variance that follow from
+//! those of both (the compound Poisson distribution).
+
+use rowmill_plan::{Aggregate, AggregateFunction, CompareOp, Expr, ExprOp, Group, Node, ScalarExpr};
+
+use super::distinct::origin;
+use super::zones::number;
+use super::{Estimator, Positions};
+
+/// How the values of an aggregate are spread.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    mean: f64,
+    deviation: f64,
+}
+
+impl Estimator<'_> {
+    /// The share of the groups for which a comparison of an aggregate with a number is true, if something is known of it.
+    pub(super) fn share_by_aggregate(
+        &self,
+        input: &Node,
+        op: CompareOp,
+        pair: &[ScalarExpr; 2],
+        positions: Positions<'_>,
+    ) -> Option<f64> {
+        let (aggregate, number, op) = match (number_of(&pair[0]), number_of(&pair[1])) {
+            (None, Some(number)) => (&pair[0], number, op),
+            (Some(number), None) => (&pair[1], number, op.flipped()),
+            _ => return None,
+        };
+        let column = positions(without_cast(aggregate).as_column()?)?;
+        let spread = self.spread_of(input, column)?;
+        let above = share_above((number - spread.mean) / spread.deviation.max(f64::MIN_POSITIVE));
+        Some(match op {
+            CompareOp::Greater | CompareOp::GreaterOrEqual => above,
+            CompareOp::Less | CompareOp::LessOrEqual => 1.0 - above,
+            CompareOp::Equal | CompareOp::NotEqual => return None,
+        })
+    }
+
+    /// The distinct values of an aggregate of the groups of `input`, which are `groups`.
+    pub(super) fn distinct_of_aggregate(
+        &self,
+        input: &Node,
+        group: &Group,
+        aggregate: usize,
+        groups: f64,
+    ) -> Option<f64> {
+        let of = &group.aggregates[aggregate];
+        match of.function {
+            AggregateFunction::Count => {
+                let spread = self.spread(input, of, groups)?;
+                // So far apart are the least and the greatest of so many normal values.
+                Some(1.0 + 2.0 * spread.deviation * (2.0 * groups.max(1.0).ln()).sqrt())
+            }
+            AggregateFunction::Min | AggregateFunction::Max => match of.argument.as_ref()?.0 {
+                Expr::Column(column) => self.distinct_left(input, column),
+                Expr::Function(_) => None,
+            },
+            AggregateFunction::Sum | AggregateFunction::Average => Some(groups),
+            _ => None,
+        }
+    }
+
+    /// How the values of a column are spread that is an aggregate of groups below.
+    fn spread_of(&self, node: &Node, column: usize) -> Option<Spread> {
+        match node {
+            Node::Filter { input, .. }
+            | Node::Sort { input, .. }
+            | Node::Limit { input, .. }
+            | Node::Shared { input, .. } => self.spread_of(input, column),
+            Node::Project { input, exprs, .. } => match exprs[column] {
+                Expr::Column(column) => self.spread_of(input, column),
+                Expr::Function(_) => None,
+            },
+            Node::Group { input, group, .. } if !group.keys.is_empty() => {
+                let aggregate = column.checked_sub(group.keys.len())?;
+                self.spread(input, &group.aggregates[aggregate], self.row_count(node))
+            }
+            _ => None,
+        }
+    }
+
+    /// How the values of an aggregate of the rows of `input` in so many groups are spread.
+    fn spread(&self, input: &Node, aggregate: &Aggregate, groups: f64) -> Option<Spread> {
+        if aggregate.of_parts.is_some() || aggregate.distinct || aggregate.filter.is_some() {
+            return None;
+        }
+        let rows = self.row_count(input) / groups.max(1.0);
+        if aggregate.function == AggregateFunction::Count {
+            return Some(Spread { mean: rows, deviation: rows.sqrt() });
+        }
+        let (Expr::Column(column), _) = *aggregate.argument.as_ref()? else { return None };
+        let (scan, column) = origin(input, column)?;
+        let (least, greatest) = self.facts(scan.table).statistics(column).bounds?;
+        let (mean, variance) = (least.midpoint(greatest), (greatest - least).powi(2) / 12.0);
+        match aggregate.function {
+            AggregateFunction::Sum => {
+                Some(Spread { mean: rows * mean, deviation: (rows * (variance + mean * mean)).sqrt() })
+            }
+            AggregateFunction::Average => Some(Spread { mean, deviation: (variance / rows.max(1.0)).sqrt() }),
+            _ => None,
+        }
+    }
+}
+
+/// The number that a literal is.
+fn number_of(expr: &ScalarExpr) -> Option<f64> {
+    match &without_cast(expr).op {
+        ExprOp::Literal(value) if !value.is_null() => number(value.array()),
+        _ => None,
+    }
+}
+
+fn without_cast(expr: &ScalarExpr) -> &ScalarExpr {
+    match &expr.op {
+        ExprOp::Cast { value, .. } => without_cast(value),
+        _ => expr,
+    }
+}
+
+/// The share of normal values that are so many deviations above the mean (Abramowitz and Stegun, "Handbook of Mathematical
+/// Functions", 1964, 26.2.17).
+fn share_above(deviations: f64) -> f64 {
+    const TERMS: [f64; 5] = [1.330_274_429, -1.821_255_978, 1.781_477_937, -0.356_563_782, 0.319_381_530];
+    let distance = deviations.abs();
+    let t = 1.0 / (1.0 + 0.231_641_9 * distance);
+    let series = TERMS.iter().fold(0.0, |sum, term| (sum + term) * t);
+    let above = (-distance * distance / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * series;
+    if deviations < 0.0 { 1.0 - above } else { above }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share_above;
+
+    #[test]
+    fn shares_of_normal_values() {
+        for (deviations, share) in [(0.0, 0.5), (1.0, 0.158_655), (-1.0, 0.841_345), (3.0, 0.001_349_9), (9.0, 0.0)] {
+            assert!((share_above(deviations) - share).abs() < 1e-6, "{deviations}: {}", share_above(deviations));
+        }
+    }
+}

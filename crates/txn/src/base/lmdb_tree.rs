@@ -1,0 +1,526 @@
+//! The tree of a base, read where its pages lie in the mapped file.
+//!
+//! LMDB's own cursor is allocated for each range, begins each search at the root, and is called for each entry. A [`TreeReader`]
+//! keeps the path from the root to the entry that it gave last:
+//!
+//! ```text
+//! root         | m | t |            a key between the first and the last one of a page of the path is searched for from
+//! branch       | n | p | r |        that page on: mostly from the leaf, where keys come near one another
+//! leaf         | p1 | p4 | p9 |
+//!                     ^             the next entry is the next node; a range is counted by the nodes of its leaves
+//! ```
+//!
+//! The layout of pages is described in `lmdb_pages.rs`. Each page is asked for its own number and its kind before it is
+//! read, and each offset is checked: a damaged page is an error that names it.
+//!
+//! The caller holds a transaction of LMDB, so that no page of the state is written meanwhile.
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::fmt;
+use std::path::Path as FilePath;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rowmill_base::{Error, Result};
+use rowmill_io::{Disk, Mapping, RealDisk};
+
+use super::Visitor;
+use super::lmdb_pages::{
+    BIG_VALUE, BRANCH, HEADER_LEN, LEAF, NO_PAGE, NODE_LEN, OVERFLOW, Pages, TreeRoot, u16_at, u32_at, u64_at,
+};
+use crate::key_bytes::{common_bytes, head_of};
+
+/// The file of a base, mapped for reading.
+pub(super) struct MappedTree {
+    pages: Pages,
+    disk: RealDisk,
+    name: String,
+    newest: Mutex<NewestTree>,
+}
+
+/// The tree that was read last, which is the newest one as far as is known.
+struct NewestTree {
+    mapping: Arc<Mapping>,
+    /// The transaction of LMDB that made it, and its root.
+    root: Option<(u64, TreeRoot)>,
+}
+
+impl MappedTree {
+    /// Maps the file of a base over `map_bytes` of address space, or over less where the system has less.
+    pub(super) fn open(file: &FilePath, map_bytes: usize) -> Result<MappedTree> {
+        let (pages, _) = Pages::open(file)?;
+        let (Some(dir), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
+            return Err(Error::internal(format!("{} is no file of a base", file.display())));
+        };
+        let (disk, name) = (RealDisk::new(dir), name.to_owned());
+        let mapping = disk.map(&name, map_bytes as u64).or_else(|_| disk.map(&name, 0))?;
+        Ok(MappedTree { pages, disk, name, newest: Mutex::new(NewestTree { mapping, root: None }) })
+    }
+
+    /// Reads the state that `transaction` has made, which the caller reads too: its pages are not written then. `None` where
+    /// a later one was made since the caller began.
+    pub(super) fn reader(&self, transaction: u64) -> Result<Option<TreeReader>> {
+        let mut newest = self.newest.lock();
+        let root = match newest.root {
+            Some((made_by, root)) if made_by == transaction => root,
+            _ => {
+                let (made_by, root) = self.pages.newest_root()?;
+                if made_by != transaction {
+                    return Ok(None);
+                }
+                if newest.mapping.capacity() < root.end {
+                    newest.mapping = self.disk.map(&self.name, root.end.saturating_mul(2))?;
+                }
+                newest.root = Some((made_by, root));
+                root
+            }
+        };
+        Ok(Some(TreeReader { mapping: Arc::clone(&newest.mapping), root, path: Cell::default() }))
+    }
+}
+
+impl fmt::Debug for MappedTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MappedTree").field("file", &self.pages.path()).finish_non_exhaustive()
+    }
+}
+
+/// Reads one state of a tree. It is searched by one thread at a time.
+pub(super) struct TreeReader {
+    mapping: Arc<Mapping>,
+    root: TreeRoot,
+    /// The path to the entry that was visited last.
+    path: Cell<Path>,
+}
+
+/// The nodes that lead to an entry, the root's first. Empty where nothing was searched for, or nothing was found.
+#[derive(Debug, Default)]
+struct Path(Vec<Step>);
+
+/// A node of a page.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    page: u64,
+    node: usize,
+}
+
+/// A page of which number, kind and the table of its nodes were checked.
+#[derive(Clone, Copy)]
+struct Page<'m> {
+    number: u64,
+    bytes: &'m [u8],
+    nodes: usize,
+}
+
+impl<'m> Page<'m> {
+    /// A node, up to the end of the page.
+    #[inline]
+    fn node(&self, at: usize) -> Result<&'m [u8]> {
+        let offset = HEADER_LEN + at * size_of::<u16>();
+        let start =
+            self.bytes[..HEADER_LEN + self.nodes * size_of::<u16>()].get(offset..).and_then(<[u8]>::first_chunk);
+        let node = start.and_then(|start| self.bytes.get(usize::from(u16::from_ne_bytes(*start))..));
+        node.filter(|node| node.len() >= NODE_LEN).ok_or_else(|| self.damage("a node outside of the page"))
+    }
+
+    #[inline]
+    fn key(&self, at: usize) -> Result<&'m [u8]> {
+        let (header, rest) = self.node(at)?.split_at(NODE_LEN);
+        let len = usize::from(u16::from_ne_bytes([header[6], header[7]]));
+        rest.get(..len).ok_or_else(|| self.damage("a key that does not fit into the page"))
+    }
+
+    /// The page that a node of a branch leads to.
+    #[inline]
+    fn child(&self, at: usize) -> Result<u64> {
+        let node = self.node(at)?;
+        Ok(u64::from_ne_bytes([node[0], node[1], node[2], node[3], node[4], node[5], 0, 0]))
+    }
+
+    /// The first node from `low` on whose key is not less than `key`, or with `after_equal` is greater.
+    #[inline]
+    fn search(&self, mut low: usize, key: &[u8], after_equal: bool) -> Result<usize> {
+        let mut high = self.nodes;
+        if low >= high {
+            return Ok(low);
+        }
+        // All keys between these two have what both have in common with `key`, so that the rest decides: mostly its first
+        // eight bytes.
+        let common = common_bytes(key, self.key(low)?).min(common_bytes(key, self.key(high - 1)?));
+        let rest = &key[common..];
+        let head = head_of(rest);
+        while low < high {
+            let middle = low.midpoint(high);
+            let other = self.key(middle)?.get(common..).ok_or_else(|| self.damage("keys out of order"))?;
+            let is_before = match head_of(other).cmp(&head) {
+                Ordering::Equal => other < rest || after_equal && other == rest,
+                unequal => unequal.is_lt(),
+            };
+            if is_before {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
+    /// Whether `key` belongs below this page, as far as its own keys tell.
+    #[inline]
+    fn is_around(&self, key: &[u8], is_leaf: bool) -> Result<bool> {
+        // The first key of a branch is not kept: what is less than the second may be anywhere before.
+        let first = usize::from(!is_leaf);
+        Ok(self.nodes > first && self.key(first)? <= key && key <= self.key(self.nodes - 1)?)
+    }
+
+    #[cold]
+    fn damage(&self, what: &str) -> Error {
+        damage(self.number, what)
+    }
+}
+
+#[cold]
+fn damage(page: u64, what: &str) -> Error {
+    Error::corrupt(format!("page {page} of the ordered base has {what}"))
+        .hint("the ordered base of this database is damaged; restore the directory from a backup")
+}
+
+impl TreeReader {
+    /// The value of `key` as it is stored.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<&[u8]>> {
+        self.with_path(|path| {
+            if !self.seek(path, key)? {
+                return Ok(None);
+            }
+            let (page, node) = self.leaf(path)?;
+            match page.key(node)? == key {
+                true => self.value(&page, node).map(Some),
+                false => Ok(None),
+            }
+        })
+    }
+
+    /// Visits the entries from `start` on that are below `end`, or all from there on if it is empty, until the visitor
+    /// says no; backward from the last one.
+    pub(super) fn visit(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {
+        self.with_path(|path| {
+            let mut is_there = self.begin(path, start, end, backward)?;
+            while is_there {
+                let (page, mut node) = self.leaf(path)?;
+                // The entries of one leaf.
+                loop {
+                    let key = page.key(node)?;
+                    if is_outside(key, start, end, backward) {
+                        return Ok(());
+                    }
+                    path.stand_at(node);
+                    if !visit(key, self.value(&page, node)?)? {
+                        return Ok(());
+                    }
+                    match if backward { node.checked_sub(1) } else { Some(node + 1) } {
+                        Some(next) if next < page.nodes => node = next,
+                        _ => break,
+                    }
+                }
+                is_there = self.advance(path, backward)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Passes over the first keys of a range, `keys_max` at most, without looking at each; how many there were. Where there
+    /// are as many, `last` is set to the last one.
+    pub(super) fn pass(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        backward: bool,
+        keys_max: usize,
+        last: &mut Vec<u8>,
+    ) -> Result<usize> {
+        self.with_path(|path| {
+            let mut passed = 0;
+            let mut is_there = keys_max > 0 && self.begin(path, start, end, backward)?;
+            while is_there {
+                let (page, node) = self.leaf(path)?;
+                let in_range = match backward {
+                    true if page.key(0)? >= start => node + 1,
+                    true => (node + 1).saturating_sub(page.search(0, start, false)?),
+                    false if end.is_empty() || page.key(page.nodes - 1)? < end => page.nodes - node,
+                    false => page.search(node, end, false)? - node,
+                };
+                let taken = in_range.min(keys_max - passed);
+                passed += taken;
+                if taken > 0 {
+                    path.stand_at(if backward { node + 1 - taken } else { node + taken - 1 });
+                }
+                if passed == keys_max {
+                    last.clear();
+                    last.extend_from_slice(page.key(self.leaf(path)?.1)?);
+                    break;
+                }
+                let is_whole = in_range == if backward { node + 1 } else { page.nodes - node };
+                is_there = is_whole && self.advance(path, backward)?;
+            }
+            Ok(passed)
+        })
+    }
+
+    /// Goes to the first entry of a range, or backward to its last one, or to one outside of it if it has none; whether
+    /// there is such an entry.
+    fn begin(&self, path: &mut Path, start: &[u8], end: &[u8], backward: bool) -> Result<bool> {
+        match backward {
+            false => self.seek(path, start),
+            true if end.is_empty() => self.descend(path, None, true),
+            true => match self.seek(path, end)? {
+                true => self.advance(path, true),
+                false => self.descend(path, None, true),
+            },
+        }
+    }
+
+    /// Calls `search` with the path of the last search. Without it where it failed: the path may lead nowhere.
+    fn with_path<T>(&self, search: impl FnOnce(&mut Path) -> Result<T>) -> Result<T> {
+        let mut path = self.path.take();
+        let found = search(&mut path)?;
+        self.path.set(path);
+        Ok(found)
+    }
+
+    /// Goes to the first entry whose key is not less than `key`; whether there is one.
+    fn seek(&self, path: &mut Path, key: &[u8]) -> Result<bool> {
+        let mut levels = path.0.len();
+        while levels > 1 {
+            let page = self.page(path.0[levels - 1].page, levels - 1)?;
+            if page.is_around(key, levels == usize::from(self.root.depth))? {
+                break;
+            }
+            levels -= 1;
+        }
+        path.0.truncate(levels);
+        let from = path.0.pop().map_or(self.root.page, |step| step.page);
+        if from == NO_PAGE {
+            return Ok(false);
+        }
+        let mut page = self.page(from, path.0.len())?;
+        while !self.is_leaf(path.0.len()) {
+            let node = page.search(1, key, true)? - 1;
+            path.0.push(Step { page: page.number, node });
+            page = self.page(page.child(node)?, path.0.len())?;
+        }
+        let node = page.search(0, key, false)?;
+        path.0.push(Step { page: page.number, node });
+        match node < page.nodes {
+            true => Ok(true),
+            false => self.advance_leaf(path, false),
+        }
+    }
+
+    /// Goes to the next entry, or backward to the one before; whether there is one.
+    fn advance(&self, path: &mut Path, backward: bool) -> Result<bool> {
+        let (page, node) = self.leaf(path)?;
+        match if backward { node.checked_sub(1) } else { Some(node + 1) } {
+            Some(next) if next < page.nodes => {
+                path.stand_at(next);
+                Ok(true)
+            }
+            _ => self.advance_leaf(path, backward),
+        }
+    }
+
+    /// Goes to the first entry of the next leaf, or backward to the last of the one before; whether there is one.
+    fn advance_leaf(&self, path: &mut Path, backward: bool) -> Result<bool> {
+        path.0.pop();
+        while let Some(Step { page, node }) = path.0.pop() {
+            let page = self.page(page, path.0.len())?;
+            match if backward { node.checked_sub(1) } else { Some(node + 1) } {
+                Some(next) if next < page.nodes => {
+                    path.0.push(Step { page: page.number, node: next });
+                    return self.descend(path, Some(page.child(next)?), backward);
+                }
+                _ => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// Goes to the first entry below the page `from`, which the path leads to, or below the root; with `to_last` to the last
+    /// entry. Whether there is one.
+    fn descend(&self, path: &mut Path, from: Option<u64>, to_last: bool) -> Result<bool> {
+        let mut next = match from {
+            Some(page) => page,
+            None => {
+                path.0.clear();
+                self.root.page
+            }
+        };
+        if next == NO_PAGE {
+            return Ok(false);
+        }
+        loop {
+            let page = self.page(next, path.0.len())?;
+            let node = if to_last { page.nodes - 1 } else { 0 };
+            let is_leaf = self.is_leaf(path.0.len());
+            path.0.push(Step { page: next, node });
+            if is_leaf {
+                return Ok(true);
+            }
+            next = page.child(node)?;
+        }
+    }
+
+    /// The leaf that a path leads to, and the node in it.
+    fn leaf(&self, path: &Path) -> Result<(Page<'_>, usize)> {
+        let Step { page, node } = *path.0.last().expect("the path leads to an entry");
+        Ok((self.page(page, path.0.len() - 1)?, node))
+    }
+
+    fn is_leaf(&self, level: usize) -> bool {
+        level + 1 == usize::from(self.root.depth)
+    }
+
+    /// The page `number` of a level, the root's being 0.
+    #[inline]
+    fn page(&self, number: u64, level: usize) -> Result<Page<'_>> {
+        let page_len = self.root.page_len;
+        let bytes = self.mapping.slice(number.saturating_mul(page_len as u64), page_len)?;
+        let kind = if self.is_leaf(level) { LEAF } else { BRANCH };
+        let (own_number, lower) = (u64_at(bytes, 0), usize::from(u16_at(bytes, 12)));
+        if own_number != number || u16_at(bytes, 10) != kind || level >= usize::from(self.root.depth) {
+            return Err(damage(number, "not the number and the kind that it should have"));
+        }
+        if !(HEADER_LEN + size_of::<u16>()..=page_len).contains(&lower) {
+            return Err(damage(number, "nodes that do not fit into it"));
+        }
+        Ok(Page { number, bytes, nodes: (lower - HEADER_LEN) / size_of::<u16>() })
+    }
+
+    /// The value of a node of a leaf, as it is stored.
+    fn value<'m>(&'m self, page: &Page<'m>, at: usize) -> Result<&'m [u8]> {
+        let node = page.node(at)?;
+        let (len, flags) = (u32_at(node, 0) as usize, u16_at(node, 4));
+        let start = NODE_LEN + usize::from(u16_at(node, 6));
+        let held = if flags == BIG_VALUE { size_of::<u64>() } else { len };
+        let value = node.get(start..).and_then(|rest| rest.get(..held));
+        let value = value.ok_or_else(|| page.damage("a value that does not fit into the page"))?;
+        match flags {
+            0 => Ok(value),
+            BIG_VALUE => self.big_value(u64_at(value, 0), len),
+            _ => Err(page.damage("a node of unknown kind")),
+        }
+    }
+
+    /// The value that fills the page `number` and those after it.
+    fn big_value(&self, number: u64, len: usize) -> Result<&[u8]> {
+        let page_len = self.root.page_len;
+        let offset = number.saturating_mul(page_len as u64);
+        let header = self.mapping.slice(offset, HEADER_LEN)?;
+        let room = (u32_at(header, 12) as usize).saturating_mul(page_len);
+        if u64_at(header, 0) != number || u16_at(header, 10) != OVERFLOW || room < HEADER_LEN + len {
+            return Err(damage(number, "not the long value that it should have"));
+        }
+        Ok(&self.mapping.slice(offset, HEADER_LEN + len)?[HEADER_LEN..])
+    }
+}
+
+impl Path {
+    fn stand_at(&mut self, node: usize) {
+        self.0.last_mut().expect("the path leads to an entry").node = node;
+    }
+}
+
+#[inline]
+fn is_outside(key: &[u8], start: &[u8], end: &[u8], backward: bool) -> bool {
+    if backward { key < start } else { !end.is_empty() && key >= end }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+    use rowmill_base::{CommitId, ErrorKind};
+
+    use super::*;
+    use crate::base::{BASE_FILE, LmdbBase, OrderedBase, WriteBatch};
+
+    const KEYS: u32 = 3_000;
+
+    fn key(i: u32) -> Vec<u8> {
+        format!("k{:07}", i * 7).into_bytes()
+    }
+
+    /// The bytes of a base of three levels, with values that have pages of their own.
+    fn file() -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let base = LmdbBase::open(dir.path(), false).unwrap();
+        let mut batch = WriteBatch::new();
+        for i in 0..KEYS {
+            batch.put(key(i), vec![i as u8; if i % 300 == 0 { 10_000 } else { 150 }]);
+        }
+        base.write(&batch, CommitId(1)).unwrap();
+        drop(base);
+        std::fs::read(dir.path().join(BASE_FILE)).unwrap()
+    }
+
+    /// Reads the tree in all ways. Each gives something or says that a page is damaged.
+    fn read(tree: &TreeReader, rng: &mut SmallRng) -> Result<()> {
+        let (mut entries, mut last) = (0, Vec::new());
+        for _ in 0..20 {
+            let (start, end) = (key(rng.random_range(0..KEYS)), key(rng.random_range(0..KEYS)));
+            let backward = rng.random_bool(0.5);
+            tree.get(&start)?;
+            tree.pass(&start, &end, backward, 500, &mut last)?;
+            tree.visit(&start, &end, backward, &mut |_, _| {
+                entries += 1;
+                Ok(entries < 20_000)
+            })?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn damaged_pages_are_errors_at_the_worst() {
+        let whole = file();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(BASE_FILE);
+        std::fs::write(&path, &whole).unwrap();
+        let page_len = MappedTree::open(&path, 0).unwrap().pages.newest_root().unwrap().1.page_len;
+        // The two heads are left as they are.
+        let (heads, pages) = (2 * page_len, whole.len() / page_len);
+        let mut rng = SmallRng::seed_from_u64(11);
+        let mut refused = 0;
+        for round in 0..400 {
+            let mut damaged = whole.clone();
+            match round % 4 {
+                0 => {
+                    let (one, other) = (rng.random_range(2..pages), rng.random_range(2..pages));
+                    damaged.copy_within(one * page_len..(one + 1) * page_len, other * page_len);
+                }
+                1 => {
+                    // Header and offsets of nodes, or a node.
+                    let page = rng.random_range(2..pages) * page_len;
+                    (0..4).for_each(|_| damaged[page + rng.random_range(0..64)] = rng.random());
+                }
+                2 => (0..40).for_each(|_| damaged[rng.random_range(heads..whole.len())] = rng.random()),
+                _ => damaged.truncate(rng.random_range(heads + page_len..whole.len())),
+            }
+            std::fs::write(&path, &damaged).unwrap();
+            let tree = MappedTree::open(&path, 0).unwrap();
+            let (transaction, _) = tree.pages.newest_root().unwrap();
+            let reader = tree.reader(transaction).unwrap().unwrap();
+            if let Err(error) = read(&reader, &mut rng) {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "round {round}: {error}");
+                refused += 1;
+            }
+        }
+        assert!(refused > 50, "damage is met: {refused}");
+        std::fs::write(&path, &whole).unwrap();
+        let tree = MappedTree::open(&path, 0).unwrap();
+        let (transaction, _) = tree.pages.newest_root().unwrap();
+        read(&tree.reader(transaction).unwrap().unwrap(), &mut rng).unwrap();
+        assert!(tree.reader(transaction + 1).unwrap().is_none(), "a state that the file does not have");
+    }
+}

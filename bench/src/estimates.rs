@@ -3,7 +3,7 @@
 //! Each query runs under `EXPLAIN ANALYZE`, whose lines have both numbers: `18 of ~20 rows`. The q-error is the greater of the two
 //! divided by the smaller, where no number counts as less than one row.
 //!
-//! Operators give all of their rows: with `early_filters` a join whose rows another join leaves out would be measured by what is left.
+//! Operators give all of their rows: with `early_filters` a join would be measured by the rows that other joins need of it.
 
 use std::fmt::Write as _;
 use std::path::Path;

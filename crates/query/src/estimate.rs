@@ -36,7 +36,7 @@ use self::zones::{ZoneStatistics, column_statistics};
 const FILTER_SHARE: f64 = 0.2;
 /// The share of rows that remain as groups where nothing is known of the keys.
 const GROUP_SHARE: f64 = 0.1;
-/// No share of rows that a join leaves is taken to be less.
+/// No share of rows without a match is taken to be less: that all rows match is a guess.
 pub const LEAST_SHARE: f64 = 1e-3;
 /// The share of rows that have a value of their own from which on a column is taken to be unique.
 const UNIQUE_SHARE: f64 = 0.95;

@@ -64,17 +64,18 @@ fn combined(
 mod tests {
     use super::*;
 
-    /// Arrays of the same three values, of which NULL has either bit beneath.
+    /// All pairs of three values, as arrays with a set bit beneath each NULL; first the left values.
     fn sides() -> (Vec<Option<bool>>, BooleanArray, BooleanArray) {
         let values = [Some(false), Some(true), None];
-        let pairs: Vec<_> = values.iter().flat_map(|left| values.map(|right| (*left, right))).collect();
-        let array = |side: fn(&(Option<bool>, Option<bool>)) -> Option<bool>, beneath: bool| {
-            let bits = pairs.iter().map(|pair| side(pair).unwrap_or(beneath)).collect();
-            let known: Vec<bool> = pairs.iter().map(|pair| side(pair).is_some()).collect();
+        let left: Vec<Option<bool>> = values.iter().flat_map(|value| [*value; 3]).collect();
+        let right = values.repeat(3);
+        let array = |values: &[Option<bool>]| {
+            let bits = values.iter().map(|value| value.unwrap_or(true)).collect();
+            let known: Vec<bool> = values.iter().map(Option::is_some).collect();
             BooleanArray::new(bits, Some(known.into()))
         };
-        let left = pairs.iter().map(|pair| pair.0).collect();
-        (left, array(|pair| pair.0, true), array(|pair| pair.1, true))
+        let (of_left, of_right) = (array(&left), array(&right));
+        (left, of_left, of_right)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct RelationSet(u128);
 
-/// Hashes sets, of which a search of joins looks up thousands.
+/// Hashes sets: a search for the order of joins looks up thousands.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SetHasher(u64);
 

@@ -1,4 +1,4 @@
-//! What is known of the aggregates of groups: about which values they have, and how many.
+//! Estimates the values of aggregates of groups: where they are, and how many there are.
 //!
 //! The rows of a group are taken to be counted by a Poisson distribution, and their values to be spread evenly between the
 //! bounds of the column. A count, a sum and an average are then nearly normal, with a mean and a variance that follow from
@@ -53,7 +53,7 @@ impl Estimator<'_> {
         match of.function {
             AggregateFunction::Count => {
                 let spread = self.spread(input, of, groups)?;
-                // So far apart are the least and the greatest of so many normal values.
+                // The expected distance between the least and the greatest of `groups` normal values.
                 Some(1.0 + 2.0 * spread.deviation * (2.0 * groups.max(1.0).ln()).sqrt())
             }
             AggregateFunction::Min | AggregateFunction::Max => match of.argument.as_ref()?.0 {
@@ -84,7 +84,7 @@ impl Estimator<'_> {
         }
     }
 
-    /// How the values of an aggregate of the rows of `input` in so many groups are spread.
+    /// How the values of an aggregate are spread, if the rows of `input` are in `groups` groups.
     fn spread(&self, input: &Node, aggregate: &Aggregate, groups: f64) -> Option<Spread> {
         if aggregate.of_parts.is_some() || aggregate.distinct || aggregate.filter.is_some() {
             return None;
@@ -122,7 +122,7 @@ fn without_cast(expr: &ScalarExpr) -> &ScalarExpr {
     }
 }
 
-/// The share of normal values that are so many deviations above the mean (Abramowitz and Stegun, "Handbook of Mathematical
+/// The share of normal values that are more than `deviations` above the mean (Abramowitz and Stegun, "Handbook of Mathematical
 /// Functions", 1964, 26.2.17).
 fn share_above(deviations: f64) -> f64 {
     const TERMS: [f64; 5] = [1.330_274_429, -1.821_255_978, 1.781_477_937, -0.356_563_782, 0.319_381_530];

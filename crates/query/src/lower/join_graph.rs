@@ -391,7 +391,7 @@ impl Lowerer<'_> {
         let growth = match spec.kind {
             LogicalJoinKind::Left => matches.per_left_row.max(1.0),
             LogicalJoinKind::Semi => matches.left_share,
-            LogicalJoinKind::Anti => 1.0 - matches.left_share,
+            LogicalJoinKind::Anti => (1.0 - matches.left_share).max(estimate::LEAST_SHARE),
             _ => 1.0,
         };
         let finds_right = keys.iter().filter_map(|key| stored_column(right, key));
@@ -401,7 +401,7 @@ impl Lowerer<'_> {
             right: operator.right,
             reads,
             rejects_nulls_of,
-            growth: growth.max(estimate::LEAST_SHARE),
+            growth,
             builds_right: spec.null_aware || matches!(spec.kind, LogicalJoinKind::Mark(_)),
             finds_right,
         }

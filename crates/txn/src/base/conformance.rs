@@ -163,7 +163,7 @@ fn ranges_are_read_both_ways(base: &dyn OrderedBase) {
     }
 }
 
-/// Checks how many of `keys` are passed over, and which the last one is where there are as many as asked for.
+/// Checks how many of `keys` are passed over, and that the last one is given if all that were asked for are there.
 fn check_passes(keys: &[u8], passed: impl Fn(usize) -> (usize, Option<u8>)) {
     for keys_max in [0, 1, 2, 5, 100, keys.len(), keys.len() + 1] {
         let wanted = keys_max.min(keys.len());

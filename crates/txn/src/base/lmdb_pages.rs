@@ -222,7 +222,7 @@ impl Pages {
     fn newest_meta(&self) -> Result<Meta> {
         let mut outcome = self.metas();
         for _ in 0..LOOKS_MAX {
-            // Somebody may commit between the looks at the two, or during one. The head that counts is written over by the
+            // A commit may come between the looks at the two, or during one. The head that counts is written over by the
             // second commit from now, so that a look is right which is followed by one that finds the same.
             let now = self.metas();
             match (&outcome, &now) {

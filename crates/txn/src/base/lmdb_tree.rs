@@ -13,7 +13,7 @@
 //! The layout of pages is described in `lmdb_pages.rs`. Each page is asked for its own number and its kind before it is
 //! read, and each offset is checked: a damaged page is an error that names it.
 //!
-//! The caller holds a transaction of LMDB, so that no page of the state is written meanwhile.
+//! The caller holds a transaction of LMDB, so that LMDB does not write a page of the state.
 
 use std::cell::Cell;
 use std::cmp::Ordering;
@@ -105,7 +105,7 @@ struct Step {
     node: usize,
 }
 
-/// A page of which number, kind and the table of its nodes were checked.
+/// A page. Its number, its kind and the length of its table of nodes were checked.
 #[derive(Clone, Copy)]
 struct Page<'m> {
     number: u64,
@@ -169,7 +169,7 @@ impl<'m> Page<'m> {
     /// Whether `key` belongs below this page, as far as its own keys tell.
     #[inline]
     fn is_around(&self, key: &[u8], is_leaf: bool) -> Result<bool> {
-        // The first key of a branch is not kept: what is less than the second may be anywhere before.
+        // LMDB does not keep the first key of a branch: a key less than the second may be in a page before.
         let first = usize::from(!is_leaf);
         Ok(self.nodes > first && self.key(first)? <= key && key <= self.key(self.nodes - 1)?)
     }

@@ -138,21 +138,17 @@ impl<'m> Page<'m> {
         Ok(u64::from_ne_bytes([node[0], node[1], node[2], node[3], node[4], node[5], 0, 0]))
     }
 
-    /// The first node from `low` on whose key is not less than `key`, or with `after_equal` is greater.
+    /// The first node from `low` on whose key is not less than `key`, or with `after_equal` is greater. All keys of the page
+    /// begin with the first `common` bytes of `key`.
     #[inline]
-    fn search(&self, mut low: usize, key: &[u8], after_equal: bool) -> Result<usize> {
+    fn search(&self, mut low: usize, key: &[u8], after_equal: bool, common: usize) -> Result<usize> {
         let mut high = self.nodes;
-        if low >= high {
-            return Ok(low);
-        }
-        // All keys between these two have what both have in common with `key`, so that the rest decides: mostly its first
-        // eight bytes.
-        let common = common_bytes(key, self.key(low)?).min(common_bytes(key, self.key(high - 1)?));
         let rest = &key[common..];
         let head = head_of(rest);
         while low < high {
             let middle = low.midpoint(high);
             let other = self.key(middle)?.get(common..).ok_or_else(|| self.damage("keys out of order"))?;
+            // Mostly the first eight bytes decide.
             let is_before = match head_of(other).cmp(&head) {
                 Ordering::Equal => other < rest || after_equal && other == rest,
                 unequal => unequal.is_lt(),
@@ -164,6 +160,17 @@ impl<'m> Page<'m> {
             }
         }
         Ok(low)
+    }
+
+    /// How many bytes of `key` all keys below the node `at` begin with, as far as the keys of this branch tell, or `known`.
+    #[inline]
+    fn common_below(&self, at: usize, key: &[u8], known: usize) -> Result<usize> {
+        // Keys below the first node have no lower bound here, and those below the last one no upper bound.
+        if at == 0 || at + 1 >= self.nodes {
+            return Ok(known);
+        }
+        let bounds = [self.key(at)?, self.key(at + 1)?];
+        Ok(bounds.into_iter().map(|bound| common_bytes(key, bound)).fold(usize::MAX, usize::min).max(known))
     }
 
     /// Whether `key` belongs below this page, as far as its own keys tell.
@@ -246,9 +253,9 @@ impl TreeReader {
                 let (page, node) = self.leaf(path)?;
                 let in_range = match backward {
                     true if page.key(0)? >= start => node + 1,
-                    true => (node + 1).saturating_sub(page.search(0, start, false)?),
+                    true => (node + 1).saturating_sub(page.search(0, start, false, 0)?),
                     false if end.is_empty() || page.key(page.nodes - 1)? < end => page.nodes - node,
-                    false => page.search(node, end, false)? - node,
+                    false => page.search(node, end, false, 0)? - node,
                 };
                 let taken = in_range.min(keys_max - passed);
                 passed += taken;
@@ -303,13 +310,14 @@ impl TreeReader {
         if from == NO_PAGE {
             return Ok(false);
         }
-        let mut page = self.page(from, path.0.len())?;
+        let (mut page, mut common) = (self.page(from, path.0.len())?, 0);
         while !self.is_leaf(path.0.len()) {
-            let node = page.search(1, key, true)? - 1;
+            let node = page.search(1, key, true, common)? - 1;
+            common = page.common_below(node, key, common)?;
             path.0.push(Step { page: page.number, node });
             page = self.page(page.child(node)?, path.0.len())?;
         }
-        let node = page.search(0, key, false)?;
+        let node = page.search(0, key, false, common)?;
         path.0.push(Step { page: page.number, node });
         match node < page.nodes {
             true => Ok(true),

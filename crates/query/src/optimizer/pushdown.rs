@@ -307,7 +307,8 @@ fn split_movable(conditions: Vec<ScalarExpr>) -> (Vec<ScalarExpr>, Vec<ScalarExp
     conditions.into_iter().partition(|condition| is_movable(condition) || !may_be_guarded && fails_for_all(condition))
 }
 
-/// Whether a condition compares a value of each row with a value that is the same for all rows. Only that one may fail.
+/// Whether a condition compares a value of each row, which cannot fail, with a value that we compute once for all rows. For
+/// example, `day >= ? - 20`.
 fn fails_for_all(condition: &ScalarExpr) -> bool {
     let ExprOp::Compare(_, pair) = &condition.op else { return false };
     let is_fixed = |expr: &ScalarExpr| named(expr).is_empty() && !is_volatile(expr);

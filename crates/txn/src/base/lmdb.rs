@@ -56,8 +56,8 @@ use super::lmdb_run::{RUN_KEYS_MIN, find_run, take_out};
 use super::lmdb_tree::{MappedTree, TreeReader};
 use super::sealed_value::{seal, unseal};
 use super::{
-    BaseChecked, BaseCopy, BaseRead, BaseSpace, FIRST_KEY, Operation, OrderedBase, Reader, Visitor, WriteBatch,
-    check_batch, has_keys, prefix_end, prefix_range,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, Operation, OrderedBase, Reader, Visitor, WriteBatch, check_batch,
+    has_keys, keys_of_prefix, prefix_range,
 };
 
 /// The file's name in the directory of a database.
@@ -577,8 +577,8 @@ impl BaseRead for LmdbRead {
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
-        let start = if prefix.is_empty() { FIRST_KEY } else { prefix };
-        self.visit(start, &prefix_end(prefix).unwrap_or_default(), false, visit)
+        let (start, end) = keys_of_prefix(prefix);
+        self.visit(start, &end, false, visit)
     }
 
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {

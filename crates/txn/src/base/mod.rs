@@ -280,8 +280,20 @@ type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The first and the last bound of the keys that start with `prefix`, without the base's own.
 fn prefix_range(prefix: &[u8]) -> Bounds {
+    let (start, end) = keys_of_prefix(prefix);
+    bounds(start, &end)
+}
+
+/// The keys that start with `prefix`, without the base's own, as the start and the end of [`BaseRead::range`].
+fn keys_of_prefix(prefix: &[u8]) -> (&[u8], Vec<u8>) {
     let start = if prefix.is_empty() { FIRST_KEY } else { prefix };
-    (Bound::Included(start.to_vec()), prefix_end(prefix).map_or(Bound::Unbounded, Bound::Excluded))
+    (start, prefix_end(prefix).unwrap_or_default())
+}
+
+/// The bounds of a range as [`BaseRead::range`] takes it.
+fn bounds(start: &[u8], end: &[u8]) -> Bounds {
+    let upper = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.to_vec()) };
+    (Bound::Included(start.to_vec()), upper)
 }
 
 /// Whether there can be keys in a range as [`BaseRead::range`] takes it.
@@ -292,8 +304,7 @@ fn has_keys(start: &[u8], end: &[u8]) -> Result<bool> {
 
 /// The bounds of [`BaseRead::range`]; `None` of a range without keys.
 fn key_bounds(start: &[u8], end: &[u8]) -> Result<Option<Bounds>> {
-    let upper = if end.is_empty() { Bound::Unbounded } else { Bound::Excluded(end.to_vec()) };
-    Ok(has_keys(start, end)?.then(|| (Bound::Included(start.to_vec()), upper)))
+    Ok(has_keys(start, end)?.then(|| bounds(start, end)))
 }
 
 #[cfg(test)]

@@ -37,8 +37,8 @@ use super::lmdb_file::{check_never_made, is_full, is_there, with_suffix};
 use super::rocks_snapshot::OwnedSnapshot;
 use super::sealed_value::{seal, unseal};
 use super::{
-    BaseChecked, BaseCopy, BaseRead, BaseSpace, FIRST_KEY, Operation, OrderedBase, PROBLEMS_MAX, Reader, Visitor,
-    WriteBatch, check_batch, check_key, has_keys, prefix_end,
+    BaseChecked, BaseCopy, BaseRead, BaseSpace, FIRST_KEY, KEY_LEN_MAX, Operation, OrderedBase, PROBLEMS_MAX, Reader,
+    Visitor, WriteBatch, check_batch, check_key, has_keys, keys_of_prefix, prefix_end,
 };
 
 /// The version of the values' layout and of the base's own keys.
@@ -323,8 +323,8 @@ impl BaseRead for RocksRead {
     }
 
     fn scan(&self, prefix: &[u8], visit: &mut Visitor<'_>) -> Result<()> {
-        let start = if prefix.is_empty() { FIRST_KEY } else { prefix };
-        self.visit(start, &prefix_end(prefix).unwrap_or_default(), false, visit)
+        let (start, end) = keys_of_prefix(prefix);
+        self.visit(start, &end, false, visit)
     }
 
     fn range(&self, start: &[u8], end: &[u8], backward: bool, visit: &mut Visitor<'_>) -> Result<()> {

@@ -151,7 +151,7 @@ impl RangeScan {
         if rows_max == 0 {
             return Ok(0);
         }
-        if !self.is_of_base && !self.is_base_alone(reader)? {
+        if !self.is_of_base && !self.begin_in_base(reader)? {
             return Ok(usize::from(self.next_of_all(reader)?));
         }
         let Feed { batch, at, range, is_done, is_given, .. } = &mut self.feeds[BASE];
@@ -177,8 +177,9 @@ impl RangeScan {
         Ok(passed)
     }
 
-    /// Whether nothing was read yet, nothing but the base has keys of the range, and no read is noted.
-    fn is_base_alone(&mut self, reader: &Reader<'_>) -> Result<bool> {
+    /// Goes to the beginning of the range in the base if no key was read yet, no other feed has keys of the range, and no read
+    /// must be noted; whether it did. The caller may then pass over keys that are in no batch.
+    fn begin_in_base(&mut self, reader: &Reader<'_>) -> Result<bool> {
         if reader.reads().is_some() || std::mem::replace(&mut self.dead.is_started, true) {
             return Ok(false);
         }

@@ -432,7 +432,10 @@ impl Run<'_> {
         match &lookup.source {
             Source::Table(access) => {
                 let first = match lookup.kind {
-                    LookupKind::Semi | LookupKind::Anti | LookupKind::Mark if lookup.condition.is_none() => 1,
+                    LookupKind::Semi | LookupKind::Anti | LookupKind::Mark => match lookup.condition {
+                        Some(_) => CONDITIONED_FIRST,
+                        None => 1,
+                    },
                     LookupKind::Single => 2,
                     _ => std::mem::replace(&mut self.first, usize::MAX),
                 };
@@ -498,6 +501,9 @@ impl Run<'_> {
         self.sink.take(row, self.parameters)
     }
 }
+
+/// Rows that are asked for at first where one that meets a condition is enough.
+const CONDITIONED_FIRST: usize = 4;
 
 /// What reads within the loops of others are run with.
 #[derive(Clone, Copy)]

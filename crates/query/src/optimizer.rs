@@ -30,7 +30,7 @@ mod nulls;
 mod order;
 mod prune;
 mod pull_up;
-mod pushdown;
+pub(crate) mod pushdown;
 mod redundant;
 mod simplify;
 mod subquery;

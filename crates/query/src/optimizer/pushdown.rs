@@ -466,7 +466,7 @@ fn infer(conditions: &mut Vec<ScalarExpr>) {
 }
 
 /// The conditions that follow from `known` by the equalities among `conditions`, for columns of `wanted`, or for all.
-fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: Option<&ColumnSet>) -> Vec<ScalarExpr> {
+pub(crate) fn inferred(conditions: &[ScalarExpr], known: &[ScalarExpr], wanted: Option<&ColumnSet>) -> Vec<ScalarExpr> {
     let mut found = Vec::new();
     let compared: Vec<_> =
         known.iter().filter_map(|condition| Some((compared_column(condition)?, condition))).collect();

@@ -14,6 +14,7 @@ use super::scalar::Scope;
 use super::spread::Spread;
 use super::stage::Stage;
 use crate::optimizer::facts::{is_movable, is_true_of, split_and};
+use crate::optimizer::pushdown::inferred;
 
 /// Up to how many sources all orders are tried. Of more the next is always the one that costs least.
 const ORDERED_MAX: usize = 5;
@@ -58,6 +59,8 @@ pub(super) struct Lookups {
     /// The columns that are there.
     pub(super) scope: Scope,
     pending: Vec<Option<PendingCondition>>,
+    /// What is true of all rows.
+    held: Vec<ScalarExpr>,
     /// How many rows there are, about.
     pub(super) rows: f64,
     pub(super) cost: f64,
@@ -76,6 +79,18 @@ struct PendingCondition {
     expr: ScalarExpr,
     /// The source whose condition it is; none if it must be asked of rows of all sources, unless it cannot fail.
     source: Option<usize>,
+}
+
+impl Lookups {
+    /// The conditions that are left to be asked after a lookup by those that are `answered`: not what these and the rows
+    /// before say. After `user.id = order.user`, `order.user < 9` says no more than `user.id < 9`.
+    fn others<'c>(&self, conditions: &'c [ScalarExpr], answered: &[usize]) -> Vec<&'c ScalarExpr> {
+        let by: Vec<ScalarExpr> = answered.iter().map(|at| conditions[*at].clone()).collect();
+        let implied = inferred(&by, &self.held, None);
+        let others = conditions.iter().enumerate();
+        let others = others.filter(|(at, condition)| !answered.contains(at) && !implied.contains(condition));
+        others.map(|(_, condition)| condition).collect()
+    }
 }
 
 impl<'p> ProgramBuilder<'p> {
@@ -106,6 +121,7 @@ impl<'p> ProgramBuilder<'p> {
             lookups: Vec::new(),
             scope: outer.clone(),
             pending: of_scans.chain(of_relation).map(Some).collect(),
+            held: Vec::new(),
             rows: 1.0,
             cost: 0.0,
             is_ordered: true,
@@ -272,13 +288,10 @@ impl<'p> ProgramBuilder<'p> {
         (found, answered): (LookupSource, Vec<usize>),
         (rows, cost): (f64, f64),
     ) -> Option<Lookups> {
-        let mut conditions = Vec::new();
-        for (at, place) in places.into_iter().enumerate() {
-            lookups.pending[place] = None;
-            if !answered.contains(&at) {
-                conditions.push(lookups.scope.scalar(&usable[at])?);
-            }
-        }
+        places.into_iter().for_each(|place| lookups.pending[place] = None);
+        let others = lookups.others(&usable, &answered);
+        let conditions = lookups.scope.scalars(others)?;
+        lookups.held.extend(usable);
         lookups.cost += lookups.rows * cost;
         lookups.rows = (lookups.rows * rows * OTHER_SHARE.powi(conditions.len().min(3) as i32)).max(1.0);
         let condition = Scalar::all_of(conditions);
@@ -341,8 +354,7 @@ impl<'p> ProgramBuilder<'p> {
             // The right side of a join is a table or a plan.
             _ => return None,
         }
-        let others = conditions.iter().enumerate().filter(|(at, _)| !answered.contains(at)).map(|(_, expr)| expr);
-        let condition = Scalar::all_of(scope.scalars(others)?);
+        let condition = Scalar::all_of(scope.scalars(lookups.others(&conditions, &answered))?);
         let compared: Vec<ScalarExpr> = step.compared.iter().map(resolved).collect();
         let compared = Scalar::all_of(scope.scalars(&compared)?);
         lookups.lookups.push(NestedLookup { kind: step.kind, source, condition, compared });

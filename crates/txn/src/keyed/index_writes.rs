@@ -361,7 +361,8 @@ impl IndexWrites {
     /// The entries of keys that begin with `prefix`.
     pub(super) fn entries_of(&self, prefix: &[u8]) -> Vec<Place> {
         let mut entries = Vec::new();
-        let _ = self.order.ascend(&KeyRange::of_prefix(prefix), &self.records, |found| {
+        let range = KeyRange::of_prefix(prefix);
+        let _ = self.order.ascend(&range.start, &range.end, &self.records, |found| {
             entries.extend_from_slice(found);
             ControlFlow::Continue(())
         });
@@ -386,7 +387,7 @@ impl IndexWrites {
     }
 
     /// Adds the first keys of `range` to `batch`, or the last ones from its end, until it has `keys_max`.
-    pub(super) fn fill(&self, range: &KeyRange, backward: bool, keys_max: usize, batch: &mut VersionBatch) {
+    pub(super) fn fill(&self, start: &[u8], end: &[u8], backward: bool, keys_max: usize, batch: &mut VersionBatch) {
         let mut push = |entry: &Place| {
             if let Some(written) = self.written(*entry) {
                 batch.push(entry::key_of(&self.records, *entry), written);
@@ -394,8 +395,10 @@ impl IndexWrites {
             if batch.len() < keys_max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let _ = match backward {
-            false => self.order.ascend(range, &self.records, |entries| entries.iter().try_for_each(&mut push)),
-            true => self.order.descend(range, &self.records, |entries| entries.iter().rev().try_for_each(&mut push)),
+            false => self.order.ascend(start, end, &self.records, |entries| entries.iter().try_for_each(&mut push)),
+            true => {
+                self.order.descend(start, end, &self.records, |entries| entries.iter().rev().try_for_each(&mut push))
+            }
         };
     }
 

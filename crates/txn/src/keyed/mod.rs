@@ -16,6 +16,7 @@ mod index_scan;
 pub(crate) mod index_writes;
 mod key_index;
 mod key_path;
+mod leaf_map;
 mod order;
 mod range_scan;
 pub(crate) mod read_set;

@@ -1,4 +1,4 @@
-//! The entries in the order of their keys: leaves of up to 128 entries under a map of their least keys.
+//! The entries in the order of their keys: leaves of up to 128 entries in a [`LeafMap`].
 //!
 //! A leaf has the bytes that all its keys begin with, and of each key the eight bytes behind those, as a number. So a
 //! search in a leaf runs through numbers that lie side by side, and looks at keys, which lie elsewhere, only where those
@@ -7,15 +7,14 @@
 //! Keys that come in order, at the end or in many places at once (the orders of each district), leave full leaves behind: a
 //! leaf is cut where the last two keys were put side by side, else in its middle.
 
-use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::ops::ControlFlow;
 
 use rowmill_storage::keyed::KeyRange;
 
 use super::arena::{Arena, Place};
 use super::entry::key_of;
-use crate::key_bytes::{common_bytes, head_of};
+use super::leaf_map::LeafMap;
+use crate::key_bytes::{common_bytes, head_of, is_before, search_heads};
 
 /// Entries that are loaded side by side.
 pub(super) const ENTRIES_AT_ONCE: usize = 16;
@@ -37,8 +36,6 @@ pub(super) struct Leaf {
     entries: [Place; LEAF_ENTRIES],
 }
 
-type Leaves = BTreeMap<Box<[u8]>, Box<Leaf>>;
-
 /// What putting an entry into a leaf has come to.
 struct Put {
     /// Bytes that its prefix takes more.
@@ -51,7 +48,7 @@ struct Put {
 /// under nothing, and is always there.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
-    leaves: Leaves,
+    leaves: LeafMap<Box<Leaf>>,
     /// Bytes of bounds and prefixes.
     key_bytes: usize,
     /// Leaves that are not hashed.
@@ -77,17 +74,18 @@ impl Leaf {
     /// The first entry whose key is not below `key`.
     #[inline]
     fn lower_bound(&self, key: &[u8], records: &Arena) -> usize {
-        let Some(rest) = key.strip_prefix(&self.prefix[..]) else {
-            return if key < &self.prefix[..] { 0 } else { self.len };
-        };
-        let head = head_of(rest);
-        let heads = &self.heads[..self.len];
-        let first = heads.partition_point(|other| *other < head);
-        if heads.get(first) != Some(&head) {
-            return first;
+        let is_below = |at: usize| key_of(records, self.entries[at]) < key;
+        search_heads(&self.prefix, &self.heads[..self.len], key, is_below)
+    }
+
+    /// The first entry from `from` on whose key is not below `end`; without an end the number of entries.
+    #[inline]
+    fn upper_bound(&self, from: usize, end: &[u8], records: &Arena) -> usize {
+        if end.is_empty() || from == self.len {
+            return self.len;
         }
-        let equal = heads[first..].partition_point(|other| *other == head);
-        first + self.entries[first..first + equal].partition_point(|entry| key_of(records, *entry) < key)
+        let is_below = |at: usize| key_of(records, self.entries[from + at]) < end;
+        from + search_heads(&self.prefix, &self.heads[from..self.len], end, is_below)
     }
 
     /// The entry of `key`, if it is there.
@@ -191,18 +189,7 @@ impl Leaf {
     }
 }
 
-/// The same leaf as [`Order::leaf`], to be changed. Keys that come in order belong to the last one, and are not searched for.
-fn leaf_of<'l>(leaves: &'l mut Leaves, key: &[u8]) -> &'l mut Leaf {
-    if leaves.last_key_value().is_some_and(|(bound, _)| **bound <= *key) {
-        return last_leaf(leaves);
-    }
-    let up_to = (Bound::Unbounded, Bound::Included(key));
-    leaves.range_mut::<[u8], _>(up_to).next_back().expect("the first leaf is always there").1
-}
-
-fn last_leaf(leaves: &mut Leaves) -> &mut Leaf {
-    leaves.last_entry().expect("the first leaf is always there").into_mut()
-}
+const NO_LEAF: &str = "the first leaf is always there";
 
 /// The shortest bound that `first` is not below and `last`, the key before it, is.
 fn bound_between(last: &[u8], first: &[u8]) -> Box<[u8]> {
@@ -211,19 +198,19 @@ fn bound_between(last: &[u8], first: &[u8]) -> Box<[u8]> {
 
 impl Order {
     pub(super) fn new() -> Self {
-        Order { leaves: BTreeMap::from([(Box::default(), Box::new(Leaf::new()))]), key_bytes: 0, unhashed: 0 }
+        Order { leaves: LeafMap::of_first(Box::new(Leaf::new())), key_bytes: 0, unhashed: 0 }
     }
 
-    /// Bytes taken from the allocator; the nodes of the map are two thirds full.
+    /// Bytes taken from the allocator.
     pub(super) fn allocated_bytes(&self) -> usize {
-        self.leaves.len() * (size_of::<Leaf>() + 3 * size_of::<(Box<[u8]>, Box<Leaf>)>() / 2) + self.key_bytes
+        self.leaves.len() * size_of::<Leaf>() + self.leaves.allocated_bytes() + self.key_bytes
     }
 
     /// Forgets all entries, and keeps the first leaf.
     pub(super) fn clear(&mut self) {
         if self.leaves.len() > 1 {
             *self = Order::new();
-        } else if let Some(leaf) = self.leaves.values_mut().next() {
+        } else if let Some(leaf) = self.leaves.last_mut() {
             (leaf.len, leaf.last_insert) = (0, 0);
             leaf.prefix.clear();
         }
@@ -236,13 +223,12 @@ impl Order {
 
     /// The same, a few at a time.
     pub(super) fn slices(&self) -> impl Iterator<Item = &[Place]> {
-        self.leaves.values().flat_map(|leaf| leaf.entries().chunks(ENTRIES_AT_ONCE))
+        self.leaves.iter().flat_map(|(_, leaf)| leaf.entries().chunks(ENTRIES_AT_ONCE))
     }
 
     /// The leaf that `key` belongs to.
     fn leaf(&self, key: &[u8]) -> &Leaf {
-        let up_to = (Bound::Unbounded, Bound::Included(key));
-        self.leaves.range::<[u8], _>(up_to).next_back().expect("the first leaf is always there").1
+        self.leaves.of_key(key).expect(NO_LEAF).1
     }
 
     /// The entry of `key`, if it is there.
@@ -252,7 +238,7 @@ impl Order {
 
     /// Adds the entry of `key`, which is not there yet.
     pub(super) fn insert(&mut self, key: &[u8], entry: Place, records: &Arena) {
-        let leaf = leaf_of(&mut self.leaves, key);
+        let leaf = self.leaves.of_key_mut(key).expect(NO_LEAF);
         let at = leaf.lower_bound(key, records);
         let put = leaf.put(at, key, entry, records);
         self.note(put);
@@ -260,7 +246,7 @@ impl Order {
 
     /// The same, of a key behind all others.
     pub(super) fn push(&mut self, key: &[u8], entry: Place, records: &Arena) {
-        let leaf = last_leaf(&mut self.leaves);
+        let leaf = self.leaves.last_mut().expect(NO_LEAF);
         if !leaf.push(key, entry) {
             let put = leaf.put(leaf.len, key, entry, records);
             self.note(put);
@@ -271,14 +257,13 @@ impl Order {
     pub(super) fn pop(&mut self, mut entries: usize) {
         while entries > 0 {
             let is_only = self.leaves.len() == 1;
-            let mut last = self.leaves.last_entry().expect("the first leaf is always there");
-            let leaf = last.get_mut();
+            let leaf = self.leaves.last_mut().expect(NO_LEAF);
             let taken = leaf.len.min(entries);
             assert!(taken > 0, "there are as many entries");
             (leaf.len, leaf.last_insert) = (leaf.len - taken, usize::MAX - 1);
             entries -= taken;
             if leaf.len == 0 && !is_only {
-                let bound = last.key().clone();
+                let bound = self.leaves.last().map(|(bound, _)| Box::from(bound)).expect(NO_LEAF);
                 self.remove_leaf(&bound);
             }
         }
@@ -286,7 +271,7 @@ impl Order {
 
     /// All entries, the last one first.
     pub(super) fn entries_from_end(&self) -> impl Iterator<Item = Place> + '_ {
-        self.leaves.values().rev().flat_map(|leaf| leaf.entries().iter().rev()).copied()
+        self.leaves.iter_from_end().flat_map(|(_, leaf)| leaf.entries().iter().rev()).copied()
     }
 
     fn note(&mut self, put: Put) {
@@ -311,26 +296,22 @@ impl Order {
 
     /// Whether there is a key of a range.
     pub(super) fn has_any(&self, range: &KeyRange, records: &Arena) -> bool {
-        self.ascend(range, records, |_| ControlFlow::Break(())).is_break()
+        self.ascend(&range.start, &range.end, records, |_| ControlFlow::Break(())).is_break()
     }
 
     /// Has entries lie `units` behind where they were, counted around the end of numbers.
     pub(super) fn shift(&mut self, units: u32) {
-        for leaf in self.leaves.values_mut() {
+        self.leaves.for_each_mut(|leaf| {
             leaf.entries[..leaf.len].iter_mut().for_each(|entry| entry.0 = entry.0.wrapping_add(units));
-        }
+        });
     }
 
     /// Adds the leaves of `other` as they are. It has entries, their keys are in `keys` too, and no key is between those.
     pub(super) fn append(&mut self, other: Order, records: &Arena) {
-        let (Some(first), Some(last)) = (other.leaves.values().next(), other.leaves.values().next_back()) else {
-            return;
-        };
+        let (Some((_, first)), Some((_, last))) = (other.leaves.first(), other.leaves.last()) else { return };
         let (first, last) = (key_of(records, first.entries()[0]), key_of(records, last.entries()[last.len - 1]));
-        let up_to = (Bound::Unbounded, Bound::Included(first));
-        let before = self.leaves.range_mut::<[u8], _>(up_to).next_back();
-        let (bound, before) =
-            before.map(|(bound, leaf)| (bound.clone(), leaf)).expect("the first leaf is always there");
+        let bound: Box<[u8]> = self.leaves.of_key(first).expect(NO_LEAF).0.into();
+        let before = self.leaves.of_key_mut(first).expect(NO_LEAF);
         let (at, prefix_bytes) = (before.lower_bound(first, records), before.prefix.capacity());
         // What is behind `other` is to have a bound that is.
         let mut behind = (at < before.len).then(|| before.split_off(at, records));
@@ -342,16 +323,15 @@ impl Order {
                 bound
             }
         };
-        let within = (Bound::Excluded(first), Bound::Included(last));
-        while let Some((bound, _)) = self.leaves.range::<[u8], _>(within).next() {
-            let leaf = self.remove_leaf(&bound.clone());
+        while let Some((bound, _)) = self.leaves.after(first).filter(|(bound, _)| *bound <= last) {
+            let leaf = self.remove_leaf(&Box::<[u8]>::from(bound));
             behind = behind.or((leaf.len > 0).then_some(leaf));
         }
         if let Some(behind) = behind {
             self.add_leaf(bound_between(last, key_of(records, behind.entries[0])), behind);
         }
         let mut bound = Some(bound);
-        for (own, mut leaf) in other.leaves {
+        for (own, mut leaf) in other.leaves.into_leaves() {
             leaf.is_hashed = false;
             self.add_leaf(bound.take().unwrap_or(own), leaf);
         }
@@ -359,7 +339,7 @@ impl Order {
 
     #[cfg(test)]
     pub(super) fn has_unhashed(&self) -> bool {
-        let unhashed = self.leaves.values().filter(|leaf| !leaf.is_hashed).count();
+        let unhashed = self.leaves.iter().filter(|(_, leaf)| !leaf.is_hashed).count();
         assert_eq!(unhashed, self.unhashed);
         unhashed > 0
     }
@@ -369,9 +349,7 @@ impl Order {
         if self.unhashed == 0 {
             return None;
         }
-        // Those that come behind what was taken are there.
-        let last = self.leaves.last_key_value().filter(|(bound, _)| ***bound <= *key);
-        let leaf = last.map_or_else(|| self.leaf(key), |(_, leaf)| leaf);
+        let leaf = self.leaf(key);
         if leaf.is_hashed { None } else { leaf.find(key, records) }
     }
 
@@ -380,7 +358,7 @@ impl Order {
         if self.unhashed == 0 {
             return &[];
         }
-        let leaf = leaf_of(&mut self.leaves, key);
+        let leaf = self.leaves.of_key_mut(key).expect(NO_LEAF);
         if leaf.is_hashed {
             return &[];
         }
@@ -389,51 +367,49 @@ impl Order {
         leaf.entries()
     }
 
-    /// Gives `each` the entries of `range`, ascending, in slices.
+    /// Gives `each` the entries from the key `start` on that are below `end`, ascending, in slices. An empty `end` is none.
     pub(super) fn ascend(
         &self,
-        range: &KeyRange,
+        start: &[u8],
+        end: &[u8],
         records: &Arena,
         mut each: impl FnMut(&[Place]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let start = &range.start[..];
-        let leaf = self.leaf(start);
-        let from = leaf.lower_bound(start, records);
-        let mut next = None;
-        let (mut leaf, mut from) = (leaf, from);
+        let (mut bound, leaf) = self.leaves.of_key(start).expect(NO_LEAF);
+        let (mut leaf, mut from) = (leaf, leaf.lower_bound(start, records));
         loop {
-            let to = if range.end.is_empty() { leaf.len } else { leaf.lower_bound(&range.end, records) };
+            let to = leaf.upper_bound(from, end, records);
             if from < to {
                 each(&leaf.entries[from..to])?;
             }
             if to < leaf.len {
                 return ControlFlow::Continue(());
             }
-            let behind = || self.leaves.range::<[u8], _>((Bound::Excluded(start), Bound::Unbounded));
-            match next.get_or_insert_with(behind).next() {
-                Some((_, behind)) => (leaf, from) = (behind, 0),
-                None => return ControlFlow::Continue(()),
+            match self.leaves.after(bound) {
+                Some((next, _)) if !end.is_empty() && !is_before(next, end) => break,
+                Some((next, next_leaf)) => (bound, leaf, from) = (next, next_leaf, 0),
+                None => break,
             }
         }
+        ControlFlow::Continue(())
     }
 
     /// As [`Order::ascend`], from the end: of each slice the last entry is the next.
     pub(super) fn descend(
         &self,
-        range: &KeyRange,
+        start: &[u8],
+        end: &[u8],
         records: &Arena,
         mut each: impl FnMut(&[Place]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let end = if range.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(&range.end[..]) };
-        for (bound, leaf) in self.leaves.range::<[u8], _>((Bound::Unbounded, end)).rev() {
-            let to = if range.end.is_empty() { leaf.len } else { leaf.lower_bound(&range.end, records) };
-            let from = leaf.lower_bound(&range.start, records);
+        let mut next = if end.is_empty() { self.leaves.last() } else { self.leaves.before(end) };
+        while let Some((bound, leaf)) = next {
+            let from = leaf.lower_bound(start, records);
+            let to = leaf.upper_bound(from, end, records);
             if from < to {
                 each(&leaf.entries[from..to])?;
             }
-            if **bound <= range.start[..] {
-                break;
-            }
+            next = if !is_before(start, bound) { None } else { self.leaves.before(bound) };
         }
         ControlFlow::Continue(())
     }
@@ -445,21 +421,24 @@ impl Order {
         bound: Option<&[u8]>,
         mut keep: impl FnMut(Place, bool) -> Option<Place>,
     ) -> Option<Box<[u8]>> {
-        let from = bound.map_or(Bound::Unbounded, Bound::Excluded);
-        let (bound, leaf) = self.leaves.range_mut::<[u8], _>((from, Bound::Unbounded)).next()?;
+        let next = bound.map_or_else(|| self.leaves.first(), |bound| self.leaves.after(bound));
+        let bound = Box::from(next?.0);
+        let leaf = self.leaves.of_key_mut(&bound)?;
         let is_hashed = leaf.is_hashed;
         leaf.retain(|entry| keep(entry, is_hashed));
         if leaf.len == 0 && !is_hashed {
             leaf.is_hashed = true;
             self.unhashed -= 1;
         }
-        Some(bound.clone())
+        Some(bound)
     }
 
     /// Puts the leaf of `bound` into the one before if together they fill no more than half of one.
     pub(super) fn merge_leaf(&mut self, bound: &[u8], records: &Arena) {
-        let mut up_to = self.leaves.range_mut::<[u8], _>((Bound::Unbounded, Bound::Included(bound)));
-        let (Some((_, leaf)), Some((_, before))) = (up_to.next_back(), up_to.next_back()) else { return };
+        let (Some((_, leaf)), Some((before_bound, before))) = (self.leaves.of_key(bound), self.leaves.before(bound))
+        else {
+            return;
+        };
         let len = before.len + leaf.len;
         let is_hashed = if before.len == 0 { leaf.is_hashed } else { before.is_hashed };
         if len > LEAF_ENTRIES / 2 || leaf.len > 0 && leaf.is_hashed != is_hashed {
@@ -467,6 +446,9 @@ impl Order {
         }
         // Empty ones are hashed.
         self.unhashed += usize::from(before.is_hashed && !is_hashed);
+        let before_bound: Box<[u8]> = before_bound.into();
+        let leaf = self.remove_leaf(bound);
+        let before = self.leaves.of_key_mut(&before_bound).expect(NO_LEAF);
         before.is_hashed = is_hashed;
         let prefix_bytes = before.prefix.capacity();
         before.entries[before.len..len].copy_from_slice(leaf.entries());
@@ -474,6 +456,5 @@ impl Order {
         before.last_insert = usize::MAX - 1;
         before.set_prefix(records);
         self.key_bytes += before.prefix.capacity() - prefix_bytes;
-        self.remove_leaf(bound);
     }
 }

@@ -3,13 +3,13 @@
 //! Each of the three gives a batch of its next keys, a small one at first where few are wanted; the least of the first ones
 //! is next, or the greatest downwards, and what has been written later hides what has been written before.
 
-use rowmill_base::Result;
+use rowmill_base::{CommitId, Result};
 use rowmill_storage::keyed::KeyRange;
 
 use super::dead_ranges::DEAD_KEYS_MIN;
 use super::read_set::NotedRange;
 use super::reader::Reader;
-use super::version_cursor::{VersionBatch, VersionCursor};
+use super::version_cursor::{VersionBatch, Window, go_past};
 
 /// Keys that are copied at a time of each of the three.
 const KEYS_AT_ONCE: usize = 256;
@@ -23,7 +23,6 @@ const GROWTH: usize = 4;
 pub struct RangeScan {
     /// What the transaction has written, what commits have, what the base has: what is earlier hides what is later.
     feeds: [Feed; 3],
-    version_cursor: VersionCursor,
     backward: bool,
     whole: KeyRange,
     /// What is noted of it, where reads are.
@@ -33,13 +32,16 @@ pub struct RangeScan {
     is_of_base: bool,
     /// The feed of the key that was given last.
     newest: usize,
+    /// Becomes a bound of what is left of versions.
+    next: Vec<u8>,
 }
 
 /// Deleted keys at the beginning of a range that is read upwards.
 #[derive(Debug, Default)]
 struct Passed {
-    /// Where to begin to look: what is before is known to be dead.
+    /// Where to begin to look if keys before it are known to be dead.
     from: Vec<u8>,
+    has_from: bool,
     keys: usize,
     /// Whether the first key was found, or something of the transaction's own has been passed, of which others know nothing.
     is_over: bool,
@@ -51,12 +53,42 @@ struct Passed {
 struct Feed {
     batch: VersionBatch,
     at: usize,
-    range: KeyRange,
+    rest: Rest,
     is_done: bool,
     /// Keys of the next batch.
     keys_at_once: usize,
     /// Whether its next key is the one that was given last.
     is_given: bool,
+}
+
+/// Where the keys start that are in no batch yet, or backward where they end.
+#[derive(Debug, Default)]
+struct Rest {
+    bound: Vec<u8>,
+    /// Whether it is not where the whole range starts or ends.
+    is_set: bool,
+}
+
+impl Rest {
+    /// The start and the end of the keys that are left.
+    fn of<'a>(&'a self, whole: &'a KeyRange, backward: bool) -> (&'a [u8], &'a [u8]) {
+        match (self.is_set, backward) {
+            (false, _) => (&whole.start, &whole.end),
+            (true, false) => (&self.bound, &whole.end),
+            (true, true) => (&whole.start, &self.bound),
+        }
+    }
+
+    /// Leaves the keys after `last`, or backward those before it.
+    fn go_past(&mut self, last: &[u8], backward: bool) {
+        go_past(last, backward, &mut self.bound);
+        self.is_set = true;
+    }
+
+    fn is_empty(&self, whole: &KeyRange, backward: bool) -> bool {
+        let (start, end) = self.of(whole, backward);
+        !end.is_empty() && start >= end
+    }
 }
 
 impl Feed {
@@ -79,10 +111,10 @@ impl RangeScan {
         self.whole.start.extend_from_slice(start);
         self.whole.end.clear();
         self.whole.end.extend_from_slice(end);
+        let is_empty = self.whole.is_empty();
         for feed in &mut self.feeds {
-            feed.start(start, end, first.clamp(1, KEYS_AT_ONCE));
+            feed.start(first.clamp(1, KEYS_AT_ONCE), is_empty);
         }
-        self.version_cursor.restart(start, end, backward);
         (self.dead.keys, self.dead.is_over, self.dead.is_started) = (0, backward, false);
     }
 
@@ -154,25 +186,26 @@ impl RangeScan {
         if !self.is_of_base && !self.begin_in_base(reader)? {
             return Ok(usize::from(self.next_of_all(reader)?));
         }
-        let Feed { batch, at, range, is_done, is_given, .. } = &mut self.feeds[BASE];
-        let next = *at + usize::from(*is_given);
-        let left = batch.len().saturating_sub(next);
+        let (whole, backward) = (&self.whole, self.backward);
+        let base = &mut self.feeds[BASE];
+        let next = base.at + usize::from(base.is_given);
+        let left = base.batch.len().saturating_sub(next);
         if left > 0 {
             let passed = left.min(rows_max);
-            (*at, *is_given) = (next + passed - 1, true);
+            (base.at, base.is_given) = (next + passed - 1, true);
             return Ok(passed);
         }
-        if *is_done {
+        if base.is_done {
             return Ok(usize::from(self.next_of_all(reader)?));
         }
-        let (backward, mut last) = (self.backward, Vec::new());
-        let passed =
-            reader.base().read(0, |base| base.pass(&range.start, &range.end, backward, rows_max, &mut last))?;
-        (*at, *is_given, *is_done) = (0, false, passed < rows_max);
-        batch.clear();
-        if !*is_done {
-            leave(range, &last, backward);
-            *is_done = range.is_empty();
+        let mut last = Vec::new();
+        let (start, end) = base.rest.of(whole, backward);
+        let passed = reader.base().read(0, |tree| tree.pass(start, end, backward, rows_max, &mut last))?;
+        (base.at, base.is_given, base.is_done) = (0, false, passed < rows_max);
+        base.batch.clear();
+        if !base.is_done {
+            base.rest.go_past(&last, backward);
+            base.is_done = base.rest.is_empty(whole, backward);
         }
         Ok(passed)
     }
@@ -190,20 +223,17 @@ impl RangeScan {
         Ok(self.is_of_base)
     }
 
-    /// Begins behind keys that are known to be deleted.
+    /// Begins after keys that are known to be deleted.
     fn pass_dead(&mut self, reader: &Reader<'_>) {
-        self.dead.from.clear();
-        self.dead.from.extend_from_slice(&self.whole.start);
         let (store, commit) = (reader.state().store(), reader.state().commit());
-        if self.backward || !store.dead().end_of(&self.whole.start, commit, &mut self.dead.from) {
-            return;
+        self.dead.has_from = !self.backward && store.dead().end_of(&self.whole.start, commit, &mut self.dead.from);
+        if self.dead.has_from {
+            for feed in &mut self.feeds[VERSIONS..] {
+                feed.rest.bound.clone_from(&self.dead.from);
+                feed.rest.is_set = true;
+                feed.is_done = feed.rest.is_empty(&self.whole, false);
+            }
         }
-        let (from, end) = (&self.dead.from, &self.whole.end);
-        for feed in [VERSIONS, BASE] {
-            let keys = self.feeds[feed].keys_at_once;
-            self.feeds[feed].start(from, end, keys);
-        }
-        self.version_cursor.restart(from, end, false);
     }
 
     /// Notes what was deleted before the first key that is there: of a feed, or the end of the range.
@@ -215,7 +245,8 @@ impl RangeScan {
         let range = KeyRange { start: self.whole.start.clone(), end: key.to_vec() };
         let (store, commit) = (reader.state().store(), reader.state().commit());
         let versions = store.versions().of_range(&self.whole);
-        store.dead().note(range, &self.dead.from, commit, versions);
+        let from = if self.dead.has_from { &self.dead.from } else { &self.whole.start };
+        store.dead().note(range, from, commit, versions);
     }
 
     /// Notes that the range was read up to the next key of a feed, or to its end.
@@ -253,48 +284,55 @@ impl RangeScan {
 
     /// Fills what the transaction and commits have written.
     fn fill_recent(&mut self, reader: &Reader<'_>) {
-        let backward = self.backward;
-        if let Some(keys_max) = self.feeds[OWN].start_batch() {
-            let feed = &mut self.feeds[OWN];
-            if let Some(own) = reader.own() {
-                own.fill(&feed.range, backward, keys_max, &mut feed.batch);
+        let (whole, backward) = (&self.whole, self.backward);
+        let [own, versions, _] = &mut self.feeds;
+        match reader.own() {
+            None => own.is_done = own.at >= own.batch.len(),
+            Some(written) => {
+                if let Some(keys_max) = own.start_batch() {
+                    let (start, end) = own.rest.of(whole, backward);
+                    written.fill(start, end, backward, keys_max, &mut own.batch);
+                    own.note(keys_max, whole, backward);
+                }
             }
-            feed.note(keys_max, backward);
         }
-        if let Some(keys_max) = self.feeds[VERSIONS].start_batch() {
-            let feed = &mut self.feeds[VERSIONS];
+        if let Some(keys_max) = versions.start_batch() {
             let state = reader.state();
-            let versions = state.store().versions().of_range(&feed.range);
-            self.version_cursor.next_batch_at(versions, state.commit(), keys_max, &mut feed.batch);
-            feed.is_done = feed.batch.is_empty();
+            let of_range = state.store().versions().of_range(whole);
+            let window = Window { after: CommitId(0), at: state.commit(), backward };
+            while versions.batch.is_empty() && !versions.is_done {
+                let (start, end) = versions.rest.of(whole, backward);
+                let batch = &mut versions.batch;
+                versions.is_done = !window.read(of_range, start, end, keys_max, batch, &mut self.next);
+                std::mem::swap(&mut versions.rest.bound, &mut self.next);
+                versions.rest.is_set = true;
+            }
         }
     }
 
     fn fill_base(&mut self, reader: &Reader<'_>) -> Result<()> {
-        let backward = self.backward;
-        if let Some(keys_max) = self.feeds[BASE].start_batch() {
-            let Feed { batch, range, .. } = &mut self.feeds[BASE];
+        let (whole, backward) = (&self.whole, self.backward);
+        let feed = &mut self.feeds[BASE];
+        if let Some(keys_max) = feed.start_batch() {
+            let batch = &mut feed.batch;
+            let (start, end) = feed.rest.of(whole, backward);
             reader.base().read((), |base| {
-                base.range(&range.start, &range.end, backward, &mut |key, row| {
+                base.range(start, end, backward, &mut |key, row| {
                     batch.push(key, Some(row));
                     Ok(batch.len() < keys_max)
                 })
             })?;
-            self.feeds[BASE].note(keys_max, backward);
+            feed.note(keys_max, whole, backward);
         }
         Ok(())
     }
 }
 
 impl Feed {
-    fn start(&mut self, start: &[u8], end: &[u8], first: usize) {
+    fn start(&mut self, first: usize, is_done: bool) {
         self.batch.clear();
         (self.at, self.is_given, self.keys_at_once) = (0, false, first);
-        self.range.start.clear();
-        self.range.start.extend_from_slice(start);
-        self.range.end.clear();
-        self.range.end.extend_from_slice(end);
-        self.is_done = self.range.is_empty();
+        (self.rest.is_set, self.is_done) = (false, is_done);
     }
 
     fn key(&self) -> Option<&[u8]> {
@@ -314,24 +352,12 @@ impl Feed {
     }
 
     /// Notes that `filled` keys were asked for, which the batch has unless the range is at its end.
-    fn note(&mut self, filled: usize, backward: bool) {
+    fn note(&mut self, filled: usize, whole: &KeyRange, backward: bool) {
         if self.batch.len() < filled {
             self.is_done = true;
             return;
         }
-        let last = self.batch.get(self.batch.len() - 1).0;
-        leave(&mut self.range, last, backward);
-        self.is_done = self.range.is_empty();
-    }
-}
-
-/// Cuts `range` to the part after the key `last`, or before it.
-fn leave(range: &mut KeyRange, last: &[u8], backward: bool) {
-    let bound = if backward { &mut range.end } else { &mut range.start };
-    bound.clear();
-    bound.extend_from_slice(last);
-    if !backward {
-        // The least key above.
-        bound.push(0);
+        self.rest.go_past(self.batch.get(self.batch.len() - 1).0, backward);
+        self.is_done = self.rest.is_empty(whole, backward);
     }
 }

@@ -61,34 +61,15 @@ pub struct VersionCursor {
     after: CommitId,
     backward: bool,
     done: bool,
+    /// Becomes a bound of `range`.
+    next: Vec<u8>,
 }
 
 impl VersionCursor {
     /// Reads `range` at the snapshot of commit `at`, upwards or from its end downwards.
     pub fn new(range: KeyRange, at: CommitId, backward: bool) -> Self {
         let done = range.is_empty();
-        VersionCursor { range, at, after: CommitId(0), backward, done }
-    }
-
-    /// Goes to the beginning of another range, or to its end, in the memory that it has.
-    pub(super) fn restart(&mut self, start: &[u8], end: &[u8], backward: bool) {
-        self.range.start.clear();
-        self.range.start.extend_from_slice(start);
-        self.range.end.clear();
-        self.range.end.extend_from_slice(end);
-        (self.backward, self.done) = (backward, self.range.is_empty());
-    }
-
-    /// As [`VersionCursor::next_batch`], at the snapshot of commit `at`.
-    pub(super) fn next_batch_at(
-        &mut self,
-        versions: &Versions,
-        at: CommitId,
-        keys_max: usize,
-        batch: &mut VersionBatch,
-    ) {
-        self.at = at;
-        self.next_batch(versions, keys_max, batch);
+        VersionCursor { range, at, after: CommitId(0), backward, done, next: Vec::new() }
     }
 
     /// Reads what was written to the keys of `range` after the commit `after`, up to `at`, upwards.
@@ -102,16 +83,40 @@ impl VersionCursor {
         assert!(keys_max > 0, "a batch has room for a key");
         batch.clear();
         while batch.is_empty() && !self.done {
-            self.read(versions, keys_max, batch);
+            let window = Window { after: self.after, at: self.at, backward: self.backward };
+            let KeyRange { start, end } = &self.range;
+            self.done = !window.read(versions, start, end, keys_max, batch, &mut self.next);
+            let bound = if self.backward { &mut self.range.end } else { &mut self.range.start };
+            std::mem::swap(bound, &mut self.next);
         }
     }
+}
 
-    /// As much as one lock allows.
-    fn read(&mut self, versions: &Versions, keys_max: usize, batch: &mut VersionBatch) {
+/// Which versions are read, and in which direction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// Versions up to this commit are passed over.
+    pub(super) after: CommitId,
+    /// The snapshot.
+    pub(super) at: CommitId,
+    pub(super) backward: bool,
+}
+
+impl Window {
+    /// Adds versions of keys from `start` on that are below `end` to `batch`, at most up to `keys_max` keys and as many as one
+    /// lock allows. Whether there may be more: `next` is then the start of the keys that are left, or backward their end.
+    pub(super) fn read(
+        self,
+        versions: &Versions,
+        start: &[u8],
+        end: &[u8],
+        keys_max: usize,
+        batch: &mut VersionBatch,
+        next: &mut Vec<u8>,
+    ) -> bool {
         let table = versions.read();
-        let mut looked_at = 0;
-        let mut last = None;
-        let walked = table.walk(&self.range, self.backward, |place| {
+        let (mut looked_at, mut last) = (0, None);
+        let walked = table.walk(start, end, self.backward, |place| {
             let (head, key) = entry::record(&table.chains.records, place);
             if head.commit > self.after
                 && let Some((commit, row)) = table.chains.visible_version(head.next, self.at)
@@ -124,20 +129,18 @@ impl VersionCursor {
             let is_full = batch.len() == keys_max || batch.rows.total_bytes() >= ROW_BYTES_PER_BATCH;
             if is_full || looked_at == ENTRIES_PER_LOCK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        match (walked, last) {
-            (ControlFlow::Break(()), Some(last)) if self.backward => {
-                self.range.end.clear();
-                self.range.end.extend_from_slice(last);
-                // Nothing is below the empty key, which as an end would mean that there is none.
-                self.done = last.is_empty();
-            }
-            (ControlFlow::Break(()), Some(last)) => {
-                self.range.start.clear();
-                self.range.start.extend_from_slice(last);
-                // The least key above.
-                self.range.start.push(0);
-            }
-            _ => self.done = true,
-        }
+        let (ControlFlow::Break(()), Some(last)) = (walked, last) else { return false };
+        go_past(last, self.backward, next);
+        // Nothing is below the empty key, which as an end would mean that there is none.
+        !(self.backward && last.is_empty())
+    }
+}
+
+/// Sets `bound` to the least key after `last`, or backward to `last`, below which keys are left.
+pub(super) fn go_past(last: &[u8], backward: bool, bound: &mut Vec<u8>) {
+    bound.clear();
+    bound.extend_from_slice(last);
+    if !backward {
+        bound.push(0);
     }
 }

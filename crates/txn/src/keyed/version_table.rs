@@ -100,23 +100,24 @@ impl VersionTable {
         Some(bound)
     }
 
-    /// Gives `each` the entries of `range`, in order or from its end.
+    /// Gives `each` the entries from the key `start` on that are below `end`, in order or from the end. An empty `end` is none.
     pub(super) fn walk(
         &self,
-        range: &KeyRange,
+        start: &[u8],
+        end: &[u8],
         backward: bool,
         mut each: impl FnMut(Place) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let chains = &self.chains;
         if backward {
-            self.order.descend(range, &chains.records, |entries| {
+            self.order.descend(start, end, &chains.records, |entries| {
                 entries.rchunks(ENTRIES_AT_ONCE).try_for_each(|entries| {
                     entry::touch(&chains.records, entries);
                     entries.iter().rev().try_for_each(|entry| each(*entry))
                 })
             })
         } else {
-            self.order.ascend(range, &chains.records, |entries| {
+            self.order.ascend(start, end, &chains.records, |entries| {
                 entries.chunks(ENTRIES_AT_ONCE).try_for_each(|entries| {
                     entry::touch(&chains.records, entries);
                     entries.iter().try_for_each(|entry| each(*entry))

@@ -147,7 +147,7 @@ impl Versions {
                 return None;
             }
             let (mut checked, mut changed, mut last) = (0, None, None);
-            let walked = table.walk(range, false, |place| {
+            let walked = table.walk(&range.start, &range.end, false, |place| {
                 let (head, key) = entry::record(&table.chains.records, place);
                 checked += 1;
                 last = Some(key);

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use rapidhash::v3::RapidSecrets;
 use rowmill_base::{CommitId, IndexId};
-use rowmill_storage::keyed::KeyRange;
 
 use super::arena::Place;
 use super::gap::Gap;
@@ -357,9 +356,9 @@ impl WriteSet {
     }
 
     /// Adds the first keys of `range`, all of one index, to `batch`, or the last ones from its end, until it has `keys_max`.
-    pub(super) fn fill(&self, range: &KeyRange, backward: bool, keys_max: usize, batch: &mut VersionBatch) {
-        if let Some(at) = self.position(&range.start) {
-            self.by_index[at].fill(range, backward, keys_max, batch);
+    pub(super) fn fill(&self, start: &[u8], end: &[u8], backward: bool, keys_max: usize, batch: &mut VersionBatch) {
+        if let Some(at) = self.position(start) {
+            self.by_index[at].fill(start, end, backward, keys_max, batch);
         }
     }
 }

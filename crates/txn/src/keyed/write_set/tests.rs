@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use rowmill_storage::keyed::KeyRange;
 
 use super::*;
 use crate::keyed::index_writes::Content;
@@ -38,7 +39,7 @@ fn range(set: &WriteSet, mut range: KeyRange, backward: bool, keys_max: usize) -
     let mut batch = VersionBatch::default();
     loop {
         batch.clear();
-        set.fill(&range, backward, keys_max, &mut batch);
+        set.fill(&range.start, &range.end, backward, keys_max, &mut batch);
         found.extend((0..batch.len()).map(|at| batch.get(at).0.to_vec()));
         match found.last() {
             Some(last) if batch.len() == keys_max && backward => range.end.clone_from(last),

@@ -13,7 +13,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use rowmill_base::{Cancel, ColumnId, Error, ErrorKind, IndexId, Result, SqlType};
-use rowmill_expr::kernels::like::literal_prefix;
+use rowmill_expr::kernels::like::{LikeRange, literal_prefix};
 use rowmill_plan::program::{self, Scalar};
 use rowmill_storage::TableDef;
 use rowmill_storage::keyed::{KeyCodec, KeyRange, ValueRef};
@@ -46,8 +46,16 @@ pub(crate) struct Access {
 enum Limit {
     Nothing,
     NotNull,
-    Range { from: Option<End>, to: Option<End> },
-    Prefix { pattern: Expr, escape: Option<char> },
+    Range {
+        from: Option<End>,
+        to: Option<End>,
+    },
+    /// That it begins as all matches of a pattern do; which column of the table it is.
+    Prefix {
+        pattern: Expr,
+        escape: Option<char>,
+        column: usize,
+    },
 }
 
 /// An end of a range: a value, or values that are compared as a row.
@@ -155,7 +163,8 @@ impl Access {
         let limit = match &access.prefix {
             Some(prefix) => {
                 key.check_text(given)?;
-                Limit::Prefix { pattern: compiler.expr(&prefix.pattern)?, escape: prefix.escape }
+                let (pattern, escape) = (compiler.expr(&prefix.pattern)?, prefix.escape);
+                Limit::Prefix { pattern, escape, column: key.columns[given] }
             }
             None if from.is_some() || to.is_some() => Limit::Range { from, to },
             None if access.not_null => Limit::NotNull,
@@ -182,6 +191,23 @@ impl Access {
             Columns::OfRow(columns) => columns.len(),
             Columns::OfEntry { of_row, .. } => of_row.len(),
         }
+    }
+
+    /// The column by whose beginning rows are found, by its place in the table.
+    pub(crate) fn prefix_column(&self) -> Option<usize> {
+        match &self.limit {
+            Limit::Prefix { column, .. } => Some(*column),
+            _ => None,
+        }
+    }
+
+    /// Whether rows are found by the prefix of a pattern that asks for more than that.
+    pub(crate) fn finds_more_than_prefix(&self, env: Env<'_>) -> Result<bool> {
+        let Limit::Prefix { pattern, escape, .. } = &self.limit else { return Ok(false) };
+        Ok(match pattern.value(env)? {
+            ValueRef::Text(pattern) => !matches!(LikeRange::of(pattern, *escape), Some(LikeRange::Prefix(_))),
+            _ => true,
+        })
     }
 
     /// Calls `each` with all rows after those that are `unread`, in order, until it says `false`; whether it never did. `env`
@@ -380,7 +406,7 @@ impl Access {
                     }
                 }
             }
-            Limit::Prefix { pattern, escape } => {
+            Limit::Prefix { pattern, escape, .. } => {
                 let ValueRef::Text(pattern) = pattern.value(env)? else { return Ok(false) };
                 let prefix = literal_prefix(pattern, *escape);
                 let beyond = text_beyond(&prefix);

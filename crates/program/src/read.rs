@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use rowmill_base::{Cancel, Error, ErrorKind, Result, SqlType};
-use rowmill_plan::program::{self, LookupKind, LookupSource, Scalar};
+use rowmill_plan::program::{self, Column, LookupKind, LookupSource, Scalar, ScalarOp, TextPrefix};
 use rowmill_storage::keyed::{ByteRows, ValueRef};
 use rowmill_txn::Catalog;
 use rowmill_txn::keyed::{Reader, TableCodec};
@@ -43,6 +43,9 @@ struct Lookup {
     kind: LookupKind,
     source: Source,
     condition: Option<Expr>,
+    /// The LIKE by whose pattern the access finds rows: a part of the condition that need not be asked where the pattern is no
+    /// more than a prefix.
+    like: Option<Expr>,
     compared: Option<Expr>,
     texts: usize,
     /// Columns of the source that are asked for.
@@ -224,9 +227,17 @@ impl Read {
                 let scalar = scalar.as_ref();
                 scalar.map(|condition| compiler.condition(condition)).transpose()
             };
-            let (condition, compared) = (condition(&lookup.condition)?, condition(&lookup.compared)?);
+            let (like, others) = match (&lookup.source, &source) {
+                (LookupSource::Table(of), Source::Table(access)) => {
+                    let column = access.prefix_column().map(|column| Column { row, column });
+                    split_like(lookup.condition.as_ref(), of.prefix.as_ref(), column)
+                }
+                _ => (None, lookup.condition.clone()),
+            };
+            let (like, compared) = (condition(&like)?, condition(&lookup.compared)?);
+            let condition = condition(&others)?;
             let texts = compiler.texts();
-            lookups.push(Lookup { kind: lookup.kind, source, condition, compared, texts, columns, has_mark });
+            lookups.push(Lookup { kind: lookup.kind, source, condition, like, compared, texts, columns, has_mark });
         }
         let compiler = Compiler::new(parameters, &layout, layout.len());
         let output = Output::new(&read.output, &read.filter, compiler)?;
@@ -335,7 +346,8 @@ impl Run<'_> {
             LookupKind::Inner | LookupKind::Left | LookupKind::Single => {
                 let number = self.lookups - lookups.len() - 1;
                 let mut matches = 0;
-                let unread = match lookups.is_empty() && lookup.gives_every_row() && self.captured.is_none() {
+                let is_unread = lookups.is_empty() && self.captured.is_none() && lookup.gives_every_row();
+                let unread = match is_unread && !lookup.asks_like(outer, self.parameters)? {
                     true => self.sink.begin_unread(),
                     false => 0,
                 };
@@ -440,14 +452,16 @@ impl Run<'_> {
                     _ => std::mem::replace(&mut self.first, usize::MAX),
                 };
                 let env = Env { columns: outer, parameters, texts: &Texts::default() };
+                let asks_like = lookup.asks_like(outer, parameters)?;
                 let mut left = Unread::new(unread, self.cancel);
                 let goes_on = access.run(env, reader, scratch, first, &mut left, |found| {
                     self.come_upon_row()?;
                     let mut values: Vec<ValueRef<'_>> = recycled(std::mem::take(columns));
                     values.extend_from_slice(outer);
                     found.columns.read(&mut values)?;
-                    let goes_on = !lookup.matches(&values, parameters, texts)?
-                        || each(self, Match { values: &values, key: found.key, row: found.row })?;
+                    let is_match = lookup.matches(&values, parameters, texts)?
+                        && (!asks_like || lookup.is_like(&values, parameters, texts)?);
+                    let goes_on = !is_match || each(self, Match { values: &values, key: found.key, row: found.row })?;
                     *columns = recycled(values);
                     Ok(goes_on)
                 })?;
@@ -604,10 +618,56 @@ impl Lookup {
     }
 
     fn matches(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut Texts) -> Result<bool> {
-        let Some(condition) = &self.condition else { return Ok(true) };
+        self.is_true(self.condition.as_ref(), row, parameters, texts)
+    }
+
+    fn is_like(&self, row: &[ValueRef<'_>], parameters: &[ValueRef<'_>], texts: &mut Texts) -> Result<bool> {
+        self.is_true(self.like.as_ref(), row, parameters, texts)
+    }
+
+    fn is_true(
+        &self,
+        condition: Option<&Expr>,
+        row: &[ValueRef<'_>],
+        parameters: &[ValueRef<'_>],
+        texts: &mut Texts,
+    ) -> Result<bool> {
+        let Some(condition) = condition else { return Ok(true) };
         texts.clear(self.texts);
         condition.is_true(Env { columns: row, parameters, texts })
     }
+
+    /// Whether the LIKE must be asked of the rows that the access finds for the rows `outer`.
+    fn asks_like(&self, outer: &[ValueRef<'_>], parameters: &[ValueRef<'_>]) -> Result<bool> {
+        match (&self.like, &self.source) {
+            (Some(_), Source::Table(access)) => {
+                let texts = Texts::default();
+                access.finds_more_than_prefix(Env { columns: outer, parameters, texts: &texts })
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Takes the LIKE of `column` by whose pattern an access finds rows out of their condition.
+fn split_like(
+    condition: Option<&Scalar>,
+    prefix: Option<&TextPrefix>,
+    column: Option<Column>,
+) -> (Option<Scalar>, Option<Scalar>) {
+    let parts = match condition {
+        None => &[],
+        Some(Scalar { op: ScalarOp::And(parts), .. }) => parts.as_slice(),
+        Some(condition) => std::slice::from_ref(condition),
+    };
+    let is_its = |part: &Scalar| match (&part.op, prefix, column) {
+        (ScalarOp::Like { operands, escape, negated: false, ignore_case: false }, Some(prefix), Some(column)) => {
+            operands[0].op == ScalarOp::Column(column) && operands[1] == prefix.pattern && *escape == prefix.escape
+        }
+        _ => false,
+    };
+    let (like, others): (Vec<Scalar>, Vec<Scalar>) = parts.iter().cloned().partition(is_its);
+    (Scalar::all_of(like), Scalar::all_of(others))
 }
 
 #[cold]
